@@ -1,0 +1,119 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Engine decides the requests of one middleware. It is safe for concurrent use.
+type Engine[C any] struct {
+	limiter *core.Limiter
+	key     func(C) (string, error)
+	options Options[C]
+}
+
+// New returns an engine. A nil limiter or key is a mistake in the program, so it panics, as
+// [net/http.Handle] does.
+func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
+	if limiter == nil {
+		panic("ratelimit: New: limiter is nil")
+	}
+	if key == nil {
+		panic("ratelimit: New: key function is nil")
+	}
+	return &Engine[C]{limiter, key, options}
+}
+
+// Verdict says what is to happen to a request.
+type Verdict struct {
+	// Outcome is what to do.
+	Outcome Outcome
+	// Result is the decision; its zero value when there is none (Skipped and Failed).
+	Result core.Result
+	// Err is why there is no decision (Failed). Its text is not for clients.
+	Err error
+
+	limiter *core.Limiter
+	key     string
+}
+
+// Outcome is what an adapter does with a request.
+type Outcome uint8
+
+const (
+	// Skipped requests go on as if there were no limiter.
+	Skipped Outcome = iota
+	// Allowed requests go on; FromContext finds the Result. Then call Done.
+	Allowed
+	// Denied requests end with OnDenied, or 429.
+	Denied
+	// Failed requests end with OnError, or as Refuse says.
+	Failed
+)
+
+// unavailableRetry is the Retry-After, in seconds, while the store can't answer: it is back any time.
+const unavailableRetry = "1"
+
+// Begin decides a request and writes the header fields of the response. c is what the user's
+// functions receive, x the same request as the engine reads it.
+func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
+	if e.options.Skip != nil && e.options.Skip(c) {
+		return Verdict{Outcome: Skipped}
+	}
+	v, err := e.decide(c, x.Context())
+	if err != nil {
+		if errors.Is(err, core.ErrUnavailable) {
+			x.Response().Set("Retry-After", unavailableRetry)
+			x.Response().Set("Cache-Control", "no-store")
+		}
+		return Verdict{Outcome: Failed, Result: v.Result, Err: err}
+	}
+	v.Result.WriteHeaders(x.Response())
+	v.Outcome = Denied
+	if v.Result.Allowed {
+		v.Outcome = Allowed
+	}
+	return v
+}
+
+func (e *Engine[C]) decide(c C, ctx context.Context) (v Verdict, err error) {
+	v.limiter = e.limiter
+	if v.key, err = call(e.key, c); err != nil {
+		return v, err
+	}
+	cost := int64(1)
+	if e.options.Cost != nil {
+		if cost, err = e.options.Cost(c); err != nil {
+			return v, fmt.Errorf("cost: %w", err)
+		}
+	}
+	if e.options.Limits != nil {
+		limits, err := e.options.Limits(c)
+		if err != nil {
+			return v, fmt.Errorf("limits: %w", err)
+		}
+		if limits != nil {
+			if v.limiter, err = e.limiter.WithLimits(limits...); err != nil {
+				return v, err
+			}
+		}
+	}
+	v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
+	return v, err
+}
+
+// WantsStatus reports whether Done needs the status of the response.
+func (e *Engine[C]) WantsStatus() bool { return e.options.Refund != nil }
+
+// Done ends an Allowed request that was answered with status: it gives the tokens back if the user's
+// Refund says so, even when the client has gone.
+func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) {
+	if e.options.Refund == nil || !e.options.Refund(c, status) {
+		return
+	}
+	// What can't be given back refills; the response is on its way and can't tell.
+	_ = v.limiter.Undo(context.WithoutCancel(x.Context()), v.key, v.Result)
+}

@@ -1,0 +1,30 @@
+// Package adapter is the part of a rate-limiting middleware that is the same in every framework: the
+// order of things, key extractors, status codes, headers. What remains for an adapter is to show its
+// framework's request as an [Exchange], to name these functions in its own types, and to write a
+// refusal the way its framework does. Package adaptertest checks the result.
+package adapter
+
+import (
+	"context"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Exchange is one HTTP request and the header of its response, as a framework shows them. Methods
+// return what was sent, undecoded by this library; "" or nil where there is nothing. The strings need
+// only be valid while the request is handled.
+type Exchange interface {
+	Context() context.Context
+	Method() string
+	Path() string       // as requested, such as /items/7
+	Route() string      // the pattern that matched, such as /items/{id}; "" when none did or none is known yet
+	RemoteAddr() string // of the connection's peer
+	Header(name string) []string
+	Cookie(name string) string
+	Query(name string) string
+	Param(name string) string // of the route
+	Value(key any) any        // what earlier middleware left in the request's context
+
+	// Response is where the response's header fields are written, before its body is.
+	Response() core.HeaderWriter
+}

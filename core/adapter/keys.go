@@ -1,0 +1,136 @@
+package adapter
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// KeyFunc reads who is limited from an exchange. A missing value is [core.ErrNoKey].
+//
+// Every extractor here puts its kind, and where there is one the name of the field, into the key: an
+// API key "192.0.2.1" and the address 192.0.2.1 never share a bucket.
+type KeyFunc func(Exchange) (string, error)
+
+// ByIP limits by the client's address; see [core.ClientIP] for whose word is taken for it.
+func ByIP(options ...core.IPOption) KeyFunc {
+	ip := core.NewClientIP(options...)
+	return func(x Exchange) (string, error) {
+		key, err := ip.Key(x.RemoteAddr(), x.Header)
+		if err != nil {
+			return "", err
+		}
+		return "ip:" + key, nil // colons and all: nothing follows it
+	}
+}
+
+// ByHeader limits by the first value of a request header field, such as an API key.
+func ByHeader(name string) KeyFunc {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	return named("header", strings.ToLower(name), func(x Exchange) string {
+		if values := x.Header(name); len(values) > 0 {
+			return values[0]
+		}
+		return ""
+	})
+}
+
+// ByCookie limits by the value of a cookie.
+func ByCookie(name string) KeyFunc {
+	return named("cookie", name, func(x Exchange) string { return x.Cookie(name) })
+}
+
+// ByQuery limits by the first value of a query parameter.
+func ByQuery(name string) KeyFunc {
+	return named("query", name, func(x Exchange) string { return x.Query(name) })
+}
+
+// ByParam limits by a parameter of the route, such as id in /items/{id}.
+func ByParam(name string) KeyFunc {
+	return named("param", name, func(x Exchange) string { return x.Param(name) })
+}
+
+// ByContextValue limits by a value that earlier middleware, such as a login, left in the request's
+// context: a string, a fmt.Stringer, an integer. Nil and what prints as "" are missing.
+func ByContextValue(key any) KeyFunc {
+	return named("value", fmt.Sprint(key), func(x Exchange) string {
+		switch v := x.Value(key).(type) {
+		case nil:
+			return ""
+		case string:
+			return v
+		default:
+			return fmt.Sprint(v)
+		}
+	})
+}
+
+// ByMethod limits by the request's method.
+func ByMethod() KeyFunc {
+	return func(x Exchange) (string, error) { return core.JoinKey("method", x.Method()), nil }
+}
+
+// ByPath limits by the path as requested. Clients choose it, so alone it gives every path they make
+// up a full bucket: join it with who they are, or use ByRoute.
+func ByPath() KeyFunc {
+	return func(x Exchange) (string, error) { return core.JoinKey("path", x.Path()), nil }
+}
+
+// ByRoute limits by the pattern of the route that matched, without its method. Requests that match no
+// route share one key.
+func ByRoute() KeyFunc {
+	return func(x Exchange) (string, error) { return core.JoinKey("route", x.Route()), nil }
+}
+
+// Global limits all requests together, under the given name.
+func Global(name string) KeyFunc {
+	key := core.JoinKey("global", name)
+	return func(Exchange) (string, error) { return key, nil }
+}
+
+// named is an extractor of one field; a field that is empty is missing.
+func named(kind, name string, value func(Exchange) string) KeyFunc {
+	return func(x Exchange) (string, error) {
+		v := value(x)
+		if v == "" {
+			return "", fmt.Errorf("%w: no %s %q", core.ErrNoKey, kind, name)
+		}
+		return core.JoinKey(kind, name, v), nil
+	}
+}
+
+// Join limits by several keys together, such as route and user. It is injective, whatever bytes the
+// keys hold: ("a:b", "c") and ("a", "b:c") differ. One missing key is missing from the whole.
+func Join[C any, K ~func(C) (string, error)](keys ...K) K {
+	return func(c C) (string, error) {
+		if len(keys) == 0 {
+			return "", fmt.Errorf("%w: Join of nothing", core.ErrNoKey)
+		}
+		parts := make([]string, len(keys))
+		for i, key := range keys {
+			part, err := call(key, c)
+			if err != nil {
+				return "", err
+			}
+			parts[i] = part
+		}
+		return core.JoinKey(parts...), nil
+	}
+}
+
+// FirstOf limits by the first key that is not missing, such as an API key or else the address. An
+// error other than [core.ErrNoKey] ends the search.
+func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
+	return func(c C) (string, error) {
+		err := fmt.Errorf("%w: FirstOf nothing", core.ErrNoKey)
+		for _, key := range keys {
+			var k string
+			if k, err = call(key, c); err == nil || !isNoKey(err) {
+				return k, err
+			}
+		}
+		return "", err
+	}
+}

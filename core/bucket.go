@@ -1,0 +1,86 @@
+package core
+
+// The algorithm, in Go. script.lua is its twin, function by function and name by name: the tests
+// hold the two against each other decision by decision. Change them together.
+
+// action is what a Request asks of a bucket.
+type action uint8
+
+const (
+	// take takes n tokens from every limit, or nothing from any. Tokens may be promised up to
+	// `within` µs ahead: 0 for a plain decision.
+	take action = iota
+	// refund puts n tokens back into every limit, up to its capacity.
+	refund
+	// cancel puts back the n tokens of a reservation due at `due`, less those that later
+	// reservations already build on.
+	cancel
+)
+
+// decide answers r from the stored buckets, which are in the order of the plan's rates; nil means
+// the key does not exist. It reports whether the levels in the answer must be stored.
+//
+// A denied request writes nothing, save that a clock that stepped back must be noted: elapsed time
+// would stay 0 until the old instant is reached again.
+func (r *Request) decide(stored []bucket, now int64) (a Answer, write bool) {
+	rates := r.plan.rates
+	a.now = now
+	a.levels.grow(len(rates))
+	a.Allowed = true
+	for i := range rates {
+		rate, l := &rates[i], a.levels.at(i)
+		if stored == nil || stored[i].tag != rate.tag {
+			*l = rate.fresh(now)
+		} else {
+			*l = rate.refill(rate.level(stored[i]), now)
+			write = write || stored[i].at > now
+		}
+		if r.action == take && !rate.grants(*l, r.n, r.within, now) {
+			a.Allowed = false
+		}
+	}
+	if r.action == take && (!a.Allowed || r.n == 0) || r.action != take && stored == nil {
+		return a, write
+	}
+	for i := range rates {
+		rate, l := &rates[i], a.levels.at(i)
+		switch r.action {
+		case take:
+			l.units -= r.n * rate.unit
+		case refund:
+			l.units = rate.give(l.units, rate.units(r.n))
+		case cancel:
+			// What the bucket would lack when the reservation is due is promised to later ones.
+			lack := min(0, rate.refill(*l, max(now, r.due)).units)
+			l.units = rate.give(l.units, max(0, rate.units(r.n)+lack))
+		}
+	}
+	return a, true
+}
+
+// grants reports whether l has n tokens now or, in at most `within` µs, will have.
+func (r *rate) grants(l level, n, within, now int64) bool {
+	if n > r.capacity {
+		return false
+	}
+	need := n * r.unit
+	return r.wait(l, need, now) <= within && l.units-need >= -maxUnits
+}
+
+// units is n tokens in units; n is what a bucket can hold at most.
+func (r *rate) units(n int64) int64 { return min(n, r.capacity) * r.unit }
+
+// give adds to units without passing full.
+func (r *rate) give(units, more int64) int64 {
+	return min(units+more, r.full)
+}
+
+// untilFull is how many µs pass until every limit is full again: as long as the state must be kept.
+func (r *Request) untilFull(a *Answer) int64 {
+	longest := int64(0)
+	for i := range r.plan.rates {
+		rate := &r.plan.rates[i]
+		longest = max(longest, rate.wait(*a.levels.at(i), rate.full, a.now))
+	}
+	return longest
+}

@@ -1,0 +1,189 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+)
+
+// IPOption tells [ClientIP] and the adapters' ByIP whose word to take for a client's address.
+type IPOption func(*ClientIP)
+
+// ClientIP finds the address a request is limited by. Without options that is the peer of the
+// connection, the one address nobody can forge; behind a proxy it is the proxy's, so name the
+// proxies with [TrustProxies]. It is safe for concurrent use.
+type ClientIP struct {
+	proxies []netip.Prefix
+	header  string
+	prefix6 int
+	errs    []error
+
+	warn sync.Once
+}
+
+// TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as
+// "10.0.0.0/8" or "192.0.2.7". When the peer is one of them, X-Forwarded-For is read from the right,
+// past every trusted hop: the first address that is not a trusted proxy's is the client's. What
+// stands to the left of it can be forged and is not read.
+func TrustProxies(prefixes ...string) IPOption {
+	return func(c *ClientIP) {
+		for _, s := range prefixes {
+			p, err := parsePrefix(s)
+			if err != nil {
+				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, "must be an IP address or a CIDR range"})
+				continue
+			}
+			c.proxies = append(c.proxies, p)
+		}
+	}
+}
+
+// TrustHeader names a header in which a trusted peer tells the client's address, such as
+// "CF-Connecting-IP". It is read only when the peer is one of TrustProxies; when it is missing or
+// no address, X-Forwarded-For is.
+func TrustHeader(name string) IPOption {
+	return func(c *ClientIP) {
+		if name == "" {
+			c.errs = append(c.errs, &ConfigError{"TrustHeader", name, "must be a header's name"})
+		}
+		c.header = name
+	}
+}
+
+// IPv6Prefix sets how many leading bits of an IPv6 address name one client: from 1 to 128, by default
+// 64, the smallest network a subscriber gets and can take any address of. Providers that give away
+// shorter prefixes call for 56 or 48.
+func IPv6Prefix(bits int) IPOption {
+	return func(c *ClientIP) {
+		if bits < 1 || bits > 128 {
+			c.errs = append(c.errs, &ConfigError{"IPv6Prefix", bits, "must be from 1 to 128 bits"})
+			return
+		}
+		c.prefix6 = bits
+	}
+}
+
+// NewClientIP returns a ClientIP. Mistakes in the options are logged at once and returned by every
+// call of Key: no request is limited by an address that was not meant.
+func NewClientIP(options ...IPOption) *ClientIP {
+	c := &ClientIP{prefix6: 64}
+	for _, o := range options {
+		o(c)
+	}
+	if len(c.errs) > 0 {
+		slog.Error("ratelimit: bad options of ByIP, every request will be refused", "error", errors.Join(c.errs...))
+	}
+	return c
+}
+
+// Key returns the key of the client: its IPv4 address, or the network of its IPv6 address, such as
+// "2001:db8::/64". peer is the connection's address, with or without a port; header returns all
+// values of a request header field. A peer without an address, as on a Unix socket, is [ErrNoKey].
+func (c *ClientIP) Key(peer string, header func(name string) []string) (string, error) {
+	if len(c.errs) > 0 {
+		return "", errors.Join(c.errs...)
+	}
+	client, ok := parseAddr(peer)
+	if !ok {
+		return "", fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
+	}
+	if c.trusts(client) {
+		client = c.forwarded(client, header)
+	} else if len(c.proxies) == 0 {
+		c.warnOfProxy(header)
+	}
+	if client.Is4() {
+		return client.String(), nil
+	}
+	network, err := client.Prefix(c.prefix6)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoKey, err)
+	}
+	return network.String(), nil
+}
+
+// forwarded is the client for whom the trusted hop speaks.
+func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip.Addr {
+	if c.header != "" {
+		if values := header(c.header); len(values) == 1 {
+			if client, ok := parseAddr(values[0]); ok {
+				return client
+			}
+		}
+	}
+	lines := header("X-Forwarded-For")
+	for i := len(lines) - 1; i >= 0; i-- {
+		for line, more := lines[i], true; more; {
+			var element string
+			if comma := strings.LastIndexByte(line, ','); comma >= 0 {
+				line, element = line[:comma], line[comma+1:]
+			} else {
+				element, more = line, false
+			}
+			next, ok := parseAddr(element)
+			if !ok {
+				return hop // nobody vouches for what stands left of garbage
+			}
+			if hop = next; !c.trusts(hop) {
+				return hop
+			}
+		}
+	}
+	return hop
+}
+
+func (c *ClientIP) trusts(a netip.Addr) bool {
+	for _, p := range c.proxies {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// warnOfProxy says once that a proxy seems to be in front and its clients share one bucket.
+func (c *ClientIP) warnOfProxy(header func(string) []string) {
+	if len(header("X-Forwarded-For")) == 0 {
+		return
+	}
+	c.warn.Do(func() {
+		slog.Warn("ratelimit: X-Forwarded-For arrives but ByIP trusts no proxy: if one is in front, all its clients share its bucket; name it with core.TrustProxies")
+	})
+}
+
+// parseAddr reads an address with or without port, brackets, zone and surrounding space. IPv4 mapped
+// into IPv6 is IPv4.
+func parseAddr(s string) (netip.Addr, bool) {
+	s = strings.Trim(s, " \t")
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		if port, err := netip.ParseAddrPort(s); err == nil {
+			a = port.Addr()
+		} else if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
+			if a, err = netip.ParseAddr(s[1 : n-1]); err != nil || a.Is4() {
+				return netip.Addr{}, false
+			}
+		} else {
+			return netip.Addr{}, false
+		}
+	}
+	return a.Unmap().WithZone(""), true
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		a = a.Unmap().WithZone("")
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
+	}
+	return p.Masked(), nil
+}

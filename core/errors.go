@@ -1,0 +1,27 @@
+package core
+
+import "errors"
+
+// The errors a caller may want to tell apart, with [errors.Is].
+var (
+	// ErrNoKey says that a request carries no key: the header, cookie or address is missing or
+	// empty. Middleware answers 400; FirstOf goes on to its next key function.
+	ErrNoKey = errors.New("ratelimit: the request has no key")
+
+	// ErrUnavailable says that the store could not answer and the policy fails closed. The cause
+	// is wrapped: a timeout, a refused connection, a key of the wrong type.
+	ErrUnavailable = errors.New("ratelimit: store unavailable")
+
+	// ErrCost says that a cost is negative.
+	ErrCost = errors.New("ratelimit: negative cost")
+
+	// ErrCapacity says that a wait can never end: the cost is above the capacity of a limit.
+	ErrCapacity = errors.New("ratelimit: cost exceeds the capacity")
+
+	// ErrDeadline says that a wait would end after the context's deadline, so it was not begun and
+	// took nothing.
+	ErrDeadline = errors.New("ratelimit: the wait would exceed the context's deadline")
+
+	// ErrClock says that an injected clock shows an instant that can't be kept in microseconds.
+	ErrClock = errors.New("ratelimit: clock out of range")
+)

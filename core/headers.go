@@ -1,0 +1,199 @@
+package core
+
+import (
+	"math/big"
+	"math/bits"
+	"strconv"
+	"time"
+)
+
+// HeaderStyle is a set of header fields. Styles may be added up: HeadersLegacy | HeadersIETF. All are
+// sent with allowed and denied responses alike; a denied one also has Retry-After (RFC 9110, 10.2.3)
+// and Cache-Control: no-store.
+//
+// T is the tokens a limit has left, B its capacity, ρ its refill per second, n the cost.
+type HeaderStyle uint8
+
+const (
+	// HeadersDefault is HeadersLegacy and HeadersIETF together.
+	HeadersDefault HeaderStyle = 0
+	// HeadersLegacy is what most APIs send: X-RateLimit-Limit (B), X-RateLimit-Remaining (T rounded
+	// down) and X-RateLimit-Reset (the Unix second at which the bucket is full), all of the
+	// tightest limit.
+	HeadersLegacy HeaderStyle = 1 << (iota - 1)
+	// HeadersIETF is draft-ietf-httpapi-ratelimit-headers-11: RateLimit-Policy with a member for
+	// each limit (q=B, w=B/ρ seconds) and RateLimit (r=T rounded down, t=seconds until the tokens
+	// left are earned anew or, with none left, until there are enough).
+	HeadersIETF
+	// HeadersDraft6 is the draft's sixth version, which some gateways still read: RateLimit-Limit,
+	// RateLimit-Remaining, RateLimit-Reset (seconds until full) of the tightest limit, and
+	// RateLimit-Policy. It can't be sent together with HeadersIETF, whose RateLimit-Policy differs.
+	HeadersDraft6
+	// HeadersNone sends nothing but Retry-After and Cache-Control when denied.
+	HeadersNone
+)
+
+func (s HeaderStyle) valid() bool {
+	return s <= HeadersLegacy|HeadersIETF || s == HeadersDraft6 || s == HeadersDraft6|HeadersLegacy || s == HeadersNone
+}
+
+// The header fields, spelled as net/http keeps them. Names are case-insensitive (RFC 9110, 5.1).
+const (
+	legacyLimit     = "X-Ratelimit-Limit"
+	legacyRemaining = "X-Ratelimit-Remaining"
+	legacyReset     = "X-Ratelimit-Reset"
+	draft6Limit     = "Ratelimit-Limit"
+	draft6Remaining = "Ratelimit-Remaining"
+	draft6Reset     = "Ratelimit-Reset"
+	policyField     = "Ratelimit-Policy"
+	ietfField       = "Ratelimit"
+)
+
+// HeaderWriter is what response headers are written to: an [net/http.Header], or any framework's.
+type HeaderWriter interface {
+	Get(name string) string
+	Set(name, value string)
+	Add(name, value string)
+}
+
+// WriteHeaders writes the header fields of the policy's style to h. Where another limiter has
+// written to h before, members are added to list fields, and of the single-valued fields those of
+// the more constraining decision stay.
+func (r Result) WriteHeaders(h HeaderWriter) {
+	if !r.Allowed && r.Source != FromFailOpen && r.plan != nil {
+		if r.RetryAfter != Never {
+			h.Set("Retry-After", itoa(seconds(r.RetryAfter)))
+		}
+		h.Set("Cache-Control", "no-store")
+	}
+	if r.plan == nil || r.headers == HeadersNone {
+		return
+	}
+	style := r.headers
+	if style == HeadersDefault {
+		style = HeadersLegacy | HeadersIETF
+	}
+	if style&HeadersIETF != 0 {
+		h.Add(policyField, r.plan.policyField)
+		h.Add(ietfField, r.ietf())
+	}
+	if style&HeadersDraft6 != 0 {
+		h.Add(policyField, r.plan.draft6Field)
+	}
+	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(r.tightest)
+	untilFull := rate.wait(l, rate.full, r.answer.now)
+	if style&HeadersLegacy != 0 && r.tighterThan(h.Get(legacyRemaining)) {
+		h.Set(legacyLimit, itoa(rate.capacity))
+		h.Set(legacyRemaining, itoa(r.Remaining))
+		h.Set(legacyReset, itoa(ceilSeconds(r.answer.now+untilFull)))
+	}
+	if style&HeadersDraft6 != 0 && r.tighterThan(h.Get(draft6Remaining)) {
+		h.Set(draft6Limit, itoa(rate.capacity))
+		h.Set(draft6Remaining, itoa(r.Remaining))
+		h.Set(draft6Reset, itoa(ceilSeconds(untilFull)))
+	}
+}
+
+// tighterThan reports whether r constrains the client more than the decision whose remaining tokens
+// another limiter wrote before. Between equals the later stays: it is the one that denies, if any.
+func (r *Result) tighterThan(remaining string) bool {
+	before, err := strconv.ParseInt(remaining, 10, 64)
+	return err != nil || !r.Allowed || r.Remaining <= before
+}
+
+// ietf is the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
+func (r *Result) ietf() string {
+	var room [192]byte
+	b := room[:0]
+	for i := range r.plan.rates {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = appendString(b, r.plan.limits[i].Name)
+		remaining, effective := r.window(i)
+		b = append(b, ";r="...)
+		b = strconv.AppendInt(b, remaining, 10)
+		if effective != Never {
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, seconds(effective), 10)
+		}
+	}
+	return string(b)
+}
+
+// window is what the i-th limit tells of the near future: how many tokens may be used, and for how
+// long that holds.
+func (r *Result) window(i int) (remaining int64, effective time.Duration) {
+	rate, l, now := &r.plan.rates[i], *r.answer.levels.at(i), r.answer.now
+	if !r.Allowed {
+		if retry := retryAfter(rate, l, r.Cost, now); retry > 0 {
+			return 0, retry
+		}
+	}
+	remaining = max(0, l.units/rate.unit)
+	switch {
+	case remaining == 0:
+		return 0, duration(rate.wait(l, rate.unit, now))
+	case r.plan.limits[i].Mode == Continuous:
+		return remaining, duration(mulDiv(l.units, rate.step, rate.gain)) // T/ρ
+	default:
+		return remaining, duration(rate.step - (now - l.at))
+	}
+}
+
+// policyFields are the values of RateLimit-Policy: "burst";q=20;w=2 and, for draft 6, 20;w=2
+func policyFields(limits []Limit) (ietf, draft6 string) {
+	var b, b6 []byte
+	for i, l := range limits {
+		if i > 0 {
+			b, b6 = append(b, ", "...), append(b6, ", "...)
+		}
+		capacity, window := itoa(l.Capacity), itoa(l.window())
+		b = append(appendString(b, l.Name), ";q="+capacity+";w="+window...)
+		b6 = append(b6, capacity+";w="+window...)
+	}
+	return string(b), string(b6)
+}
+
+// window is B/ρ: the seconds, rounded up, in which an empty bucket fills.
+func (l Limit) window() int64 {
+	fill := new(big.Rat).SetInt64(l.Capacity)
+	fill.Quo(fill, l.perMicro()).Quo(fill, big.NewRat(1_000_000, 1))
+	up, rest := new(big.Int).QuoRem(fill.Num(), fill.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		up.Add(up, big.NewInt(1))
+	}
+	return up.Int64()
+}
+
+// appendString appends s as an RFC 9651 String (section 3.3.3). Names are printable ASCII.
+func appendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
+}
+
+// seconds rounds up to whole seconds, at least 1: a client that comes back earlier is denied again.
+func seconds(d time.Duration) int64 {
+	return max(1, int64((d-1)/time.Second)+1)
+}
+
+// ceilSeconds is µs in seconds, rounded up.
+func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }
+
+// mulDiv is a×b/c rounded up, for a, b ≥ 0 and c > 0, without overflow; at most forever.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c-1), 0)
+	hi += carry
+	if hi >= uint64(c) {
+		return forever
+	}
+	quotient, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(quotient, forever))
+}

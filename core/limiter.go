@@ -1,0 +1,230 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware,
+// workers and clients use it alike. It is safe for concurrent use, starts no goroutine and needs no
+// closing.
+type Limiter struct {
+	store  Store
+	policy Policy
+	plan   *plan
+	plans  *planCache // of limits given per request, shared by all limiters derived from one
+
+	// FailLocal: the limits this process grants on its own, and where.
+	local      *MemoryStore
+	localPlans *planCache
+	localPlan  *plan
+}
+
+// NewLimiter binds a policy to a store. It reports every mistake in both at once: the error joins a
+// [ConfigError] for each.
+func NewLimiter(store Store, policy Policy) (*Limiter, error) {
+	errs := policy.mistakes()
+	if store == nil {
+		errs = append(errs, errNoStore)
+	} else if s, ok := store.(interface{ mistakes() []error }); ok {
+		errs = append(errs, s.mistakes()...)
+	}
+	plan, bad := newPlan(policy.Name, policy.Limits, "Policy.Limits")
+	if errs = append(errs, bad...); len(errs) > 0 {
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
+	}
+	policy.Limits = plan.limits
+	l := &Limiter{store: store, policy: policy, plan: plan, plans: &planCache{}}
+	if _, inProcess := store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
+		l.local = newFallback(store)
+		l.localPlans = &planCache{}
+		if l.localPlan, bad = newPlan(policy.Name, scaled(plan.limits, policy.LocalShare), "Policy.Limits"); len(bad) > 0 {
+			return nil, fmt.Errorf("ratelimit: policy %q scaled by LocalShare %v: %w", policy.Name, policy.LocalShare, errors.Join(bad...))
+		}
+	}
+	return l, nil
+}
+
+// Must returns v, or panics when err is not nil: for limiters made at start-up from constants.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Policy returns the limiter's policy, each limit with its name.
+func (l *Limiter) Policy() Policy {
+	p := l.policy
+	p.Limits = append([]Limit(nil), l.plan.limits...)
+	return p
+}
+
+// WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
+// tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) keep
+// their tokens, cut to the new capacity; others start full. The last 1,024 lists of limits are
+// remembered, so that calling this for every request costs a look-up.
+func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
+	plan, errs := l.plans.get(l.policy.Name, limits, 1)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", l.policy.Name, errors.Join(errs...))
+	}
+	derived := *l
+	derived.plan = plan
+	derived.policy.Limits = plan.limits
+	if l.local != nil {
+		if derived.localPlan, errs = l.localPlans.get(l.policy.Name, limits, l.policy.LocalShare); len(errs) > 0 {
+			return nil, fmt.Errorf("ratelimit: policy %q scaled by LocalShare %v: %w", l.policy.Name, l.policy.LocalShare, errors.Join(errs...))
+		}
+	}
+	return &derived, nil
+}
+
+// Allow is shorthand for AllowN(ctx, key, 1).
+func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
+	return l.AllowN(ctx, key, 1)
+}
+
+// AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost
+// of 0 takes nothing and tells the state. It costs one round trip to Redis, none to memory.
+//
+// The error is not nil when there is no decision: [ErrCost], the caller's own context error, or,
+// under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
+func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (Result, error) {
+	return l.take(ctx, key, cost, 0)
+}
+
+// Peek tells the state of key's bucket and takes nothing.
+func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
+	return l.take(ctx, key, 0, 0)
+}
+
+// Refund gives tokens of key back, up to each limit's capacity: for work that turned out cheaper or
+// was not done. Refunding more than was taken admits more than the policy says.
+func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
+	if tokens < 0 {
+		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
+	}
+	if tokens == 0 {
+		return nil
+	}
+	_, err := l.do(ctx, Request{key: key, action: refund, n: tokens})
+	return err
+}
+
+// Undo gives back what the decision res took from key, to where it was taken: the store, or the
+// fallback that stood in for it. Of a decision that took nothing there is nothing to undo.
+func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
+	if !res.Allowed || res.Cost == 0 || res.plan == nil {
+		return nil
+	}
+	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost}, res.Source)
+}
+
+// giveBack refunds or cancels where source says the tokens were taken.
+func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error {
+	if source != FromFallback || l.local == nil {
+		_, err := l.do(ctx, r)
+		return err
+	}
+	r.policy, r.plan, r.key = l.policy.Name, l.localPlan, boundedKey(r.key)
+	_, err := l.local.Do(ctx, r)
+	return err
+}
+
+// Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	key = boundedKey(key)
+	if l.local != nil {
+		if err := l.local.Reset(ctx, l.policy.Name, key); err != nil {
+			return err
+		}
+	}
+	if err := l.store.Reset(ctx, l.policy.Name, key); err != nil {
+		if callers(ctx, err) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// take asks for cost tokens, promised at most `within` µs ahead.
+func (l *Limiter) take(ctx context.Context, key string, cost, within int64) (Result, error) {
+	if cost < 0 {
+		return Result{Cost: cost}, fmt.Errorf("%w: %d tokens", ErrCost, cost)
+	}
+	return l.do(ctx, Request{key: key, action: take, n: cost, within: within})
+}
+
+// do asks the store, or decides by the failure policy when it can't answer.
+func (l *Limiter) do(ctx context.Context, r Request) (Result, error) {
+	if err := ctx.Err(); err != nil {
+		return Result{Cost: r.n}, err
+	}
+	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
+	answer, err := l.store.Do(ctx, r)
+	if err != nil {
+		return l.onFailure(ctx, r, err)
+	}
+	res := result(l.plan, answer, r.n)
+	res.headers = l.policy.Headers
+	return res, nil
+}
+
+// onFailure decides r while the store can't: err says why.
+func (l *Limiter) onFailure(ctx context.Context, r Request, err error) (Result, error) {
+	res := Result{Cost: r.n, Cause: err, headers: l.policy.Headers}
+	if callers(ctx, err) {
+		return res, err
+	}
+	switch l.policy.OnFailure {
+	case FailOpen:
+		res.Allowed = true
+		res.Source = FromFailOpen
+		return res, nil
+	case FailLocal:
+		if l.local == nil { // a MemoryStore can't be stood in for: it fails when its context ends
+			return res, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		r.plan = l.localPlan
+		answer, localErr := l.local.Do(ctx, r)
+		if localErr != nil {
+			return res, localErr
+		}
+		res = result(l.localPlan, answer, r.n)
+		res.Source, res.Cause, res.headers = FromFallback, err, l.policy.Headers
+		return res, nil
+	default:
+		return res, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+}
+
+// callers reports whether err is the end of the caller's own context, which says nothing about the
+// store.
+func callers(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err())
+}
+
+// maxLocalKeys bounds the store that stands in for another.
+const maxLocalKeys = 100_000
+
+// newFallback is the store that stands in for another, on the same clock.
+func newFallback(store Store) *MemoryStore {
+	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
+	if s, ok := store.(*RedisStore); ok && s.clock != nil {
+		options = append(options, WithClock(s.clock))
+	}
+	return NewMemoryStore(options...)
+}
+
+// boundedKey keeps keys short: one longer than 128 bytes is replaced by its SHA-256. So is one that
+// looks like such a replacement, so that no two keys are ever taken for each other.
+func boundedKey(key string) string {
+	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
+		return key
+	}
+	return hashKey(key)
+}

@@ -1,0 +1,127 @@
+package core
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"strconv"
+)
+
+// plan is a policy's limits, checked, named and in whole numbers. It never changes.
+type plan struct {
+	limits []Limit // as configured, each with its name
+	rates  []rate
+	packed string // the limits as script.lua reads them
+
+	policyField string // the RateLimit-Policy field of HeadersIETF
+	draft6Field string // and of HeadersDraft6
+
+	stepped bool // one of the limits is Stepped: a bucket's steps count from its first use
+}
+
+// newPlan checks the limits of the policy called policy and reports every mistake; field is how the
+// caller writes the list.
+func newPlan(policy string, limits []Limit, field string) (*plan, []error) {
+	var errs []error
+	if len(limits) == 0 {
+		return nil, []error{&ConfigError{field, len(limits), "limits: at least one is required"}}
+	}
+	names := make(map[string]int)
+	for i, l := range limits {
+		element := field + "[" + strconv.Itoa(i) + "]."
+		errs = append(errs, l.mistakes(element)...)
+		if l.Name == "" {
+			continue
+		}
+		if first, taken := names[l.Name]; taken {
+			errs = append(errs, &ConfigError{element + "Name", l.Name,
+				"is the name of " + field + "[" + strconv.Itoa(first) + "] already"})
+			continue
+		}
+		names[l.Name] = i
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	p := &plan{limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
+	tags := make(map[uint16]bool)
+	var packed []byte
+	for i, l := range limits {
+		tag := tagOf(l, limits[:i])
+		for tag == 0 || tags[tag] { // 0 marks a limit that is not stored
+			tag++
+		}
+		tags[tag] = true
+		if l.Name == "" {
+			l.Name = nameFor(policy, l, len(limits), names)
+			names[l.Name] = i
+		}
+		p.limits[i] = l
+		p.stepped = p.stepped || l.Mode == Stepped
+		p.rates[i] = newRate(l, tag)
+		packed = appendRate(packed, &p.rates[i])
+	}
+	p.packed = string(packed)
+	p.policyField, p.draft6Field = policyFields(p.limits)
+	return p, nil
+}
+
+// nameFor derives a name that is not in taken.
+func nameFor(policy string, l Limit, count int, taken map[string]int) string {
+	name := policy
+	if count > 1 {
+		name += "-" + shortDuration(l)
+	}
+	unique := name
+	for n := 2; ; n++ {
+		if _, ok := taken[unique]; !ok {
+			return unique
+		}
+		unique = name + "-" + strconv.Itoa(n)
+	}
+}
+
+// tagOf identifies a limit among those of its policy, so that its tokens stay its own when others
+// are added, removed or moved: by its name, or without one by its interval and how many unnamed
+// ones with the same interval stand before it.
+func tagOf(l Limit, before []Limit) uint16 {
+	identity := "n" + l.Name
+	if l.Name == "" {
+		nth := 0
+		for _, b := range before {
+			if b.Name == "" && b.RefillInterval == l.RefillInterval {
+				nth++
+			}
+		}
+		identity = "i" + l.RefillInterval.String() + "#" + strconv.Itoa(nth)
+	}
+	h := fnv.New32a()
+	h.Write([]byte(identity))
+	sum := h.Sum32()
+	return uint16(sum>>16) ^ uint16(sum)
+}
+
+// appendRate appends r in the form '>I2Bdddd' that script.lua reads.
+func appendRate(packed []byte, r *rate) []byte {
+	packed = binary.BigEndian.AppendUint16(packed, r.tag)
+	if r.aligned {
+		packed = append(packed, 1)
+	} else {
+		packed = append(packed, 0)
+	}
+	for _, n := range [...]int64{r.capacity, r.unit, r.gain, r.step} {
+		packed = binary.BigEndian.AppendUint64(packed, math.Float64bits(float64(n)))
+	}
+	return packed
+}
+
+// shortDuration is the interval of l as people write it: 1m for 1m0s.
+func shortDuration(l Limit) string {
+	s := l.RefillInterval.String()
+	for _, zero := range [...]string{"m0s", "h0m"} {
+		if n := len(s) - len(zero); n > 0 && s[n:] == zero {
+			s = s[:n+1]
+		}
+	}
+	return s
+}

@@ -1,0 +1,85 @@
+package core
+
+import (
+	"math"
+)
+
+// Policy is a named set of limits that hold together: a request passes only if every limit has
+// tokens for it, and takes from all or from none.
+type Policy struct {
+	// Name keeps the buckets of two policies in one store apart and stands in headers: required,
+	// printable ASCII, at most 128 bytes. Limiters with the same name, store and key share buckets.
+	Name string
+
+	// Limits are decided together, in one step: at least one.
+	Limits []Limit
+
+	// OnFailure says what happens while the store can't be reached. The zero value is FailLocal.
+	OnFailure FailureMode
+
+	// LocalShare is the part of each limit that this process grants on its own under FailLocal:
+	// above 0, at most 1. With n replicas behind one load balancer 1/n keeps their sum at the limit.
+	// The zero value is 1. Every limit grants at least one token.
+	LocalShare float64
+
+	// Headers are the header fields sent with every response. The zero value is HeadersDefault.
+	Headers HeaderStyle
+}
+
+// mistakes lists what is wrong with p besides its limits.
+func (p Policy) mistakes() []error {
+	var errs []error
+	if reason := badName(p.Name); reason != "" {
+		errs = append(errs, &ConfigError{"Policy.Name", p.Name, reason})
+	}
+	if p.OnFailure > FailClosed {
+		errs = append(errs, &ConfigError{"Policy.OnFailure", p.OnFailure, "must be FailLocal, FailOpen or FailClosed"})
+	}
+	if p.LocalShare < 0 || p.LocalShare > 1 || math.IsNaN(p.LocalShare) {
+		errs = append(errs, &ConfigError{"Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"})
+	}
+	if !p.Headers.valid() {
+		errs = append(errs, &ConfigError{"Policy.Headers", p.Headers, "must be HeadersNone or a sum of HeadersLegacy, HeadersIETF and HeadersDraft6"})
+	}
+	return errs
+}
+
+// scaled are p's limits with the share of them that one process grants on its own.
+func scaled(limits []Limit, share float64) []Limit {
+	local := make([]Limit, len(limits))
+	for i, l := range limits {
+		if share > 0 && share < 1 {
+			l.Capacity = max(1, int64(float64(l.Capacity)*share))
+			l.RefillRate *= share
+		}
+		local[i] = l
+	}
+	return local
+}
+
+// FailureMode is what a limiter does while its store can't answer.
+type FailureMode uint8
+
+const (
+	// FailLocal limits in this process alone, with buckets that start full, until the store is
+	// back: n processes together admit up to n times the limit unless LocalShare says less. The
+	// default.
+	FailLocal FailureMode = iota
+	// FailOpen admits every request.
+	FailOpen
+	// FailClosed admits none: HTTP clients get 503, never 429, and Allow returns ErrUnavailable.
+	FailClosed
+)
+
+// String names the mode as it is written in Go, without the package.
+func (m FailureMode) String() string {
+	switch m {
+	case FailLocal:
+		return "FailLocal"
+	case FailOpen:
+		return "FailOpen"
+	case FailClosed:
+		return "FailClosed"
+	}
+	return "FailureMode(" + itoa(int64(m)) + ")"
+}

@@ -1,0 +1,147 @@
+package core
+
+import (
+	"math"
+	"math/big"
+)
+
+// rate is a Limit in whole numbers, so that Lua's doubles and Go's int64 compute the same, exactly.
+//
+// A token is `unit` units. Every `step` microseconds the bucket gains `gain` units. Continuous is
+// Stepped with the smallest step the numbers allow: 1 µs for all but extreme limits. 17 tokens
+// every 30 s are 17 units a microsecond, 30,000,000 units a token: nothing is ever rounded.
+//
+// A full bucket is at most maxUnits, so every sum stays below 2^53, the last integer up to which
+// doubles are exact, and levels/unit×unit rounds back to the same level.
+type rate struct {
+	tag      uint16 // tells the limits of one policy apart in stored state
+	aligned  bool   // steps are multiples of step on the Unix clock
+	capacity int64  // tokens
+	unit     int64  // units in a token
+	full     int64  // units in a full bucket: capacity × unit
+	gain     int64  // units gained every step, at most full
+	step     int64  // µs
+}
+
+const (
+	maxUnits = 1 << 50
+	// forever is the longest delay told, in µs: 285 years. Only stored state that another policy
+	// wrote can ask for more.
+	forever = 1 << 53
+)
+
+// newRate needs a valid l.
+func newRate(l Limit, tag uint16) rate {
+	r := rate{tag: tag, aligned: l.Mode == Aligned, capacity: l.Capacity}
+	perStep := decimal(l.RefillRate)
+	if l.Mode == Continuous {
+		r.step, perStep = continuousStep(l)
+	} else {
+		r.step = l.step() / 1000
+	}
+	room := roomFor(l.Capacity)
+	unit, gain := perStep.Denom(), perStep.Num()
+	if unit.Cmp(room) > 0 {
+		// Not to be had exactly: round the rate down, by less than one unit a step.
+		gain = new(big.Int).Quo(new(big.Int).Mul(gain, room), unit)
+		unit = room
+	}
+	r.unit = unit.Int64()
+	r.full = r.unit * r.capacity
+	if full := big.NewInt(r.full); gain.Cmp(full) > 0 {
+		gain = full // what overflows is lost anyway
+	}
+	r.gain = gain.Int64()
+	return r
+}
+
+// roomFor is the most units a token of a bucket can have.
+func roomFor(capacity int64) *big.Int { return big.NewInt(maxUnits / capacity) }
+
+// continuousStep returns the smallest step, in µs, whose gain is an exact number of units, and the
+// tokens it brings. Where none of up to 10 ms is exact it returns 1 ms, whose gain newRate rounds
+// down by less than a unit. An empty bucket fills within maxFill, so that gain is hundreds of units
+// at the least, millions as a rule.
+func continuousStep(l Limit) (step int64, perStep *big.Rat) {
+	perMicro := l.perMicro()
+	room := roomFor(l.Capacity)
+	for step = 1; step <= 10_000; step++ {
+		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
+		if perStep.Denom().Cmp(room) <= 0 {
+			return step, perStep
+		}
+	}
+	step = 1000
+	return step, perStep.Mul(perMicro, new(big.Rat).SetInt64(step))
+}
+
+// level is what a limit's bucket holds at an instant.
+type level struct {
+	units int64 // tokens × unit; below 0 when tokens were promised ahead
+	at    int64 // µs since 1970: the last step counted
+}
+
+// fresh is a full bucket, as a key that was never used has.
+func (r *rate) fresh(now int64) level {
+	return level{r.full, r.anchor(now)}
+}
+
+// anchor is the instant from which steps count for a bucket first used now.
+func (r *rate) anchor(now int64) int64 {
+	if r.aligned {
+		return floorTo(now, r.step)
+	}
+	return now
+}
+
+// refill brings l up to now: whole steps count, and l.at moves on by just those. A clock that
+// stepped back refills nothing and steps count anew from now.
+func (r *rate) refill(l level, now int64) level {
+	if r.aligned {
+		l.at = floorTo(l.at, r.step)
+	}
+	if l.at > now {
+		l.at = r.anchor(now)
+		return l
+	}
+	steps := (now - l.at) / r.step
+	l.at += steps * r.step
+	if missing := (r.full - l.units + r.gain - 1) / r.gain; steps < missing {
+		l.units += steps * r.gain
+	} else {
+		l.units = r.full
+	}
+	return l
+}
+
+// wait is how many µs after now a refilled l holds `need` units.
+func (r *rate) wait(l level, need, now int64) int64 {
+	if l.units >= need {
+		return 0
+	}
+	steps := (need - l.units + r.gain - 1) / r.gain
+	if steps > forever/r.step {
+		return forever
+	}
+	return steps*r.step - (now - l.at)
+}
+
+// bucket is l as it is stored, in tokens, so that a policy whose units differ can read it.
+func (r *rate) bucket(l level) bucket {
+	return bucket{r.tag, float64(l.units) / float64(r.unit), l.at}
+}
+
+// level is the stored b in this rate's units, clamped to its capacity and to the debt it can hold.
+func (r *rate) level(b bucket) level {
+	units := math.Floor(float64(b.tokens*float64(r.unit)) + 0.5)
+	return level{int64(max(-maxUnits, min(units, float64(r.full)))), b.at}
+}
+
+// floorTo rounds t down to a multiple of step; t may be negative.
+func floorTo(t, step int64) int64 {
+	if rest := t % step; rest < 0 {
+		return t - rest - step
+	} else {
+		return t - rest
+	}
+}

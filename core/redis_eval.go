@@ -1,0 +1,62 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// maxAttempts bounds how often one decision is sent again after replies and errors that prove it
+// was not executed. The store's timeout bounds it too.
+const maxAttempts = 4
+
+// charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
+// would charge a request as often as they reach the server.
+type charge struct{ *redis.Cmd }
+
+// NoRetry tells go-redis to leave retries to us.
+func (charge) NoRetry() bool { return true }
+
+// eval runs the script for one key. It is executed at most once: what may have been executed is
+// never sent again.
+func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string) (any, error) {
+	command, script := "evalsha", scriptSHA
+	for attempt := 1; ; attempt++ {
+		cmd := charge{redis.NewCmd(ctx, command, script, 1, key, now, limits, request)}
+		cmd.SetFirstKeyPos(3)
+		_ = s.client.Process(ctx, cmd) // its error is cmd's
+		err := cmd.Err()
+		switch {
+		case err == nil:
+			return cmd.Val(), nil
+		case attempt == maxAttempts || ctx.Err() != nil:
+			return nil, err
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			// The server lost its script cache: EVAL runs the script and caches it again.
+			command, script = "eval", scriptText
+		case !notExecuted(err):
+			return nil, err
+		}
+	}
+}
+
+// refusals are the replies by which a server says that it did not execute a command but may do so
+// if asked again. go-redis follows MOVED and ASK itself.
+var refusals = [...]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+
+// notExecuted reports whether err proves that the command did not run and another try makes sense.
+func notExecuted(err error) bool {
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
+	text := err.Error()
+	for _, refusal := range refusals {
+		if strings.HasPrefix(text, refusal) {
+			return true
+		}
+	}
+	return false
+}

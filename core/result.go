@@ -1,0 +1,139 @@
+package core
+
+import (
+	"math"
+	"time"
+)
+
+// Never is the RetryAfter of a request that can never pass, because it costs more than a limit's
+// Capacity. It is the longest time.Duration; test for it before adding to it.
+const Never time.Duration = math.MaxInt64
+
+// Source says who made a decision.
+type Source uint8
+
+const (
+	// FromStore is a decision of the policy's own store.
+	FromStore Source = iota
+	// FromFallback is a decision of this process alone, made while the store could not answer.
+	FromFallback
+	// FromFailOpen admitted a request unseen, because the store could not answer.
+	FromFailOpen
+)
+
+// String names the source in lower case, as metrics do.
+func (s Source) String() string {
+	switch s {
+	case FromStore:
+		return "store"
+	case FromFallback:
+		return "fallback"
+	case FromFailOpen:
+		return "fail-open"
+	}
+	return "Source(" + itoa(int64(s)) + ")"
+}
+
+// Result is one decision. Of several limits its fields tell the one that matters most to the
+// caller; [Result.Limits] tells all.
+type Result struct {
+	// Allowed reports whether the request may go on. Its cost has been taken then.
+	Allowed bool
+
+	// Remaining is how many whole tokens the tightest limit has left: at least 0.
+	Remaining int64
+
+	// RetryAfter is how long to wait before the same request can pass, if nobody else takes tokens
+	// meanwhile: 0 when Allowed, [Never] when it costs more than a Capacity, else at least 1 µs.
+	RetryAfter time.Duration
+
+	// ResetAfter is how long until every limit is full again.
+	ResetAfter time.Duration
+
+	// Cost is how many tokens were asked for.
+	Cost int64
+
+	// Source says who decided.
+	Source Source
+
+	// Cause is why the store could not decide; nil when Source is FromStore. Not for clients.
+	Cause error
+
+	tightest int // index into the plan of the limit that Remaining tells
+	answer   Answer
+	plan     *plan       // nil when nothing is known: FromFailOpen, or an error
+	headers  HeaderStyle // of the policy
+}
+
+// LimitResult is the state of one limit after a decision.
+type LimitResult struct {
+	Limit                    // as configured, with its name
+	Remaining  int64         // whole tokens left
+	Violated   bool          // it lacked tokens, so the request was denied
+	RetryAfter time.Duration // until it has the tokens that were asked for; 0 unless Violated
+	ResetAfter time.Duration // until it is full
+}
+
+// Limits returns the state of each limit of the policy, in its order. It allocates the slice. A
+// Result that no store decided (FromFailOpen) has none.
+func (r Result) Limits() []LimitResult {
+	if r.plan == nil {
+		return nil
+	}
+	list := make([]LimitResult, len(r.plan.limits))
+	for i := range list {
+		list[i] = r.limit(i)
+	}
+	return list
+}
+
+func (r *Result) limit(i int) LimitResult {
+	rate, l, now := &r.plan.rates[i], *r.answer.levels.at(i), r.answer.now
+	s := LimitResult{
+		Limit:      r.plan.limits[i],
+		Remaining:  max(0, l.units/rate.unit),
+		ResetAfter: duration(rate.wait(l, rate.full, now)),
+	}
+	if !r.Allowed {
+		s.RetryAfter = retryAfter(rate, l, r.Cost, now)
+		s.Violated = s.RetryAfter > 0
+	}
+	return s
+}
+
+// at is the instant of the decision on the store's clock.
+func (r Result) at() time.Time { return time.UnixMicro(r.answer.now) }
+
+// result reads an answer of a plan's limits.
+func result(p *plan, a Answer, cost int64) Result {
+	r := Result{Allowed: a.Allowed, Cost: cost, plan: p, answer: a}
+	for i := range p.rates {
+		rate, l := &p.rates[i], *a.levels.at(i)
+		remaining := max(0, l.units/rate.unit)
+		reset := duration(rate.wait(l, rate.full, a.now))
+		retry := time.Duration(0)
+		if !a.Allowed {
+			retry = retryAfter(rate, l, cost, a.now)
+		}
+		// Tightest: who makes the client wait longest; when nobody does, who has least left, and
+		// takes longest to fill.
+		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
+			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
+			r.tightest = i
+			r.Remaining = remaining
+		}
+		r.RetryAfter = max(r.RetryAfter, retry)
+		r.ResetAfter = max(r.ResetAfter, reset)
+	}
+	return r
+}
+
+// retryAfter is how long until a refilled l has cost tokens.
+func retryAfter(r *rate, l level, cost, now int64) time.Duration {
+	if cost > r.capacity {
+		return Never
+	}
+	return duration(r.wait(l, cost*r.unit, now))
+}
+
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -1,0 +1,81 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Store keeps buckets and decides requests on them. [RedisStore] shares them between processes,
+// [MemoryStore] keeps them in one. To write another, leave the arithmetic to [Request.Decide] and
+// check the result with package storetest.
+//
+// A Store is safe for concurrent use.
+type Store interface {
+	// Do answers r. Decisions on one policy and key are atomic: no two see the same tokens. An
+	// error means that nothing is known, not that the request is denied; the limiter's failure
+	// policy takes over. When ctx ends, Do returns promptly with ctx's error.
+	Do(ctx context.Context, r Request) (Answer, error)
+
+	// Reset forgets the bucket of a policy and key, so that it is full again.
+	Reset(ctx context.Context, policy, key string) error
+}
+
+// Request is one question to a [Store], made by a [Limiter].
+type Request struct {
+	policy string
+	key    string
+	plan   *plan
+
+	action action
+	n      int64 // tokens
+	within int64 // take: how far ahead tokens may be promised, µs
+	due    int64 // cancel: when the reservation's tokens are there, µs since 1970
+}
+
+// Policy is the name of the policy: part of the bucket's address.
+func (r Request) Policy() string { return r.policy }
+
+// Key is who is limited: the other part of the address. It may hold any bytes, at most 128 of them,
+// and stays valid after the call.
+func (r Request) Key() string { return r.key }
+
+// Answer is a [Store]'s answer to a [Request].
+type Answer struct {
+	// Allowed reports whether the request was granted.
+	Allowed bool
+
+	now    int64 // µs since 1970 on the store's clock
+	levels levels
+}
+
+// Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the
+// state stored under r's policy and key, nil when there is none, at the instant now.
+//
+// A next that is not nil must replace state in the same atomic step, and be kept for at least ttl:
+// after that the bucket is full and may be forgotten. State that this library did not write is an
+// error and should be left alone. Decide allocates next and nothing else.
+func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
+	var stored []bucket
+	if state != nil {
+		var room [inlineLevels]bucket
+		stored, err = parseBuckets(room[:0], state)
+		if err != nil {
+			return Answer{}, nil, 0, fmt.Errorf("state of policy %q: %w", r.policy, err)
+		}
+		stored = r.plan.arrange(stored)
+	}
+	at := now.UnixMicro()
+	if at < 0 || at > forever {
+		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2255", ErrClock, now)
+	}
+	answer, write := r.decide(stored, at)
+	if !write {
+		return answer, nil, 0, nil
+	}
+	next = make([]byte, 0, recordSize*len(r.plan.rates))
+	for i := range r.plan.rates {
+		next = appendBucket(next, r.plan.rates[i].bucket(*answer.levels.at(i)))
+	}
+	return answer, next, time.Duration(r.untilFull(&answer)) * time.Microsecond, nil
+}
