@@ -1,0 +1,124 @@
+// Package fiberlimit limits requests in fiber (v2) with token buckets:
+//
+//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
+//	}))
+//	app := fiber.New()
+//	app.Use(fiberlimit.New(limiter, fiberlimit.ByIP()))
+package fiberlimit
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// New returns a middleware that lets a request pass when limiter has tokens for its key.
+//
+// Headers are those of the policy. What does not pass ends with a [fiber.Error], for the app's error
+// handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision; see
+// OnDenied and OnError. [core.Problem] makes a body of a denial. New panics when limiter or key is nil.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
+	var o config
+	for _, option := range options {
+		option(&o)
+	}
+	engine := adapter.New(limiter, owned(key), o.Options)
+	if o.denied == nil {
+		o.denied = func(_ *fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
+	}
+	if o.failed == nil {
+		o.failed = func(c *fiber.Ctx, err error) error { return httpError(adapter.Refuse(c.UserContext(), err)) }
+	}
+	return func(c *fiber.Ctx) error {
+		x := exchange{c}
+		v := engine.Begin(c, x)
+		switch v.Outcome {
+		case adapter.Denied:
+			return o.denied(c, v.Result)
+		case adapter.Failed:
+			return o.failed(c, v.Err)
+		case adapter.Allowed:
+			c.Locals(resultKey{}, v.Result)
+		}
+		err := c.Next()
+		if v.Outcome == adapter.Allowed && engine.WantsStatus() {
+			engine.Done(c, x, v, status(c, err))
+		}
+		return err
+	}
+}
+
+// owned copies what key returns: fiber's strings are views of a buffer that the next request on the
+// connection overwrites, and a store may keep a key for longer.
+func owned(key KeyFunc) func(*fiber.Ctx) (string, error) {
+	if key == nil {
+		return nil
+	}
+	return func(c *fiber.Ctx) (string, error) {
+		k, err := key(c)
+		return strings.Clone(k), err
+	}
+}
+
+func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
+
+// status is what the request will be answered with: the error handler runs after all middleware.
+func status(c *fiber.Ctx, err error) int {
+	if err == nil {
+		return c.Response().StatusCode()
+	}
+	if e := (*fiber.Error)(nil); errors.As(err, &e) {
+		return e.Code
+	}
+	return fiber.StatusInternalServerError
+}
+
+type resultKey struct{}
+
+// FromContext returns the decision about the request: of several limiters, the one nearest to the
+// handler.
+func FromContext(c *fiber.Ctx) (core.Result, bool) {
+	res, ok := c.Locals(resultKey{}).(core.Result)
+	return res, ok
+}
+
+// exchange shows a request to the engine.
+type exchange struct{ c *fiber.Ctx }
+
+func (x exchange) Context() context.Context    { return x.c.UserContext() }
+func (x exchange) Method() string              { return x.c.Method() }
+func (x exchange) Path() string                { return x.c.Path() }
+func (x exchange) Route() string               { return x.c.Route().Path }
+func (x exchange) RemoteAddr() string          { return x.c.Context().RemoteAddr().String() }
+func (x exchange) Cookie(name string) string   { return x.c.Cookies(name) }
+func (x exchange) Query(name string) string    { return x.c.Query(name) }
+func (x exchange) Param(name string) string    { return x.c.Params(name) }
+func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response().Header} }
+
+func (x exchange) Header(name string) []string {
+	fields := x.c.Request().Header.PeekAll(name)
+	values := make([]string, len(fields))
+	for i, f := range fields {
+		values[i] = string(f)
+	}
+	return values
+}
+
+func (x exchange) Value(key any) any {
+	if v := x.c.Locals(key); v != nil {
+		return v
+	}
+	return x.c.UserContext().Value(key)
+}
+
+// header writes response header fields.
+type header struct{ *fasthttp.ResponseHeader }
+
+func (h header) Get(name string) string { return string(h.Peek(name)) }

@@ -1,0 +1,91 @@
+// Package ginlimit limits requests in gin with token buckets:
+//
+//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
+//	}))
+//	r := gin.Default()
+//	r.Use(ginlimit.New(limiter, ginlimit.ByIP()))
+package ginlimit
+
+import (
+	"context"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// New returns a middleware that lets a request pass when limiter has tokens for its key.
+//
+// Headers are those of the policy. A denied request gets 429 and an application/problem+json body
+// (RFC 9457), one without a key 400, and one that can't be decided 503 or 500; see OnDenied and
+// OnError. New panics when limiter or key is nil.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
+	var o config
+	for _, option := range options {
+		option(&o)
+	}
+	engine := adapter.New(limiter, key, o.Options)
+	if o.denied == nil {
+		o.denied = func(c *gin.Context, res core.Result) { adapter.WriteProblem(c.Writer, core.Problem(res)) }
+	}
+	if o.failed == nil {
+		o.failed = func(c *gin.Context, err error) {
+			adapter.WriteProblem(c.Writer, adapter.Refuse(c.Request.Context(), err))
+		}
+	}
+	return func(c *gin.Context) {
+		switch v := engine.Begin(c, exchange{c}); v.Outcome {
+		case adapter.Denied:
+			o.denied(c, v.Result)
+			c.Abort()
+		case adapter.Failed:
+			o.failed(c, v.Err)
+			c.Abort()
+		case adapter.Allowed:
+			c.Set(resultKey{}, v.Result)
+			if engine.WantsStatus() {
+				c.Next()
+				engine.Done(c, exchange{c}, v, c.Writer.Status())
+			}
+		}
+	}
+}
+
+type resultKey struct{}
+
+// FromContext returns the decision about the request: of several limiters, the one nearest to the
+// handler.
+func FromContext(c *gin.Context) (core.Result, bool) {
+	v, _ := c.Get(resultKey{})
+	res, ok := v.(core.Result)
+	return res, ok
+}
+
+// exchange shows a request to the engine.
+type exchange struct{ c *gin.Context }
+
+func (x exchange) Context() context.Context    { return x.c.Request.Context() }
+func (x exchange) Method() string              { return x.c.Request.Method }
+func (x exchange) Path() string                { return x.c.Request.URL.Path }
+func (x exchange) Route() string               { return x.c.FullPath() }
+func (x exchange) RemoteAddr() string          { return x.c.Request.RemoteAddr }
+func (x exchange) Header(name string) []string { return x.c.Request.Header.Values(name) }
+func (x exchange) Query(name string) string    { return x.c.Query(name) }
+func (x exchange) Param(name string) string    { return x.c.Param(name) }
+func (x exchange) Response() core.HeaderWriter { return x.c.Writer.Header() }
+
+func (x exchange) Cookie(name string) string {
+	if c, err := x.c.Request.Cookie(name); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+func (x exchange) Value(key any) any {
+	if v, ok := x.c.Get(key); ok {
+		return v
+	}
+	return x.c.Request.Context().Value(key)
+}

@@ -1,0 +1,52 @@
+package ginlimit
+
+import (
+	"github.com/gin-gonic/gin"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+type config struct {
+	adapter.Options[*gin.Context]
+	denied func(*gin.Context, core.Result)
+	failed func(*gin.Context, error)
+}
+
+// Option is an option of [New].
+type Option func(*config)
+
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500.
+func WithCost(cost func(*gin.Context) (int64, error)) Option {
+	return func(o *config) { o.Cost = cost }
+}
+
+// WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
+// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+func WithLimits(limits func(*gin.Context) ([]core.Limit, error)) Option {
+	return func(o *config) { o.Limits = limits }
+}
+
+// WithSkip lets the requests for which skip is true through: not counted, without headers.
+func WithSkip(skip func(*gin.Context) bool) Option {
+	return func(o *config) { o.Skip = skip }
+}
+
+// WithRefund gives a request's tokens back when refund is true for the status it was answered with:
+// to count failed logins only, or not to count errors of the service.
+func WithRefund(refund func(c *gin.Context, status int) bool) Option {
+	return func(o *config) { o.Refund = refund }
+}
+
+// OnDenied answers a denied request in place of 429 and a problem body. The header fields are written
+// already; the handlers after this one don't run.
+func OnDenied(denied func(*gin.Context, core.Result)) Option {
+	return func(o *config) { o.denied = denied }
+}
+
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
+// show err to clients.
+func OnError(failed func(c *gin.Context, err error)) Option {
+	return func(o *config) { o.failed = failed }
+}

@@ -1,0 +1,46 @@
+package httplimit
+
+import (
+	"net/http"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
+)
+
+// Option is an option of [New].
+type Option func(*nethttp.Config)
+
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500.
+func WithCost(cost func(*http.Request) (int64, error)) Option {
+	return func(c *nethttp.Config) { c.Cost = cost }
+}
+
+// WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
+// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
+	return func(c *nethttp.Config) { c.Limits = limits }
+}
+
+// WithSkip lets the requests for which skip is true through: not counted, without headers.
+func WithSkip(skip func(*http.Request) bool) Option {
+	return func(c *nethttp.Config) { c.Skip = skip }
+}
+
+// WithRefund gives a request's tokens back when refund is true for the status it was answered with:
+// to count failed logins only, or not to count errors of the service.
+func WithRefund(refund func(r *http.Request, status int) bool) Option {
+	return func(c *nethttp.Config) { c.Refund = refund }
+}
+
+// OnDenied answers a denied request in place of 429 and a problem body. The header fields are written
+// already.
+func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Option {
+	return func(c *nethttp.Config) { c.Denied = denied }
+}
+
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
+// show err to clients.
+func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
+	return func(c *nethttp.Config) { c.Failed = failed }
+}

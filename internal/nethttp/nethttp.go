@@ -1,0 +1,98 @@
+// Package nethttp is what the adapters for net/http and for routers on top of it share.
+package nethttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/felixge/httpsnoop"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// Router reads what only the router knows of a request.
+type Router struct {
+	Route func(*http.Request) string
+	Param func(r *http.Request, name string) string
+}
+
+// Config is what the user sets for one middleware.
+type Config struct {
+	adapter.Options[*http.Request]
+	Denied func(http.ResponseWriter, *http.Request, core.Result)
+	Failed func(http.ResponseWriter, *http.Request, error)
+}
+
+// Key makes a key function for this router of a common one.
+func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
+	return func(r *http.Request) (string, error) { return key(exchange{nil, r, &ro}) }
+}
+
+type resultKey struct{}
+
+// FromContext returns the decision about the request whose context ctx is.
+func FromContext(ctx context.Context) (core.Result, bool) {
+	res, ok := ctx.Value(resultKey{}).(core.Result)
+	return res, ok
+}
+
+// New returns the middleware.
+func New(limiter *core.Limiter, key func(*http.Request) (string, error), config Config) func(http.Handler) http.Handler {
+	engine := adapter.New(limiter, key, config.Options)
+	if config.Denied == nil {
+		config.Denied = func(w http.ResponseWriter, _ *http.Request, res core.Result) {
+			adapter.WriteProblem(w, core.Problem(res))
+		}
+	}
+	if config.Failed == nil {
+		config.Failed = func(w http.ResponseWriter, r *http.Request, err error) {
+			adapter.WriteProblem(w, adapter.Refuse(r.Context(), err))
+		}
+	}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			x := exchange{w, r, nil}
+			switch v := engine.Begin(r, x); v.Outcome {
+			case adapter.Skipped:
+				next.ServeHTTP(w, r)
+			case adapter.Denied:
+				config.Denied(w, r, v.Result)
+			case adapter.Failed:
+				config.Failed(w, r, v.Err)
+			case adapter.Allowed:
+				r := r.WithContext(context.WithValue(r.Context(), resultKey{}, v.Result))
+				if !engine.WantsStatus() {
+					next.ServeHTTP(w, r)
+					return
+				}
+				served := httpsnoop.CaptureMetrics(next, w, r)
+				engine.Done(r, x, v, served.Code)
+			}
+		})
+	}
+}
+
+// exchange shows a request to the engine (w is set) or to a key function (router is set).
+type exchange struct {
+	w      http.ResponseWriter
+	r      *http.Request
+	router *Router
+}
+
+func (x exchange) Context() context.Context    { return x.r.Context() }
+func (x exchange) Method() string              { return x.r.Method }
+func (x exchange) Path() string                { return x.r.URL.Path }
+func (x exchange) Route() string               { return x.router.Route(x.r) }
+func (x exchange) RemoteAddr() string          { return x.r.RemoteAddr }
+func (x exchange) Header(name string) []string { return x.r.Header.Values(name) }
+func (x exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
+func (x exchange) Param(name string) string    { return x.router.Param(x.r, name) }
+func (x exchange) Value(key any) any           { return x.r.Context().Value(key) }
+func (x exchange) Response() core.HeaderWriter { return x.w.Header() }
+func (x exchange) Cookie(name string) string {
+	if c, err := x.r.Cookie(name); err == nil {
+		return c.Value
+	}
+	return ""
+}
