@@ -101,9 +101,6 @@ func (r *Result) limit(i int) LimitResult {
 	return s
 }
 
-// at is the instant of the decision on the store's clock.
-func (r Result) at() time.Time { return time.UnixMicro(r.answer.now) }
-
 // result reads an answer of a plan's limits.
 func result(p *plan, a Answer, cost int64) Result {
 	r := Result{Allowed: a.Allowed, Cost: cost, plan: p, answer: a}
