@@ -1,0 +1,188 @@
+package core_test
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// noon is 2026-01-01 12:00:00 UTC, second 1767268800 of the Unix clock.
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// spend asks a full bucket for each of costs at the given time after noon and returns the header
+// fields of the last decision.
+func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time.Duration, costs ...int64) http.Header {
+	t.Helper()
+	now := noon
+	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
+	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: limits, Headers: style})
+	require.NoError(t, err)
+	h := http.Header{}
+	for i, cost := range costs {
+		if i == len(costs)-1 {
+			now = now.Add(after)
+		}
+		res, err := l.AllowN(context.Background(), "k", cost)
+		require.NoError(t, err)
+		h = http.Header{}
+		res.WriteHeaders(h)
+	}
+	return h
+}
+
+// one joins a field's only line; absent fields are "".
+func one(t *testing.T, h http.Header, name string) string {
+	t.Helper()
+	require.LessOrEqual(t, len(h.Values(name)), 1, name)
+	return h.Get(name)
+}
+
+// The expected values follow from the formulas of the header styles: B capacity, ρ refill per second,
+// T tokens left, n cost.
+func TestHeaders(t *testing.T) {
+	minute := []core.Limit{{Capacity: 10, RefillRate: 5, RefillInterval: time.Minute}} // ρ = 1/12
+	stepped := []core.Limit{minute[0].WithMode(core.Stepped)}
+	aligned := []core.Limit{minute[0].WithMode(core.Aligned)}
+	several := []core.Limit{
+		{Name: "burst", Capacity: 4, RefillRate: 2, RefillInterval: time.Second}, // w = 2
+		core.PerHour(100).WithName("hourly"),
+	}
+	for _, c := range []struct {
+		name   string
+		style  core.HeaderStyle
+		limits []core.Limit
+		after  time.Duration // between the last decision and those before
+		costs  []int64
+		want   map[string]string // every field that is sent
+	}{
+		{"legacy, allowed: the bucket is full after 36 s", core.HeadersLegacy, minute, 0, []int64{3}, map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "1767268836"}},
+		{"legacy, a part of a token left counts as none, a part of a second as one", core.HeadersLegacy, minute, 500 * time.Millisecond, []int64{3, 1}, map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "6", "X-RateLimit-Reset": "1767268848"}},
+		{"legacy, denied: 4 of 3 wait for one token, 12 s", core.HeadersLegacy, minute, 0, []int64{7, 4}, map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "1767268884",
+			"Retry-After": "12", "Cache-Control": "no-store"}},
+		{"IETF, allowed: T/ρ = 7 × 12", core.HeadersIETF, minute, 0, []int64{3}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=7;t=84`}},
+		{"IETF, allowed with nothing left: (1−T)/ρ", core.HeadersIETF, minute, 6 * time.Second, []int64{9, 1}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=6`}},
+		{"IETF, denied: r=0 and t is Retry-After, (n−T)/ρ", core.HeadersIETF, minute, 1500 * time.Millisecond, []int64{8, 4}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=23`, "Retry-After": "23", "Cache-Control": "no-store"}},
+		{"IETF, denied for ever: no instant to tell", core.HeadersIETF, minute, 0, []int64{11}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0`, "Cache-Control": "no-store"}},
+		{"draft 6, allowed", core.HeadersDraft6, minute, 0, []int64{3}, map[string]string{
+			"RateLimit-Limit": "10", "RateLimit-Remaining": "7", "RateLimit-Reset": "36", "RateLimit-Policy": "10;w=120"}},
+		{"draft 6, denied", core.HeadersDraft6, minute, 0, []int64{10, 1}, map[string]string{
+			"RateLimit-Limit": "10", "RateLimit-Remaining": "0", "RateLimit-Reset": "120", "RateLimit-Policy": "10;w=120",
+			"Retry-After": "12", "Cache-Control": "no-store"}},
+		{"none, allowed", core.HeadersNone, minute, 0, []int64{3}, map[string]string{}},
+		{"none, denied", core.HeadersNone, minute, 0, []int64{10, 1}, map[string]string{"Retry-After": "12", "Cache-Control": "no-store"}},
+		{"default is legacy and IETF", core.HeadersDefault, minute, 0, []int64{3}, map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "1767268836",
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=7;t=84`}},
+		{"stepped: t is the next step, 60 s after the first use", core.HeadersIETF, stepped, 20 * time.Second, []int64{3, 1}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=6;t=40`}},
+		{"stepped, denied: 10 tokens are two steps away", core.HeadersIETF, stepped, 20 * time.Second, []int64{6, 10}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=100`, "Retry-After": "100", "Cache-Control": "no-store"}},
+		{"stepped, reset: full again after two steps", core.HeadersLegacy, stepped, 20 * time.Second, []int64{5, 1}, map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "4", "X-RateLimit-Reset": "1767268920"}},
+		{"aligned: t is the next minute of the clock", core.HeadersIETF, aligned, 45 * time.Second, []int64{0, 1}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=9;t=15`}},
+		{"aligned, denied: the next minute brings five", core.HeadersDefault, aligned, 45 * time.Second, []int64{10, 1}, map[string]string{
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767268920",
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=15`, "Retry-After": "15", "Cache-Control": "no-store"}},
+		{"several limits: legacy tells the tightest, IETF all", core.HeadersDefault, several, 0, []int64{3}, map[string]string{
+			"X-RateLimit-Limit": "4", "X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "1767268802",
+			"RateLimit-Policy": `"burst";q=4;w=2, "hourly";q=100;w=3600`, "RateLimit": `"burst";r=1;t=1, "hourly";r=97;t=3492`}},
+		{"several limits, one violated: the other keeps its own numbers", core.HeadersDefault, several, 0, []int64{4, 2}, map[string]string{
+			"X-RateLimit-Limit": "4", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767268802",
+			"RateLimit-Policy": `"burst";q=4;w=2, "hourly";q=100;w=3600`, "RateLimit": `"burst";r=0;t=1, "hourly";r=96;t=3456`,
+			"Retry-After": "1", "Cache-Control": "no-store"}},
+		{"several limits, draft 6", core.HeadersDraft6, several, 0, []int64{3}, map[string]string{
+			"RateLimit-Limit": "4", "RateLimit-Remaining": "1", "RateLimit-Reset": "2", "RateLimit-Policy": "4;w=2, 100;w=3600"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := spend(t, c.style, c.limits, c.after, c.costs...)
+			for name, want := range c.want {
+				assert.Equal(t, want, one(t, h, name), name)
+			}
+			assert.Len(t, h, len(c.want), "fields sent: %v", h)
+		})
+	}
+}
+
+// Names and numbers must come back from a parser of RFC 9651 that someone else wrote.
+func TestHeadersAreStructuredFields(t *testing.T) {
+	for _, limits := range [][]core.Limit{
+		{{Name: `a "quoted" \ name, with; all=signs`, Capacity: 3, RefillRate: 1, RefillInterval: time.Second}},
+		{{Name: "~", Capacity: 999_999_999_999_999, RefillRate: 1e9, RefillInterval: time.Millisecond}},
+		{core.PerSecond(1000).WithName("s"), core.PerDay(5).WithName("d").WithMode(core.Aligned), core.PerHour(0.5).WithMode(core.Stepped)},
+	} {
+		for _, cost := range []int64{1, math.MaxInt64} {
+			h := spend(t, core.HeadersIETF, limits, 0, cost)
+			policies, err := httpsfv.UnmarshalList(h.Values("RateLimit-Policy"))
+			require.NoError(t, err)
+			states, err := httpsfv.UnmarshalList(h.Values("RateLimit"))
+			require.NoError(t, err)
+			require.Len(t, policies, len(limits), "one member for each limit")
+			require.Len(t, states, len(limits), "one member for each limit")
+			for i, l := range limits {
+				policy, state := policies[i].(httpsfv.Item), states[i].(httpsfv.Item)
+				if l.Name != "" {
+					assert.Equal(t, l.Name, policy.Value)
+				}
+				assert.Equal(t, policy.Value, state.Value, "both fields name the limit alike")
+				q, _ := policy.Params.Get("q")
+				assert.Equal(t, l.Capacity, q)
+				for _, param := range []struct {
+					item httpsfv.Item
+					name string
+				}{{policy, "w"}, {state, "r"}} {
+					v, ok := param.item.Params.Get(param.name)
+					assert.True(t, ok, param.name)
+					assert.IsType(t, int64(0), v, param.name)
+				}
+			}
+		}
+	}
+}
+
+func TestHeadersOfStackedLimiters(t *testing.T) {
+	store := core.NewMemoryStore(core.WithClock(func() time.Time { return noon }))
+	limiter := func(name string, capacity int64) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name,
+			Limits: []core.Limit{{Capacity: capacity, RefillRate: 1, RefillInterval: time.Second}}}))
+	}
+	tight, wide, empty := limiter("tight", 2), limiter("wide", 50), limiter("empty", 5)
+	_, err := empty.AllowN(context.Background(), "k", 5)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name      string
+		stack     []*core.Limiter
+		limit     string // of the single-valued fields
+		remaining string
+		members   []string
+	}{
+		{"the tighter outer one stays", []*core.Limiter{tight, wide}, "2", "1", []string{`"tight";r=1;t=1`, `"wide";r=49;t=49`}},
+		{"the tighter inner one replaces", []*core.Limiter{wide, tight}, "2", "0", []string{`"wide";r=48;t=48`, `"tight";r=0;t=1`}},
+		{"the one that denies replaces", []*core.Limiter{wide, empty}, "5", "0", []string{`"wide";r=47;t=47`, `"empty";r=0;t=1`}},
+	} {
+		h := http.Header{}
+		for _, l := range c.stack {
+			res, err := l.Allow(context.Background(), "k")
+			require.NoError(t, err)
+			res.WriteHeaders(h)
+		}
+		assert.Equal(t, c.limit, one(t, h, "X-RateLimit-Limit"), c.name)
+		assert.Equal(t, c.remaining, one(t, h, "X-RateLimit-Remaining"), c.name)
+		assert.Equal(t, c.members, h.Values("RateLimit"), c.name)
+	}
+}

@@ -1,0 +1,64 @@
+// Workers without HTTP: several goroutines send mail through one provider that takes 5 messages a
+// second; run it in two terminals with the same Redis and they share them. Try:
+//
+//	go run ./examples/jobs                        # bucket in this process
+//	go run ./examples/jobs -redis localhost:6379  # bucket shared through Redis
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func main() {
+	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the bucket in this process")
+	mails := flag.Int("mails", 15, "how many mails to send")
+	flag.Parse()
+
+	var store core.Store = core.NewMemoryStore()
+	if *redisAddr != "" {
+		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}))
+	}
+	provider := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "mail-provider",
+		Limits: []core.Limit{core.PerSecond(5)},
+	}))
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+
+	jobs := make(chan int)
+	var workers sync.WaitGroup
+	start := time.Now()
+	for worker := range 3 {
+		workers.Go(func() {
+			for mail := range jobs {
+				if err := provider.Wait(ctx, "smtp"); err != nil {
+					log.Printf("worker %d: mail %d not sent: %v", worker, mail, err)
+					return
+				}
+				fmt.Printf("%4.1fs  worker %d sends mail %d\n", time.Since(start).Seconds(), worker, mail)
+			}
+		})
+	}
+send:
+	for mail := range *mails {
+		select {
+		case jobs <- mail:
+		case <-ctx.Done():
+			break send
+		}
+	}
+	close(jobs)
+	workers.Wait()
+}
