@@ -27,7 +27,11 @@ type RedisStore struct {
 	prefix  string
 	timeout time.Duration
 	clock   func() time.Time // nil: the server's
+	trip    int
+	pause   time.Duration
 	errs    []error
+
+	breaker *breaker
 }
 
 // RedisOption is an option of [NewRedisStore].
@@ -68,10 +72,11 @@ func (o ClockOption) redis(s *RedisStore) {
 // can't be reached is met by the policy's OnFailure. Mistakes in its options are reported by
 // [NewLimiter].
 func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisStore {
-	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout}
+	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
 	for _, o := range options {
 		o.redis(s)
 	}
+	s.breaker = newBreaker(s.trip, s.pause)
 	if client == nil {
 		s.errs = append(s.errs, &ConfigError{"NewRedisStore client", nil, "must be a go-redis client"})
 		return s
@@ -120,10 +125,18 @@ func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// within runs call and waits for it no longer than the store's timeout and no longer than the
-// caller does: go-redis itself does not stop reading when a context ends. The call runs on in its
-// own goroutine then, until its connection's timeout.
+// within runs call, unless the breaker is open, and waits for it no longer than the store's timeout
+// and no longer than the caller does.
 func (s *RedisStore) within(ctx context.Context, call func(context.Context) (any, error)) (any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.breaker.guard(ctx, func() (any, error) { return s.await(ctx, call) })
+}
+
+// await runs call in a goroutine, because go-redis itself does not stop reading when a context ends.
+// A call that nobody waits for any more runs on until its connection's timeout.
+func (s *RedisStore) await(ctx context.Context, call func(context.Context) (any, error)) (any, error) {
 	type outcome struct {
 		reply any
 		err   error
@@ -131,22 +144,21 @@ func (s *RedisStore) within(ctx context.Context, call func(context.Context) (any
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan outcome, 1)
 	go func() {
-		defer cancel()
 		reply, err := call(own)
 		done <- outcome{reply, err}
+		cancel()
 	}()
 	select {
 	case o := <-done:
 		return o.reply, o.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, gone{ctx.Err()}
 	case <-own.Done():
-		// The deferred cancel may be what ended it.
 		select {
-		case o := <-done:
+		case o := <-done: // the cancel after the answer is what ended it
 			return o.reply, o.err
 		default:
-			return nil, fmt.Errorf("no answer within %v: %w", s.timeout, context.DeadlineExceeded)
+			return nil, errTimeout(s.timeout)
 		}
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // maxAttempts bounds how often one decision is sent again after replies and errors that prove it
 // was not executed. The store's timeout bounds it too.
-const maxAttempts = 4
+const maxAttempts = 5
 
 // charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
 // would charge a request as often as they reach the server.
@@ -39,7 +40,19 @@ func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string)
 			command, script = "eval", scriptText
 		case !notExecuted(err):
 			return nil, err
+		default:
+			pause(ctx, time.Millisecond<<attempt)
 		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
