@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -114,9 +115,8 @@ func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip
 			}
 		}
 	}
-	lines := header("X-Forwarded-For")
-	for i := len(lines) - 1; i >= 0; i-- {
-		for line, more := lines[i], true; more; {
+	for _, line := range slices.Backward(header("X-Forwarded-For")) {
+		for more := true; more; {
 			var element string
 			if comma := strings.LastIndexByte(line, ','); comma >= 0 {
 				line, element = line[:comma], line[comma+1:]
@@ -160,15 +160,14 @@ func parseAddr(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	a, err := netip.ParseAddr(s)
 	if err != nil {
-		if port, err := netip.ParseAddrPort(s); err == nil {
-			a = port.Addr()
-		} else if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
-			if a, err = netip.ParseAddr(s[1 : n-1]); err != nil || a.Is4() {
-				return netip.Addr{}, false
-			}
-		} else {
+		if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
+			s += ":0" // brackets without a port
+		}
+		withPort, err := netip.ParseAddrPort(s)
+		if err != nil {
 			return netip.Addr{}, false
 		}
+		a = withPort.Addr()
 	}
 	return a.Unmap().WithZone(""), true
 }

@@ -60,11 +60,13 @@ func (l Limit) mistakes(field string) []error {
 		wrong("RefillInterval", l.RefillInterval, "must be above 0")
 	}
 	if rateOK && intervalOK {
-		if l.RefillInterval > maxFill {
+		switch {
+		case l.RefillInterval > maxFill:
 			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years")
-		} else if capacityOK && l.Mode != Continuous && decimal(l.RefillRate).Denom().Cmp(roomFor(l.Capacity)) > 0 {
+		case !capacityOK:
+		case l.Mode != Continuous && decimal(l.RefillRate).Denom().Cmp(roomFor(l.Capacity)) > 0:
 			wrong("RefillRate", l.RefillRate, "has too many decimals for this Capacity")
-		} else if capacityOK && float64(l.Capacity)/l.RefillRate > float64(maxFill)/float64(l.RefillInterval) {
+		case float64(l.Capacity)/l.RefillRate > float64(maxFill)/float64(l.RefillInterval):
 			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
 		}
 	}

@@ -135,7 +135,10 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 			require.Len(t, policies, len(limits), "one member for each limit")
 			require.Len(t, states, len(limits), "one member for each limit")
 			for i, l := range limits {
-				policy, state := policies[i].(httpsfv.Item), states[i].(httpsfv.Item)
+				policy, ok := policies[i].(httpsfv.Item)
+				require.True(t, ok, "a member is an item")
+				state, ok := states[i].(httpsfv.Item)
+				require.True(t, ok, "a member is an item")
 				if l.Name != "" {
 					assert.Equal(t, l.Name, policy.Value)
 				}

@@ -186,8 +186,8 @@ func (l *Limiter) onFailure(ctx context.Context, r Request, err error) (Result, 
 		res.Source = FromFailOpen
 		return res, nil
 	case FailLocal:
-		if l.local == nil { // a MemoryStore can't be stood in for: it fails when its context ends
-			return res, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		if l.local == nil { // the store is in this process already
+			break
 		}
 		r.plan = l.localPlan
 		answer, localErr := l.local.Do(ctx, r)
@@ -197,9 +197,9 @@ func (l *Limiter) onFailure(ctx context.Context, r Request, err error) (Result, 
 		res = result(l.localPlan, answer, r.n)
 		res.Source, res.Cause, res.headers = FromFallback, err, l.policy.Headers
 		return res, nil
-	default:
-		return res, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	case FailClosed:
 	}
+	return res, fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // callers reports whether err is the end of the caller's own context, which says nothing about the

@@ -86,7 +86,7 @@ func (s *MemoryStore) mistakes() []error { return s.errs }
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
 func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 	now := s.clock().UnixMicro()
-	sh := s.shard(r.policy, r.key)
+	sh := s.shard(r.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 
@@ -121,7 +121,7 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 
 // Reset forgets the bucket of a policy and key. It returns no error.
 func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
-	sh := s.shard(policy, key)
+	sh := s.shard(key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if e := sh.entries[entryKey{policy, key}]; e != nil {
@@ -134,7 +134,7 @@ func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
 // insert at this moment.
 func (s *MemoryStore) Len() int { return int(s.keys.Load()) }
 
-func (s *MemoryStore) shard(policy, key string) *shard {
+func (s *MemoryStore) shard(key string) *shard {
 	if len(s.shards) == 1 {
 		return &s.shards[0]
 	}

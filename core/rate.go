@@ -139,9 +139,9 @@ func (r *rate) level(b bucket) level {
 
 // floorTo rounds t down to a multiple of step; t may be negative.
 func floorTo(t, step int64) int64 {
-	if rest := t % step; rest < 0 {
-		return t - rest - step
-	} else {
-		return t - rest
+	rest := t % step
+	if rest < 0 {
+		rest += step
 	}
+	return t - rest
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -50,7 +51,7 @@ func (r Request) readReply(reply any) (Answer, error) {
 // readAnswer reads '+' or '-' and the records of the levels, or '!' and an error.
 func (r Request) readAnswer(s string, now int64) (Answer, error) {
 	if s == "" {
-		return Answer{}, fmt.Errorf("unexpected empty answer of the script")
+		return Answer{}, errors.New("unexpected empty answer of the script")
 	}
 	if s[0] == '!' {
 		return Answer{}, &StateError{s[1:]}

@@ -47,6 +47,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				return o.denied(c, v.Result)
 			case adapter.Failed:
 				return o.failed(c, v.Err)
+			case adapter.Skipped:
 			case adapter.Allowed:
 				c.Set(resultKey, v.Result)
 			}

@@ -44,6 +44,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			return o.denied(c, v.Result)
 		case adapter.Failed:
 			return o.failed(c, v.Err)
+		case adapter.Skipped:
 		case adapter.Allowed:
 			c.Locals(resultKey{}, v.Result)
 		}

@@ -43,6 +43,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 		case adapter.Failed:
 			o.failed(c, v.Err)
 			c.Abort()
+		case adapter.Skipped:
 		case adapter.Allowed:
 			c.Set(resultKey{}, v.Result)
 			if engine.WantsStatus() {

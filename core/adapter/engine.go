@@ -63,7 +63,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Verdict{Outcome: Skipped}
 	}
-	v, err := e.decide(c, x.Context())
+	v, err := e.decide(x.Context(), c)
 	if err != nil {
 		if errors.Is(err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetry)
@@ -79,7 +79,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
 	return v
 }
 
-func (e *Engine[C]) decide(c C, ctx context.Context) (v Verdict, err error) {
+func (e *Engine[C]) decide(ctx context.Context, c C) (v Verdict, err error) {
 	v.limiter = e.limiter
 	if v.key, err = call(e.key, c); err != nil {
 		return v, err

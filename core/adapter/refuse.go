@@ -21,8 +21,11 @@ func Refuse(ctx context.Context, err error) core.ProblemDetails {
 
 // WriteProblem answers with p as application/problem+json.
 func WriteProblem(w http.ResponseWriter, p core.ProblemDetails) {
-	body, _ := json.Marshal(p) // strings and an integer: it can't fail
+	body, err := json.Marshal(p)
+	if err != nil { // strings and an integer can't fail
+		body = []byte("{}")
+	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	w.Write(body)
+	_, _ = w.Write(body) // a client that has gone needs no answer
 }
