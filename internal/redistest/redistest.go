@@ -5,13 +5,9 @@
 package redistest
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,58 +51,20 @@ func Unavailable(t testing.TB, err error) {
 	t.Skipf("needs Redis: %v (install redis-server, or run ./scripts/test, which does)", err)
 }
 
+// shared names the server that all tests of this binary use.
 var shared = sync.OnceValues(func() (string, error) {
 	if addr := os.Getenv("REDIS_ADDR"); addr != "" {
 		return addr, nil
 	}
-	port, err := FreePort()
-	if err != nil {
+	var err error
+	if sharedServer, err = start(); err != nil {
 		return "", err
 	}
-	if _, err := start(port); err != nil {
-		return "", err
-	}
-	addr := net.JoinHostPort("127.0.0.1", port)
-	return addr, Ready(addr)
+	return sharedServer.Addr, nil
 })
 
-// start runs a redis-server that ends with this process, however that ends: the shell that started
-// it waits for its standard input, which the kernel closes with us.
-func start(port string, args ...string) (stop io.Closer, err error) {
-	binary, err := exec.LookPath("redis-server")
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "redistest")
-	if err != nil {
-		return nil, err
-	}
-	args = append([]string{"-c", `dir=$1; shift; "$@" & server=$!; read _; kill $server; wait $server; rm -rf "$dir"`,
-		"sh", dir, binary, "--port", port, "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--logfile", "redis.log"}, args...)
-	cmd := exec.Command("sh", args...)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	return stdin, cmd.Start()
-}
-
-// Ready waits until the server at addr answers.
-func Ready(addr string) error {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
-	defer c.Close()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		err := c.Ping(context.Background()).Err()
-		if err == nil || strings.Contains(err.Error(), "NOAUTH") {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("redis-server at %s does not answer: %w", addr, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
+// sharedServer keeps the pipe to the server open: the collector would close it.
+var sharedServer *Server
 
 // FreePort returns a TCP port that was free a moment ago.
 func FreePort() (string, error) {

@@ -1,0 +1,168 @@
+// Package faultproxy stands between a client and a TCP server and breaks the network on command.
+package faultproxy
+
+import (
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Fault is what a Proxy does to traffic.
+type Fault int
+
+const (
+	// None passes everything.
+	None Fault = iota
+	// Latency delays what passes towards the client; see Proxy.SetLatency.
+	Latency
+	// BlackHole swallows both directions; connections can be made and stay open.
+	BlackHole
+	// HalfOpen passes requests to the server and swallows its replies: commands are executed and
+	// nobody hears of it.
+	HalfOpen
+	// Truncate passes the first byte of a reply and closes the connection.
+	Truncate
+	// Reset ends every connection, old and new, with RST.
+	Reset
+)
+
+// Proxy passes TCP connections on to a server.
+type Proxy struct {
+	Addr string
+
+	target   string
+	listener net.Listener
+
+	mu      sync.Mutex // guards what follows
+	fault   Fault
+	latency time.Duration
+	conns   map[net.Conn]bool
+	closed  bool
+	done    sync.WaitGroup
+}
+
+// New starts a proxy to target that ends with the test.
+func New(t testing.TB, target string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Addr: l.Addr().String(), target: target, listener: l, conns: map[net.Conn]bool{}}
+	p.done.Go(p.accept)
+	t.Cleanup(p.close)
+	return p
+}
+
+// Set changes the fault, for open connections too.
+func (p *Proxy) Set(f Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = f
+	if f == Reset {
+		for c := range p.conns {
+			reset(c)
+		}
+	}
+}
+
+// SetLatency delays every reply by d.
+func (p *Proxy) SetLatency(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault, p.latency = Latency, d
+}
+
+func (p *Proxy) current() (Fault, time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault, p.latency
+}
+
+func (p *Proxy) close() {
+	p.mu.Lock()
+	p.closed = true
+	for c := range p.conns {
+		_ = c.Close()
+	}
+	p.mu.Unlock()
+	_ = p.listener.Close()
+	p.done.Wait()
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		if f, _ := p.current(); f == Reset {
+			reset(client)
+			continue
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			reset(client)
+			continue
+		}
+		if !p.keep(client, server) {
+			return
+		}
+		p.done.Go(func() { p.pass(client, server, true) })
+		p.done.Go(func() { p.pass(server, client, false) })
+	}
+}
+
+func (p *Proxy) keep(conns ...net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range conns {
+		if p.closed {
+			_ = c.Close()
+			continue
+		}
+		p.conns[c] = true
+	}
+	return !p.closed
+}
+
+// pass copies what from sends to to, as the fault of the moment allows.
+func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
+	defer func() {
+		_, _ = from.Close(), to.Close()
+		p.mu.Lock()
+		delete(p.conns, from)
+		p.mu.Unlock()
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		fault, latency := p.current()
+		switch {
+		case n == 0:
+		case fault == BlackHole, fault == HalfOpen && !isRequest:
+			n = 0
+		case fault == Truncate && !isRequest:
+			_, _ = to.Write(buffer[:1])
+			return
+		case fault == Latency && !isRequest:
+			time.Sleep(latency)
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = c.Close()
+}

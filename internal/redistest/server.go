@@ -1,0 +1,167 @@
+package redistest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a redis-server of a test's own, to be killed, paused and restarted.
+type Server struct {
+	Addr string
+
+	port  string
+	args  []string
+	dir   string
+	pid   int
+	shell *exec.Cmd
+	stdin io.Closer
+}
+
+// Start runs a server with further arguments until the test ends.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s, err := start(args...)
+	if err != nil {
+		Unavailable(t, err)
+	}
+	t.Cleanup(s.stop)
+	return s
+}
+
+// start runs a server on a free port and waits until it answers. Another process may take the port
+// first; then another is tried.
+func start(args ...string) (*Server, error) {
+	var failed error
+	for range 5 {
+		port, err := FreePort()
+		if err != nil {
+			return nil, err
+		}
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), port: port, args: args}
+		if failed = s.run(); failed == nil {
+			return s, nil
+		}
+		s.stop()
+	}
+	return nil, failed
+}
+
+// untilInputEnds runs a program, prints its process ID, and kills it when standard input ends: the
+// kernel closes that with the process that holds its other end, however that dies.
+const untilInputEnds = `dir=$1; shift
+"$@" >/dev/null 2>&1 & server=$!
+echo $server
+read _
+kill -9 $server; wait $server; rm -rf "$dir"`
+
+func (s *Server) run() error {
+	binary, err := exec.LookPath("redis-server")
+	if err != nil {
+		return err
+	}
+	if s.dir, err = os.MkdirTemp("", "redistest"); err != nil {
+		return err
+	}
+	args := append([]string{"-c", untilInputEnds, "sh", s.dir, binary}, s.files()...)
+	args = append(args, "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--logfile", "server.log")
+	s.shell = exec.Command("sh", append(args, s.args...)...)
+	if s.stdin, err = s.shell.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := s.shell.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.shell.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if s.pid, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		return err
+	}
+	if err := s.ready(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(s.dir, "server.log"))
+		return fmt.Errorf("%w\n%s", err, log)
+	}
+	return nil
+}
+
+// files gives a server that keeps its own configuration, as Sentinel does, a file to write it to.
+func (s *Server) files() []string {
+	if len(s.args) > 0 && s.args[0] == "--sentinel" {
+		path := filepath.Join(s.dir, "sentinel.conf")
+		if os.WriteFile(path, nil, 0o600) == nil {
+			return []string{path}
+		}
+	}
+	return nil
+}
+
+// ready waits until the server answers, whatever it answers.
+func (s *Server) ready() error {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true})
+	defer c.Close()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		err := c.Ping(context.Background()).Err()
+		if err == nil || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "LOADING") {
+			return nil
+		}
+		if time.Now().After(deadline) || !s.alive() {
+			return fmt.Errorf("redis-server at %s does not answer: %w", s.Addr, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (s *Server) alive() bool { return syscall.Kill(s.pid, 0) == nil }
+
+// Client returns a client of this server.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: s.Addr})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Kill ends the server as a crash does.
+func (s *Server) Kill() { s.stop() }
+
+// Restart starts a killed server again, empty, on the same port.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Pause stops the server's process: connections stay open and nothing answers.
+func (s *Server) Pause() { _ = syscall.Kill(s.pid, syscall.SIGSTOP) }
+
+// Resume lets a paused server go on.
+func (s *Server) Resume() { _ = syscall.Kill(s.pid, syscall.SIGCONT) }
+
+// stop kills the server with SIGKILL and waits for its end.
+func (s *Server) stop() {
+	if s.stdin != nil {
+		_ = s.stdin.Close()
+		_ = s.shell.Wait()
+		s.stdin = nil
+	}
+}
