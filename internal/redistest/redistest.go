@@ -5,6 +5,7 @@
 package redistest
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -15,6 +16,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 )
+
+// go-redis prints what its pool meets; tests break connections on purpose.
+func init() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
 
 // Addr returns the address of the shared server. Tests keep apart by their key prefixes: see Prefix.
 func Addr(t testing.TB) string {

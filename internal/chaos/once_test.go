@@ -1,0 +1,80 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// warm fills the client's pool with connections that have shaken hands, so that a retry finds one.
+func warm(t *testing.T, c *redis.Client, conns int) {
+	t.Helper()
+	held := make([]*redis.Conn, conns)
+	for i := range held {
+		held[i] = c.Conn()
+		require.NoError(t, held[i].Ping(context.Background()).Err())
+	}
+	for _, conn := range held {
+		require.NoError(t, conn.Close())
+	}
+}
+
+// Replies get lost while the server executes every command it is sent. However the client is set, one
+// Allow must take one token.
+func TestOneAllowChargesAtMostOnce(t *testing.T) {
+	server := redistest.Start(t)
+	direct := server.Client(t)
+	const conns, retries = 8, 3
+	for _, c := range []struct {
+		name           string
+		readTimeout    time.Duration
+		contextTimeout bool
+	}{
+		{"the client gives up first", 20 * time.Millisecond, false},
+		{"the client gives up first and minds contexts", 20 * time.Millisecond, true},
+		{"the store gives up first", time.Minute, false},
+		{"the store gives up first and the client minds contexts", time.Minute, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			proxy := faultproxy.New(t, server.Addr)
+			client := redis.NewClient(&redis.Options{
+				Addr: proxy.Addr, MaxRetries: retries, MinRetryBackoff: -1, MaxRetryBackoff: -1,
+				ReadTimeout: c.readTimeout, ContextTimeoutEnabled: c.contextTimeout,
+			})
+			defer client.Close()
+			warm(t, client, conns)
+			prefix := redistest.Prefix()
+			policy := core.Policy{Name: "once", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}
+			const timeout = 200 * time.Millisecond
+			lossy := core.Must(core.NewLimiter(core.NewRedisStore(client, core.WithPrefix(prefix), core.WithTimeout(timeout)), policy))
+			honest := core.Must(core.NewLimiter(core.NewRedisStore(direct, core.WithPrefix(prefix)), policy))
+			_, err := honest.Peek(context.Background(), "script is cached now")
+			require.NoError(t, err)
+
+			proxy.Set(faultproxy.HalfOpen)
+			if c.readTimeout < timeout {
+				counter := fmt.Sprint(prefix, "premise")
+				require.Error(t, client.Incr(context.Background(), counter).Err())
+				require.Eventually(t, func() bool {
+					n, _ := direct.Get(context.Background(), counter).Int()
+					return n == 1+retries
+				}, 10*time.Second, time.Millisecond, "premise: go-redis sends a plain command again")
+			}
+			_, err = lossy.Allow(context.Background(), "k")
+			require.ErrorIs(t, err, core.ErrUnavailable)
+
+			res, err := honest.Peek(context.Background(), "k")
+			require.NoError(t, err)
+			assert.Equal(t, int64(999), res.Remaining, "one Allow takes one token, however often its reply is lost")
+		})
+	}
+}
