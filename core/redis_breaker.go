@@ -47,8 +47,8 @@ type breaker struct {
 // openError is the answer while the breaker is open.
 type openError struct{ cause error }
 
-func (e *openError) Error() string { return "not asked, after: " + e.cause.Error() }
-func (e *openError) Unwrap() error { return e.cause }
+func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
+func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
 
 // gone says that the caller's own context ended.
 type gone struct{ error }

@@ -1,0 +1,198 @@
+package chaos_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+const (
+	// timeout is the store's.
+	timeout = 100 * time.Millisecond
+	// clientTimeout is the client's own, far above: what returns before it was ended by the store's.
+	clientTimeout = time.Minute
+	// crowd asks at once during an outage.
+	crowd = 2000
+	// capacity of each bucket in these tests; they refill in a day.
+	capacity = 100
+)
+
+// bench is a server, a way to it that breaks, and a store that goes this way.
+type bench struct {
+	server *redistest.Server
+	proxy  *faultproxy.Proxy
+	client *redis.Client
+	store  *core.RedisStore
+}
+
+func newBench(t *testing.T, edit ...func(*redis.Options)) *bench {
+	t.Helper()
+	b := &bench{server: redistest.Start(t)}
+	b.proxy = faultproxy.New(t, b.server.Addr)
+	options := &redis.Options{Addr: b.proxy.Addr, ReadTimeout: clientTimeout, WriteTimeout: clientTimeout}
+	for _, e := range edit {
+		e(options)
+	}
+	b.client = redis.NewClient(options)
+	t.Cleanup(func() { _ = b.client.Close() })
+	b.store = core.NewRedisStore(b.client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(timeout))
+	return b
+}
+
+func (b *bench) limiter(t *testing.T, mode core.FailureMode) *core.Limiter {
+	t.Helper()
+	l, err := core.NewLimiter(b.store, core.Policy{Name: fmt.Sprint(mode), Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode})
+	require.NoError(t, err)
+	return l
+}
+
+// outage is a fault that keeps the store from answering.
+type outage struct {
+	name  string
+	begin func(*testing.T, *bench)
+	end   func(*testing.T, *bench)
+}
+
+func network(name string, f faultproxy.Fault) outage {
+	return outage{name,
+		func(_ *testing.T, b *bench) { b.proxy.Set(f) },
+		func(_ *testing.T, b *bench) { b.proxy.Set(faultproxy.None) }}
+}
+
+var outages = []outage{
+	{"kill -9 and restart",
+		func(_ *testing.T, b *bench) { b.server.Kill() },
+		func(t *testing.T, b *bench) { b.server.Restart(t) }},
+	{"SIGSTOP and SIGCONT",
+		func(_ *testing.T, b *bench) { b.server.Pause() },
+		func(_ *testing.T, b *bench) { b.server.Resume() }},
+	{"latency above the timeout",
+		func(_ *testing.T, b *bench) { b.proxy.SetLatency(5 * timeout) },
+		func(_ *testing.T, b *bench) { b.proxy.Set(faultproxy.None) }},
+	network("black hole", faultproxy.BlackHole),
+	network("half open: replies are lost", faultproxy.HalfOpen),
+	network("truncated replies", faultproxy.Truncate),
+	network("connections reset", faultproxy.Reset),
+	{"memory full, noeviction",
+		func(t *testing.T, b *bench) { configure(t, b, "maxmemory", "1") },
+		func(t *testing.T, b *bench) { configure(t, b, "maxmemory", "0") }},
+	{"connection pool exhausted", hold, release},
+}
+
+func configure(t *testing.T, b *bench, name, value string) {
+	t.Helper()
+	require.NoError(t, b.server.Client(t).ConfigSet(context.Background(), name, value).Err())
+}
+
+var held sync.Map // of *bench to the connections that hold keeps
+
+// hold takes every connection of the pool, as a client whose other users are stuck does.
+func hold(t *testing.T, b *bench) {
+	t.Helper()
+	conns := make([]*redis.Conn, b.client.Options().PoolSize)
+	for i := range conns {
+		conns[i] = b.client.Conn()
+		require.NoError(t, conns[i].Ping(context.Background()).Err())
+	}
+	held.Store(b, conns)
+}
+
+func release(t *testing.T, b *bench) {
+	t.Helper()
+	conns, _ := held.LoadAndDelete(b)
+	for _, c := range conns.([]*redis.Conn) {
+		require.NoError(t, c.Close())
+	}
+}
+
+func TestOutages(t *testing.T) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			ignore := goleak.IgnoreCurrent()
+			t.Cleanup(func() { goleak.VerifyNone(t, ignore) }) // after all other clean-ups
+			b := newBench(t)
+			r := row{fault: o.name}
+			local, open, closed := b.limiter(t, core.FailLocal), b.limiter(t, core.FailOpen), b.limiter(t, core.FailClosed)
+			ctx := context.Background()
+
+			res, err := local.Allow(ctx, "healthy")
+			require.NoError(t, err)
+			require.Equal(t, core.FromStore, res.Source, "premise: the store answers")
+
+			o.begin(t, b)
+			// While the breaker is closed every decision may wait for the timeout, no longer.
+			var opened bool
+			for range 50 {
+				start := time.Now()
+				res, err := local.Allow(ctx, "other")
+				r.closed = max(r.closed, time.Since(start))
+				require.NoError(t, err, "FailLocal decides whatever the store does")
+				require.Equal(t, core.FromFallback, res.Source, "the fault keeps the store from answering")
+				require.Error(t, res.Cause, "a fallback tells its cause")
+				if opened = errors.Is(res.Cause, core.ErrBreakerOpen); opened {
+					break
+				}
+			}
+			require.True(t, opened, "failures in a row open the breaker")
+			assert.Less(t, r.closed, clientTimeout/10, "the store's timeout bounds a decision, not the client's")
+
+			r.admitted, r.open = crowded(t, local, "crowd", core.FromFallback)
+			assert.Equal(t, int64(capacity), r.admitted, "FailLocal admits what this process's bucket holds")
+			admitted, _ := crowded(t, open, "crowd", core.FromFailOpen)
+			assert.Equal(t, int64(crowd), admitted, "FailOpen admits everything")
+			_, err = closed.Allow(ctx, "crowd")
+			require.ErrorIs(t, err, core.ErrUnavailable, "FailClosed admits nothing")
+
+			o.end(t, b)
+			start := time.Now()
+			for res.Source, err = core.FromFallback, nil; res.Source != core.FromStore; {
+				res, err = local.Allow(ctx, "recovery")
+				require.NoError(t, err)
+				require.Less(t, time.Since(start), 20*time.Second, "recovery is automatic")
+			}
+			r.recovery = time.Since(start)
+			report(t, r)
+		})
+	}
+}
+
+// crowded asks for one key from many goroutines at once. It returns how many were admitted and the
+// median time of a decision.
+func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (admitted int64, median time.Duration) {
+	t.Helper()
+	var count, others atomic.Int64
+	times := make([]time.Duration, crowd)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range crowd {
+		all.Go(func() {
+			<-start
+			began := time.Now()
+			res, err := l.Allow(context.Background(), key)
+			times[i] = time.Since(began)
+			if err != nil || res.Source != source {
+				others.Add(1)
+			}
+			if res.Allowed {
+				count.Add(1)
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	assert.Zero(t, others.Load(), "every decision of the outage comes from %v", source)
+	return count.Load(), middle(times)
+}
