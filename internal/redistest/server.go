@@ -76,7 +76,10 @@ func (s *Server) run() error {
 		return err
 	}
 	args := append([]string{"-c", untilInputEnds, "sh", s.dir, binary}, s.files()...)
-	args = append(args, "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--logfile", "server.log")
+	args = append(args, "--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--logfile", "server.log")
+	if !s.sentinel() {
+		args = append(args, "--save", "", "--repl-diskless-sync-delay", "0")
+	}
 	s.shell = exec.Command("sh", append(args, s.args...)...)
 	if s.stdin, err = s.shell.StdinPipe(); err != nil {
 		return err
@@ -104,7 +107,7 @@ func (s *Server) run() error {
 
 // files gives a server that keeps its own configuration, as Sentinel does, a file to write it to.
 func (s *Server) files() []string {
-	if len(s.args) > 0 && s.args[0] == "--sentinel" {
+	if s.sentinel() {
 		path := filepath.Join(s.dir, "sentinel.conf")
 		if os.WriteFile(path, nil, 0o600) == nil {
 			return []string{path}
@@ -112,6 +115,8 @@ func (s *Server) files() []string {
 	}
 	return nil
 }
+
+func (s *Server) sentinel() bool { return len(s.args) > 0 && s.args[0] == "--sentinel" }
 
 // ready waits until the server answers, whatever it answers.
 func (s *Server) ready() error {

@@ -1,0 +1,57 @@
+package chaos_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
+)
+
+// The network swallows a call; its caller leaves. That returns at once, is the caller's own error, and
+// says nothing about the store.
+func TestACallerWhoLeavesIsNoOutage(t *testing.T) {
+	b := newBench(t, func(o *redis.Options) { o.PoolSize = 100 }) // a call left alone keeps its connection
+	b.store = core.NewRedisStore(b.client, core.WithTimeout(clientTimeout))
+	l := b.limiter(t, core.FailLocal)
+	ctx := context.Background()
+	_, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+
+	b.proxy.Set(faultproxy.BlackHole)
+	for _, c := range []struct {
+		name string
+		ctx  func() (context.Context, context.CancelFunc)
+		want error
+	}{
+		{"cancelled while it waits", func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(ctx)
+			time.AfterFunc(10*time.Millisecond, cancel)
+			return ctx, cancel
+		}, context.Canceled},
+		{"deadline while it waits", func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 10*time.Millisecond)
+		}, context.DeadlineExceeded},
+	} {
+		for range 20 { // more than open the breaker
+			ctx, cancel := c.ctx()
+			start := time.Now()
+			res, err := l.Allow(ctx, "k")
+			cancel()
+			require.ErrorIs(t, err, c.want, c.name)
+			require.NotErrorIs(t, err, core.ErrUnavailable, c.name)
+			assert.False(t, res.Allowed, "no decision admits nobody")
+			assert.Less(t, time.Since(start), clientTimeout/10, "%s: it returns when its context ends, not when the network gives up", c.name)
+		}
+	}
+
+	b.proxy.Set(faultproxy.None)
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.Equal(t, core.FromStore, res.Source, "callers who left opened no breaker")
+}

@@ -1,0 +1,102 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+const (
+	wait = 30 * time.Second
+	tick = time.Millisecond
+)
+
+// patient gives decisions on a busy machine the time they need: these tests are not about slowness.
+var patient = core.WithTimeout(10 * time.Second)
+
+func keys(n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint("key-", i)
+	}
+	return list
+}
+
+func TestScriptFlushUnderLoadIsNeverSeen(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	l, err := core.NewLimiter(core.NewRedisStore(client, patient), core.Policy{
+		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
+	require.NoError(t, err)
+	const callers = 8
+	ld := startLoad(l, keys(callers)...)
+	for range 20 {
+		require.NoError(t, client.ScriptFlush(context.Background()).Err())
+		ld.pass(t, 100)
+	}
+	ld.end()
+	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
+	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
+}
+
+func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	l, err := core.NewLimiter(core.NewRedisStore(client, patient), core.Policy{
+		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
+	require.NoError(t, err)
+	const callers, flushes = 4, 3
+	ld := startLoad(l, keys(callers)...)
+	ld.pass(t, callers*capacity*2)
+	for range flushes {
+		require.NoError(t, client.FlushAll(context.Background()).Err())
+		ld.pass(t, callers*capacity*2)
+	}
+	ld.end()
+	assert.Zero(t, ld.failed.Load(), "no decision fails")
+	assert.LessOrEqual(t, ld.admitted.Load(), int64(callers*capacity*(1+flushes)), "a flush gives each bucket once more, no more")
+}
+
+// A replica with a slower clock takes over: its server, and the application's view of time, step back.
+func TestFailoverToAnOlderClock(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	ctx := context.Background()
+	toMaster, toReplica := master.Client(t), replica.Client(t)
+	host, port := hostPort(t, master.Addr)
+	require.NoError(t, toReplica.SlaveOf(ctx, host, port).Err())
+
+	now := time.Now()
+	policy := core.Policy{Name: "clock", OnFailure: core.FailClosed,
+		Limits: []core.Limit{{Capacity: 10, RefillRate: 10, RefillInterval: 10 * time.Second}}}
+	limiter := func(c *redis.Client, clock func() time.Time) *core.Limiter {
+		return core.Must(core.NewLimiter(core.NewRedisStore(c, patient, core.WithClock(clock)), policy))
+	}
+	old := limiter(toMaster, func() time.Time { return now })
+	res, err := old.AllowN(ctx, "k", 10)
+	require.NoError(t, err)
+	require.True(t, res.Allowed)
+	n, err := toMaster.Wait(ctx, 1, wait).Result()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), n, "premise: the replica has the bucket")
+
+	master.Kill()
+	require.NoError(t, toReplica.SlaveOf(ctx, "NO", "ONE").Err())
+	behind := now.Add(-time.Hour)
+	after := limiter(toReplica, func() time.Time { return behind })
+	res, err = after.Allow(ctx, "k")
+	require.NoError(t, err)
+	require.False(t, res.Allowed, "a clock that stepped back refills nothing")
+	assert.Equal(t, time.Second, res.RetryAfter, "nor does it stall: one token is a second away")
+	behind = behind.Add(res.RetryAfter)
+	res, err = after.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed, "waiting RetryAfter suffices on the new clock")
+}

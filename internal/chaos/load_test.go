@@ -1,0 +1,60 @@
+package chaos_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// load asks for keys from several goroutines until stopped, and counts.
+type load struct {
+	decisions, admitted, fallback, failed atomic.Int64
+
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// startLoad asks l for the given keys, one goroutine each.
+func startLoad(l *core.Limiter, keys ...string) *load {
+	ld := &load{stop: make(chan struct{})}
+	for _, key := range keys {
+		ld.done.Go(func() {
+			for {
+				select {
+				case <-ld.stop:
+					return
+				default:
+				}
+				res, err := l.Allow(context.Background(), key)
+				switch {
+				case err != nil:
+					ld.failed.Add(1)
+				case res.Source == core.FromFallback:
+					ld.fallback.Add(1)
+				}
+				if res.Allowed {
+					ld.admitted.Add(1)
+				}
+				ld.decisions.Add(1)
+			}
+		})
+	}
+	return ld
+}
+
+// pass lets n more decisions be made.
+func (ld *load) pass(t *testing.T, n int64) {
+	t.Helper()
+	target := ld.decisions.Load() + n
+	require.Eventually(t, func() bool { return ld.decisions.Load() >= target }, wait, tick, "decisions go on")
+}
+
+func (ld *load) end() {
+	close(ld.stop)
+	ld.done.Wait()
+}
