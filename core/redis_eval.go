@@ -30,9 +30,11 @@ func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string)
 		cmd.SetFirstKeyPos(3)
 		_ = s.client.Process(ctx, cmd) // its error is cmd's
 		err := cmd.Err()
-		switch {
-		case err == nil:
+		if err == nil {
 			return cmd.Val(), nil
+		}
+		s.rediscover(ctx, err)
+		switch {
 		case attempt == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
@@ -44,6 +46,22 @@ func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string)
 			pause(ctx, time.Millisecond<<attempt)
 		}
 	}
+}
+
+// rediscover lets a Cluster client ask again which node holds which slot, in the background, when a
+// node can't be reached. By itself it does so only when another node redirects it, which never happens
+// to a command that isn't sent to another.
+func (s *RedisStore) rediscover(ctx context.Context, err error) {
+	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
+	if ok && !fromServer(err) {
+		cluster.ReloadState(ctx)
+	}
+}
+
+// fromServer reports whether err is a server's reply.
+func fromServer(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
 }
 
 // pause waits for d, or until ctx ends.

@@ -1,10 +1,20 @@
 package chaos_test
 
 import (
+	"context"
 	"net"
+	"os/exec"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 func hostPort(t *testing.T, addr string) (host, port string) {
@@ -12,4 +22,240 @@ func hostPort(t *testing.T, addr string) (host, port string) {
 	host, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 	return host, port
+}
+
+// limited is a limiter over client whose buckets admit `capacity` in a day.
+func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...core.RedisOption) *core.Limiter {
+	t.Helper()
+	l, err := core.NewLimiter(core.NewRedisStore(client, options...), core.Policy{
+		Name: "topology", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode})
+	require.NoError(t, err)
+	return l
+}
+
+// decidesAgain waits until every key is decided by the store.
+func decidesAgain(t *testing.T, l *core.Limiter, keys []string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		for _, key := range keys {
+			if res, err := l.Peek(context.Background(), key); err != nil || res.Source != core.FromStore {
+				return false
+			}
+		}
+		return true
+	}, 2*wait, 10*time.Millisecond, "recovery is automatic")
+}
+
+func TestSentinelFailsOverUnderLoad(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	ctx := context.Background()
+	host, port := hostPort(t, master.Addr)
+	require.NoError(t, replica.Client(t).SlaveOf(ctx, host, port).Err())
+	var sentinels []string
+	for range 3 {
+		s := redistest.Start(t, "--sentinel")
+		sentinels = append(sentinels, s.Addr)
+		c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
+		defer c.Close()
+		require.NoError(t, c.Monitor(ctx, "limits", host, port, "2").Err())
+		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "500").Err())
+		require.NoError(t, c.Set(ctx, "limits", "failover-timeout", "5000").Err())
+	}
+	require.Eventually(t, func() bool { // the sentinels know each other and the replica
+		c := redis.NewSentinelClient(&redis.Options{Addr: sentinels[0]})
+		defer c.Close()
+		others, err := c.Sentinels(ctx, "limits").Result()
+		replicas, err2 := c.Replicas(ctx, "limits").Result()
+		return err == nil && err2 == nil && len(others) == 2 && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
+	}, wait, 10*time.Millisecond)
+
+	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "limits", SentinelAddrs: sentinels})
+	defer client.Close()
+	l := limited(t, client, core.FailLocal)
+	const callers = 8
+	names := keys(callers)
+	decidesAgain(t, l, names)
+	ld := startLoad(l, names...)
+	ld.pass(t, callers*10)
+	master.Kill()
+	decidesAgain(t, l, names)
+	ld.pass(t, callers*10)
+	ld.end()
+
+	assert.Zero(t, ld.failed.Load(), "FailLocal decides throughout the failover")
+	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
+	// Replication is asynchronous: what the old master did not pass on may be granted once more.
+	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
+	role, err := replica.Client(t).Do(ctx, "ROLE").Slice()
+	require.NoError(t, err)
+	assert.Equal(t, "master", role[0], "premise: the replica took over")
+}
+
+// cluster starts three masters with a replica each.
+func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterClient) {
+	t.Helper()
+	create := []string{"--cluster", "create"}
+	for range 6 {
+		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0")
+		servers = append(servers, s)
+		create = append(create, s.Addr)
+	}
+	cli(t, append(create, "--cluster-replicas", "1", "--cluster-yes")...)
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
+	client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	require.Eventually(t, func() bool { // all six agree
+		for _, s := range servers {
+			info, err := s.Client(t).ClusterInfo(context.Background()).Result()
+			if err != nil || !strings.Contains(info, "cluster_state:ok") {
+				return false
+			}
+		}
+		return true
+	}, wait, 50*time.Millisecond)
+	return servers, client
+}
+
+// agreed waits until all nodes tell the same of the cluster.
+func agreed(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return exec.Command("redis-cli", "--cluster", "check", s.Addr).Run() == nil
+	}, wait, 50*time.Millisecond)
+}
+
+// keysInFirstSlots returns keys whose buckets are in the first slots of the first master: those that a
+// reshard moves first.
+func keysInFirstSlots(t *testing.T, s *redistest.Server, n int, slots int64) (names []string) {
+	t.Helper()
+	c := s.Client(t)
+	for i := 0; len(names) < n; i++ {
+		name := "key-" + strconv.Itoa(i)
+		slot, err := c.ClusterKeySlot(context.Background(), "moving:topology:"+name).Result()
+		require.NoError(t, err)
+		if slot < slots {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// holders tells which node holds each bucket.
+func holders(t *testing.T, client *redis.ClusterClient, names []string) (addrs []string) {
+	t.Helper()
+	client.ReloadState(context.Background())
+	for _, name := range names {
+		node, err := client.MasterForKey(context.Background(), "moving:topology:"+name)
+		require.NoError(t, err)
+		addrs = append(addrs, node.Options().Addr)
+	}
+	return addrs
+}
+
+func cli(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("redis-cli", args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+func TestClusterMovesSlotsAndFailsOverUnderLoad(t *testing.T) {
+	servers, client := cluster(t)
+	ctx := context.Background()
+	const callers, moved = 6, 200
+	names := keysInFirstSlots(t, servers[0], callers, moved)
+	exact := limited(t, client, core.FailClosed, patient, core.WithPrefix("moving:"))
+	ld := startLoad(exact, names...)
+	ld.pass(t, callers*10)
+	masters := masterIDs(t, servers[0])
+	require.Len(t, masters, 3)
+	before := holders(t, client, names)
+	for i := range 2 { // from their master to the next and on to the third
+		agreed(t, servers[0])
+		cli(t, "--cluster", "reshard", servers[0].Addr, "--cluster-from", masters[i], "--cluster-to", masters[i+1],
+			"--cluster-slots", strconv.Itoa(moved), "--cluster-yes")
+	}
+	agreed(t, servers[0])
+	require.NotEqual(t, before, holders(t, client, names), "premise: buckets in use have moved")
+	ld.pass(t, callers*capacity)
+	ld.end()
+	assert.Zero(t, ld.failed.Load(), "moving slots is no caller's concern")
+	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "buckets move with their slots: each admits what it holds, no token twice")
+
+	l := limited(t, client, core.FailLocal)
+	decidesAgain(t, l, names)
+	ld = startLoad(l, names...)
+	ld.pass(t, callers*10)
+	dead := masterOf(t, servers, client, "ratelimit:topology:"+names[0])
+	dead.Kill()
+	ld.pass(t, callers*10)
+	decidesAgain(t, l, names)
+	ld.end()
+	assert.Zero(t, ld.failed.Load(), "FailLocal decides throughout the failover")
+	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
+	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
+	n, err := client.Exists(ctx, "ratelimit:topology:"+names[0]).Result()
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), n, "one key a bucket, where its slot is")
+}
+
+// masterIDs are the masters' names, the one that holds slot 0 first.
+func masterIDs(t *testing.T, s *redistest.Server) (ids []string) {
+	t.Helper()
+	nodes, err := s.Client(t).ClusterNodes(context.Background()).Result()
+	require.NoError(t, err)
+	for _, line := range strings.Split(nodes, "\n") {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) < 9 || !strings.Contains(fields[2], "master"):
+		case strings.HasPrefix(fields[8], "0-"):
+			ids = append([]string{fields[0]}, ids...)
+		default:
+			ids = append(ids, fields[0])
+		}
+	}
+	return ids
+}
+
+// masterOf is the server that holds key.
+func masterOf(t *testing.T, servers []*redistest.Server, client *redis.ClusterClient, key string) *redistest.Server {
+	t.Helper()
+	node, err := client.MasterForKey(context.Background(), key)
+	require.NoError(t, err)
+	for _, s := range servers {
+		if s.Addr == node.Options().Addr {
+			return s
+		}
+	}
+	t.Fatal("no server at", node.Options().Addr)
+	return nil
+}
+
+func TestRingLosesAShard(t *testing.T) {
+	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	client := redis.NewRing(&redis.RingOptions{
+		Addrs:              map[string]string{"one": shards[0].Addr, "two": shards[1].Addr},
+		HeartbeatFrequency: 100 * time.Millisecond, ContextTimeoutEnabled: true,
+	})
+	defer client.Close()
+	const callers = 12
+	names := keys(callers)
+	l := limited(t, client, core.FailLocal)
+	decidesAgain(t, l, names)
+	ld := startLoad(l, names...)
+	ld.pass(t, callers*capacity)
+	for i, s := range shards {
+		n, err := s.Client(t).DBSize(context.Background()).Result()
+		require.NoError(t, err)
+		require.Positive(t, n, "premise: shard %d holds buckets", i)
+	}
+	shards[0].Kill()
+	ld.pass(t, callers*10)
+	decidesAgain(t, l, names)
+	ld.end()
+	assert.Zero(t, ld.failed.Load(), "FailLocal decides until the ring has closed")
+	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "two shards' buckets and this process's own")
 }

@@ -1,0 +1,97 @@
+package chaos_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// limiterACL is what docs/operations.md grants a limiter's user.
+const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +del +time +info"
+
+func TestTLSAndACL(t *testing.T) {
+	cert, key, pool := certificate(t)
+	port, err := redistest.FreePort()
+	require.NoError(t, err)
+	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	ctx := context.Background()
+	admin := server.Client(t)
+	require.NoError(t, admin.Do(ctx, aclArgs("limiter", limiterACL)...).Err())
+
+	connect := func(user, password string) *core.Limiter {
+		client := redis.NewClient(&redis.Options{
+			Addr: net.JoinHostPort("127.0.0.1", port), Username: user, Password: password,
+			TLSConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS12},
+		})
+		t.Cleanup(func() { _ = client.Close() })
+		return limited(t, client, core.FailClosed, patient)
+	}
+	l := connect("limiter", "secret")
+	for i := range 3 {
+		require.NoError(t, admin.ScriptFlush(ctx).Err())
+		res, err := l.Allow(ctx, "k")
+		require.NoError(t, err, "the rules in docs/operations.md suffice")
+		assert.Equal(t, int64(capacity-1-i), res.Remaining)
+	}
+	require.NoError(t, l.Refund(ctx, "k", 1))
+	require.NoError(t, l.Reset(ctx, "k"))
+
+	_, err = connect("limiter", "wrong").Allow(ctx, "k")
+	require.ErrorIs(t, err, core.ErrUnavailable, "a wrong password is the store's failure")
+	require.ErrorContains(t, err, "WRONGPASS")
+
+	require.NoError(t, admin.Do(ctx, aclArgs("narrow", "on >secret ~elsewhere:* -@all +@connection +evalsha +eval +get +set +time")...).Err())
+	_, err = connect("narrow", "secret").Allow(ctx, "k")
+	require.ErrorIs(t, err, core.ErrUnavailable, "keys that the user may not touch are the store's failure")
+	require.ErrorContains(t, err, "NOPERM")
+}
+
+func aclArgs(user, rules string) []any {
+	args := []any{"ACL", "SETUSER", user}
+	for _, rule := range strings.Fields(rules) {
+		args = append(args, rule)
+	}
+	return args
+}
+
+// certificate makes a self-signed one for localhost.
+func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	require.NoError(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	require.NoError(t, os.WriteFile(certFile, certPEM, 0o600))
+	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), 0o600))
+	pool = x509.NewCertPool()
+	require.True(t, pool.AppendCertsFromPEM(certPEM))
+	return certFile, keyFile, pool
+}
