@@ -55,6 +55,9 @@ func Must[T any](v T, err error) T {
 	return v
 }
 
+// Name returns the name of the limiter's policy.
+func (l *Limiter) Name() string { return l.policy.Name }
+
 // Policy returns the limiter's policy, each limit with its name.
 func (l *Limiter) Policy() Policy {
 	p := l.policy

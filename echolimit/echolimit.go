@@ -47,15 +47,17 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				return o.denied(c, v.Result)
 			case adapter.Failed:
 				return o.failed(c, v.Err)
-			case adapter.Skipped:
 			case adapter.Allowed:
-				c.Set(resultKey, v.Result)
+				if engine.WantsStatus() {
+					answered := http.StatusInternalServerError // should the handler panic
+					defer func() { engine.Done(c, x, v, answered) }()
+					err := next(c)
+					answered = status(c, err)
+					return err
+				}
+			case adapter.Skipped:
 			}
-			err := next(c)
-			if v.Outcome == adapter.Allowed && engine.WantsStatus() {
-				engine.Done(c, x, v, status(c, err))
-			}
-			return err
+			return next(c)
 		}
 	}
 }
@@ -73,13 +75,12 @@ func status(c echo.Context, err error) int {
 	return http.StatusInternalServerError
 }
 
-const resultKey = "ratelimit.result"
+const keptKey = "ratelimit.decision"
 
 // FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler.
+// handler. Error handlers find a denial too.
 func FromContext(c echo.Context) (core.Result, bool) {
-	res, ok := c.Get(resultKey).(core.Result)
-	return res, ok
+	return adapter.FromContext(c.Get(keptKey))
 }
 
 // exchange shows a request to the engine.
@@ -109,4 +110,11 @@ func (x exchange) Value(key any) any {
 		}
 	}
 	return x.c.Request().Context().Value(key)
+}
+
+func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
+
+func (x exchange) Kept() *adapter.Decision {
+	d, _ := x.c.Get(keptKey).(*adapter.Decision)
+	return d
 }

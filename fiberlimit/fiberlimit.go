@@ -44,15 +44,17 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			return o.denied(c, v.Result)
 		case adapter.Failed:
 			return o.failed(c, v.Err)
-		case adapter.Skipped:
 		case adapter.Allowed:
-			c.Locals(resultKey{}, v.Result)
+			if engine.WantsStatus() {
+				answered := fiber.StatusInternalServerError // should the handler panic
+				defer func() { engine.Done(c, x, v, answered) }()
+				err := c.Next()
+				answered = status(c, err)
+				return err
+			}
+		case adapter.Skipped:
 		}
-		err := c.Next()
-		if v.Outcome == adapter.Allowed && engine.WantsStatus() {
-			engine.Done(c, x, v, status(c, err))
-		}
-		return err
+		return c.Next()
 	}
 }
 
@@ -81,13 +83,12 @@ func status(c *fiber.Ctx, err error) int {
 	return fiber.StatusInternalServerError
 }
 
-type resultKey struct{}
+type keptKey struct{}
 
 // FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler.
+// handler. Error handlers find a denial too.
 func FromContext(c *fiber.Ctx) (core.Result, bool) {
-	res, ok := c.Locals(resultKey{}).(core.Result)
-	return res, ok
+	return adapter.FromContext(c.Locals(keptKey{}))
 }
 
 // exchange shows a request to the engine.
@@ -117,6 +118,13 @@ func (x exchange) Value(key any) any {
 		return v
 	}
 	return x.c.UserContext().Value(key)
+}
+
+func (x exchange) Keep(d *adapter.Decision) { x.c.Locals(keptKey{}, d) }
+
+func (x exchange) Kept() *adapter.Decision {
+	d, _ := x.c.Locals(keptKey{}).(*adapter.Decision)
+	return d
 }
 
 // header writes response header fields.

@@ -9,6 +9,7 @@ package ginlimit
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/gin-gonic/gin"
 
@@ -45,23 +46,23 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 			c.Abort()
 		case adapter.Skipped:
 		case adapter.Allowed:
-			c.Set(resultKey{}, v.Result)
 			if engine.WantsStatus() {
+				status := http.StatusInternalServerError // should a handler panic
+				defer func() { engine.Done(c, exchange{c}, v, status) }()
 				c.Next()
-				engine.Done(c, exchange{c}, v, c.Writer.Status())
+				status = c.Writer.Status()
 			}
 		}
 	}
 }
 
-type resultKey struct{}
+type keptKey struct{}
 
 // FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler.
+// handler. Error handlers find a denial too.
 func FromContext(c *gin.Context) (core.Result, bool) {
-	v, _ := c.Get(resultKey{})
-	res, ok := v.(core.Result)
-	return res, ok
+	kept, _ := c.Get(keptKey{})
+	return adapter.FromContext(kept)
 }
 
 // exchange shows a request to the engine.
@@ -89,4 +90,12 @@ func (x exchange) Value(key any) any {
 		return v
 	}
 	return x.c.Request.Context().Value(key)
+}
+
+func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey{}, d) }
+
+func (x exchange) Kept() *adapter.Decision {
+	kept, _ := x.c.Get(keptKey{})
+	d, _ := kept.(*adapter.Decision)
+	return d
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -13,6 +15,8 @@ type Engine[C any] struct {
 	limiter *core.Limiter
 	key     func(C) (string, error)
 	options Options[C]
+
+	warnTwice sync.Once
 }
 
 // New returns an engine. A nil limiter or key is a mistake in the program, so it panics, as
@@ -24,7 +28,7 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	if key == nil {
 		panic("ratelimit: New: key function is nil")
 	}
-	return &Engine[C]{limiter, key, options}
+	return &Engine[C]{limiter: limiter, key: key, options: options}
 }
 
 // Verdict says what is to happen to a request.
@@ -46,7 +50,7 @@ type Outcome uint8
 const (
 	// Skipped requests go on as if there were no limiter.
 	Skipped Outcome = iota
-	// Allowed requests go on; FromContext finds the Result. Then call Done.
+	// Allowed requests go on. Then call Done.
 	Allowed
 	// Denied requests end with OnDenied, or 429.
 	Denied
@@ -71,6 +75,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
 		}
 		return Verdict{Outcome: Failed, Result: v.Result, Err: err}
 	}
+	e.keep(x, v)
 	v.Result.WriteHeaders(x.Response())
 	v.Outcome = Denied
 	if v.Result.Allowed {
@@ -103,6 +108,21 @@ func (e *Engine[C]) decide(ctx context.Context, c C) (v Verdict, err error) {
 	}
 	v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
 	return v, err
+}
+
+// keep leaves the decision with the request, and says once that a request pays twice: as when the same
+// middleware stands in a group and in a route.
+func (e *Engine[C]) keep(x Exchange, v Verdict) {
+	d := &Decision{Result: v.Result, policy: v.limiter.Name(), key: v.key, outer: x.Kept()}
+	for o := d.outer; o != nil; o = o.outer {
+		if o.policy == d.policy && o.key == d.key {
+			e.warnTwice.Do(func() {
+				slog.Warn("ratelimit: one request is charged twice by the same policy for the same key: is its middleware installed twice?",
+					"policy", d.policy, "path", x.Path())
+			})
+		}
+	}
+	x.Keep(d)
 }
 
 // WantsStatus reports whether Done needs the status of the response.

@@ -10,6 +10,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// Decision is what a request keeps of a limiter it came by.
+type Decision struct {
+	Result core.Result
+
+	policy, key string
+	outer       *Decision // of the limiter before
+}
+
+// FromContext is what an adapter's FromContext returns of what its requests keep.
+func FromContext(kept any) (core.Result, bool) {
+	if d, ok := kept.(*Decision); ok && d != nil {
+		return d.Result, true
+	}
+	return core.Result{}, false
+}
+
 // Exchange is one HTTP request and the header of its response, as a framework shows them. Methods
 // return what was sent, undecoded by this library; "" or nil where there is nothing. The strings need
 // only be valid while the request is handled.
@@ -24,6 +40,11 @@ type Exchange interface {
 	Query(name string) string
 	Param(name string) string // of the route
 	Value(key any) any        // what earlier middleware left in the request's context
+
+	// Keep leaves the decision with the request, for handlers and for Kept. Kept returns what was
+	// kept last, or nil.
+	Keep(d *Decision)
+	Kept() *Decision
 
 	// Response is where the response's header fields are written, before its body is.
 	Response() core.HeaderWriter

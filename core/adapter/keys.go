@@ -62,7 +62,10 @@ func ByContextValue(key any) KeyFunc {
 		case string:
 			return v
 		default:
-			return fmt.Sprint(v)
+			if s := fmt.Sprint(v); s != "<nil>" { // a nil pointer in an interface
+				return s
+			}
+			return ""
 		}
 	})
 }

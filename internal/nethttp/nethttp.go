@@ -26,15 +26,14 @@ type Config struct {
 
 // Key makes a key function for this router of a common one.
 func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return func(r *http.Request) (string, error) { return key(exchange{nil, r, &ro}) }
+	return func(r *http.Request) (string, error) { return key(&exchange{r: r, router: &ro}) }
 }
 
-type resultKey struct{}
+type keptKey struct{}
 
 // FromContext returns the decision about the request whose context ctx is.
 func FromContext(ctx context.Context) (core.Result, bool) {
-	res, ok := ctx.Value(resultKey{}).(core.Result)
-	return res, ok
+	return adapter.FromContext(ctx.Value(keptKey{}))
 }
 
 // New returns the middleware.
@@ -52,22 +51,22 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			x := exchange{w, r, nil}
+			x := &exchange{w: w, r: r}
 			switch v := engine.Begin(r, x); v.Outcome {
-			case adapter.Skipped:
-				next.ServeHTTP(w, r)
 			case adapter.Denied:
-				config.Denied(w, r, v.Result)
+				config.Denied(w, x.r, v.Result)
 			case adapter.Failed:
-				config.Failed(w, r, v.Err)
+				config.Failed(w, x.r, v.Err)
 			case adapter.Allowed:
-				r := r.WithContext(context.WithValue(r.Context(), resultKey{}, v.Result))
 				if !engine.WantsStatus() {
-					next.ServeHTTP(w, r)
+					next.ServeHTTP(w, x.r)
 					return
 				}
-				served := httpsnoop.CaptureMetrics(next, w, r)
-				engine.Done(r, x, v, served.Code)
+				status := http.StatusInternalServerError // should the handler panic
+				defer func() { engine.Done(x.r, x, v, status) }()
+				status = httpsnoop.CaptureMetrics(next, w, x.r).Code
+			case adapter.Skipped:
+				next.ServeHTTP(w, x.r)
 			}
 		})
 	}
@@ -80,17 +79,27 @@ type exchange struct {
 	router *Router
 }
 
-func (x exchange) Context() context.Context    { return x.r.Context() }
-func (x exchange) Method() string              { return x.r.Method }
-func (x exchange) Path() string                { return x.r.URL.Path }
-func (x exchange) Route() string               { return x.router.Route(x.r) }
-func (x exchange) RemoteAddr() string          { return x.r.RemoteAddr }
-func (x exchange) Header(name string) []string { return x.r.Header.Values(name) }
-func (x exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
-func (x exchange) Param(name string) string    { return x.router.Param(x.r, name) }
-func (x exchange) Value(key any) any           { return x.r.Context().Value(key) }
-func (x exchange) Response() core.HeaderWriter { return x.w.Header() }
-func (x exchange) Cookie(name string) string {
+func (x *exchange) Context() context.Context    { return x.r.Context() }
+func (x *exchange) Method() string              { return x.r.Method }
+func (x *exchange) Path() string                { return x.r.URL.Path }
+func (x *exchange) Route() string               { return x.router.Route(x.r) }
+func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
+func (x *exchange) Header(name string) []string { return x.r.Header.Values(name) }
+func (x *exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
+func (x *exchange) Param(name string) string    { return x.router.Param(x.r, name) }
+func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
+func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
+
+func (x *exchange) Kept() *adapter.Decision {
+	d, _ := x.r.Context().Value(keptKey{}).(*adapter.Decision)
+	return d
+}
+
+func (x *exchange) Keep(d *adapter.Decision) {
+	x.r = x.r.WithContext(context.WithValue(x.r.Context(), keptKey{}, d))
+}
+
+func (x *exchange) Cookie(name string) string {
 	if c, err := x.r.Cookie(name); err == nil {
 		return c.Value
 	}

@@ -1,0 +1,76 @@
+package adapter_test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What a program must link only if it asked for it.
+const (
+	gin      = "github.com/gin-gonic/gin"
+	echo     = "github.com/labstack/echo/v4"
+	chi      = "github.com/go-chi/chi/v5"
+	fiber    = "github.com/gofiber/fiber/v2"
+	fasthttp = "github.com/valyala/fasthttp"
+)
+
+// never is for this module's own tests.
+var never = []string{"github.com/dunglas/httpsfv", "pgregory.net/rapid", "github.com/stretchr/testify"}
+
+// TestLinks: whoever imports one package of this module gets the framework of that package and no
+// other.
+func TestLinks(t *testing.T) {
+	frameworks := []string{gin, echo, chi, fiber, fasthttp}
+	for _, p := range []struct {
+		pkg  string
+		want []string // of frameworks
+	}{
+		{"core", nil},
+		{"core/adapter", nil},
+		{"ginlimit", []string{gin}},
+		{"echolimit", []string{echo}},
+		{"chilimit", []string{chi}},
+		{"fiberlimit", []string{fiber, fasthttp}},
+		{"httplimit", nil},
+	} {
+		t.Run(p.pkg, func(t *testing.T) {
+			linked := modules(t, p.pkg)
+			if !slices.Contains(linked, "github.com/redis/go-redis/v9") {
+				t.Fatalf("the premise: go-redis must be among the modules of %s: %q", p.pkg, linked)
+			}
+			for _, f := range frameworks {
+				if got, want := slices.Contains(linked, f), slices.Contains(p.want, f); got != want {
+					t.Errorf("a program that imports %s links %s: %v, want %v", p.pkg, f, got, want)
+				}
+			}
+			for _, f := range never {
+				if slices.Contains(linked, f) {
+					t.Errorf("a program that imports %s links %s, which is for tests only", p.pkg, f)
+				}
+			}
+		})
+	}
+	t.Run("core/adapter/adaptertest", func(t *testing.T) {
+		linked := modules(t, "core/adapter/adaptertest")
+		for _, f := range frameworks {
+			if slices.Contains(linked, f) {
+				t.Errorf("the suite links %s: it must be the adapter's choice", f)
+			}
+		}
+	})
+}
+
+// modules are the modules that a program links which imports a package of this module.
+func modules(t *testing.T, pkg string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
+		"github.com/tokenbucket-go/ratelimit/"+pkg).Output()
+	if err != nil {
+		t.Fatalf("go list -deps %s: %v", pkg, err)
+	}
+	list := strings.Fields(string(out))
+	slices.Sort(list)
+	return slices.Compact(list)
+}
