@@ -11,6 +11,8 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -50,12 +52,39 @@ var router = nethttp.Router{
 	},
 }
 
-// find asks the root router where r will go.
+// find tells where r will go, or went. Middleware such as StripSlashes, CleanPath and GetHead changes
+// the path and the method in chi's own context, not in r.
 func find(r *http.Request) (route string, found *chi.Context) {
 	found = chi.NewRouteContext()
-	if current := chi.RouteContext(r.Context()); current != nil && current.Routes != nil {
-		path := cmp.Or(r.URL.RawPath, r.URL.Path, "/")
-		route = current.Routes.Find(found, r.Method, path)
+	current := chi.RouteContext(r.Context())
+	if current == nil || current.Routes == nil {
+		return "", found
 	}
-	return route, found
+	// At the route itself chi has the whole pattern.
+	pattern := current.RoutePattern()
+	if pattern != "" && !strings.HasSuffix(pattern, "*") {
+		return pattern, current
+	}
+	method, requested := cmp.Or(current.RouteMethod, r.Method), cmp.Or(r.URL.RawPath, r.URL.Path, "/")
+	if pattern == "" { // in the root: not routed yet
+		return current.Routes.Find(found, method, cmp.Or(current.RoutePath, requested)), found
+	}
+	// In a mounted router: RoutePath is what remains behind the mount points.
+	if route = current.Routes.Find(found, method, mountPoint(current)+current.RoutePath); route != "" {
+		return route, found
+	}
+	// At a route that itself ends in a wildcard, which looks the same.
+	found = chi.NewRouteContext()
+	return current.Routes.Find(found, method, requested), found
+}
+
+var parameter = regexp.MustCompile(`\{[^}]*\}`)
+
+// mountPoint is the path at which the current router is mounted, with the request's parameters.
+func mountPoint(current *chi.Context) string {
+	pattern := strings.TrimSuffix(current.RoutePattern(), "/*")
+	return parameter.ReplaceAllStringFunc(pattern, func(p string) string {
+		name, _, _ := strings.Cut(strings.Trim(p, "{}"), ":")
+		return current.URLParam(name)
+	})
 }

@@ -64,7 +64,7 @@ func (r *rate) grants(l level, n, within, now int64) bool {
 		return false
 	}
 	need := n * r.unit
-	return r.wait(l, need, now) <= within && l.units-need >= -maxUnits
+	return r.wait(l, need, now) <= within && l.units-need >= -maxDebt
 }
 
 // units is n tokens in units; n is what a bucket can hold at most.

@@ -74,6 +74,11 @@ func NewClientIP(options ...IPOption) *ClientIP {
 	for _, o := range options {
 		o(c)
 	}
+	for _, p := range c.proxies {
+		if p.Bits() == 0 {
+			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can choose the one it is limited by: name your proxies only", "range", p.String())
+		}
+	}
 	if len(c.errs) > 0 {
 		slog.Error("ratelimit: bad options of ByIP, every request will be refused", "error", errors.Join(c.errs...))
 	}

@@ -1,9 +1,9 @@
 package core
 
 import (
-	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +64,7 @@ func (l Limit) mistakes(field string) []error {
 		case l.RefillInterval > maxFill:
 			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years")
 		case !capacityOK:
-		case l.Mode != Continuous && decimal(l.RefillRate).Denom().Cmp(roomFor(l.Capacity)) > 0:
+		case l.Mode != Continuous && !precise(decimal(l.RefillRate), roomFor(l.Capacity)):
 			wrong("RefillRate", l.RefillRate, "has too many decimals for this Capacity")
 		case float64(l.Capacity)/l.RefillRate > float64(maxFill)/float64(l.RefillInterval):
 			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
@@ -100,4 +100,8 @@ func clip(s string, n int) string {
 func itoa(n int64) string   { return strconv.FormatInt(n, 10) }
 func ftoa(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-var errNoStore = errors.New("NewLimiter: store is nil")
+// isNil reports whether v is nil or holds a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}

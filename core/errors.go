@@ -26,6 +26,9 @@ var (
 	// took nothing.
 	ErrDeadline = errors.New("ratelimit: the wait would exceed the context's deadline")
 
+	// ErrPromised says that a wait was not begun because too much is promised to others already.
+	ErrPromised = errors.New("ratelimit: too many tokens are promised already")
+
 	// ErrClock says that an injected clock shows an instant that can't be kept in microseconds.
 	ErrClock = errors.New("ratelimit: clock out of range")
 )

@@ -159,11 +159,7 @@ func policyFields(limits []Limit) (ietf, draft6 string) {
 func (l Limit) window() int64 {
 	fill := new(big.Rat).SetInt64(l.Capacity)
 	fill.Quo(fill, l.perMicro()).Quo(fill, big.NewRat(1_000_000, 1))
-	up, rest := new(big.Int).QuoRem(fill.Num(), fill.Denom(), new(big.Int))
-	if rest.Sign() > 0 {
-		up.Add(up, big.NewInt(1))
-	}
-	return up.Int64()
+	return ceil(fill).Num().Int64()
 }
 
 // appendString appends s as an RFC 9651 String (section 3.3.3). Names are printable ASCII.

@@ -119,23 +119,26 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
 	}
-	refilled := new(big.Rat)
-	if l.Mode == Continuous {
-		refilled.Mul(l.perMicro(), micros(d))
-	} else {
-		steps := (int64(d) + l.step() - 1) / l.step()
-		gain := decimal(l.RefillRate)
-		if full := new(big.Rat).SetInt64(l.Capacity); gain.Cmp(full) > 0 {
-			gain = full // what overflows the bucket is lost
-		}
-		refilled.Mul(gain, new(big.Rat).SetInt64(steps))
+	r := newRate(l, 0)
+	steps := new(big.Rat).Quo(micros(d), new(big.Rat).SetInt64(r.step))
+	if l.Mode != Continuous || r.step > 1 {
+		steps = ceil(steps)
 	}
-	total := new(big.Int).Quo(refilled.Num(), refilled.Denom())
-	total.Add(total, big.NewInt(l.Capacity))
-	if !total.IsInt64() {
+	tokens := steps.Mul(steps, big.NewRat(r.gain, r.unit))
+	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
+	if total.Add(total, big.NewInt(l.Capacity)); !total.IsInt64() {
 		return math.MaxInt64
 	}
 	return total.Int64()
+}
+
+// ceil rounds r, which is not negative, up to a whole number.
+func ceil(r *big.Rat) *big.Rat {
+	up, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		up.Add(up, big.NewInt(1))
+	}
+	return new(big.Rat).SetInt(up)
 }
 
 // step is the RefillInterval in nanoseconds, rounded up to whole microseconds.

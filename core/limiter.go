@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -26,23 +27,21 @@ type Limiter struct {
 // [ConfigError] for each.
 func NewLimiter(store Store, policy Policy) (*Limiter, error) {
 	errs := policy.mistakes()
-	if store == nil {
-		errs = append(errs, errNoStore)
+	if isNil(store) {
+		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
 	} else if s, ok := store.(interface{ mistakes() []error }); ok {
 		errs = append(errs, s.mistakes()...)
 	}
-	plan, bad := newPlan(policy.Name, policy.Limits, "Policy.Limits")
-	if errs = append(errs, bad...); len(errs) > 0 {
+	errs = append(errs, limitMistakes(policy.Limits, "Policy.Limits")...)
+	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
 	}
-	policy.Limits = plan.limits
-	l := &Limiter{store: store, policy: policy, plan: plan, plans: &planCache{}}
+	policy.Limits = slices.Clone(policy.Limits)
+	l := &Limiter{store: store, policy: policy, plan: makePlan(policy.Name, policy.Limits), plans: &planCache{}}
 	if _, inProcess := store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
 		l.local = newFallback(store)
 		l.localPlans = &planCache{}
-		if l.localPlan, bad = newPlan(policy.Name, scaled(plan.limits, policy.LocalShare), "Policy.Limits"); len(bad) > 0 {
-			return nil, fmt.Errorf("ratelimit: policy %q scaled by LocalShare %v: %w", policy.Name, policy.LocalShare, errors.Join(bad...))
-		}
+		l.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
 	return l, nil
 }
@@ -58,10 +57,11 @@ func Must[T any](v T, err error) T {
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.policy.Name }
 
-// Policy returns the limiter's policy, each limit with its name.
+// Policy returns the limiter's policy as it was given. The names of limits that were given none are in
+// [Result.Limits].
 func (l *Limiter) Policy() Policy {
 	p := l.policy
-	p.Limits = append([]Limit(nil), l.plan.limits...)
+	p.Limits = slices.Clone(p.Limits)
 	return p
 }
 
@@ -76,11 +76,9 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	}
 	derived := *l
 	derived.plan = plan
-	derived.policy.Limits = plan.limits
+	derived.policy.Limits = slices.Clone(limits)
 	if l.local != nil {
-		if derived.localPlan, errs = l.localPlans.get(l.policy.Name, limits, l.policy.LocalShare); len(errs) > 0 {
-			return nil, fmt.Errorf("ratelimit: policy %q scaled by LocalShare %v: %w", l.policy.Name, l.policy.LocalShare, errors.Join(errs...))
-		}
+		derived.localPlan, _ = l.localPlans.get(l.policy.Name, limits, l.policy.LocalShare) // checked above
 	}
 	return &derived, nil
 }

@@ -13,7 +13,7 @@ const defaultMaxKeys = 1_000_000
 
 // MemoryStore keeps buckets in this process: for services that run as one replica, for tests, and
 // for what each replica limits on its own. It starts no goroutine and needs no closing. A decision
-// costs no allocation unless it meets a new key.
+// on up to 4 limits costs no allocation unless it meets a new key.
 //
 // It holds a bounded number of keys. When a new key needs room, full buckets are dropped first:
 // nobody can tell a full bucket from one that was never used, save that a Stepped one counts its

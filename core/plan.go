@@ -19,13 +19,12 @@ type plan struct {
 	stepped bool // one of the limits is Stepped: a bucket's steps count from its first use
 }
 
-// newPlan checks the limits of the policy called policy and reports every mistake; field is how the
-// caller writes the list.
-func newPlan(policy string, limits []Limit, field string) (*plan, []error) {
-	var errs []error
+// limitMistakes reports what is wrong with a policy's limits; field is how the caller writes the list.
+func limitMistakes(limits []Limit, field string) []error {
 	if len(limits) == 0 {
-		return nil, []error{&ConfigError{field, len(limits), "limits: at least one is required"}}
+		return []error{&ConfigError{field, len(limits), "limits: at least one is required"}}
 	}
+	var errs []error
 	names := make(map[string]int)
 	for i, l := range limits {
 		element := field + "[" + strconv.Itoa(i) + "]."
@@ -40,8 +39,14 @@ func newPlan(policy string, limits []Limit, field string) (*plan, []error) {
 		}
 		names[l.Name] = i
 	}
-	if len(errs) > 0 {
-		return nil, errs
+	return errs
+}
+
+// makePlan needs limits without mistakes, or a share of such.
+func makePlan(policy string, limits []Limit) *plan {
+	names := make(map[string]bool)
+	for _, l := range limits {
+		names[l.Name] = true
 	}
 	p := &plan{limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
 	tags := make(map[uint16]bool)
@@ -54,7 +59,7 @@ func newPlan(policy string, limits []Limit, field string) (*plan, []error) {
 		tags[tag] = true
 		if l.Name == "" {
 			l.Name = nameFor(policy, l, len(limits), names)
-			names[l.Name] = i
+			names[l.Name] = true
 		}
 		p.limits[i] = l
 		p.stepped = p.stepped || l.Mode == Stepped
@@ -63,18 +68,18 @@ func newPlan(policy string, limits []Limit, field string) (*plan, []error) {
 	}
 	p.packed = string(packed)
 	p.policyField, p.draft6Field = policyFields(p.limits)
-	return p, nil
+	return p
 }
 
 // nameFor derives a name that is not in taken.
-func nameFor(policy string, l Limit, count int, taken map[string]int) string {
+func nameFor(policy string, l Limit, count int, taken map[string]bool) string {
 	name := policy
 	if count > 1 {
 		name += "-" + shortDuration(l)
 	}
 	unique := name
 	for n := 2; ; n++ {
-		if _, ok := taken[unique]; !ok {
+		if !taken[unique] {
 			return unique
 		}
 		unique = name + "-" + strconv.Itoa(n)

@@ -42,10 +42,10 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	}
 	c.mu.RUnlock()
 
-	p, errs := newPlan(policy, scaled(limits, share), "WithLimits")
-	if len(errs) > 0 {
+	if errs := limitMistakes(limits, "WithLimits"); len(errs) > 0 {
 		return nil, errs
 	}
+	p := makePlan(policy, scaled(limits, share))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count >= maxPlans || c.plans == nil {

@@ -25,6 +25,9 @@ type rate struct {
 
 const (
 	maxUnits = 1 << 50
+	// maxDebt is how many units may be promised ahead: four times what any bucket holds, and for all
+	// but extreme limits billions of times.
+	maxDebt = 1 << 52
 	// forever is the longest delay told, in µs: 285 years. Only stored state that another policy
 	// wrote can ask for more.
 	forever = 1 << 53
@@ -51,28 +54,36 @@ func newRate(l Limit, tag uint16) rate {
 	if full := big.NewInt(r.full); gain.Cmp(full) > 0 {
 		gain = full // what overflows is lost anyway
 	}
-	r.gain = gain.Int64()
+	r.gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
 	return r
 }
 
 // roomFor is the most units a token of a bucket can have.
 func roomFor(capacity int64) *big.Int { return big.NewInt(maxUnits / capacity) }
 
-// continuousStep returns the smallest step, in µs, whose gain is an exact number of units, and the
-// tokens it brings. Where none of up to 10 ms is exact it returns 1 ms, whose gain newRate rounds
-// down by less than a unit. An empty bucket fills within maxFill, so that gain is hundreds of units
-// at the least, millions as a rule.
+// continuousStep returns the smallest step of up to 1 ms, in µs, whose gain is an exact number of
+// units, and the tokens it brings. Where none is exact it returns one whose gain is at least 2^20
+// units, which newRate rounds down by less than one: a rate that is a millionth too low.
 func continuousStep(l Limit) (step int64, perStep *big.Rat) {
-	perMicro := l.perMicro()
-	room := roomFor(l.Capacity)
-	for step = 1; step <= 10_000; step++ {
+	perMicro, room := l.perMicro(), roomFor(l.Capacity)
+	for step = 1; step <= 1000; step++ {
 		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
 		if perStep.Denom().Cmp(room) <= 0 {
 			return step, perStep
 		}
 	}
-	step = 1000
-	return step, perStep.Mul(perMicro, new(big.Rat).SetInt64(step))
+	for step = 1; ; step *= 10 {
+		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
+		if precise(perStep, room) || step > maxFill.Microseconds()/10 {
+			return step, perStep
+		}
+	}
+}
+
+// precise reports whether rounding perStep down to one of room parts of a token changes it by less
+// than a millionth.
+func precise(perStep *big.Rat, room *big.Int) bool {
+	return perStep.Denom().Cmp(room) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), room)) >= 0
 }
 
 // level is what a limit's bucket holds at an instant.
@@ -134,7 +145,7 @@ func (r *rate) bucket(l level) bucket {
 // level is the stored b in this rate's units, clamped to its capacity and to the debt it can hold.
 func (r *rate) level(b bucket) level {
 	units := math.Floor(float64(b.tokens*float64(r.unit)) + 0.5)
-	return level{int64(max(-maxUnits, min(units, float64(r.full)))), b.at}
+	return level{int64(max(-maxDebt, min(units, float64(r.full)))), b.at}
 }
 
 // floorTo rounds t down to a multiple of step; t may be negative.

@@ -21,7 +21,9 @@ const (
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the
 // time until its buckets are full, and a second.
 //
-// It starts no lasting goroutine and needs no closing; the client stays the caller's.
+// It starts no lasting goroutine and needs no closing; the client stays the caller's. On a
+// *redis.Client its commands run with the store's timeout; other clients should have a ReadTimeout of
+// about that, or ContextTimeoutEnabled, so that a stuck call gives its connection back soon.
 type RedisStore struct {
 	client  redis.UniversalClient
 	prefix  string
@@ -31,7 +33,8 @@ type RedisStore struct {
 	pause   time.Duration
 	errs    []error
 
-	breaker *breaker
+	breaker  *breaker
+	eviction evictionWatch
 }
 
 // RedisOption is an option of [NewRedisStore].
@@ -77,13 +80,12 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 		o.redis(s)
 	}
 	s.breaker = newBreaker(s.trip, s.pause)
-	if client == nil {
+	if isNil(client) {
 		s.errs = append(s.errs, &ConfigError{"NewRedisStore client", nil, "must be a go-redis client"})
 		return s
 	}
 	if c, ok := client.(*redis.Client); ok {
-		// The same connections, but none is waited for longer than the store's timeout.
-		s.client = c.WithTimeout(s.timeout)
+		c.AddHook(ownTimeout{s, c.WithTimeout(s.timeout)})
 	}
 	return s
 }
@@ -95,7 +97,7 @@ func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
 	now := ""
 	if s.clock != nil {
 		at := s.clock()
-		if micros := at.UnixMicro(); micros < 0 || micros > forever {
+		if micros := at.UnixMicro(); micros < 0 || micros >= forever {
 			return Answer{}, fmt.Errorf("%w: %v is not between 1970 and 2255", ErrClock, at)
 		}
 		now = strconv.FormatInt(at.UnixMicro(), 10)
@@ -107,6 +109,7 @@ func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)
 	}
+	s.eviction.look(s)
 	answer, err := r.readReply(reply)
 	if err != nil {
 		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)

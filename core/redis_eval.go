@@ -16,7 +16,11 @@ const maxAttempts = 5
 
 // charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
 // would charge a request as often as they reach the server.
-type charge struct{ *redis.Cmd }
+type charge struct {
+	*redis.Cmd
+
+	store *RedisStore // whose it is
+}
 
 // NoRetry tells go-redis to leave retries to us.
 func (charge) NoRetry() bool { return true }
@@ -26,7 +30,7 @@ func (charge) NoRetry() bool { return true }
 func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string) (any, error) {
 	command, script := "evalsha", scriptSHA
 	for attempt := 1; ; attempt++ {
-		cmd := charge{redis.NewCmd(ctx, command, script, 1, key, now, limits, request)}
+		cmd := charge{redis.NewCmd(ctx, command, script, 1, key, now, limits, request), s}
 		cmd.SetFirstKeyPos(3)
 		_ = s.client.Process(ctx, cmd) // its error is cmd's
 		err := cmd.Err()

@@ -21,8 +21,9 @@ type Reservation struct {
 // on them. Those who ask later wait behind it, in the order of their asking. Act after Delay, or
 // Cancel.
 //
-// A reservation is not OK when it can't be kept: n is above a Capacity, or so much is promised
-// already that the delay would pass 100 years.
+// A reservation is not OK when it can't be kept: n is above a Capacity, or too much is promised
+// already. Four times the Capacity can always be promised, and up to 100 years ahead of all but
+// extreme limits.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.reserve(ctx, key, n, maxFill)
 }
@@ -80,7 +81,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 // order of their asking. It takes one round trip, however long the wait.
 //
 // It returns [ErrDeadline] at once when the wait would pass ctx's deadline, [ErrCapacity] when it
-// would never end, ctx's error when ctx ends while it waits (the tokens are given back then), and
+// would never end, [ErrPromised] when the queue is as long as can be, ctx's error when ctx ends while it waits (the tokens are given back then), and
 // what AllowN returns when there is no decision.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
@@ -93,6 +94,8 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 		return err
 	case !r.ok && r.delay == Never:
 		return fmt.Errorf("%w: %d tokens", ErrCapacity, n)
+	case !r.ok && r.delay <= within:
+		return ErrPromised
 	case !r.ok:
 		return fmt.Errorf("%w: %v, of which %v are left", ErrDeadline, r.delay, within)
 	case r.delay == 0:

@@ -19,7 +19,7 @@ local RECORD, RECORD_SIZE = '>I2dI7', 17
 local LIMIT = '>I2Bdddd'
 local REQUEST = '>Bdd'
 local TAKE, REFUND, CANCEL = 0, 1, 2
-local MAX_UNITS = 2 ^ 50
+local MAX_DEBT = 2 ^ 52
 local FOREVER = 2 ^ 53
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
 
@@ -69,7 +69,7 @@ local function grants(limit, level, at, n, within)
     return false
   end
   local need = n * limit.unit
-  return wait(limit, level, at, need) <= within and level - need >= -MAX_UNITS
+  return wait(limit, level, at, need) <= within and level - need >= -MAX_DEBT
 end
 
 local function units(limit, n)
@@ -110,7 +110,7 @@ local function records_of(state)
   local records = {}
   for from = 1, #state, RECORD_SIZE do
     local tag, tokens, at = unpack(RECORD, state, from)
-    if not (tokens >= -FOREVER and tokens <= FOREVER and at <= FOREVER) then
+    if not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
       return nil, 'is not a rate limit state'
     end
     records[tag] = { tokens = tokens, at = at }
@@ -137,7 +137,7 @@ local function decide(key, limits, request)
     local record = records and (records[limit.tag] or (#limits == 1 and records.only))
     if record then
       local level = floor(record.tokens * limit.unit + 0.5)
-      level = max(-MAX_UNITS, min(level, limit.full))
+      level = max(-MAX_DEBT, min(level, limit.full))
       levels[i], times[i] = refill(limit, level, record.at, now)
       write = write or record.at > now
     else

@@ -44,7 +44,7 @@ func parseBuckets[B ~string | ~[]byte](buckets []bucket, state B) ([]bucket, err
 			at:     int64(binary.BigEndian.Uint64(record[10:])),
 		}
 		// Written so that NaN fails it.
-		if !(b.tokens >= -forever && b.tokens <= forever && b.at <= forever) {
+		if !(b.tokens >= -forever && b.tokens <= forever && b.at < forever) {
 			return nil, errUnreadable
 		}
 		buckets = append(buckets, b)

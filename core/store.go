@@ -66,7 +66,7 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 		stored = r.plan.arrange(stored)
 	}
 	at := now.UnixMicro()
-	if at < 0 || at > forever {
+	if at < 0 || at >= forever {
 		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2255", ErrClock, now)
 	}
 	answer, write := r.decide(stored, at)

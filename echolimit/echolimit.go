@@ -9,7 +9,6 @@ package echolimit
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -49,10 +48,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				return o.failed(c, v.Err)
 			case adapter.Allowed:
 				if engine.WantsStatus() {
-					answered := http.StatusInternalServerError // should the handler panic
-					defer func() { engine.Done(c, x, v, answered) }()
+					status := http.StatusInternalServerError // should the handler panic
+					defer func() { engine.Done(c, x, v, status) }()
 					err := next(c)
-					answered = status(c, err)
+					if err != nil {
+						c.Error(err) // the app's error handler alone knows the status; it runs once
+					}
+					status = c.Response().Status
 					return err
 				}
 			case adapter.Skipped:
@@ -63,17 +65,6 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 }
 
 func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
-
-// status is what the request will be answered with: the error handler runs after all middleware.
-func status(c echo.Context, err error) int {
-	if err == nil || c.Response().Committed {
-		return c.Response().Status
-	}
-	if e := (*echo.HTTPError)(nil); errors.As(err, &e) {
-		return e.Code
-	}
-	return http.StatusInternalServerError
-}
 
 const keptKey = "ratelimit.decision"
 

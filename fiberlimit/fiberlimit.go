@@ -9,7 +9,6 @@ package fiberlimit
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -46,10 +45,16 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			return o.failed(c, v.Err)
 		case adapter.Allowed:
 			if engine.WantsStatus() {
-				answered := fiber.StatusInternalServerError // should the handler panic
-				defer func() { engine.Done(c, x, v, answered) }()
+				status := fiber.StatusInternalServerError // should the handler panic
+				defer func() { engine.Done(c, x, v, status) }()
 				err := c.Next()
-				answered = status(c, err)
+				if err != nil {
+					// The app's error handler alone knows the status.
+					err = c.App().ErrorHandler(c, err)
+				}
+				if err == nil {
+					status = c.Response().StatusCode()
+				}
 				return err
 			}
 		case adapter.Skipped:
@@ -71,17 +76,6 @@ func owned(key KeyFunc) func(*fiber.Ctx) (string, error) {
 }
 
 func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
-
-// status is what the request will be answered with: the error handler runs after all middleware.
-func status(c *fiber.Ctx, err error) int {
-	if err == nil {
-		return c.Response().StatusCode()
-	}
-	if e := (*fiber.Error)(nil); errors.As(err, &e) {
-		return e.Code
-	}
-	return fiber.StatusInternalServerError
-}
 
 type keptKey struct{}
 

@@ -34,13 +34,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handle
 // one nearest to the handler.
 func FromContext(ctx context.Context) (core.Result, bool) { return nethttp.FromContext(ctx) }
 
-// router reads what http.ServeMux knows of a request. mux finds the route of one that did not pass
-// through it yet; it may be nil.
+// router reads what http.ServeMux knows of a request: mux when it is given, else the one that the
+// request last came through.
 func router(mux *http.ServeMux) nethttp.Router {
 	return nethttp.Router{
 		Route: func(r *http.Request) string {
 			pattern := r.Pattern
-			if pattern == "" && mux != nil {
+			if mux != nil {
 				_, pattern = mux.Handler(r)
 			}
 			// [METHOD ][HOST]/[PATH]: the method is ByMethod's.

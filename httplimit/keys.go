@@ -38,7 +38,7 @@ func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 // ByRoute.
 func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 
-// ByRoute limits by the pattern that matched, such as /items/{id}, without its method. Outside the
+// ByRoute limits by the pattern that matched, such as /items/{id}, without its method. In front of the
 // mux the pattern is not known yet: give the mux, whose Handler finds it. Requests that match no
 // pattern share one key.
 func ByRoute(mux ...*http.ServeMux) KeyFunc {

@@ -3,6 +3,7 @@ package adapter
 import (
 	"fmt"
 	"net/textproto"
+	"reflect"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -53,21 +54,34 @@ func ByParam(name string) KeyFunc {
 }
 
 // ByContextValue limits by a value that earlier middleware, such as a login, left in the request's
-// context: a string, a fmt.Stringer, an integer. Nil and what prints as "" are missing.
+// context: a string, an integer, a fmt.Stringer. Nil and what prints as "" are missing; a value of
+// another type is an error, because it may print differently in every request.
 func ByContextValue(key any) KeyFunc {
-	return named("value", fmt.Sprint(key), func(x Exchange) string {
-		switch v := x.Value(key).(type) {
-		case nil:
-			return ""
-		case string:
-			return v
-		default:
-			if s := fmt.Sprint(v); s != "<nil>" { // a nil pointer in an interface
-				return s
-			}
-			return ""
+	name := fmt.Sprint(key)
+	return func(x Exchange) (string, error) {
+		v, err := text(x.Value(key))
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("context value %q: %w", name, err)
+		case v == "":
+			return "", fmt.Errorf("%w: no context value %q", core.ErrNoKey, name)
 		}
-	})
+		return core.JoinKey("value", name, v), nil
+	}
+}
+
+// text prints a value that names someone.
+func text(v any) (string, error) {
+	switch r := reflect.ValueOf(v); {
+	case !r.IsValid(), r.Kind() == reflect.Pointer && r.IsNil():
+		return "", nil
+	case r.Kind() == reflect.String, r.CanInt(), r.CanUint():
+		return fmt.Sprint(v), nil
+	}
+	if s, ok := v.(fmt.Stringer); ok {
+		return s.String(), nil
+	}
+	return "", fmt.Errorf("a %T is not a string, an integer or a fmt.Stringer", v)
 }
 
 // ByMethod limits by the request's method.

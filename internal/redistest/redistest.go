@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,13 +75,17 @@ var shared = sync.OnceValues(func() (string, error) {
 // sharedServer keeps the pipe to the server open: the collector would close it.
 var sharedServer *Server
 
-// FreePort returns a TCP port that was free a moment ago.
+// FreePort returns a TCP port that was free a moment ago, and so low that a Cluster's bus, at that
+// plus 10,000, has one too.
 func FreePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		_ = l.Close()
+		if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.Port < 55000 {
+			return strconv.Itoa(addr.Port), nil
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
 }

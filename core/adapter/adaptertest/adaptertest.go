@@ -1,0 +1,69 @@
+// Package adaptertest checks that an adapter for a web framework behaves as those of this module do.
+//
+// An adapter describes itself in a [Kit] and calls [Run] once for each kind of store:
+//
+//	func TestConformance(t *testing.T) {
+//		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store {
+//			return core.NewMemoryStore(clock)
+//		})
+//	}
+//
+// Every subtest is named after the rule it checks, and its failure repeats it. Requests are real HTTP
+// over connections in memory, so that a case can choose the address of the connection's peer.
+package adaptertest
+
+import (
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Run checks the adapter that kit describes. store makes a new, empty store that takes the time from
+// clock: Run calls it for every case and stops the clock there, so no case waits.
+func Run[K, O any](t *testing.T, kit Kit[K, O], store func(clock core.ClockOption) core.Store) {
+	for _, group := range []struct {
+		name  string
+		rules func(*suite[K, O])
+	}{
+		{"Headers", (*suite[K, O]).headers},
+		{"Denial", (*suite[K, O]).denial},
+		{"RetryAfter", (*suite[K, O]).retryAfter},
+		{"Methods", (*suite[K, O]).methods},
+		{"Cost", (*suite[K, O]).cost},
+		{"Limits", (*suite[K, O]).limits},
+		{"Skip", (*suite[K, O]).skip},
+		{"Refund", (*suite[K, O]).refund},
+		{"RefundAfterClient", (*suite[K, O]).refundAfterClient},
+		{"OnError", (*suite[K, O]).onError},
+		{"FromContext", (*suite[K, O]).fromContext},
+		{"Keys", (*suite[K, O]).keys},
+		{"Join", (*suite[K, O]).join},
+		{"Address", (*suite[K, O]).address},
+		{"Proxies", (*suite[K, O]).proxies},
+		{"Route", (*suite[K, O]).route},
+		{"NoKey", (*suite[K, O]).noKey},
+		{"Stacked", (*suite[K, O]).stacked},
+		{"Outage", (*suite[K, O]).outage},
+		{"Context", (*suite[K, O]).context},
+		{"Reuse", (*suite[K, O]).reuse},
+		{"Concurrent", (*suite[K, O]).concurrent},
+		{"Mistakes", (*suite[K, O]).mistakes},
+	} {
+		t.Run(group.name, func(t *testing.T) { group.rules(&suite[K, O]{t, kit, store}) })
+	}
+}
+
+// suite is one adapter on one kind of store.
+type suite[K, O any] struct {
+	t     *testing.T
+	kit   Kit[K, O]
+	store func(core.ClockOption) core.Store
+}
+
+// rule runs the check of one rule, on a store of its own.
+func (s *suite[K, O]) rule(rule string, check func(c *trial[K, O])) {
+	s.t.Run(rule, func(t *testing.T) {
+		clock := newClock()
+		check(&trial[K, O]{t: t, rule: rule, kit: s.kit, clock: clock, store: s.store(core.WithClock(clock.Now))})
+	})
+}

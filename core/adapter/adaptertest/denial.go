@@ -1,0 +1,141 @@
+package adaptertest
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+// denial: what a denied request is answered.
+func (s *suite[K, O]) denial() {
+	s.rule("a denied request is answered 429 and never reaches the handler", func(c *trial[K, O]) {
+		var calls atomic.Int64
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{c.holding(2), c.kit.Global("all"), nil}))
+		for i, status := range []int{200, 200, 429, 429} {
+			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d with a capacity of 2", i+1))
+		}
+		if n := calls.Load(); n != 2 {
+			c.errorf("the handler was called %d times, want 2", n)
+		}
+	})
+	if s.kit.ProblemBody {
+		s.rule("a denial's body is application/problem+json with type, status and violated-policies", func(c *trial[K, O]) {
+			enough, scarce := slow(9), slow(1)
+			enough.Name, scarce.Name = "enough", "scarce"
+			app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{enough, scarce}}), c.kit.Global("all"))
+			app.send(request{})
+			got := app.send(request{})
+			p := c.wantProblem(got, http.StatusTooManyRequests, "without tokens")
+			if p.Type != quotaExceeded || !slices.Equal(p.ViolatedPolicies, []string{"scarce"}) {
+				c.errorf("the body is %q: want type %s, and of the policies only the one without tokens", got.body, quotaExceeded)
+			}
+		})
+	} else {
+		s.rule("a denial is the framework's own error with status 429, rendered by the app's error handler", func(c *trial[K, O]) {
+			app := c.use(c.holding(1), c.kit.Global("all"))
+			if got := app.send(request{}); got.header.Get(ErrorHeader) != "" {
+				c.errorf("an allowed request reached the error handler: %v", got.header)
+			}
+			got := app.send(request{})
+			if e := got.header.Get(ErrorHeader); e != "429" {
+				c.errorf("the error handler got an error of status %q, want 429", e)
+			}
+		})
+	}
+	s.rule("OnDenied replaces the answer; the header fields stay", func(c *trial[K, O]) {
+		var seen atomic.Pointer[core.Result]
+		app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{burst}}), c.kit.Global("all"),
+			c.kit.OnDenied(func(res core.Result) (int, string) {
+				seen.Store(&res)
+				return http.StatusTeapot, "short and stout"
+			}))
+		policy := newModel(burst)
+		for policy.take(1) {
+			c.wantStatus(app.send(request{}), http.StatusOK, "with tokens")
+		}
+		got := app.send(request{})
+		if got.status != http.StatusTeapot || got.body != "short and stout" {
+			c.errorf("answered %d %q, want what OnDenied wrote", got.status, got.body)
+		}
+		d := decision{policy, 1, false, c.clock.Now()}
+		if wrong := wrongFields(got.header, core.HeadersDefault, d, d); wrong != "" {
+			c.errorf("%s", wrong)
+		}
+		if res := seen.Load(); res == nil || res.Allowed || res.RetryAfter <= 0 || len(res.Limits()) != 1 {
+			c.errorf("OnDenied got the result %+v, want that of the denial", res)
+		}
+	})
+	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial[K, O]) {
+		app := c.use(c.holding(3), c.kit.Global("all"), c.kit.WithCost(costHeader))
+		got := app.send(request{header: header("Cost", "4")})
+		c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of 3")
+		if after := got.header.Values(retryAfterField); len(after) > 0 {
+			c.errorf("Retry-After is %q: the client would come back for nothing", after)
+		}
+		c.wantRemaining(app.send(request{header: header("Cost", "3")}), 0, "cost 3, after a denial that must take nothing")
+	})
+}
+
+// retryAfter: it is neither too early nor a second late.
+func (s *suite[K, O]) retryAfter() {
+	for _, limit := range []core.Limit{
+		burst,
+		{Capacity: 1, RefillRate: 1000, RefillInterval: time.Second},
+		{Capacity: 3, RefillRate: 3, RefillInterval: 10 * time.Second, Mode: core.Stepped},
+		{Capacity: 3, RefillRate: 3, RefillInterval: time.Minute, Mode: core.Aligned},
+	} {
+		rule := fmt.Sprintf("a denied request must carry Retry-After in whole seconds, at least 1, rounded up (%v, %v every %v)",
+			limit.Mode, limit.RefillRate, limit.RefillInterval)
+		s.rule(rule, func(c *trial[K, O]) {
+			app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{limit}}), c.kit.Global("all"))
+			c.wantStatus(app.send(request{}), http.StatusOK, "the first of all") // a Stepped bucket's steps begin
+			c.clock.advance(1234 * time.Millisecond)
+			got := app.send(request{})
+			for ; got.status == http.StatusOK; got = app.send(request{}) {
+			}
+			c.wantStatus(got, http.StatusTooManyRequests, "without tokens")
+			var seconds int64
+			if _, err := fmt.Sscanf(got.header.Get(retryAfterField), "%d", &seconds); err != nil || seconds < 1 {
+				c.errorf("Retry-After is %q", got.header.Get(retryAfterField))
+				return
+			}
+			if seconds > 1 {
+				c.clock.advance(time.Duration(seconds-1) * time.Second)
+				c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a second before Retry-After ends")
+				c.clock.advance(time.Second)
+			} else {
+				c.clock.advance(time.Second)
+			}
+			c.wantStatus(app.send(request{}), http.StatusOK, "when Retry-After ends")
+		})
+	}
+}
+
+// methods: requests without a body and with one.
+func (s *suite[K, O]) methods() {
+	s.rule("HEAD is limited as GET is, and its answers have no body", func(c *trial[K, O]) {
+		app := c.use(c.holding(1), c.kit.Global("all"))
+		for _, status := range []int{200, 429} {
+			got := app.send(request{method: http.MethodHead})
+			if c.wantStatus(got, status, "HEAD"); got.body != "" {
+				c.errorf("the body is %q", got.body)
+			}
+			if len(limitFields(got.header)) == 0 {
+				c.errorf("%d has no fields of the limit: %v", status, got.header)
+			}
+		}
+	})
+	s.rule("a POST can be denied before its body is read", func(c *trial[K, O]) {
+		app := c.use(c.holding(1), c.kit.Global("all"))
+		post := request{method: http.MethodPost, body: string(make([]byte, 20_000))}
+		for _, status := range []int{200, 429, 429} {
+			c.wantStatus(app.send(post), status, "POST")
+		}
+	})
+}

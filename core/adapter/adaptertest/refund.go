@@ -1,0 +1,155 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// statuses are what a Refund function was asked about.
+type statuses struct {
+	mu   sync.Mutex
+	seen []int
+}
+
+// refunding is a Refund function that gives tokens back for statuses of at least 400.
+func (s *statuses) refunding(_ Header, status int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen = append(s.seen, status)
+	return status >= 400
+}
+
+func (s *statuses) all() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+// refund: WithRefund.
+func (s *suite[K, O]) refund() {
+	for _, reply := range []Reply{
+		{200, false}, {201, false}, {401, false}, {401, true}, {404, true}, {500, false}, {503, true},
+	} {
+		rule := fmt.Sprintf("WithRefund gives tokens back by the status the client gets (%d, as error: %v)", reply.Status, reply.AsError)
+		s.rule(rule, func(c *trial[K, O]) {
+			var asked statuses
+			l := c.holding(5)
+			app := c.serve(c.app(func(context.Context) Reply { return reply },
+				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(asked.refunding)}}))
+			c.wantStatus(app.send(request{header: header("Cost", "3")}), reply.Status, "cost 3 of 5")
+			if seen := asked.all(); !slices.Equal(seen, []int{reply.Status}) {
+				c.errorf("Refund was asked about %v, want [%d]", seen, reply.Status)
+			}
+			left := int64(5 - 3)
+			if reply.Status >= 400 {
+				left = 5
+			}
+			c.wantRemaining(c.use(l, c.kit.Global("all")).send(request{}), left-1, "then cost 1")
+		})
+	}
+	s.rule("a handler's panic, which outer middleware answers with 500, gives tokens back as any 500 does", func(c *trial[K, O]) {
+		var asked statuses
+		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
+			Limiter[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+		for i := range 2 {
+			c.wantStatus(app.send(request{}), http.StatusInternalServerError, fmt.Sprintf("request %d with a capacity of 1, each refunded", i+1))
+		}
+		if seen := asked.all(); !slices.Equal(seen, []int{500, 500}) {
+			c.errorf("Refund was asked about %v, want 500 twice", seen)
+		}
+	})
+	s.rule("a request that was denied, skipped or not decided took nothing: Refund is not asked", func(c *trial[K, O]) {
+		var asked statuses
+		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(asked.refunding),
+			c.kit.WithSkip(func(h Header) bool { return h("Skip") != "" }))
+		for _, step := range []struct {
+			field  string
+			status int
+		}{{"User", 200}, {"User", 429}, {"User", 429}, {"Skip", 200}, {"Other", 400}} {
+			c.wantStatus(app.send(request{header: header(step.field, "ann")}), step.status, step.field)
+		}
+		if seen := asked.all(); !slices.Equal(seen, []int{200}) {
+			c.errorf("Refund was asked about %v, want only the allowed request's 200", seen)
+		}
+	})
+	s.rule("an outer limiter's Refund sees what an inner limiter answered", func(c *trial[K, O]) {
+		for _, inner := range []struct {
+			key    K
+			status int
+		}{{c.kit.Global("all"), 429}, {c.kit.ByHeader("Missing"), 400}, {c.kit.Custom(func(Header) (string, error) { return "", errSecret }), 500}} {
+			var asked statuses
+			full, empty := slow(1), slow(2)
+			app := c.serve(c.app(answer(http.StatusOK),
+				Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(asked.refunding)}},
+				Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []O{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}}))
+			for range 2 { // the outer limiter has one token only
+				c.wantStatus(app.send(request{}), inner.status, "refused by the inner limiter, refunded by the outer")
+			}
+			if seen := asked.all(); !slices.Equal(seen, []int{inner.status, inner.status}) {
+				c.errorf("Refund was asked about %v, want %d twice", seen, inner.status)
+			}
+		}
+	})
+	s.rule("what was taken under other limits is given back there", func(c *trial[K, O]) {
+		few, many := slow(5), slow(8) // two, because a sole limit shares the policy's bucket
+		few.Name, many.Name = "few", "many"
+		app := c.use(c.holding(9), c.kit.Global("all"),
+			c.kit.WithRefund(func(h Header, _ int) bool { return h("Refund") != "" }),
+			c.kit.WithLimits(func(Header) ([]core.Limit, error) { return []core.Limit{few, many}, nil }))
+		for _, step := range []struct {
+			field     string
+			remaining int64
+		}{{"Keep", 4}, {"Keep", 3}, {"Refund", 2}, {"Refund", 2}, {"Keep", 2}, {"Keep", 1}} {
+			got := app.send(request{header: header(step.field, "1")})
+			if want := fmt.Sprintf("remaining %d of 2 limits, from store", step.remaining); got.body != want {
+				c.errorf("%s: answered %d %q, want %q", step.field, got.status, got.body, want)
+			}
+		}
+	})
+	s.rule("what the fallback granted during an outage is given back to the fallback", func(c *trial[K, O]) {
+		var asked statuses
+		app := c.serve(c.app(answer(http.StatusUnauthorized),
+			Limiter[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+		for range 2 {
+			c.wantStatus(app.send(request{}), http.StatusUnauthorized, "with a capacity of 1, each refunded")
+		}
+	})
+}
+
+// refundAfterClient: the client does not wait for its answer.
+func (s *suite[K, O]) refundAfterClient() {
+	s.rule("tokens are given back even when the client has gone", func(c *trial[K, O]) {
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		gone := make(chan struct{})
+		handle := func(ctx context.Context) Reply {
+			leave()
+			if c.kit.ContextEnds {
+				<-ctx.Done()
+			} else {
+				<-gone
+			}
+			return Reply{Status: http.StatusServiceUnavailable}
+		}
+		var asked statuses
+		store := announcedStore{c.store, make(chan struct{}, 10)}
+		l := c.limiterOn(store, policyOf(1))
+		app := c.serve(c.app(handle, Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+		if got, err := app.try(ctx, request{}); err == nil {
+			c.errorf("the client was answered %d although it had left", got.status)
+		}
+		close(gone)
+		for _, action := range []string{"took", "gave back"} {
+			if !c.within(store.done) {
+				c.errorf("the limiter never %s the token; Refund was asked about %v", action, asked.all())
+				return
+			}
+		}
+		c.wantRemaining(c.use(l, c.kit.Global("all")).send(request{}), 0, "the next request, with a capacity of 1")
+	})
+}

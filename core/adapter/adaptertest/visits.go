@@ -1,0 +1,107 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+)
+
+// visit is a request to an app whose limiter has a key.
+type visit[K any] struct {
+	key K
+	request
+	value   any                                   // App.Value
+	context func(context.Context) context.Context // App.Context
+}
+
+// place is where a limiter stands.
+type place string
+
+const (
+	inUse   place = "in front of the app"
+	inRoute place = "in front of the route"
+)
+
+// open runs the app of v with limiter l of one token a key, and returns what sends its request.
+func (c *trial[K, O]) open(v visit[K], p place, l Limiter[K, O]) (send func() response) {
+	c.t.Helper()
+	l.Key = v.key
+	app := c.app(answer(http.StatusOK))
+	app.Value = v.value
+	if v.context != nil {
+		app.Context = v.context
+	}
+	if p == inUse {
+		app.Use = []Limiter[K, O]{l}
+	} else {
+		app.Routes = routes(answer(http.StatusOK), l)
+	}
+	s := c.serve(app)
+	return func() response { return s.send(v.request) }
+}
+
+// passed reports whether r was let through: to a handler, or to the app's own 404.
+func passed(r response) bool { return r.status == http.StatusOK || r.status == http.StatusNotFound }
+
+// apart checks that every visit has a bucket of its own, under one limiter, and keeps it.
+func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
+	c.t.Helper()
+	l := Limiter[K, O]{Limiter: c.holding(1)}
+	send := make([]func() response, len(visits))
+	for i, v := range visits {
+		send[i] = c.open(v, p, l)
+		if got := send[i](); !passed(got) {
+			c.errorf("visit %d %s, the first with its key: answered %d %q, so it shares another's bucket", i, describe(v), got.status, got.body)
+		}
+	}
+	for i, v := range visits {
+		if got := send[i](); got.status != http.StatusTooManyRequests {
+			c.errorf("visit %d %s, the second with its key: answered %d %q, so it did not find its bucket again", i, describe(v), got.status, got.body)
+		}
+	}
+}
+
+// together checks that all visits share one bucket.
+func (c *trial[K, O]) together(p place, visits ...visit[K]) {
+	c.t.Helper()
+	l := Limiter[K, O]{Limiter: c.holding(1)}
+	for i, v := range visits {
+		got := c.open(v, p, l)()
+		if i == 0 && !passed(got) || i > 0 && got.status != http.StatusTooManyRequests {
+			c.errorf("visit %d %s: answered %d %q, want 429 for all but the first", i, describe(v), got.status, got.body)
+		}
+	}
+}
+
+func describe[K any](v visit[K]) string {
+	return fmt.Sprintf("(%s %s from %s, %v, value %v)", v.method, v.target, v.peer, v.header, v.value)
+}
+
+// of makes visits of requests with one key.
+func of[K any](key K, requests ...request) []visit[K] {
+	visits := make([]visit[K], len(requests))
+	for i, r := range requests {
+		visits[i] = visit[K]{key: key, request: r}
+	}
+	return visits
+}
+
+// grouping is a rule about which visits share a bucket.
+type grouping[K any] struct {
+	rule   string
+	place  place
+	shared bool
+	visits []visit[K]
+}
+
+func (s *suite[K, O]) groupings(list []grouping[K]) {
+	for _, g := range list {
+		s.rule(g.rule, func(c *trial[K, O]) {
+			if g.shared {
+				c.together(g.place, g.visits...)
+			} else {
+				c.apart(g.place, g.visits...)
+			}
+		})
+	}
+}

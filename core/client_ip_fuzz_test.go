@@ -1,0 +1,115 @@
+package core_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+var trusted = []string{"10.0.0.0/8", "192.0.2.7", "2001:db8:1::/48", "::1"}
+
+// hop reads one element of X-Forwarded-For: an address, or one with a port or in brackets.
+func hop(s string) (netip.Addr, bool) {
+	s = strings.Trim(s, " \t")
+	candidates := []string{s}
+	if inner, ok := strings.CutPrefix(s, "["); ok {
+		if inner, ok = strings.CutSuffix(inner, "]"); ok && strings.Contains(inner, ":") {
+			candidates = append(candidates, inner)
+		}
+	}
+	for _, c := range candidates {
+		if a, err := netip.ParseAddr(c); err == nil {
+			return a.WithZone("").Unmap().WithZone(""), true
+		}
+	}
+	if p, err := netip.ParseAddrPort(s); err == nil {
+		return p.Addr().WithZone("").Unmap(), true
+	}
+	return netip.Addr{}, false
+}
+
+func trusts(a netip.Addr) bool {
+	for _, s := range trusted {
+		if p, err := netip.ParsePrefix(s); err == nil && p.Contains(a) || s == a.String() {
+			return true
+		}
+	}
+	return false
+}
+
+// client walks the whole list as one line, the naive way. ended reports whether a hop that can't be
+// trusted, or garbage, ended the walk before its left end.
+func client(peer string, lines []string) (key string, ended bool) {
+	last, ok := hop(peer)
+	if !ok {
+		return "", true
+	}
+	all := strings.Split(strings.Join(lines, ","), ",")
+	if len(lines) == 0 {
+		all = nil
+	}
+	for i := len(all); trusts(last); i-- {
+		if i == 0 {
+			return network(last), false
+		}
+		next, ok := hop(all[i-1])
+		if !ok {
+			return network(last), true
+		}
+		last = next
+	}
+	return network(last), true
+}
+
+func network(a netip.Addr) string {
+	if a.Is4() {
+		return a.String()
+	}
+	return netip.PrefixFrom(a, 64).Masked().String()
+}
+
+// FuzzForwardedFor: a newline in the header parts its lines.
+func FuzzForwardedFor(f *testing.F) {
+	for _, peer := range []string{"10.0.0.1:1234", "192.0.2.7", "[2001:db8:1::5]:80", "[::1]:9", "[::ffff:10.0.0.1]:80", "203.0.113.9:1",
+		"", "@", "10.0.0.1:", "[::1%eth0]:80"} {
+		for _, header := range []string{
+			"", ",", " ", "1.2.3.4", "6.6.6.6, 1.2.3.4", "6.6.6.6, 1.2.3.4, 10.1.1.1", "6.6.6.6\n1.2.3.4\n10.1.1.1, 192.0.2.7",
+			"unknown, 10.1.1.1", "1.2.3.4, _hidden, 10.1.1.1", "1.2.3.4,", "1.2.3.4:80, [2001:db8::1]:443", "[2001:db8::1]", "[1.2.3.4]",
+			"::ffff:1.2.3.4", "::ffff:10.0.0.1, ::ffff:0a00:0001", "fe80::1%eth0", "::ffff:1.2.3.4%x", "1.2.3.4\n", "\n1.2.3.4", "10.0.0.1, 10.0.0.2",
+			"01.2.3.4", "1.2.3.4.5", "256.1.1.1", "1.2.3.4:99999", "[::1", "::1]", "[]", "[]:80", "\x00", "1.2.3.4\t", "\v1.2.3.4", "１.2.3.4",
+			strings.Repeat("10.0.0.1,", 500) + "6.6.6.6",
+		} {
+			f.Add(peer, header)
+		}
+	}
+	ip := core.NewClientIP(core.TrustProxies(trusted...))
+	f.Fuzz(func(t *testing.T, peer, header string) {
+		lines := strings.Split(header, "\n")
+		if header == "" {
+			lines = nil
+		}
+		key := func(lines []string) string {
+			k, err := ip.Key(peer, func(name string) []string {
+				if name == "X-Forwarded-For" {
+					return lines
+				}
+				return nil
+			})
+			if err != nil {
+				return ""
+			}
+			return k
+		}
+		got := key(lines)
+		want, ended := client(peer, lines)
+		if got != want {
+			t.Errorf("peer %q, X-Forwarded-For %q: the client is %q, want %q, the first hop from the right that is not trusted", peer, lines, got, want)
+		}
+		if forged := append([]string{"198.51.100.66, 10.0.0.1"}, lines...); ended && key(forged) != got {
+			t.Errorf("peer %q: X-Forwarded-For %q names the client %q, but %q, with more to the left of it, names %q: a client can forge its address",
+				peer, lines, got, forged, key(forged))
+		}
+	})
+}

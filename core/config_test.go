@@ -1,0 +1,188 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// mistakes lists every core.ConfigError joined in err as "field: value".
+func mistakes(err error) []string {
+	var list []string
+	switch e := err.(type) {
+	case nil:
+	case *core.ConfigError:
+		list = append(list, fmt.Sprintf("%s: %v", e.Field, e.Value))
+	case interface{ Unwrap() []error }:
+		for _, each := range e.Unwrap() {
+			list = append(list, mistakes(each)...)
+		}
+	case interface{ Unwrap() error }:
+		list = append(list, mistakes(e.Unwrap())...)
+	}
+	return list
+}
+
+// reports demands that err joins a ConfigError for each of want, and that its text shows each field.
+func reports(t *testing.T, err error, want ...string) {
+	t.Helper()
+	got := mistakes(err)
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("all mistakes must be reported, each as a ConfigError:\n got %q\nwant %q", got, want)
+	}
+	if first := (*core.ConfigError)(nil); !errors.As(err, &first) {
+		t.Errorf("errors.As must find a *core.ConfigError in %v", err)
+		return
+	}
+	for _, w := range want {
+		if field, _, _ := strings.Cut(w, ": "); !strings.Contains(err.Error(), field) {
+			t.Errorf("the message must name %s: %v", field, err)
+		}
+	}
+}
+
+func TestAllMistakesAreReportedAtOnce(t *testing.T) {
+	_, err := core.NewLimiter(core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)), core.Policy{
+		Name:       "naïve",
+		OnFailure:  9,
+		LocalShare: 1.5,
+		Headers:    99,
+		Limits: []core.Limit{
+			{Name: "tab\t", Capacity: 0, RefillRate: -1, RefillInterval: 0, Mode: 7},
+			{Name: "b", Capacity: -5, RefillRate: math.NaN(), RefillInterval: -time.Second},
+			{Name: "b", Capacity: 1e15, RefillRate: math.Inf(1), RefillInterval: math.MaxInt64},
+			{Name: "é", Capacity: 1, RefillRate: 0, RefillInterval: 1},
+			{Name: strings.Repeat("n", 129), Capacity: 1, RefillRate: 1, RefillInterval: 1},
+		},
+	})
+	reports(t, err, "WithMaxKeys: 0", "WithClock: <nil>",
+		"Policy.Name: naïve", "Policy.OnFailure: FailureMode(9)", "Policy.LocalShare: 1.5", "Policy.Headers: 99",
+		"Policy.Limits[0].Name: tab\t", "Policy.Limits[0].Capacity: 0", "Policy.Limits[0].RefillRate: -1", "Policy.Limits[0].RefillInterval: 0s", "Policy.Limits[0].Mode: Mode(7)",
+		"Policy.Limits[1].Capacity: -5", "Policy.Limits[1].RefillRate: NaN", "Policy.Limits[1].RefillInterval: -1s",
+		"Policy.Limits[2].Name: b", "Policy.Limits[2].Capacity: 1000000000000000", "Policy.Limits[2].RefillRate: +Inf",
+		"Policy.Limits[3].Name: é", "Policy.Limits[3].RefillRate: 0",
+		"Policy.Limits[4].Name: "+strings.Repeat("n", 129))
+}
+
+func TestEachMistakeIsReported(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	memory := core.NewMemoryStore()
+	policy := func(change func(*core.Policy)) core.Policy {
+		p := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(10)}}
+		change(&p)
+		return p
+	}
+	limit := func(l core.Limit) core.Policy { return core.Policy{Name: "api", Limits: []core.Limit{l}} }
+	good := policy(func(*core.Policy) {})
+	for _, c := range []struct {
+		rule   string
+		store  func() core.Store
+		policy core.Policy
+		want   string
+	}{
+		{"a store is required", func() core.Store { return nil }, good, "NewLimiter store: <nil>"},
+		{"WithMaxKeys is positive", func() core.Store { return core.NewMemoryStore(core.WithMaxKeys(-3)) }, good, "WithMaxKeys: -3"},
+		{"a clock is required", func() core.Store { return core.NewMemoryStore(core.WithClock(nil)) }, good, "WithClock: <nil>"},
+		{"a clock is required by Redis too", func() core.Store { return core.NewRedisStore(client, core.WithClock(nil)) }, good, "WithClock: <nil>"},
+		{"WithTimeout is positive", func() core.Store { return core.NewRedisStore(client, core.WithTimeout(0)) }, good, "WithTimeout: 0s"},
+		{"a client is required", func() core.Store { return core.NewRedisStore(nil) }, good, "NewRedisStore client: <nil>"},
+
+		{"a policy has a name", nil, policy(func(p *core.Policy) { p.Name = "" }), "Policy.Name: "},
+		{"of ASCII", nil, policy(func(p *core.Policy) { p.Name = "a\x7f" }), "Policy.Name: a\x7f"},
+		{"and at most 128 bytes", nil, policy(func(p *core.Policy) { p.Name = strings.Repeat("x", 129) }), "Policy.Name: " + strings.Repeat("x", 129)},
+		{"a policy has limits", nil, policy(func(p *core.Policy) { p.Limits = nil }), "Policy.Limits: 0"},
+		{"a share is a number", nil, policy(func(p *core.Policy) { p.LocalShare = math.NaN() }), "Policy.LocalShare: NaN"},
+		{"a share is not negative", nil, policy(func(p *core.Policy) { p.LocalShare = -0.5 }), "Policy.LocalShare: -0.5"},
+		{"header styles that contradict each other", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersIETF | core.HeadersDraft6 }), "Policy.Headers: 6"},
+		{"header styles beside none", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersIETF | core.HeadersNone }), "Policy.Headers: 10"},
+
+		{"a capacity is positive", nil, limit(core.Limit{RefillRate: 1, RefillInterval: 1}), "Policy.Limits[0].Capacity: 0"},
+		{"a capacity fits a header", nil, limit(core.Limit{Capacity: math.MaxInt64, RefillRate: 1e6, RefillInterval: 1}), "Policy.Limits[0].Capacity: 9223372036854775807"},
+		{"a rate is positive", nil, limit(core.Limit{Capacity: 1, RefillInterval: 1}), "Policy.Limits[0].RefillRate: 0"},
+		{"a rate is finite", nil, limit(core.Limit{Capacity: 1, RefillRate: math.Inf(-1), RefillInterval: 1}), "Policy.Limits[0].RefillRate: -Inf"},
+		{"an interval is positive", nil, limit(core.Limit{Capacity: 1, RefillRate: 1}), "Policy.Limits[0].RefillInterval: 0s"},
+		{"an interval is at most 100 years", nil, limit(core.Limit{Capacity: 1, RefillRate: 1e6, RefillInterval: 101 * 365 * 24 * time.Hour}),
+			"Policy.Limits[0].RefillInterval: 884760h0m0s"},
+		{"a bucket fills within 100 years", nil, limit(core.Limit{Capacity: 999_999_999_999_999, RefillRate: 1, RefillInterval: time.Second}),
+			"Policy.Limits[0].RefillRate: 1"},
+		{"a rate is not next to nothing", nil, limit(core.Limit{Capacity: 1, RefillRate: math.SmallestNonzeroFloat64, RefillInterval: 1}),
+			"Policy.Limits[0].RefillRate: 5e-324"},
+		{"a mode is one of three", nil, limit(core.PerMinute(1).WithMode(3)), "Policy.Limits[0].Mode: Mode(3)"},
+		{"names differ", nil, policy(func(p *core.Policy) {
+			p.Limits = []core.Limit{core.PerMinute(1).WithName("a"), core.PerHour(1), core.PerDay(1).WithName("a")}
+		}), "Policy.Limits[2].Name: a"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			var store core.Store = memory
+			if c.store != nil {
+				store = c.store()
+			}
+			l, err := core.NewLimiter(store, c.policy)
+			if l != nil || err == nil {
+				t.Fatalf("NewLimiter must refuse %s", c.want)
+			}
+			reports(t, err, c.want)
+		})
+	}
+}
+
+// A nil pointer is how a client that was never made looks like.
+func TestNilPointersAreMistakesNotPanics(t *testing.T) {
+	for name, store := range map[string]func() core.Store{
+		"client": func() core.Store { return core.NewRedisStore((*redis.Client)(nil)) },
+		"store":  func() core.Store { return (*core.MemoryStore)(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("a nil %s must be reported by NewLimiter: panic: %v", name, p)
+				}
+			}()
+			if _, err := core.NewLimiter(store(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}); err == nil {
+				t.Errorf("NewLimiter must refuse a nil %s", name)
+			}
+		})
+	}
+}
+
+func TestWithLimitsReportsMistakes(t *testing.T) {
+	l := limiter(t, core.NewMemoryStore(), "api", core.PerMinute(10))
+	_, err := l.WithLimits(core.Limit{Capacity: -1, RefillRate: math.NaN()}, core.PerDay(1).WithName("\n"))
+	reports(t, err, "WithLimits[0].Capacity: -1", "WithLimits[0].RefillRate: NaN", "WithLimits[0].RefillInterval: 0s", "WithLimits[1].Name: \n")
+	_, err = l.WithLimits()
+	reports(t, err, "WithLimits: 0")
+}
+
+// A third of a limit is what three replicas grant each.
+func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	store := core.NewRedisStore(client)
+	for _, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {
+		for _, share := range []float64{1.0 / 3, 1.0 / 7, 0.1, 1e-3} {
+			if _, err := core.NewLimiter(store, core.Policy{Name: "api", LocalShare: share, Limits: []core.Limit{core.PerMinute(100).WithMode(mode)}}); err != nil {
+				t.Errorf("a share of %v of a %v limit must be accepted: %v", share, mode, err)
+			}
+		}
+	}
+}
+
+func TestMustPanicsWithTheError(t *testing.T) {
+	defer func() {
+		if err, _ := recover().(error); len(mistakes(err)) != 2 {
+			t.Errorf("Must panics with the constructor's error, got %v", err)
+		}
+	}()
+	core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{}))
+}

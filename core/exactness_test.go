@@ -1,0 +1,156 @@
+package core_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// TestNoWindowAdmitsMoreThanMaxIn looks at every window that begins and ends with an admitted request
+// of a greedy client: no others can hold more. Its clock shows whole microseconds, as finely as a
+// store tells time.
+func TestNoWindowAdmitsMoreThanMaxIn(t *testing.T) {
+	t.Run("of limits that refill in whole parts of a token every microsecond", func(t *testing.T) {
+		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(drawLimit.Filter(toTheMicrosecond)))
+	})
+	t.Run("of any limits", func(t *testing.T) {
+		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(drawLimit))
+	})
+}
+
+func noWindowAdmitsMoreThanMaxIn(drawLimit *rapid.Generator[core.Limit]) func(*rapid.T) {
+	ctx := context.Background()
+	return func(t *rapid.T) {
+		clock := drawClock(t)
+		limits := drawLimits(drawLimit).Draw(t, "limits")
+		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		type event struct {
+			at   int64 // µs
+			cost int64
+		}
+		var admitted []event
+		retry := time.Duration(0)
+		for range rapid.IntRange(2, 40).Draw(t, "requests") {
+			clock.move(max(0, drawMove(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
+			cost := drawCost(limits).Draw(t, "cost")
+			if rapid.Bool().Draw(t, "greedy") { // all there is
+				peek, err := l.Peek(ctx, "user")
+				if err != nil {
+					t.Fatal(err)
+				}
+				cost = peek.Remaining
+				for _, limit := range peek.Limits() {
+					cost = min(cost, limit.Remaining)
+				}
+			}
+			res, err := l.AllowN(ctx, "user", cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Allowed {
+				admitted = append(admitted, event{clock.Now().UnixMicro(), cost})
+			}
+			retry = res.RetryAfter
+		}
+		for first := range admitted {
+			sum := int64(0)
+			for _, last := range admitted[first:] {
+				sum += last.cost
+				window := time.Duration(last.at-admitted[first].at) * time.Microsecond
+				for _, limit := range limits {
+					if most := limit.MaxIn(window); sum > most {
+						t.Fatalf("%d tokens were admitted within %v, MaxIn says at most %d, by %+v", sum, window, most, limit)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestRetryAfterIsExact holds for a client that asks alone.
+func TestRetryAfterIsExact(t *testing.T) {
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		clock := drawClock(t)
+		limits := drawLimits(drawLimit).Draw(t, "limits")
+		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask := func(cost int64) core.Result {
+			res, err := l.AllowN(ctx, "user", cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			clock.move(drawMove(limits, 0).Draw(t, "move"))
+			if rapid.IntRange(0, 4).Draw(t, "back") == 0 {
+				clock.move(-drawBack.Draw(t, "back by"))
+			}
+			cost := drawCost(limits).Draw(t, "cost")
+			res := ask(cost)
+			if res.Allowed || res.RetryAfter == core.Never {
+				continue
+			}
+			before := clock.Now()
+			clock.move(res.RetryAfter - time.Microsecond)
+			if !clock.Now().Equal(before.Add(res.RetryAfter - time.Microsecond)) {
+				return // past what clocks show
+			}
+			if early := ask(cost); early.Allowed || early.RetryAfter != time.Microsecond {
+				t.Fatalf("1µs before RetryAfter (%v) a cost of %d is allowed %v, retry after %v; want denied, 1µs: %+v",
+					res.RetryAfter, cost, early.Allowed, early.RetryAfter, limits)
+			}
+			clock.move(time.Microsecond)
+			if late := ask(cost); !late.Allowed {
+				t.Fatalf("after RetryAfter (%v) a cost of %d is denied, retry after %v: %+v", res.RetryAfter, cost, late.RetryAfter, limits)
+			}
+		}
+	})
+}
+
+// A limit whose tokens can't be counted in whole parts every microsecond must still be as smooth as
+// MaxIn promises. Found by TestNoWindowAdmitsMoreThanMaxIn.
+func TestContinuousTokensComeEvenlyAtAnyRate(t *testing.T) {
+	for name, limit := range map[string]core.Limit{
+		"an interval of odd nanoseconds": {Capacity: 2_000_000, RefillRate: 1e6, RefillInterval: time.Second + 7},
+		"a rate of many decimals":        {Capacity: 1_000_000, RefillRate: 333_333.333333, RefillInterval: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clock := newTestClock()
+			l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", limit)
+			take := func(cost int64) int64 {
+				res, err := l.AllowN(t.Context(), "user", cost)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.Allowed {
+					return 0
+				}
+				return cost
+			}
+			take(1)
+			clock.move(10*time.Second + 998*time.Microsecond) // the bucket is full again
+			admitted := take(limit.Capacity)
+			const window = 10 * time.Microsecond
+			clock.move(window)
+			peek, err := l.Peek(t.Context(), "user")
+			if err != nil {
+				t.Fatal(err)
+			}
+			admitted += take(peek.Remaining)
+			if most := limit.MaxIn(window); admitted > most {
+				t.Errorf("%d tokens were admitted within %v, MaxIn says at most %d", admitted, window, most)
+			}
+		})
+	}
+}

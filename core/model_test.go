@@ -1,0 +1,210 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// model is the bucket of docs and design in exact fractions, written from their text and not from the
+// code: tokens and a time per limit; elapsed time counts in whole grains, and the time moves on by
+// just those.
+type model struct {
+	limits []core.Limit
+	used   bool // the key exists
+	tokens []*big.Rat
+	ts     []int64 // µs since 1970
+}
+
+func newModel(limits []core.Limit) *model { return &model{limits: limits} }
+
+// exactly is the number a person means by writing f.
+func exactly(f float64) *big.Rat {
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
+	return r
+}
+
+func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+// grain is the refill interval in whole µs, rounded up, of the modes that refill at once; 1 µs of
+// Continuous.
+func grain(l core.Limit) int64 {
+	if l.Mode == core.Continuous {
+		return 1
+	}
+	return (l.RefillInterval.Nanoseconds() + 999) / 1000
+}
+
+// perGrain is the tokens that come back every grain.
+func perGrain(l core.Limit) *big.Rat {
+	rate := exactly(l.RefillRate)
+	if l.Mode == core.Continuous {
+		rate.Quo(rate, big.NewRat(l.RefillInterval.Nanoseconds(), 1000))
+	}
+	return rate
+}
+
+func roundUp(r *big.Rat) int64 {
+	n := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	return n.Quo(n, r.Denom()).Int64()
+}
+
+func anchor(l core.Limit, now int64) int64 {
+	if l.Mode == core.Aligned {
+		return now - now%grain(l)
+	}
+	return now
+}
+
+// refilled is the state at now. back reports whether the clock stepped back.
+func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
+	for i, l := range m.limits {
+		full := whole(l.Capacity)
+		if !m.used {
+			tokens, ts = append(tokens, full), append(ts, anchor(l, now))
+			continue
+		}
+		have, at := new(big.Rat).Set(m.tokens[i]), m.ts[i]
+		if at > now {
+			back, at = true, anchor(l, now)
+		}
+		grains := (now - at) / grain(l)
+		have.Add(have, new(big.Rat).Mul(whole(grains), perGrain(l)))
+		if have.Cmp(full) > 0 {
+			have = full
+		}
+		tokens, ts = append(tokens, have), append(ts, at+grains*grain(l))
+	}
+	return tokens, ts, back
+}
+
+// decision is what the model says of a request; -1 stands for never.
+type decision struct {
+	allowed     bool
+	remaining   []int64
+	retry, full int64 // µs
+}
+
+func (m *model) until(i int, have *big.Rat, ts int64, want *big.Rat, now int64) int64 {
+	missing := new(big.Rat).Sub(want, have)
+	if missing.Sign() <= 0 {
+		return 0
+	}
+	return ts + roundUp(missing.Quo(missing, perGrain(m.limits[i])))*grain(m.limits[i]) - now
+}
+
+func (m *model) take(cost, now int64) decision {
+	tokens, ts, back := m.refilled(now)
+	d := decision{allowed: true}
+	for i, l := range m.limits {
+		if tokens[i].Cmp(whole(cost)) >= 0 {
+			continue
+		}
+		d.allowed = false
+		if cost > l.Capacity {
+			d.retry = -1
+		} else if d.retry >= 0 {
+			d.retry = max(d.retry, m.until(i, tokens[i], ts[i], whole(cost), now))
+		}
+	}
+	if d.allowed {
+		for i := range tokens {
+			tokens[i] = new(big.Rat).Sub(tokens[i], whole(cost))
+		}
+	}
+	// Only what was taken is written, and a clock that stepped back: "ts re-anchors to the new now".
+	if d.allowed && cost > 0 || back {
+		m.used, m.tokens, m.ts = true, tokens, ts
+	}
+	d.read(m, tokens, ts, now)
+	return d
+}
+
+func (d *decision) read(m *model, tokens []*big.Rat, ts []int64, now int64) {
+	for i, l := range m.limits {
+		d.remaining = append(d.remaining, new(big.Int).Quo(tokens[i].Num(), tokens[i].Denom()).Int64())
+		d.full = max(d.full, m.until(i, tokens[i], ts[i], whole(l.Capacity), now))
+	}
+}
+
+func (m *model) refund(n, now int64) {
+	if !m.used || n == 0 {
+		return
+	}
+	m.tokens, m.ts, _ = m.refilled(now)
+	for i, l := range m.limits {
+		m.tokens[i] = new(big.Rat).Add(m.tokens[i], whole(n))
+		if full := whole(l.Capacity); m.tokens[i].Cmp(full) > 0 {
+			m.tokens[i] = full
+		}
+	}
+}
+
+// toTheMicrosecond reports whether a Continuous limit's refill of 1 µs is a whole number of the
+// fractions of a token for which a double has room beside the capacity.
+func toTheMicrosecond(l core.Limit) bool {
+	if l.Mode != core.Continuous {
+		return true
+	}
+	units := new(big.Int).Mul(perGrain(l).Denom(), big.NewInt(l.Capacity))
+	return units.Cmp(big.NewInt(1<<50)) <= 0
+}
+
+func TestMemoryStoreIsTheModel(t *testing.T) {
+	ctx := context.Background()
+	rapid.Check(t, func(t *rapid.T) {
+		clock := drawClock(t)
+		limits := drawLimits(drawLimit.Filter(toTheMicrosecond)).Draw(t, "limits")
+		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newModel(limits)
+		retry := time.Duration(0)
+		for range rapid.IntRange(1, 40).Draw(t, "operations") {
+			clock.move(drawMove(limits, retry).Draw(t, "move"))
+			now := clock.Now().UnixMicro()
+			cost := drawCost(limits).Draw(t, "cost")
+			switch rapid.SampledFrom([]string{"take", "take", "take", "peek", "refund", "back", "reset"}).Draw(t, "operation") {
+			case "peek":
+				cost = 0
+			case "refund":
+				if err := l.Refund(ctx, "user", cost); err != nil {
+					t.Fatal(err)
+				}
+				m.refund(cost, now)
+				cost = 0
+			case "back":
+				clock.move(-drawBack.Draw(t, "back"))
+				now = clock.Now().UnixMicro()
+			case "reset":
+				if err := l.Reset(ctx, "user"); err != nil {
+					t.Fatal(err)
+				}
+				m.used = false
+			}
+			res, err := l.AllowN(ctx, "user", cost)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := decision{allowed: res.Allowed, retry: res.RetryAfter.Microseconds(), full: res.ResetAfter.Microseconds()}
+			if res.RetryAfter == core.Never {
+				got.retry = -1
+			}
+			for _, limit := range res.Limits() {
+				got.remaining = append(got.remaining, limit.Remaining)
+			}
+			if want := m.take(cost, now); fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("a cost of %d at %d on %+v:\n       got %+v\nthe model %+v", cost, now, limits, got, want)
+			}
+			retry = res.RetryAfter
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package storetest_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storetest"
+)
+
+// brokenStore is a mapStore with one mistake.
+type brokenStore struct {
+	*mapStore
+	address   func(policy, key string) string
+	do        func(s *brokenStore, address string, r core.Request) (core.Answer, error)
+	keepReset bool
+}
+
+func (s *brokenStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+	return s.do(s, s.address(r.Policy(), r.Key()), r)
+}
+
+func (s *brokenStore) Reset(ctx context.Context, policy, key string) error {
+	if s.keepReset {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.states, s.address(policy, key))
+	return nil
+}
+
+func sound(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer, next, _, err := r.Decide(s.states[address], s.now())
+	if next != nil {
+		s.states[address] = next
+	}
+	return answer, err
+}
+
+// mistakes are stores that people write, and a rule that must find each.
+var mistakes = map[string]struct {
+	rule  string
+	store brokenStore
+}{
+	"none": {"", brokenStore{address: twoPart, do: sound}},
+	"policy and key joined without escaping": {"every_policy_and_key_has_a_bucket_of_its_own",
+		brokenStore{address: func(policy, key string) string { return policy + ":" + key }, do: sound}},
+	"policy forgotten": {"a_reset_leaves_other_buckets_alone",
+		brokenStore{address: func(_, key string) string { return key }, do: sound}},
+	"key cut at NUL": {"every_policy_and_key_has_a_bucket_of_its_own",
+		brokenStore{address: func(policy, key string) string { k, _, _ := strings.Cut(key, "\x00"); return twoPart(policy, k) }, do: sound}},
+	"next ignored": {"a_granted_request_takes_its_cost",
+		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			a, _, _, err := r.Decide(nil, s.now())
+			return a, err
+		}}},
+	"next stored only when allowed": {"a_clock_that_steps_back_never_stalls_a_bucket",
+		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			a, next, _, err := r.Decide(s.states[address], s.now())
+			if a.Allowed && next != nil {
+				s.states[address] = next
+			}
+			return a, err
+		}}},
+	"nil next stored": {"a_denied_request_takes_nothing",
+		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			a, next, _, err := r.Decide(s.states[address], s.now())
+			s.states[address] = next
+			return a, err
+		}}},
+	"read and write apart": {"concurrent_requests_get_exactly_the_capacity",
+		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			s.mu.Lock()
+			state := s.states[address]
+			s.mu.Unlock()
+			a, next, _, err := r.Decide(state, s.now())
+			runtime.Gosched()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if next != nil {
+				s.states[address] = next
+			}
+			return a, err
+		}}},
+	"clock in seconds": {"RetryAfter_suffices_and_nothing_less_does",
+		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			a, next, _, err := r.Decide(s.states[address], s.now().Truncate(time.Second))
+			if next != nil {
+				s.states[address] = next
+			}
+			return a, err
+		}}},
+	"clock never back": {"a_clock_that_steps_back_never_stalls_a_bucket",
+		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			now := s.now()
+			if latest := time.Unix(0, 0); len(s.states["latest"]) > 0 {
+				_ = latest.UnmarshalBinary(s.states["latest"])
+				if now.Before(latest) {
+					now = latest
+				}
+			}
+			s.states["latest"], _ = now.MarshalBinary()
+			a, next, _, err := r.Decide(s.states[address], now)
+			if next != nil {
+				s.states[address] = next
+			}
+			return a, err
+		}}},
+	"reset does nothing": {"a_reset_makes_the_bucket_full",
+		brokenStore{address: twoPart, do: sound, keepReset: true}},
+}
+
+func twoPart(policy, key string) string { return core.JoinKey(policy, key) }
+
+const mistakeVar = "STORETEST_MISTAKE"
+
+// TestBrokenStore is what TestSuiteFindsMistakes runs in a process of its own, because a failing
+// subtest fails the test around it.
+func TestBrokenStore(t *testing.T) {
+	mistake, ok := mistakes[os.Getenv(mistakeVar)]
+	if !ok {
+		t.Skip("run by TestSuiteFindsMistakes")
+	}
+	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
+		s := mistake.store
+		s.mapStore = newMapStore(clock)
+		return &s
+	})
+}
+
+func TestSuiteFindsMistakes(t *testing.T) {
+	for name, mistake := range mistakes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenStore$", "-test.v")
+			cmd.Env = append(os.Environ(), mistakeVar+"="+name)
+			out, err := cmd.CombinedOutput()
+			if mistake.rule == "" {
+				if err != nil {
+					t.Fatalf("a sound store must pass: %v\n%s", err, out)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(string(out), "--- FAIL: TestBrokenStore/"+mistake.rule+" ") {
+				t.Fatalf("the suite must find this mistake by the rule %s: %v\n%s", mistake.rule, err, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,32 @@
+package storetest
+
+import (
+	"sync"
+	"time"
+)
+
+// start is half past a minute, so that minutes counted from it and minutes of the clock differ.
+var start = time.Date(2026, time.March, 4, 10, 20, 30, 0, time.UTC)
+
+// clock stands still until it is moved.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// Now is the instant the clock shows.
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// move moves the clock, back if d is negative.
+func (c *clock) move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// at moves the clock to t.
+func (c *clock) at(t time.Time) { c.move(t.Sub(c.Now())) }

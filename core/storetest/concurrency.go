@@ -1,0 +1,84 @@
+package storetest
+
+import (
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+var concurrencyRules = []rule{
+	{"concurrent requests get exactly the capacity", exactUnderConcurrency},
+	{"concurrent takes and refunds lose nothing", conservedUnderConcurrency},
+	{"concurrent reservations get a place each", placesUnderConcurrency},
+}
+
+const goroutines = 64
+
+// together runs do in 64 goroutines, each told its number.
+func together(do func(n int)) {
+	var wg sync.WaitGroup
+	for n := range goroutines {
+		wg.Go(func() { do(n) })
+	}
+	wg.Wait()
+}
+
+func exactUnderConcurrency(s *subject) {
+	l := s.limiter(core.PerDay(100).WithName("day"), core.PerHour(1000).WithName("hour"))
+	var granted [4]atomic.Int64
+	together(func(n int) {
+		for i := range 40 {
+			k := (n + i) % len(granted)
+			res, err := l.Allow(s.Context(), key+strconv.Itoa(k))
+			if err != nil {
+				s.Errorf("Allow: %v", err)
+				return
+			}
+			if res.Allowed {
+				granted[k].Add(1)
+			}
+		}
+	})
+	for k := range granted {
+		if got := granted[k].Load(); got != 100 {
+			s.Errorf("64 goroutines got %d of 100 tokens of key %d: reading the state and replacing it must be one atomic step", got, k)
+		}
+	}
+}
+
+func conservedUnderConcurrency(s *subject) {
+	l := s.limiter(core.PerDay(1000))
+	s.grants(l, 500, 500, "half is taken")
+	together(func(int) {
+		for range 10 {
+			if res, err := l.AllowN(s.Context(), key, 3); err != nil || !res.Allowed {
+				s.Errorf("AllowN(3): allowed %v, %v", res.Allowed, err)
+			}
+			if err := l.Refund(s.Context(), key, 3); err != nil {
+				s.Errorf("Refund(3): %v", err)
+			}
+		}
+	})
+	s.holds(l, 500, "what was taken and refunded must balance")
+}
+
+func placesUnderConcurrency(s *subject) {
+	l := s.limiter(drop)
+	var mu sync.Mutex
+	places := make(map[string]bool)
+	together(func(int) {
+		r, err := l.Reserve(s.Context(), key, 1)
+		if err != nil || !r.OK() {
+			s.Errorf("Reserve: %v", err)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		places[r.Delay().String()] = true
+	})
+	if len(places) != goroutines {
+		s.Errorf("64 concurrent reservations got %d different delays, want 64", len(places))
+	}
+}

@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// A new version of a service meets the state that the old one stored.
+var deployRules = []rule{
+	{"a raised capacity keeps the tokens", capacityRaised},
+	{"a lowered capacity cuts the tokens", capacityLowered},
+	{"an added limit starts full, the others keep their tokens", limitAdded},
+	{"a removed limit leaves the others alone", limitRemoved},
+	{"reordered limits keep their own tokens", limitsReordered},
+	{"a sole limit keeps its tokens under another name", soleLimitRenamed},
+	{"a changed interval keeps the tokens", intervalChanged},
+	{"a changed mode keeps the tokens", modeChanged},
+	{"limits given per request share the policy's bucket", limitsPerRequest},
+}
+
+// left demands the tokens of each limit, in order.
+func (s *subject) left(l *core.Limiter, rule string, want ...int64) {
+	s.Helper()
+	limits := s.take(l, 0).Limits()
+	if len(limits) != len(want) {
+		s.Fatalf("%s: the decision tells %d limits, want %d", rule, len(limits), len(want))
+	}
+	for i, limit := range limits {
+		if limit.Remaining != want[i] {
+			s.Errorf("%s: limit %d, %q, has %d tokens left, want %d", rule, i, limit.Name, limit.Remaining, want[i])
+		}
+	}
+}
+
+func capacityRaised(s *subject) {
+	s.grants(s.limiter(core.PerHour(10)), 4, 6, "before")
+	raised := s.limiter(core.PerHour(20))
+	s.holds(raised, 6, "tokens are kept when the capacity goes from 10 to 20")
+	s.clock.move(time.Hour)
+	s.holds(raised, 20, "and fill up to the new capacity")
+}
+
+func capacityLowered(s *subject) {
+	s.grants(s.limiter(core.PerHour(10)), 1, 9, "before")
+	lowered := s.limiter(core.PerHour(3))
+	s.holds(lowered, 3, "9 tokens are cut to a capacity of 3")
+	s.grants(lowered, 3, 0, "which may be taken")
+	s.denies(lowered, 1, 0, 20*time.Minute, "and no more")
+}
+
+func limitAdded(s *subject) {
+	minute, hour, day := core.PerMinute(10).WithName("minute"), core.PerHour(100).WithName("hour"), core.PerDay(500).WithName("day")
+	s.grants(s.limiter(minute), 10, 0, "before")
+	two := s.limiter(hour, minute)
+	s.left(two, "a second limit starts full", 100, 0)
+	s.clock.move(time.Minute)
+	s.grants(two, 10, 0, "both take")
+	s.left(s.limiter(hour, minute, day), "a third limit starts full", 90, 0, 500)
+}
+
+func limitRemoved(s *subject) {
+	minute, hour, day := core.PerMinute(10).WithName("minute"), core.PerHour(100).WithName("hour"), core.PerDay(500).WithName("day")
+	s.grants(s.limiter(minute, hour, day), 7, 3, "before")
+	s.left(s.limiter(minute, day), "of three the middle is removed", 3, 493)
+	s.grants(s.limiter(minute, day), 1, 2, "the rest go on")
+	s.left(s.limiter(day), "one is left", 492)
+}
+
+func limitsReordered(s *subject) {
+	a, b, c := core.PerMinute(10), core.PerHour(100), core.PerDay(500)
+	s.grants(s.limiter(a, b, c), 7, 3, "before")
+	s.left(s.limiter(c, a, b), "limits without names are known by their intervals", 493, 3, 93)
+	s.grants(s.limiter(b, c, a), 1, 2, "in any order")
+	s.left(s.limiter(a, b, c), "and back", 2, 92, 492)
+}
+
+func soleLimitRenamed(s *subject) {
+	s.grants(s.limiter(core.PerHour(10)), 4, 6, "without a name")
+	s.grants(s.limiter(core.PerHour(10).WithName("old")), 1, 5, "a sole limit may get a name")
+	s.grants(s.limiter(core.PerHour(10).WithName("new")), 1, 4, "and another")
+	s.holds(s.limiter(core.PerHour(10)), 4, "and lose it")
+}
+
+func intervalChanged(s *subject) {
+	s.grants(s.limiter(core.PerHour(10)), 10, 0, "10 an hour")
+	s.denies(s.limiter(core.PerMinute(10)), 1, 0, 6*time.Second, "10 a minute go on with the hour's tokens")
+	a, b := core.PerHour(10).WithName("a"), core.PerDay(100).WithName("b")
+	s.grants(s.limiterOf("two", a, b), 4, 6, "before")
+	a.RefillInterval = time.Minute
+	s.left(s.limiterOf("two", a, b), "a named limit keeps its tokens when its interval changes", 6, 96)
+}
+
+func modeChanged(s *subject) {
+	for _, mode := range modes {
+		s.grants(s.limiterOf(mode.String(), core.PerDay(10)), 10, 0, "Continuous")
+		s.holds(s.limiterOf(mode.String(), core.PerDay(10).WithMode(mode)), 0, "an empty bucket stays empty in mode "+mode.String())
+	}
+}
+
+func limitsPerRequest(s *subject) {
+	free := s.limiter(core.PerHour(10))
+	s.grants(free, 4, 6, "the policy's own limit")
+	paid, err := free.WithLimits(core.PerHour(100))
+	s.no(err)
+	s.grants(paid, 1, 5, "WithLimits goes on with the same tokens")
+	s.holds(free, 5, "and so does the policy")
+}

@@ -1,0 +1,73 @@
+package storetest_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storetest"
+)
+
+// mapStore is the least a store can be. It keeps every key for ever, so it is no example of one to
+// run in production.
+type mapStore struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	states map[string][]byte
+}
+
+func newMapStore(now func() time.Time) *mapStore {
+	return &mapStore{now: now, states: make(map[string][]byte)}
+}
+
+func (s *mapStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+	address := core.JoinKey(r.Policy(), r.Key())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer, next, _, err := r.Decide(s.states[address], s.now())
+	if next != nil {
+		s.states[address] = next
+	}
+	return answer, err
+}
+
+func (s *mapStore) Reset(_ context.Context, policy, key string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.states, core.JoinKey(policy, key))
+	return nil
+}
+
+func TestCustomStore(t *testing.T) {
+	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store { return newMapStore(clock) })
+}
+
+// expiringStore forgets state at the very instant that Decide allows.
+type expiringStore struct {
+	*mapStore
+	expires map[string]time.Time
+}
+
+func (s *expiringStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+	address, now := core.JoinKey(r.Policy(), r.Key()), s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.expires[address]; ok && !now.Before(at) {
+		delete(s.states, address)
+	}
+	answer, next, ttl, err := r.Decide(s.states[address], now)
+	if next != nil {
+		s.states[address] = next
+		s.expires[address] = now.Add(ttl)
+	}
+	return answer, err
+}
+
+func TestStoreThatExpiresOnTime(t *testing.T) {
+	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
+		return &expiringStore{newMapStore(clock), make(map[string]time.Time)}
+	})
+}

@@ -1,0 +1,72 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// The clock stands still while a limiter waits in real time, so these rules never let it wait to the
+// end.
+var waitRules = []rule{
+	{"a wait for tokens that are there ends at once", waitForNothing},
+	{"a wait past the deadline is refused at once and takes nothing", waitPastDeadline},
+	{"a wait that can never end is refused at once", waitForEver},
+	{"a wait that is cancelled gives its tokens back", waitCancelled},
+}
+
+func waitForNothing(s *subject) {
+	l := s.limiter(core.PerHour(10))
+	s.no(l.WaitN(s.Context(), key, 4))
+	s.holds(l, 6, "a wait takes its tokens")
+}
+
+func waitPastDeadline(s *subject) {
+	l := s.limiter(core.PerHour(1))
+	s.grants(l, 1, 0, "all")
+	soon, cancel := context.WithTimeout(s.Context(), 30*time.Minute)
+	defer cancel()
+	for range 3 {
+		if err := l.Wait(soon, key); !errors.Is(err, core.ErrDeadline) {
+			s.Fatalf("Wait of an hour with 30 minutes left = %v, want ErrDeadline", err)
+		}
+	}
+	s.denies(l, 1, 0, time.Hour, "a refused wait promises nothing")
+}
+
+func waitForEver(s *subject) {
+	l := s.limiter(core.PerHour(10))
+	if err := l.WaitN(s.Context(), key, 11); !errors.Is(err, core.ErrCapacity) {
+		s.Fatalf("WaitN(11) of 10 = %v, want ErrCapacity", err)
+	}
+	s.holds(l, 10, "a wait that can never end takes nothing")
+}
+
+func waitCancelled(s *subject) {
+	l := s.limiter(core.PerHour(1))
+	s.grants(l, 1, 0, "all")
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- l.Wait(ctx, key) }()
+	giveUp := time.After(10 * time.Second)
+	for s.take(l, 0).ResetAfter == time.Hour { // until the wait has taken its place
+		select {
+		case err := <-ended:
+			s.Fatalf("Wait for an hour ended at once: %v", err)
+		case <-giveUp:
+			s.Fatal("who waits takes no place in the queue")
+		default:
+			runtime.Gosched()
+		}
+	}
+	s.denies(l, 1, 0, 2*time.Hour, "who waits has a place in the queue")
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		s.Errorf("Wait whose context was cancelled = %v, want context.Canceled", err)
+	}
+	s.denies(l, 1, 0, time.Hour, "who stops waiting gives the place back")
+}

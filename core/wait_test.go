@@ -1,0 +1,125 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// In a bubble of synctest time passes when every goroutine waits, and exactly as far as needed.
+
+func TestWaitersAreServedInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
+		began := time.Now()
+		type served struct {
+			who   int
+			after time.Duration
+		}
+		order := make(chan served, 5)
+		for who := range 5 {
+			go func() {
+				if err := l.Wait(t.Context(), "smtp"); err != nil {
+					t.Error(err)
+				}
+				order <- served{who, time.Since(began)}
+			}()
+			synctest.Wait() // until it waits, or is served
+		}
+		for who := range 5 {
+			if got, want := <-order, (served{who, time.Duration(who) * time.Minute}); got != want {
+				t.Errorf("waiters are served in the order of their asking, one a minute: got %+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+func TestWaitKeepsItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
+		use(t, l, "smtp", 1)
+		began := time.Now()
+		short, cancel := context.WithTimeout(t.Context(), time.Minute-time.Microsecond)
+		defer cancel()
+		if err := l.Wait(short, "smtp"); !errors.Is(err, core.ErrDeadline) || time.Since(began) != 0 {
+			t.Errorf("a minute's wait with 1µs too little left = %v after %v, want ErrDeadline at once", err, time.Since(began))
+		}
+		enough, cancel := context.WithTimeout(t.Context(), time.Minute+time.Microsecond)
+		defer cancel()
+		if err := l.Wait(enough, "smtp"); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("a minute's wait with 1µs to spare = %v after %v, want nil after 1m", err, time.Since(began))
+		}
+	})
+}
+
+func TestCancelledWaitGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
+		use(t, l, "smtp", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Wait(ctx, "smtp") }()
+		synctest.Wait()
+		time.Sleep(20 * time.Second) // the bubble's, so at once
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a wait that is cancelled = %v, want context.Canceled", err)
+		}
+		r, err := l.Reserve(t.Context(), "smtp", 1)
+		if err != nil || r.Delay() != 40*time.Second {
+			t.Errorf("after a cancelled wait the next delay is %v, %v; want 40s, as if nobody had waited", r.Delay(), err)
+		}
+	})
+}
+
+// Four times the Capacity can always be promised, says Reserve.
+func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
+	for name, limit := range map[string]core.Limit{
+		"round numbers": core.PerDay(100_000),
+		"a prime":       core.PerDay(100_003),
+		"a large one":   core.PerSecond(int64(900_000_000_000_000)),
+	} {
+		clock := newTestClock()
+		l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", limit)
+		var delays []time.Duration
+		for range 1 + 4 { // a full bucket, and four times that
+			r, err := l.Reserve(t.Context(), "batch", limit.Capacity)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delays = append(delays, r.Delay())
+			if !r.OK() {
+				t.Errorf("%s, %v: four times the Capacity can always be promised; refused after delays of %v", name, limit, delays)
+				break
+			}
+		}
+		if !slices.IsSorted(delays) {
+			t.Errorf("%s: reservations queue in the order of asking: %v", name, delays)
+		}
+		if err := l.WaitN(cancelled(t), "batch", limit.Capacity); errors.Is(err, core.ErrDeadline) {
+			t.Errorf("%s: a context without a deadline can't be past it: %v", name, err)
+		}
+	}
+}
+
+// cancelled is a context without a deadline that ends once it is waited on, so that a wait which was
+// begun ends too.
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	return &endsWhenWaitedOn{ctx, cancel}
+}
+
+type endsWhenWaitedOn struct {
+	context.Context
+	cancel context.CancelFunc
+}
+
+func (c *endsWhenWaitedOn) Done() <-chan struct{} {
+	c.cancel()
+	return c.Context.Done()
+}

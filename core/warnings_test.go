@@ -1,0 +1,135 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// logged is what slog's default logger wrote.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) count(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), part)
+}
+
+// logs replaces the default logger until the test ends; such tests can't be parallel.
+func logs(t *testing.T) *logged {
+	t.Helper()
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	l := &logged{}
+	slog.SetDefault(slog.New(slog.NewTextHandler(l, nil)))
+	return l
+}
+
+func forwardedFor(values ...string) func(string) []string {
+	return func(name string) []string {
+		if name == "X-Forwarded-For" {
+			return values
+		}
+		return nil
+	}
+}
+
+func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
+	l := logs(t)
+	c := core.NewClientIP()
+	for range 3 {
+		_, err := c.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, l.count("core.TrustProxies"), "the warning says what to do, once")
+
+	trusting := core.NewClientIP(core.TrustProxies("10.0.0.0/8"))
+	_, err := trusting.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
+	require.NoError(t, err)
+	assert.Equal(t, 1, l.count("level=WARN"), "a client that forges the header where proxies are named is nothing to warn of")
+}
+
+func TestTrustInEverybodyIsWarnedOf(t *testing.T) {
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		l := logs(t)
+		core.NewClientIP(core.TrustProxies("10.0.0.0/8", all))
+		assert.Equal(t, 1, l.count("trusts every address"), all)
+	}
+}
+
+func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	ctx := context.Background()
+	l := logs(t)
+	want := 0
+	for _, c := range []struct {
+		policy, memory string
+		warned         bool
+	}{
+		// The silent ones come first: by the time the others have spoken, these would have.
+		{"volatile-ttl", "100mb", false},
+		{"noeviction", "100mb", false},
+		{"allkeys-lru", "0", false}, // never full
+		{"allkeys-lru", "100mb", true},
+		{"volatile-lru", "100mb", true}, // every bucket has a TTL
+	} {
+		require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", c.policy).Err())
+		require.NoError(t, admin.ConfigSet(ctx, "maxmemory", c.memory).Err())
+		asked := make(infoHook, 10)
+		client := server.Client(t)
+		client.AddHook(asked)
+		limiter := core.Must(core.NewLimiter(core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient),
+			core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
+		for range 3 {
+			_, err := limiter.Allow(ctx, "k")
+			require.NoError(t, err)
+		}
+		<-asked
+		if c.warned {
+			want++
+			require.Eventually(t, func() bool { return l.count("maxmemory-policy=") == want }, 10*time.Second, time.Millisecond, c.policy)
+		}
+		assert.Empty(t, asked, "the server is asked once")
+	}
+	assert.Equal(t, want, l.count("maxmemory-policy="), "noeviction and volatile-ttl are no reason to warn")
+}
+
+// infoHook tells when INFO has been answered.
+type infoHook chan struct{}
+
+func (infoHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (infoHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h infoHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if cmd.Name() == "info" {
+			h <- struct{}{}
+		}
+		return err
+	}
+}
