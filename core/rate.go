@@ -11,8 +11,8 @@ import (
 // Stepped with the smallest step the numbers allow: 1 µs for all but extreme limits. 17 tokens
 // every 30 s are 17 units a microsecond, 30,000,000 units a token: nothing is ever rounded.
 //
-// A full bucket is at most maxUnits, so every sum stays below 2^53, the last integer up to which
-// doubles are exact, and levels/unit×unit rounds back to the same level.
+// A full bucket is at most maxUnits and a debt at most maxDebt, so every sum stays below 2^53, the
+// last integer up to which doubles are exact, and level/unit×unit rounds back to the same level.
 type rate struct {
 	tag      uint16 // tells the limits of one policy apart in stored state
 	aligned  bool   // steps are multiples of step on the Unix clock
@@ -24,10 +24,11 @@ type rate struct {
 }
 
 const (
-	maxUnits = 1 << 50
-	// maxDebt is how many units may be promised ahead: four times what any bucket holds, and for all
-	// but extreme limits billions of times.
-	maxDebt = 1 << 52
+	maxUnits = 1<<50 - 1
+	// maxDebt is how many units may be promised ahead: twice what any bucket holds, and for all but
+	// extreme limits billions of times. Below 2^51 the two roundings of level/unit×unit, each at
+	// most 2^-53 of it, add up to less than half a unit.
+	maxDebt = 1<<51 - 1
 	// forever is the longest delay told, in µs: 285 years. Only stored state that another policy
 	// wrote can ask for more.
 	forever = 1 << 53

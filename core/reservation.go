@@ -22,7 +22,7 @@ type Reservation struct {
 // Cancel.
 //
 // A reservation is not OK when it can't be kept: n is above a Capacity, or too much is promised
-// already. Four times the Capacity can always be promised, and up to 100 years ahead of all but
+// already. Twice the Capacity can always be promised, and up to 100 years ahead of all but
 // extreme limits.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.reserve(ctx, key, n, maxFill)

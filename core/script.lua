@@ -19,7 +19,7 @@ local RECORD, RECORD_SIZE = '>I2dI7', 17
 local LIMIT = '>I2Bdddd'
 local REQUEST = '>Bdd'
 local TAKE, REFUND, CANCEL = 0, 1, 2
-local MAX_DEBT = 2 ^ 52
+local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
 

@@ -77,7 +77,7 @@ func TestCancelledWaitGivesBack(t *testing.T) {
 	})
 }
 
-// Four times the Capacity can always be promised, says Reserve.
+// Twice the Capacity can always be promised, says Reserve.
 func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
 	for name, limit := range map[string]core.Limit{
 		"round numbers": core.PerDay(100_000),
@@ -87,14 +87,14 @@ func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
 		clock := newTestClock()
 		l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", limit)
 		var delays []time.Duration
-		for range 1 + 4 { // a full bucket, and four times that
+		for range 1 + 2 { // a full bucket, and twice that
 			r, err := l.Reserve(t.Context(), "batch", limit.Capacity)
 			if err != nil {
 				t.Fatal(err)
 			}
 			delays = append(delays, r.Delay())
 			if !r.OK() {
-				t.Errorf("%s, %v: four times the Capacity can always be promised; refused after delays of %v", name, limit, delays)
+				t.Errorf("%s, %v: twice the Capacity can always be promised; refused after delays of %v", name, limit, delays)
 				break
 			}
 		}

@@ -71,7 +71,7 @@ func TestFailoverToAnOlderClock(t *testing.T) {
 	ctx := context.Background()
 	toMaster, toReplica := master.Client(t), replica.Client(t)
 	host, port := hostPort(t, master.Addr)
-	require.NoError(t, toReplica.SlaveOf(ctx, host, port).Err())
+	require.NoError(t, toReplica.ReplicaOf(ctx, host, port).Err())
 
 	now := time.Now()
 	policy := core.Policy{Name: "clock", OnFailure: core.FailClosed,
@@ -88,7 +88,7 @@ func TestFailoverToAnOlderClock(t *testing.T) {
 	require.Equal(t, int64(1), n, "premise: the replica has the bucket")
 
 	master.Kill()
-	require.NoError(t, toReplica.SlaveOf(ctx, "NO", "ONE").Err())
+	require.NoError(t, toReplica.ReplicaOf(ctx, "NO", "ONE").Err())
 	behind := now.Add(-time.Hour)
 	after := limiter(toReplica, func() time.Time { return behind })
 	res, err = after.Allow(ctx, "k")

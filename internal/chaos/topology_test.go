@@ -50,7 +50,7 @@ func TestSentinelFailsOverUnderLoad(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()
 	host, port := hostPort(t, master.Addr)
-	require.NoError(t, replica.Client(t).SlaveOf(ctx, host, port).Err())
+	require.NoError(t, replica.Client(t).ReplicaOf(ctx, host, port).Err())
 	var sentinels []string
 	for range 3 {
 		s := redistest.Start(t, "--sentinel")
