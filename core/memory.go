@@ -51,7 +51,7 @@ func WithMaxKeys(n int) MemoryOption {
 type ClockOption struct{ now func() time.Time }
 
 // WithClock makes a store take the time from now instead of the system's clock (MemoryStore) or the
-// Redis server's (RedisStore): for tests. A RedisStore's clock must stay between 1970 and 2255.
+// Redis server's (RedisStore): for tests. A RedisStore's clock must stay between 1970 and 2112.
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
 func (o ClockOption) memory(s *MemoryStore) {

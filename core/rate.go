@@ -32,6 +32,9 @@ const (
 	// forever is the longest delay told, in µs: 285 years. Only stored state that another policy
 	// wrote can ask for more.
 	forever = 1 << 53
+	// latest is how far a clock may go, in µs since 1970: into 2112. Instants that lie the longest
+	// delay ahead of it stay below 2^53.
+	latest = 1 << 52
 )
 
 // newRate needs a valid l.

@@ -97,8 +97,8 @@ func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
 	now := ""
 	if s.clock != nil {
 		at := s.clock()
-		if micros := at.UnixMicro(); micros < 0 || micros >= forever {
-			return Answer{}, fmt.Errorf("%w: %v is not between 1970 and 2255", ErrClock, at)
+		if micros := at.UnixMicro(); micros < 0 || micros > latest {
+			return Answer{}, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, at)
 		}
 		now = strconv.FormatInt(at.UnixMicro(), 10)
 	}

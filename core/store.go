@@ -66,8 +66,8 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 		stored = r.plan.arrange(stored)
 	}
 	at := now.UnixMicro()
-	if at < 0 || at >= forever {
-		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2255", ErrClock, now)
+	if at < 0 || at > latest {
+		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
 	}
 	answer, write := r.decide(stored, at)
 	if !write {
