@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,20 +12,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// row is what one fault did.
+// latency is how long decisions took.
+type latency struct{ median, slowest time.Duration }
+
+// row is what one outage did.
 type row struct {
 	fault    string
-	closed   time.Duration // the longest decision while the breaker was closed
-	open     time.Duration // the median decision while it was open
-	admitted int64         // by FailLocal during the outage
+	closed   latency       // of a crowd while the breaker was closed
+	open     latency       // of a crowd while it was open
+	admitted int64         // by FailLocal during the outage, of a key that all asked for
 	recovery time.Duration // from the fault's end to the first decision by the store
 }
 
-var reportFile = flag.String("report", "", "write the table of faults to this file; recovery within 2 s is required then")
+var reportFile = flag.String("report", "", "write the measured tables to this file; recovery within 2 s is required then")
 
-var rows struct {
+var tables struct {
 	sync.Mutex
-	lines []string
+	outages, failovers, memory []string
 }
 
 // report keeps r for the table. Only a run for the table holds the machine to the promised times: it
@@ -38,25 +40,38 @@ func report(t *testing.T, r row) {
 		return
 	}
 	require.Less(t, r.recovery, 2*time.Second, "promise: recovery within 2 s")
-	rows.Lock()
-	defer rows.Unlock()
-	rows.lines = append(rows.lines, fmt.Sprintf("| %s | %v | %v | %d of %d | %v |\n",
-		r.fault, r.closed.Round(time.Millisecond/10), r.open.Round(time.Microsecond/10), r.admitted, capacity, r.recovery.Round(time.Millisecond)))
+	tables.Lock()
+	defer tables.Unlock()
+	tables.outages = append(tables.outages, fmt.Sprintf("| %s | %v | %v | %v | %d of %d | %v |\n", r.fault,
+		r.closed.slowest.Round(time.Millisecond), r.open.median.Round(time.Microsecond/10), r.open.slowest.Round(time.Microsecond),
+		r.admitted, capacity, r.recovery.Round(time.Millisecond)))
+}
+
+// reportFailover keeps what load met while a server's successor took over.
+func reportFailover(t *testing.T, what string, ld *load, took time.Duration) {
+	t.Helper()
+	tables.Lock()
+	defer tables.Unlock()
+	tables.failovers = append(tables.failovers, fmt.Sprintf("| %s | %d | %d | %d | %v |\n", what,
+		ld.decisions.Load(), ld.fallback.Load(), ld.failed.Load(), took.Round(time.Millisecond)))
+}
+
+// reportMemory keeps what n keys take.
+func reportMemory(what string, bytes uint64, n int) {
+	tables.Lock()
+	defer tables.Unlock()
+	tables.memory = append(tables.memory, fmt.Sprintf("| %s | %.1f MB | %.0f |\n", what, float64(bytes)/1e6, float64(bytes)/float64(n)))
 }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	if *reportFile != "" && code == 0 {
-		if err := os.WriteFile(*reportFile, []byte(strings.Join(rows.lines, "")), 0o600); err != nil {
+		text := strings.Join(tables.outages, "") + "\n" + strings.Join(tables.failovers, "") + "\n" + strings.Join(tables.memory, "")
+		if err := os.WriteFile(*reportFile, []byte(text), 0o600); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
 	}
 	os.Exit(code)
-}
-
-func middle(times []time.Duration) time.Duration {
-	slices.Sort(times)
-	return times[len(times)/2]
 }

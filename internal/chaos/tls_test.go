@@ -65,6 +65,31 @@ func TestTLSAndACL(t *testing.T) {
 	require.ErrorContains(t, err, "NOPERM")
 }
 
+// clusterACL is what docs/operations.md adds on a Cluster.
+const clusterACL = "+cluster|slots +cluster|shards +command"
+
+func TestACLOnACluster(t *testing.T) {
+	server := redistest.Start(t, "--cluster-enabled", "yes")
+	ctx := context.Background()
+	admin := server.Client(t)
+	require.NoError(t, admin.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
+	require.NoError(t, admin.Do(ctx, aclArgs("limiter", limiterACL+" "+clusterACL)...).Err())
+	require.Eventually(t, func() bool {
+		return strings.Contains(admin.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	}, wait, tick)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: "limiter", Password: "secret"})
+	defer client.Close()
+	_, err := limited(t, client, core.FailClosed, patient).Allow(ctx, "k")
+	require.NoError(t, err, "the rules in docs/operations.md suffice")
+}
+
+func TestOperationsPageGrantsWhatIsTested(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "ACL SETUSER limiter "+limiterACL+"\n")
+	assert.Contains(t, string(page), "`"+clusterACL+"`")
+}
+
 func aclArgs(user, rules string) []any {
 	args := []any{"ACL", "SETUSER", user}
 	for _, rule := range strings.Fields(rules) {

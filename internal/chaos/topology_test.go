@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os/exec"
 	"strconv"
@@ -77,10 +78,13 @@ func TestSentinelFailsOverUnderLoad(t *testing.T) {
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)
 	ld.pass(t, callers*10)
+	start := time.Now()
 	master.Kill()
 	decidesAgain(t, l, names)
+	took := time.Since(start)
 	ld.pass(t, callers*10)
 	ld.end()
+	reportFailover(t, "Sentinel: the master is killed (down-after-milliseconds 500)", ld, took)
 
 	assert.Zero(t, ld.failed.Load(), "FailLocal decides throughout the failover")
 	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
@@ -182,6 +186,7 @@ func TestClusterMovesSlotsAndFailsOverUnderLoad(t *testing.T) {
 	require.NotEqual(t, before, holders(t, client, names), "premise: buckets in use have moved")
 	ld.pass(t, callers*capacity)
 	ld.end()
+	reportFailover(t, fmt.Sprintf("Cluster: %d slots in use move twice", moved), ld, 0)
 	assert.Zero(t, ld.failed.Load(), "moving slots is no caller's concern")
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "buckets move with their slots: each admits what it holds, no token twice")
 
@@ -190,10 +195,13 @@ func TestClusterMovesSlotsAndFailsOverUnderLoad(t *testing.T) {
 	ld = startLoad(l, names...)
 	ld.pass(t, callers*10)
 	dead := masterOf(t, servers, client, "ratelimit:topology:"+names[0])
+	start := time.Now()
 	dead.Kill()
 	ld.pass(t, callers*10)
 	decidesAgain(t, l, names)
+	took := time.Since(start)
 	ld.end()
+	reportFailover(t, "Cluster: a master is killed (cluster-node-timeout 1000)", ld, took)
 	assert.Zero(t, ld.failed.Load(), "FailLocal decides throughout the failover")
 	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
@@ -252,10 +260,13 @@ func TestRingLosesAShard(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, n, "premise: shard %d holds buckets", i)
 	}
+	start := time.Now()
 	shards[0].Kill()
 	ld.pass(t, callers*10)
 	decidesAgain(t, l, names)
+	took := time.Since(start)
 	ld.end()
+	reportFailover(t, "Ring: a shard is killed (HeartbeatFrequency 100 ms)", ld, took)
 	assert.Zero(t, ld.failed.Load(), "FailLocal decides until the ring has closed")
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "two shards' buckets and this process's own")
 }
