@@ -1,0 +1,50 @@
+package core_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Headers that someone made up to confuse the walk, or to be dear.
+func TestHostileForwardedFor(t *testing.T) {
+	c := core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"))
+	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
+	for _, x := range []struct {
+		name   string
+		fields []string
+		want   string
+	}{
+		{"thousands of trusted hops behind a client", []string{"203.0.113.5, " + thousands}, "203.0.113.5"},
+		{"thousands of trusted hops and nobody behind them", []string{thousands}, "10.0.0.1"},
+		{"64 KB without a comma", []string{strings.Repeat("9", 64<<10)}, "10.1.1.1"},
+		{"64 KB of commas", []string{strings.Repeat(",", 64<<10)}, "10.1.1.1"},
+		{"garbage at the left is not read", []string{"<script>, 203.0.113.5"}, "203.0.113.5"},
+		{"garbage at the right ends the walk", []string{"203.0.113.5, unknown"}, "10.1.1.1"},
+		{"garbage behind a trusted hop ends it there", []string{"203.0.113.5, _hidden, 10.2.2.2"}, "10.2.2.2"},
+		{"a port", []string{"203.0.113.5:8080"}, "203.0.113.5"},
+		{"a port out of range", []string{"203.0.113.5:99999"}, "10.1.1.1"},
+		{"IPv6 with brackets and a port", []string{"[2001:db8:1:2:3::4]:443"}, "2001:db8:1:2::/64"},
+		{"IPv6 in brackets", []string{"[2001:db8:1:2:3::4]"}, "2001:db8:1:2::/64"},
+		{"IPv6 with a zone", []string{"2001:db8:1:2::4%eth0"}, "2001:db8:1:2::/64"},
+		{"a zone does not hide a trusted hop", []string{"203.0.113.5, 2001:db8:ffff::1%eth0"}, "203.0.113.5"},
+		{"IPv4 mapped into IPv6", []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
+		{"a mapped address does not hide a trusted hop", []string{"203.0.113.5, ::ffff:10.3.3.3"}, "203.0.113.5"},
+		{"leading zeros are no address", []string{"010.0.0.1"}, "10.1.1.1"},
+		{"line breaks and NUL are no address", []string{"203.0.113.5\r\nX: y", "203.0.113.6\x00"}, "10.1.1.1"},
+		{"several fields are one list", []string{"198.51.100.1, 203.0.113.5", "10.4.4.4", "10.5.5.5"}, "203.0.113.5"},
+		{"an empty field", []string{"203.0.113.5", ""}, "10.1.1.1"},
+	} {
+		key, err := c.Key("10.1.1.1:1234", forwardedFor(x.fields...))
+		require.NoError(t, err, x.name)
+		assert.Equal(t, x.want, key, x.name)
+	}
+	for _, peer := range []string{"", "@", "/run/app.sock", "localhost:80", "[::1", "1.2.3.4.5:6", strings.Repeat("a", 64<<10)} {
+		_, err := c.Key(peer, forwardedFor())
+		assert.ErrorIs(t, err, core.ErrNoKey, "a peer without an address has no key: %.20q", peer)
+	}
+}
