@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -27,8 +26,10 @@ import (
 // OnError. New panics when limiter or key is nil.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	var c nethttp.Config
-	for _, o := range options {
-		o(&c)
+	for _, option := range options {
+		if option != nil {
+			option(&c)
+		}
 	}
 	return nethttp.New(limiter, key, c)
 }
@@ -78,13 +79,25 @@ func find(r *http.Request) (route string, found *chi.Context) {
 	return current.Routes.Find(found, method, requested), found
 }
 
-var parameter = regexp.MustCompile(`\{[^}]*\}`)
-
-// mountPoint is the path at which the current router is mounted, with the request's parameters.
+// mountPoint is the path at which the current router is mounted, with the request's parameters in
+// place of {name} and {name:regexp}; a regexp may have braces of its own.
 func mountPoint(current *chi.Context) string {
-	pattern := strings.TrimSuffix(current.RoutePattern(), "/*")
-	return parameter.ReplaceAllStringFunc(pattern, func(p string) string {
-		name, _, _ := strings.Cut(strings.Trim(p, "{}"), ":")
-		return current.URLParam(name)
-	})
+	var path strings.Builder
+	depth, begin := 0, 0
+	for i, char := range strings.TrimSuffix(current.RoutePattern(), "/*") {
+		switch {
+		case char == '{':
+			if depth++; depth == 1 {
+				begin = i + 1
+			}
+		case char == '}':
+			if depth--; depth == 0 {
+				name, _, _ := strings.Cut(current.RoutePattern()[begin:i], ":")
+				path.WriteString(current.URLParam(name))
+			}
+		case depth == 0:
+			path.WriteRune(char)
+		}
+	}
+	return path.String()
 }

@@ -27,13 +27,14 @@ func WithSkip(skip func(*http.Request) bool) Option {
 }
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service.
+// to count failed logins only, or not to count errors of the service. A panic counts as 500, a
+// hijacked connection as 200.
 func WithRefund(refund func(r *http.Request, status int) bool) Option {
 	return func(c *nethttp.Config) { c.Refund = refund }
 }
 
-// OnDenied answers a denied request in place of 429 and a problem body. The header fields are written
-// already.
+// OnDenied answers a denied request in place of 429 and a problem body: status, then body. The header
+// fields are set already.
 func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Option {
 	return func(c *nethttp.Config) { c.Denied = denied }
 }

@@ -72,7 +72,12 @@ func IPv6Prefix(bits int) IPOption {
 func NewClientIP(options ...IPOption) *ClientIP {
 	c := &ClientIP{prefix6: 64}
 	for _, o := range options {
-		o(c)
+		if o != nil {
+			o(c)
+		}
+	}
+	if c.header != "" && len(c.proxies) == 0 && len(c.errs) == 0 {
+		slog.Warn("ratelimit: TrustHeader is never read, because no proxy is trusted: name yours with core.TrustProxies", "header", c.header)
 	}
 	for _, p := range c.proxies {
 		if p.Bits() == 0 {

@@ -74,11 +74,11 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 		style = HeadersLegacy | HeadersIETF
 	}
 	if style&HeadersIETF != 0 {
-		h.Add(policyField, r.plan.policyField)
+		addPolicy(h, r.plan.policyField)
 		h.Add(ietfField, r.ietf())
 	}
 	if style&HeadersDraft6 != 0 {
-		h.Add(policyField, r.plan.draft6Field)
+		addPolicy(h, r.plan.draft6Field)
 	}
 	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(r.tightest)
 	untilFull := rate.wait(l, rate.full, r.answer.now)
@@ -91,6 +91,14 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 		h.Set(draft6Limit, itoa(rate.capacity))
 		h.Set(draft6Remaining, itoa(r.Remaining))
 		h.Set(draft6Reset, itoa(ceilSeconds(untilFull)))
+	}
+}
+
+// addPolicy adds to RateLimit-Policy, unless another limiter has written it in the other style: a list
+// of both would be neither.
+func addPolicy(h HeaderWriter, value string) {
+	if before := h.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
+		h.Add(policyField, value)
 	}
 }
 

@@ -36,8 +36,9 @@ func NewLimiter(store Store, policy Policy) (*Limiter, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
 	}
-	policy.Limits = slices.Clone(policy.Limits)
-	l := &Limiter{store: store, policy: policy, plan: makePlan(policy.Name, policy.Limits), plans: &planCache{}}
+	plan := makePlan(policy.Name, policy.Limits)
+	policy.Limits = plan.given
+	l := &Limiter{store: store, policy: policy, plan: plan, plans: &planCache{}}
 	if _, inProcess := store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
 		l.local = newFallback(store)
 		l.localPlans = &planCache{}
@@ -66,9 +67,10 @@ func (l *Limiter) Policy() Policy {
 }
 
 // WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
-// tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) keep
-// their tokens, cut to the new capacity; others start full. The last 1,024 lists of limits are
-// remembered, so that calling this for every request costs a look-up.
+// tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) are one,
+// cut to the lower capacity, and so are two lists of one limit each, whatever its name. A limit that
+// was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that calling this for every request costs a
+// look-up; more are forgotten all at once.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	plan, errs := l.plans.get(l.policy.Name, limits, 1)
 	if len(errs) > 0 {
@@ -76,7 +78,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	}
 	derived := *l
 	derived.plan = plan
-	derived.policy.Limits = slices.Clone(limits)
+	derived.policy.Limits = plan.given
 	if l.local != nil {
 		derived.localPlan, _ = l.localPlans.get(l.policy.Name, limits, l.policy.LocalShare) // checked above
 	}
@@ -89,7 +91,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 }
 
 // AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost
-// of 0 takes nothing and tells the state. It costs one round trip to Redis, none to memory.
+// of 0 takes nothing and tells the state; it is denied only while tokens are promised ahead. It costs one round trip to Redis, none to memory.
 //
 // The error is not nil when there is no decision: [ErrCost], the caller's own context error, or,
 // under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
@@ -102,8 +104,10 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.take(ctx, key, 0, 0)
 }
 
-// Refund gives tokens of key back, up to each limit's capacity: for work that turned out cheaper or
-// was not done. Refunding more than was taken admits more than the policy says.
+// Refund gives tokens of key back to the store, up to each limit's capacity: for work that turned out
+// cheaper or was not done. Refunding more than was taken admits more than the policy says. When the
+// store can't be reached nothing is given back, whatever the policy's OnFailure, and the error is
+// [ErrUnavailable].
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens < 0 {
 		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
@@ -111,8 +115,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens == 0 {
 		return nil
 	}
-	_, err := l.do(ctx, Request{key: key, action: refund, n: tokens})
-	return err
+	return l.giveBack(ctx, Request{key: key, action: refund, n: tokens}, FromStore)
 }
 
 // Undo gives back what the decision res took from key, to where it was taken: the store, or the
@@ -124,16 +127,36 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost}, res.Source)
 }
 
-// giveBack refunds or cancels where source says the tokens were taken.
+// giveBack refunds or cancels where source says the tokens were taken, and nowhere else.
 func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error {
-	if source != FromFallback || l.local == nil {
-		_, err := l.do(ctx, r)
-		return err
+	if err := ctx.Err(); err != nil {
+		return gone{err}
 	}
-	r.policy, r.plan, r.key = l.policy.Name, l.localPlan, boundedKey(r.key)
-	_, err := l.local.Do(ctx, r)
-	return err
+	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
+	store := l.store
+	if source == FromFallback && l.local != nil {
+		r.plan, store = l.localPlan, l.local
+	}
+	_, err := store.Do(ctx, r)
+	return l.failed(ctx, err)
 }
+
+// failed tells whose failure a store's error is: the caller's, when its own context has ended, or the
+// store's.
+func (l *Limiter) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return gone{err}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// gone is an error of the caller's own context, which says nothing about the store.
+type gone struct{ error }
+
+func (g gone) Unwrap() error { return g.error }
 
 // Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
@@ -143,13 +166,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 			return err
 		}
 	}
-	if err := l.store.Reset(ctx, l.policy.Name, key); err != nil {
-		if callers(ctx, err) {
-			return err
-		}
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return nil
+	return l.failed(ctx, l.store.Reset(ctx, l.policy.Name, key))
 }
 
 // take asks for cost tokens, promised at most `within` µs ahead.
@@ -163,7 +180,7 @@ func (l *Limiter) take(ctx context.Context, key string, cost, within int64) (Res
 // do asks the store, or decides by the failure policy when it can't answer.
 func (l *Limiter) do(ctx context.Context, r Request) (Result, error) {
 	if err := ctx.Err(); err != nil {
-		return Result{Cost: r.n}, err
+		return Result{Cost: r.n}, gone{err}
 	}
 	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
 	answer, err := l.store.Do(ctx, r)
@@ -178,8 +195,9 @@ func (l *Limiter) do(ctx context.Context, r Request) (Result, error) {
 // onFailure decides r while the store can't: err says why.
 func (l *Limiter) onFailure(ctx context.Context, r Request, err error) (Result, error) {
 	res := Result{Cost: r.n, Cause: err, headers: l.policy.Headers}
-	if callers(ctx, err) {
-		return res, err
+	failed := l.failed(ctx, err)
+	if errors.As(failed, &gone{}) {
+		return res, failed
 	}
 	switch l.policy.OnFailure {
 	case FailOpen:
@@ -200,13 +218,7 @@ func (l *Limiter) onFailure(ctx context.Context, r Request, err error) (Result, 
 		return res, nil
 	case FailClosed:
 	}
-	return res, fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// callers reports whether err is the end of the caller's own context, which says nothing about the
-// store.
-func callers(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, ctx.Err())
+	return res, failed
 }
 
 // maxLocalKeys bounds the store that stands in for another.

@@ -66,7 +66,9 @@ func (o ClockOption) memory(s *MemoryStore) {
 func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	s := &MemoryStore{clock: time.Now, maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
 	for _, o := range options {
-		o.memory(s)
+		if o != nil {
+			o.memory(s)
+		}
 	}
 	// A small store is one shard: its order of eviction is exact. A large one is split, so that
 	// goroutines rarely meet, and each shard evicts its own least recently used key.
@@ -85,15 +87,17 @@ func (s *MemoryStore) mistakes() []error { return s.errs }
 
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
 func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
-	now := s.clock().UnixMicro()
 	sh := s.shard(r.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	// Under the lock: an instant read before it might be older than the last decision's, which would
+	// look like a clock that stepped back.
+	now := s.clock().UnixMicro()
 
 	e := sh.entries[entryKey{r.policy, r.key}]
-	var stored []bucket
+	var stored, others []bucket
 	if e != nil {
-		stored = r.plan.arrange(e.buckets)
+		stored, others = r.plan.arrange(e.buckets)
 	}
 	a, write := r.decide(stored, now)
 	if !write {
@@ -106,12 +110,15 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 	if e == nil {
 		e = s.insert(sh, &r, now, fullAt)
 	} else {
+		if len(others) > 0 {
+			fullAt = max(fullAt, e.fullAt)
+		}
 		sh.recent.touch(e)
 		sh.full.set(e, fullAt)
 	}
 	e.stepped = r.plan.stepped
-	if len(e.buckets) != len(r.plan.rates) {
-		e.buckets = make([]bucket, len(r.plan.rates))
+	if n := len(r.plan.rates) + len(others); len(e.buckets) != n || len(others) > 0 {
+		e.buckets = append(make([]bucket, len(r.plan.rates), n), others...)
 	}
 	for i := range r.plan.rates {
 		e.buckets[i] = r.plan.rates[i].bucket(*a.levels.at(i))

@@ -4,12 +4,15 @@ import (
 	"encoding/binary"
 	"hash/fnv"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // plan is a policy's limits, checked, named and in whole numbers. It never changes.
 type plan struct {
-	limits []Limit // as configured, each with its name
+	given  []Limit // as configured
+	limits []Limit // each with its name
 	rates  []rate
 	packed string // the limits as script.lua reads them
 
@@ -48,10 +51,13 @@ func makePlan(policy string, limits []Limit) *plan {
 	for _, l := range limits {
 		names[l.Name] = true
 	}
-	p := &plan{limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
+	p := &plan{given: slices.Clone(limits), limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
 	tags := make(map[uint16]bool)
 	var packed []byte
 	for i, l := range limits {
+		// The name may be a view of a buffer that its owner reuses.
+		l.Name = strings.Clone(l.Name)
+		p.given[i].Name = l.Name
 		tag := tagOf(l, limits[:i])
 		for tag == 0 || tags[tag] { // 0 marks a limit that is not stored
 			tag++

@@ -3,6 +3,7 @@ package core
 import (
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -45,13 +46,17 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	if errs := limitMistakes(limits, "WithLimits"); len(errs) > 0 {
 		return nil, errs
 	}
+	limits = slices.Clone(limits)
+	for i := range limits { // names may be views of a buffer that its owner reuses
+		limits[i].Name = strings.Clone(limits[i].Name)
+	}
 	p := makePlan(policy, scaled(limits, share))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count >= maxPlans || c.plans == nil {
 		c.plans, c.count = make(map[uint64][]cachedPlan), 0
 	}
-	c.plans[sum] = append(c.plans[sum], cachedPlan{slices.Clone(limits), p})
+	c.plans[sum] = append(c.plans[sum], cachedPlan{limits, p})
 	c.count++
 	return p, nil
 }

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"errors"
 	"net/http"
 )
@@ -52,7 +51,7 @@ func ProblemOf(err error) ProblemDetails {
 		p.Status = http.StatusServiceUnavailable
 		p.Type = reducedCapacity
 		p.Title = "Request cannot be satisfied due to temporary server capacity constraints"
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.As(err, &gone{}):
 		p.Status = http.StatusServiceUnavailable
 	}
 	if p.Title == "" {

@@ -29,6 +29,8 @@ const (
 	// extreme limits billions of times. Below 2^51 the two roundings of level/unit×unit, each at
 	// most 2^-53 of it, add up to less than half a unit.
 	maxDebt = 1<<51 - 1
+	// roundingError is that of one division and one multiplication.
+	roundingError = 1.0 / (1 << 52)
 	// forever is the longest delay told, in µs: 285 years. Only stored state that another policy
 	// wrote can ask for more.
 	forever = 1 << 53
@@ -147,8 +149,11 @@ func (r *rate) bucket(l level) bucket {
 }
 
 // level is the stored b in this rate's units, clamped to its capacity and to the debt it can hold.
+// What these units stored comes back exactly: the margin is what rounding may have taken. A fraction
+// that other units stored is rounded down.
 func (r *rate) level(b bucket) level {
-	units := math.Floor(float64(b.tokens*float64(r.unit)) + 0.5)
+	units := float64(b.tokens * float64(r.unit))
+	units = math.Floor(units + float64(math.Abs(units)*roundingError))
 	return level{int64(max(-maxDebt, min(units, float64(r.full)))), b.at}
 }
 

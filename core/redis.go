@@ -3,7 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,9 +21,10 @@ const (
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the
 // time until its buckets are full, and a second.
 //
-// It starts no lasting goroutine and needs no closing; the client stays the caller's. On a
-// *redis.Client its commands run with the store's timeout; other clients should have a ReadTimeout of
-// about that, or ContextTimeoutEnabled, so that a stuck call gives its connection back soon.
+// It starts no lasting goroutine and needs no closing; the client stays the caller's. At most four
+// calls of a store are under way at once, so it needs few connections; with the client's
+// ContextTimeoutEnabled a call that is stuck gives its connection back when the store's timeout ends,
+// without it when the client's ReadTimeout does.
 type RedisStore struct {
 	client  redis.UniversalClient
 	prefix  string
@@ -33,8 +34,10 @@ type RedisStore struct {
 	pause   time.Duration
 	errs    []error
 
-	breaker  *breaker
-	eviction evictionWatch
+	breaker   *breaker
+	batcher   batcher
+	scattered atomic.Bool // keys may be on different servers: a script call can't take several
+	eviction  evictionWatch
 }
 
 // RedisOption is an option of [NewRedisStore].
@@ -77,91 +80,65 @@ func (o ClockOption) redis(s *RedisStore) {
 func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisStore {
 	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
 	for _, o := range options {
-		o.redis(s)
+		if o != nil {
+			o.redis(s)
+		}
 	}
 	s.breaker = newBreaker(s.trip, s.pause)
 	if isNil(client) {
 		s.errs = append(s.errs, &ConfigError{"NewRedisStore client", nil, "must be a go-redis client"})
 		return s
 	}
-	if c, ok := client.(*redis.Client); ok {
-		c.AddHook(ownTimeout{s, c.WithTimeout(s.timeout)})
+	// Only a client of one server is known to have all keys in one place.
+	_, single := client.(*redis.Client)
+	s.scattered.Store(!single)
+	s.batcher.most = maxFlights
+	if s.clock != nil {
+		s.batcher.most = 1 // one after another, so that an injected clock's instants arrive in order
 	}
 	return s
 }
 
 func (s *RedisStore) mistakes() []error { return s.errs }
 
-// Do runs the script for r.
+// Do has r decided, in one round trip that it may share with other decisions.
 func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
-	now := ""
-	if s.clock != nil {
-		at := s.clock()
-		if micros := at.UnixMicro(); micros < 0 || micros > latest {
-			return Answer{}, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, at)
-		}
-		now = strconv.FormatInt(at.UnixMicro(), 10)
-	}
-	key := redisKey(s.prefix, r.policy, r.key)
-	reply, err := s.within(ctx, func(ctx context.Context) (any, error) {
-		return s.eval(ctx, key, now, r.plan.packed, r.packed())
-	})
+	answer, err := s.decide(ctx, r)
 	if err != nil {
 		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)
 	}
 	s.eviction.look(s)
-	answer, err := r.readReply(reply)
-	if err != nil {
-		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)
-	}
 	return answer, nil
 }
 
 // Reset deletes the key of a policy's bucket, whatever it holds.
 func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
-	_, err := s.within(ctx, func(ctx context.Context) (any, error) {
-		return s.client.Del(ctx, redisKey(s.prefix, policy, key)).Result()
-	})
+	report, err := s.breaker.enter()
+	if err == nil {
+		err = s.del(ctx, redisKey(s.prefix, policy, key))
+		report(err)
+	}
 	if err != nil {
 		return fmt.Errorf("reset in policy %q: %w", policy, err)
 	}
 	return nil
 }
 
-// within runs call, unless the breaker is open, and waits for it no longer than the store's timeout
-// and no longer than the caller does.
-func (s *RedisStore) within(ctx context.Context, call func(context.Context) (any, error)) (any, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s.breaker.guard(ctx, func() (any, error) { return s.await(ctx, call) })
-}
-
-// await runs call in a goroutine, because go-redis itself does not stop reading when a context ends.
-// A call that nobody waits for any more runs on until its connection's timeout.
-func (s *RedisStore) await(ctx context.Context, call func(context.Context) (any, error)) (any, error) {
-	type outcome struct {
-		reply any
-		err   error
-	}
+// del deletes key, in a goroutine that runs on when nobody waits for it any more: go-redis does not
+// stop reading when a context ends.
+func (s *RedisStore) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
-	done := make(chan outcome, 1)
+	done := make(chan error, 1)
 	go func() {
-		reply, err := call(own)
-		done <- outcome{reply, err}
-		cancel()
+		defer cancel()
+		done <- s.client.Del(own, key).Err()
 	}()
 	select {
-	case o := <-done:
-		return o.reply, o.err
+	case err := <-done:
+		return err
 	case <-ctx.Done():
-		return nil, gone{ctx.Err()}
-	case <-own.Done():
-		select {
-		case o := <-done: // the cancel after the answer is what ended it
-			return o.reply, o.err
-		default:
-			return nil, errTimeout(s.timeout)
-		}
+		return gone{ctx.Err()}
+	case <-time.After(s.timeout):
+		return errTimeout(s.timeout)
 	}
 }

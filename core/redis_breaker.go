@@ -36,12 +36,12 @@ func WithBreaker(failures int, pause time.Duration) RedisOption {
 
 // breaker spares a server that can't answer, and those who would wait for it.
 type breaker struct {
-	circuit *gobreaker.CircuitBreaker[any]
+	circuit *gobreaker.TwoStepCircuitBreaker[any]
+	open    atomic.Bool // until it is closed again
 	last    atomic.Pointer[openError]
 
-	// The circuit reports changes of state under its lock, so they are only noted there; guard logs.
+	// The circuit reports changes of state under its lock, so they are only noted there.
 	changed atomic.Bool
-	isOpen  atomic.Bool
 }
 
 // openError is the answer while the breaker is open.
@@ -50,22 +50,16 @@ type openError struct{ cause error }
 func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
 
-// gone says that the caller's own context ended.
-type gone struct{ error }
-
-func (g gone) Unwrap() error { return g.error }
-
 func newBreaker(trip int, pause time.Duration) *breaker {
 	b := &breaker{}
-	b.circuit = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
+	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     pause,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
 		// A caller who leaves says nothing about the server.
 		IsExcluded: func(err error) bool { return errors.As(err, &gone{}) },
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			if (from == gobreaker.StateClosed) != (to == gobreaker.StateClosed) && to != gobreaker.StateHalfOpen {
-				b.isOpen.Store(to == gobreaker.StateOpen)
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if open := to != gobreaker.StateClosed; b.open.Swap(open) != open {
 				b.changed.Store(true)
 			}
 		},
@@ -73,26 +67,35 @@ func newBreaker(trip int, pause time.Duration) *breaker {
 	return b
 }
 
-// guard runs call unless the breaker is open.
-func (b *breaker) guard(ctx context.Context, call func() (any, error)) (any, error) {
-	reply, err := b.circuit.Execute(call)
-	switch {
-	case err == nil:
-	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+// enter asks to use the server. Whoever is let in must report what came of it; others get an error
+// that tells the failure before.
+func (b *breaker) enter() (report func(error), err error) {
+	done, err := b.circuit.Allow()
+	if err != nil {
 		if last := b.last.Load(); last != nil {
 			return nil, last
 		}
-	case !errors.As(err, &gone{}):
-		b.last.Store(&openError{err})
+		return nil, &openError{err}
 	}
-	if b.changed.Load() && b.changed.Swap(false) {
-		if b.isOpen.Load() {
-			slog.WarnContext(ctx, "ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
-		} else {
-			slog.InfoContext(ctx, "ratelimit: Redis is back")
+	return func(err error) {
+		if err != nil && !errors.As(err, &gone{}) {
+			b.last.Store(&openError{err})
 		}
+		done(err)
+		b.log(err)
+	}, nil
+}
+
+// log tells of a change of state, outside the circuit's lock.
+func (b *breaker) log(err error) {
+	if !b.changed.Load() || !b.changed.Swap(false) {
+		return
 	}
-	return reply, err
+	if b.open.Load() {
+		slog.Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
+	} else {
+		slog.Info("ratelimit: Redis is back")
+	}
 }
 
 // errTimeout is what a call that took too long is answered with.

@@ -16,22 +16,23 @@ const maxAttempts = 5
 
 // charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
 // would charge a request as often as they reach the server.
-type charge struct {
-	*redis.Cmd
-
-	store *RedisStore // whose it is
-}
+type charge struct{ *redis.Cmd }
 
 // NoRetry tells go-redis to leave retries to us.
 func (charge) NoRetry() bool { return true }
 
-// eval runs the script for one key. It is executed at most once: what may have been executed is
-// never sent again.
-func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string) (any, error) {
-	command, script := "evalsha", scriptSHA
+// command makes a command that runs the script.
+func command(ctx context.Context, name, script string, args []any) charge {
+	cmd := charge{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// eval runs the script. It is executed at most once: what may have been executed is never sent again.
+func (s *RedisStore) eval(ctx context.Context, args []any) (any, error) {
+	name, script := "evalsha", scriptSHA
 	for attempt := 1; ; attempt++ {
-		cmd := charge{redis.NewCmd(ctx, command, script, 1, key, now, limits, request), s}
-		cmd.SetFirstKeyPos(3)
+		cmd := command(ctx, name, script, args)
 		_ = s.client.Process(ctx, cmd) // its error is cmd's
 		err := cmd.Err()
 		if err == nil {
@@ -43,7 +44,7 @@ func (s *RedisStore) eval(ctx context.Context, key, now, limits, request string)
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			// The server lost its script cache: EVAL runs the script and caches it again.
-			command, script = "eval", scriptText
+			name, script = "eval", scriptText
 		case !notExecuted(err):
 			return nil, err
 		default:

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 )
 
 //go:embed script.lua
@@ -20,38 +19,56 @@ var scriptSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// packed is r in the form '>Bdd' that script.lua reads.
-func (r Request) packed() string {
+// requestSize is what a request takes: '>I2Bdd' in script.lua.
+const requestSize = 19
+
+// appendPacked appends r, whose limits are the list-th.
+func (r Request) appendPacked(b []byte, list int) []byte {
 	moment := r.within
 	if r.action == cancel {
 		moment = r.due
 	}
-	var b [17]byte
-	b[0] = byte(r.action)
-	binary.BigEndian.PutUint64(b[1:], math.Float64bits(float64(r.n)))
-	binary.BigEndian.PutUint64(b[9:], math.Float64bits(float64(moment)))
-	return string(b[:])
+	b = binary.BigEndian.AppendUint16(b, uint16(list))
+	b = append(b, byte(r.action))
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(r.n)))
+	return binary.BigEndian.AppendUint64(b, math.Float64bits(float64(moment)))
 }
 
-// readReply reads the script's reply to one request: now and one string for its key.
-func (r Request) readReply(reply any) (Answer, error) {
-	items, ok := reply.([]any)
-	if !ok || len(items) != 2 {
-		return Answer{}, fmt.Errorf("unexpected reply %T of the script", reply)
+var errReply = errors.New("unexpected reply of the script")
+
+// readReply reads the script's reply to calls: now, then for each call the length of its answer and
+// that.
+func readReply(reply any, calls []*call) ([]outcome, error) {
+	text, _ := reply.(string)
+	if len(text) < 8 {
+		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
 	}
-	clock, _ := items[0].(string)
-	now, err := strconv.ParseInt(clock, 10, 64)
-	if err != nil {
-		return Answer{}, fmt.Errorf("unexpected time in the reply of the script: %w", err)
+	now := int64(math.Float64frombits(bigEndian(text[:8])))
+	text = text[8:]
+	outcomes := make([]outcome, len(calls))
+	for i, c := range calls {
+		if len(text) < 2 || len(text)-2 < int(bigEndian(text[:2])) {
+			return nil, fmt.Errorf("%w: cut off", errReply)
+		}
+		end := 2 + int(bigEndian(text[:2]))
+		outcomes[i].answer, outcomes[i].err = c.request.readAnswer(text[2:end], now)
+		text = text[end:]
 	}
-	answer, _ := items[1].(string)
-	return r.readAnswer(answer, now)
+	return outcomes, nil
+}
+
+// bigEndian reads an unsigned number of up to 8 bytes.
+func bigEndian(s string) (n uint64) {
+	for i := range len(s) {
+		n = n<<8 | uint64(s[i])
+	}
+	return n
 }
 
 // readAnswer reads '+' or '-' and the records of the levels, or '!' and an error.
 func (r Request) readAnswer(s string, now int64) (Answer, error) {
 	if s == "" {
-		return Answer{}, errors.New("unexpected empty answer of the script")
+		return Answer{}, fmt.Errorf("%w: empty", errReply)
 	}
 	if s[0] == '!' {
 		return Answer{}, &StateError{s[1:]}
@@ -59,7 +76,7 @@ func (r Request) readAnswer(s string, now int64) (Answer, error) {
 	var room [inlineLevels]bucket
 	buckets, err := parseBuckets(room[:0], s[1:])
 	if err != nil || len(buckets) != len(r.plan.rates) {
-		return Answer{}, fmt.Errorf("unexpected answer of the script: %d bytes for %d limits", len(s), len(r.plan.rates))
+		return Answer{}, fmt.Errorf("%w: %d bytes for %d limits", errReply, len(s), len(r.plan.rates))
 	}
 	a := Answer{Allowed: s[0] == '+', now: now}
 	a.levels.grow(len(buckets))

@@ -7,23 +7,26 @@
 --
 -- All numbers are whole and below 2^53, so these doubles are exact. A token is `unit` units.
 --
--- KEYS[i]      state of one (policy, key): a record for each limit, tag, tokens and time
--- ARGV[1]      now in µs since 1970; '' for this server's clock
--- ARGV[2i]     the limits of KEYS[i]: for each tag, aligned, capacity, unit, gain, step
--- ARGV[2i+1]   the request: action, n, and within (take) or due (cancel) in µs
+-- KEYS[i]   state of one (policy, key): a record for each limit, tag, tokens and time
+-- ARGV[1]   now in µs since 1970; '' for this server's clock
+-- ARGV[2]   a request for each of KEYS: which limits, action, n, and within (take) or due (cancel) in µs
+-- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
--- Returns now, then for each key '+' or '-' (allowed or not) and its records, refilled to now; or
--- '!' and what is wrong with that key. One key's error leaves the others alone.
+-- Returns one string: now, then for each key its length and '+' or '-' (allowed or not) and its records,
+-- refilled to now; or '!' and what is wrong with that key. One key's error leaves the others alone.
 
 local RECORD, RECORD_SIZE = '>I2dI7', 17
 local LIMIT = '>I2Bdddd'
-local REQUEST = '>Bdd'
+local REQUEST, REQUEST_SIZE = '>I2Bdd', 19
+local NOW, ANSWER = '>d', '>I2c0'
 local TAKE, REFUND, CANCEL = 0, 1, 2
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
+local ROUNDING_ERROR = 2 ^ -52
+local MAX_OTHERS = 8
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
 
-local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
+local abs, floor, ceil, min, max = math.abs, math.floor, math.ceil, math.min, math.max
 local pack, unpack = struct.pack, struct.unpack
 
 local now = tonumber(ARGV[1])
@@ -80,26 +83,20 @@ local function give(limit, level, more)
   return min(level + more, limit.full)
 end
 
-local parsed = {} -- by their packed form: the keys of a call mostly share their limits
-local function limits_of(packed)
-  local limits = parsed[packed]
-  if not limits then
-    limits = {}
-    local from = 1
-    while from <= #packed do
-      local limit = {}
-      local aligned
-      limit.tag, aligned, limit.capacity, limit.unit, limit.gain, limit.step, from = unpack(LIMIT, packed, from)
-      limit.aligned = aligned == 1
-      limit.full = limit.capacity * limit.unit
-      limits[#limits + 1] = limit
-    end
-    parsed[packed] = limits
+local function parse(packed)
+  local limits, from = { tags = {} }, 1
+  while from <= #packed do
+    local limit, aligned = {}, nil
+    limit.tag, aligned, limit.capacity, limit.unit, limit.gain, limit.step, from = unpack(LIMIT, packed, from)
+    limit.aligned = aligned == 1
+    limit.full = limit.capacity * limit.unit
+    limits[#limits + 1] = limit
+    limits.tags[limit.tag] = true
   end
   return limits
 end
 
--- The stored records by tag; nil for a key that does not exist.
+-- The stored records, in their order; nil for a key that does not exist.
 local function records_of(state)
   if not state then
     return nil
@@ -113,13 +110,34 @@ local function records_of(state)
     if not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
       return nil, 'is not a rate limit state'
     end
-    records[tag] = { tokens = tokens, at = at }
-    records.only = from == 1 and records[tag] or nil
+    records[#records + 1] = { tag = tag, tokens = tokens, at = at }
   end
   return records
 end
 
-local function decide(key, limits, request)
+-- The record of a limit. A sole limit keeps its tokens under any name; else a limit not stored yet
+-- starts full.
+local function find(records, limit, sole)
+  for _, record in ipairs(records or {}) do
+    if record.tag == limit.tag or sole and #records == 1 then
+      return record
+    end
+  end
+end
+
+-- The records of limits that this request does not have, as when two versions of a policy are in use
+-- at once: they are kept, so that neither forgets what the other's limits lost.
+local function others(records, limits)
+  local kept = {}
+  for _, record in ipairs(records or {}) do
+    if not limits.tags[record.tag] and not record.renamed and #kept < MAX_OTHERS then
+      kept[#kept + 1] = pack(RECORD, record.tag, record.tokens, record.at)
+    end
+  end
+  return table.concat(kept)
+end
+
+local function decide(key, limits, action, n, moment)
   local state = redis.pcall('GET', key)
   if type(state) == 'table' then
     return '!' .. state.err
@@ -128,15 +146,15 @@ local function decide(key, limits, request)
   if bad then
     return '!' .. bad
   end
-  local action, n, moment = unpack(REQUEST, request)
 
   local levels, times = {}, {}
   local allowed, write = true, false
   for i, limit in ipairs(limits) do
-    -- A sole limit keeps its tokens under any name; else a limit not stored yet starts full.
-    local record = records and (records[limit.tag] or (#limits == 1 and records.only))
+    local record = find(records, limit, #limits == 1)
     if record then
-      local level = floor(record.tokens * limit.unit + 0.5)
+      record.renamed = record.tag ~= limit.tag
+      local level = record.tokens * limit.unit
+      level = floor(level + abs(level) * ROUNDING_ERROR)
       level = max(-MAX_DEBT, min(level, limit.full))
       levels[i], times[i] = refill(limit, level, record.at, now)
       write = write or record.at > now
@@ -174,13 +192,21 @@ local function decide(key, limits, request)
   end
   packed = table.concat(packed)
   if write then
-    redis.call('SET', key, packed, 'PX', ceil(until_full / 1000) + MARGIN)
+    local kept, ttl = others(records, limits), ceil(until_full / 1000) + MARGIN
+    if kept ~= '' then
+      ttl = max(ttl, redis.call('PTTL', key))
+    end
+    redis.call('SET', key, packed .. kept, 'PX', ttl)
   end
   return (allowed and '+' or '-') .. packed
 end
 
-local replies = { string.format('%.0f', now) }
+local lists = {} -- parsed when first used: the keys of a call mostly share their limits
+local reply = { pack(NOW, now) }
 for i, key in ipairs(KEYS) do
-  replies[i + 1] = decide(key, limits_of(ARGV[2 * i]), ARGV[2 * i + 1])
+  local list, action, n, moment = unpack(REQUEST, ARGV[2], (i - 1) * REQUEST_SIZE + 1)
+  lists[list] = lists[list] or parse(ARGV[3 + list])
+  local answer = decide(key, lists[list], action, n, moment)
+  reply[i + 1] = pack(ANSWER, #answer, answer)
 end
-return replies
+return table.concat(reply)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 )
 
 // bucket is the stored state of one limit.
@@ -52,30 +53,46 @@ func parseBuckets[B ~string | ~[]byte](buckets []bucket, state B) ([]bucket, err
 	return buckets, nil
 }
 
-// arrange puts stored buckets into the order of p's rates. A limit that isn't stored yet is left
-// zero, so it starts full. A sole limit keeps its tokens under any name. The common case, nothing
-// changed, costs no allocation.
-func (p *plan) arrange(stored []bucket) []bucket {
-	if len(stored) == len(p.rates) {
-		same := true
-		for i := range stored {
-			same = same && stored[i].tag == p.rates[i].tag
-		}
-		if same {
-			return stored
+// maxOthers bounds what is kept of limits that a request does not have.
+const maxOthers = 8
+
+// arrange puts stored buckets into the order of p's rates. A limit that isn't stored yet is left zero,
+// so it starts full. A sole limit keeps its tokens under any name. others are the buckets of limits that
+// p does not have, as when two versions of a policy are in use at once: they are kept, so that neither
+// forgets what the other's limits lost. The common case, nothing changed, costs no allocation.
+func (p *plan) arrange(stored []bucket) (own, others []bucket) {
+	if p.matches(stored) {
+		return stored, nil
+	}
+	own = make([]bucket, len(p.rates))
+	sole := len(stored) == 1 && len(p.rates) == 1
+	for _, b := range stored {
+		i := p.indexOf(b.tag)
+		switch {
+		case i >= 0 && own[i].tag == 0:
+			own[i] = b
+		case i < 0 && sole:
+			own[0] = bucket{p.rates[0].tag, b.tokens, b.at}
+		case i < 0 && len(others) < maxOthers:
+			others = append(others, b)
 		}
 	}
-	ordered := make([]bucket, len(p.rates))
-	for i := range p.rates {
-		for _, b := range stored {
-			if b.tag == p.rates[i].tag {
-				ordered[i] = b
-			}
+	return own, others
+}
+
+// matches reports whether stored are the buckets of p's rates, in their order.
+func (p *plan) matches(stored []bucket) bool {
+	if len(stored) != len(p.rates) {
+		return false
+	}
+	for i := range stored {
+		if stored[i].tag != p.rates[i].tag {
+			return false
 		}
 	}
-	if len(stored) == 1 && len(p.rates) == 1 {
-		ordered[0] = stored[0]
-		ordered[0].tag = p.rates[0].tag
-	}
-	return ordered
+	return true
+}
+
+func (p *plan) indexOf(tag uint16) int {
+	return slices.IndexFunc(p.rates, func(r rate) bool { return r.tag == tag })
 }

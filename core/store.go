@@ -10,7 +10,9 @@ import (
 // [MemoryStore] keeps them in one. To write another, leave the arithmetic to [Request.Decide] and
 // check the result with package storetest.
 //
-// A Store is safe for concurrent use.
+// A Store is safe for concurrent use. The decisions on one key must come in the order of their
+// instants, so read the clock inside the atomic step: an older instant after a newer one counts as a
+// clock that stepped back, and what refilled between them refills again.
 type Store interface {
 	// Do answers r. Decisions on one policy and key are atomic: no two see the same tokens. An
 	// error means that nothing is known, not that the request is denied; the limiter's failure
@@ -52,18 +54,19 @@ type Answer struct {
 // Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the
 // state stored under r's policy and key, nil when there is none, at the instant now.
 //
-// A next that is not nil must replace state in the same atomic step, and be kept for at least ttl:
-// after that the bucket is full and may be forgotten. State that this library did not write is an
+// A next that is not nil must replace state in the same atomic step, in which now was read too, and be
+// kept for at least ttl, and as long as state was to be kept: then the bucket is full and may be
+// forgotten. State that this library did not write is an
 // error and should be left alone. Decide allocates next and nothing else.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
-	var stored []bucket
+	var stored, others []bucket
 	if state != nil {
 		var room [inlineLevels]bucket
 		stored, err = parseBuckets(room[:0], state)
 		if err != nil {
 			return Answer{}, nil, 0, fmt.Errorf("state of policy %q: %w", r.policy, err)
 		}
-		stored = r.plan.arrange(stored)
+		stored, others = r.plan.arrange(stored)
 	}
 	at := now.UnixMicro()
 	if at < 0 || at > latest {
@@ -73,9 +76,12 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	if !write {
 		return answer, nil, 0, nil
 	}
-	next = make([]byte, 0, recordSize*len(r.plan.rates))
+	next = make([]byte, 0, recordSize*(len(r.plan.rates)+len(others)))
 	for i := range r.plan.rates {
 		next = appendBucket(next, r.plan.rates[i].bucket(*answer.levels.at(i)))
+	}
+	for _, b := range others {
+		next = appendBucket(next, b)
 	}
 	return answer, next, time.Duration(r.untilFull(&answer)) * time.Microsecond, nil
 }

@@ -9,7 +9,7 @@ package echolimit
 
 import (
 	"context"
-	"net/http"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -26,7 +26,9 @@ import (
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
 	var o config
 	for _, option := range options {
-		option(&o)
+		if option != nil {
+			option(&o)
+		}
 	}
 	engine := adapter.New(limiter, key, o.Options)
 	if o.denied == nil {
@@ -48,13 +50,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				return o.failed(c, v.Err)
 			case adapter.Allowed:
 				if engine.WantsStatus() {
-					status := http.StatusInternalServerError // should the handler panic
-					defer func() { engine.Done(c, x, v, status) }()
+					// Whoever writes the response, the app's error handler for one, knows its status.
+					done := sync.OnceFunc(func() { engine.Done(c, x, v, c.Response().Status) })
+					c.Response().Before(done)
 					err := next(c)
-					if err != nil {
-						c.Error(err) // the app's error handler alone knows the status; it runs once
+					if err == nil {
+						done() // nothing written is 200
 					}
-					status = c.Response().Status
 					return err
 				}
 			case adapter.Skipped:
@@ -82,7 +84,7 @@ func (x exchange) Method() string              { return x.c.Request().Method }
 func (x exchange) Path() string                { return x.c.Request().URL.Path }
 func (x exchange) Route() string               { return x.c.Path() }
 func (x exchange) RemoteAddr() string          { return x.c.Request().RemoteAddr }
-func (x exchange) Header(name string) []string { return x.c.Request().Header.Values(name) }
+func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
 func (x exchange) Query(name string) string    { return x.c.QueryParam(name) }
 func (x exchange) Param(name string) string    { return x.c.Param(name) }
 func (x exchange) Response() core.HeaderWriter { return x.c.Response().Header() }

@@ -33,7 +33,8 @@ func WithSkip(skip func(echo.Context) bool) Option {
 }
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service.
+// to count failed logins only, or not to count errors of the service. It is asked when the response's
+// header is written, by whomever.
 func WithRefund(refund func(c echo.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

@@ -9,6 +9,7 @@ package fiberlimit
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -26,7 +27,9 @@ import (
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 	var o config
 	for _, option := range options {
-		option(&o)
+		if option != nil {
+			option(&o)
+		}
 	}
 	engine := adapter.New(limiter, owned(key), o.Options)
 	if o.denied == nil {
@@ -48,11 +51,9 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 				status := fiber.StatusInternalServerError // should the handler panic
 				defer func() { engine.Done(c, x, v, status) }()
 				err := c.Next()
-				if err != nil {
-					// The app's error handler alone knows the status.
-					err = c.App().ErrorHandler(c, err)
-				}
-				if err == nil {
+				if e := (*fiber.Error)(nil); errors.As(err, &e) {
+					status = e.Code
+				} else if err == nil {
 					status = c.Response().StatusCode()
 				}
 				return err

@@ -25,7 +25,9 @@ import (
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
 	var o config
 	for _, option := range options {
-		option(&o)
+		if option != nil {
+			option(&o)
+		}
 	}
 	engine := adapter.New(limiter, key, o.Options)
 	if o.denied == nil {
@@ -47,10 +49,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 		case adapter.Skipped:
 		case adapter.Allowed:
 			if engine.WantsStatus() {
-				status := http.StatusInternalServerError // should a handler panic
+				// Should a handler panic, or leave its error to middleware in front of this one.
+				status := http.StatusInternalServerError
 				defer func() { engine.Done(c, exchange{c}, v, status) }()
 				c.Next()
-				status = c.Writer.Status()
+				if len(c.Errors) == 0 || c.Writer.Written() {
+					status = c.Writer.Status()
+				}
 			}
 		}
 	}
@@ -73,7 +78,7 @@ func (x exchange) Method() string              { return x.c.Request.Method }
 func (x exchange) Path() string                { return x.c.Request.URL.Path }
 func (x exchange) Route() string               { return x.c.FullPath() }
 func (x exchange) RemoteAddr() string          { return x.c.Request.RemoteAddr }
-func (x exchange) Header(name string) []string { return x.c.Request.Header.Values(name) }
+func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
 func (x exchange) Query(name string) string    { return x.c.Query(name) }
 func (x exchange) Param(name string) string    { return x.c.Param(name) }
 func (x exchange) Response() core.HeaderWriter { return x.c.Writer.Header() }

@@ -24,8 +24,10 @@ import (
 // OnError. New panics when limiter or key is nil.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	var c nethttp.Config
-	for _, o := range options {
-		o(&c)
+	for _, option := range options {
+		if option != nil {
+			option(&c)
+		}
 	}
 	return nethttp.New(limiter, key, c)
 }

@@ -1,7 +1,10 @@
 package adapter
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"net/textproto"
 	"reflect"
 	"strings"
@@ -28,6 +31,8 @@ func ByIP(options ...core.IPOption) KeyFunc {
 }
 
 // ByHeader limits by the first value of a request header field, such as an API key.
+//
+// Host is read as the others, though Go keeps it apart from the header.
 func ByHeader(name string) KeyFunc {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	return named("header", strings.ToLower(name), func(x Exchange) string {
@@ -58,6 +63,9 @@ func ByParam(name string) KeyFunc {
 // another type is an error, because it may print differently in every request.
 func ByContextValue(key any) KeyFunc {
 	name := fmt.Sprint(key)
+	if t := reflect.TypeOf(key); t == nil || !t.Comparable() {
+		return broken(fmt.Errorf("ByContextValue: a %T can't be a key of a context", key))
+	}
 	return func(x Exchange) (string, error) {
 		v, err := text(x.Value(key))
 		switch {
@@ -107,8 +115,18 @@ func Global(name string) KeyFunc {
 	return func(Exchange) (string, error) { return key, nil }
 }
 
+// broken is what a mistake in an extractor's arguments makes: it is logged at once, and no request is
+// limited by what was not meant.
+func broken(err error) KeyFunc {
+	slog.Error("ratelimit: bad key function, every request will be refused", "error", err)
+	return func(Exchange) (string, error) { return "", err }
+}
+
 // named is an extractor of one field; a field that is empty is missing.
 func named(kind, name string, value func(Exchange) string) KeyFunc {
+	if name == "" {
+		return broken(fmt.Errorf("key by %s: the name is empty", kind))
+	}
 	return func(x Exchange) (string, error) {
 		v := value(x)
 		if v == "" {
@@ -123,7 +141,7 @@ func named(kind, name string, value func(Exchange) string) KeyFunc {
 func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 	return func(c C) (string, error) {
 		if len(keys) == 0 {
-			return "", fmt.Errorf("%w: Join of nothing", core.ErrNoKey)
+			return "", errors.New("ratelimit: Join of no keys")
 		}
 		parts := make([]string, len(keys))
 		for i, key := range keys {
@@ -141,7 +159,7 @@ func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 // error other than [core.ErrNoKey] ends the search.
 func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 	return func(c C) (string, error) {
-		err := fmt.Errorf("%w: FirstOf nothing", core.ErrNoKey)
+		err := errors.New("ratelimit: FirstOf no keys")
 		for _, key := range keys {
 			var k string
 			if k, err = call(key, c); err == nil || !isNoKey(err) {
@@ -150,4 +168,13 @@ func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 		}
 		return "", err
 	}
+}
+
+// RequestHeader returns the values of a header field of r, for exchanges on net/http: Host too, which
+// net/http keeps apart.
+func RequestHeader(r *http.Request, name string) []string {
+	if name == "Host" && r.Host != "" {
+		return []string{r.Host}
+	}
+	return r.Header.Values(name)
 }

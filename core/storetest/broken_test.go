@@ -45,6 +45,19 @@ func sound(s *brokenStore, address string, r core.Request) (core.Answer, error) 
 	return answer, err
 }
 
+// early reads the clock before the atomic step, and lets others go first.
+func early(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	now := s.now()
+	runtime.Gosched()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answer, next, _, err := r.Decide(s.states[address], now)
+	if next != nil {
+		s.states[address] = next
+	}
+	return answer, err
+}
+
 // mistakes are stores that people write, and a rule that must find each.
 var mistakes = map[string]struct {
 	rule  string
@@ -53,6 +66,7 @@ var mistakes = map[string]struct {
 	"none": {"", brokenStore{address: twoPart, do: sound}},
 	"policy and key joined without escaping": {"every_policy_and_key_has_a_bucket_of_its_own",
 		brokenStore{address: func(policy, key string) string { return policy + ":" + key }, do: sound}},
+	"clock read too early": {"concurrent_requests_on_a_running_clock_get_no_more_than_MaxIn", brokenStore{address: twoPart, do: early}},
 	"policy forgotten": {"a_reset_leaves_other_buckets_alone",
 		brokenStore{address: func(_, key string) string { return key }, do: sound}},
 	"key cut at NUL": {"every_policy_and_key_has_a_bucket_of_its_own",

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -12,6 +13,7 @@ var concurrencyRules = []rule{
 	{"concurrent requests get exactly the capacity", exactUnderConcurrency},
 	{"concurrent takes and refunds lose nothing", conservedUnderConcurrency},
 	{"concurrent reservations get a place each", placesUnderConcurrency},
+	{"concurrent requests on a running clock get no more than MaxIn", boundedOnARunningClock},
 }
 
 const goroutines = 64
@@ -44,6 +46,34 @@ func exactUnderConcurrency(s *subject) {
 	for k := range granted {
 		if got := granted[k].Load(); got != 100 {
 			s.Errorf("64 goroutines got %d of 100 tokens of key %d: reading the state and replacing it must be one atomic step", got, k)
+		}
+	}
+}
+
+// A decision whose instant was read before another's, and that comes after it, sees a clock that
+// stepped back. The boundary of an Aligned limit shows that most.
+func boundedOnARunningClock(s *subject) {
+	for _, limit := range []core.Limit{
+		core.PerSecond(1000).WithBurst(1),
+		{Capacity: 10, RefillRate: 10, RefillInterval: 20 * time.Millisecond, Mode: core.Aligned},
+		{Capacity: 10, RefillRate: 10, RefillInterval: 20 * time.Millisecond, Mode: core.Stepped},
+	} {
+		l := s.limiterOf(limit.Mode.String(), limit)
+		begin := s.clock.Now()
+		s.clock.run(50 * time.Microsecond)
+		var granted atomic.Int64
+		together(func(int) {
+			for range 50 {
+				if res, err := l.Allow(s.Context(), key); err != nil {
+					s.Errorf("Allow: %v", err)
+				} else if res.Allowed {
+					granted.Add(1)
+				}
+			}
+		})
+		s.clock.run(0)
+		if most := limit.MaxIn(s.clock.Now().Sub(begin)); granted.Load() > most {
+			s.Errorf("64 goroutines got %d tokens where MaxIn says %d (%s): the clock must be read in the atomic step", granted.Load(), most, limit.Mode)
 		}
 	}
 }

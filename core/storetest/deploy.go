@@ -14,6 +14,7 @@ var deployRules = []rule{
 	{"a removed limit leaves the others alone", limitRemoved},
 	{"reordered limits keep their own tokens", limitsReordered},
 	{"a sole limit keeps its tokens under another name", soleLimitRenamed},
+	{"two versions of a policy side by side both hold", versionsSideBySide},
 	{"a changed interval keeps the tokens", intervalChanged},
 	{"a changed mode keeps the tokens", modeChanged},
 	{"limits given per request share the policy's bucket", limitsPerRequest},
@@ -73,6 +74,22 @@ func limitsReordered(s *subject) {
 	s.left(s.limiter(c, a, b), "limits without names are known by their intervals", 493, 3, 93)
 	s.grants(s.limiter(b, c, a), 1, 2, "in any order")
 	s.left(s.limiter(a, b, c), "and back", 2, 92, 492)
+}
+
+func versionsSideBySide(s *subject) {
+	day := func(name string) core.Limit { return core.PerDay(2).WithName(name) }
+	old, renamed := s.limiter(day("a"), day("b")), s.limiter(day("c"), day("d"))
+	granted := 0
+	for range 20 {
+		for _, l := range []*core.Limiter{old, renamed} {
+			if s.take(l, 1).Allowed {
+				granted++
+			}
+		}
+	}
+	if granted != 4 {
+		s.Errorf("two versions of a policy, one after the other again and again, granted %d tokens of 2 each: neither may forget the other's limits", granted)
+	}
 }
 
 func soleLimitRenamed(s *subject) {

@@ -52,9 +52,10 @@ type expiringStore struct {
 }
 
 func (s *expiringStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
-	address, now := core.JoinKey(r.Policy(), r.Key()), s.now()
+	address := core.JoinKey(r.Policy(), r.Key())
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.now()
 	if at, ok := s.expires[address]; ok && !now.Before(at) {
 		delete(s.states, address)
 	}

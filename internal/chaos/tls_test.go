@@ -26,7 +26,7 @@ import (
 )
 
 // limiterACL is what docs/operations.md grants a limiter's user.
-const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +del +time +info"
+const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +pttl +del +time +info"
 
 func TestTLSAndACL(t *testing.T) {
 	cert, key, pool := certificate(t)

@@ -84,7 +84,7 @@ func (x *exchange) Method() string              { return x.r.Method }
 func (x *exchange) Path() string                { return x.r.URL.Path }
 func (x *exchange) Route() string               { return x.router.Route(x.r) }
 func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
-func (x *exchange) Header(name string) []string { return x.r.Header.Values(name) }
+func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
 func (x *exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
 func (x *exchange) Param(name string) string    { return x.router.Param(x.r, name) }
 func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }

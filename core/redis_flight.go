@@ -1,0 +1,123 @@
+package core
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// decide has r decided by Redis, together with what others ask at this moment.
+func (s *RedisStore) decide(ctx context.Context, r Request) (Answer, error) {
+	c := &call{key: redisKey(s.prefix, r.policy, r.key), request: r, since: time.Now(), done: make(chan struct{})}
+	if s.breaker.open.Load() {
+		// Closed or not, the breaker knows; whom it lets in may try whether Redis is back, alone.
+		report, err := s.breaker.enter()
+		if err != nil {
+			return Answer{}, err
+		}
+		s.batcher.takeOff()
+		go s.flights([]*call{c}, report)
+	} else if batch := s.batcher.board(c); batch != nil {
+		go s.flights(batch, nil)
+	}
+	select {
+	case <-c.done:
+		return c.answer, c.err
+	case <-ctx.Done():
+		c.state.CompareAndSwap(waiting, left)
+		return Answer{}, ctx.Err()
+	}
+}
+
+// flights sends batch, and then what has come meanwhile, until nobody waits. report is the breaker's
+// for the first; nil has the breaker asked.
+func (s *RedisStore) flights(batch []*call, report func(error)) {
+	for ; batch != nil; batch, report = s.batcher.land(), nil {
+		calls := boarded(batch)
+		if len(calls) == 0 {
+			continue // all have left
+		}
+		if report == nil {
+			var err error
+			if report, err = s.breaker.enter(); err != nil {
+				finish(calls, nil, err)
+				continue
+			}
+		}
+		if !s.fly(calls, report) {
+			return // given up: another goroutine goes on
+		}
+	}
+}
+
+// fly sends calls and answers them, at the latest when the first of their callers has waited for the
+// store's timeout. go-redis may be stuck then, because it does not always stop reading when a context
+// ends: the flight is given up, fly returns false, and when go-redis returns nobody listens.
+func (s *RedisStore) fly(calls []*call, report func(error)) bool {
+	ctx, cancel := context.WithDeadline(context.Background(), calls[0].since.Add(s.timeout))
+	defer cancel()
+	var ended atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
+		if ended.CompareAndSwap(false, true) {
+			report(errTimeout(s.timeout))
+			finish(calls, nil, errTimeout(s.timeout))
+			s.flights(s.batcher.land(), nil)
+		}
+	})
+	outcomes, err := s.send(ctx, calls)
+	stop()
+	if !ended.CompareAndSwap(false, true) {
+		return false
+	}
+	report(err)
+	finish(calls, outcomes, err)
+	return true
+}
+
+// call is one decision on its way to Redis and back.
+type call struct {
+	key     string // as Redis knows it
+	request Request
+	since   time.Time // when its caller began to wait
+
+	state atomic.Uint32 // of those below
+
+	// Set before done is closed, read after.
+	answer Answer
+	err    error
+	done   chan struct{}
+}
+
+// The states of a call. It is sent only from waiting, so that a caller who left the queue pays nothing.
+const (
+	waiting uint32 = iota
+	sent
+	left
+)
+
+// boarded are the calls of batch whose callers still wait, marked as sent.
+func boarded(batch []*call) []*call {
+	calls := batch[:0]
+	for _, c := range batch {
+		if c.state.CompareAndSwap(waiting, sent) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// outcome is the answer to one call.
+type outcome struct {
+	answer Answer
+	err    error
+}
+
+// finish answers calls: with their outcomes, or all with err.
+func finish(calls []*call, outcomes []outcome, err error) {
+	for i, c := range calls {
+		if c.err = err; err == nil {
+			c.answer, c.err = outcomes[i].answer, outcomes[i].err
+		}
+		close(c.done)
+	}
+}
