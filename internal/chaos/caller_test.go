@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -16,8 +15,10 @@ import (
 // The network swallows a call; its caller leaves. That returns at once, is the caller's own error, and
 // says nothing about the store.
 func TestACallerWhoLeavesIsNoOutage(t *testing.T) {
-	b := newBench(t, func(o *redis.Options) { o.PoolSize = 100 }) // a call left alone keeps its connection
-	b.store = core.NewRedisStore(b.client, core.WithTimeout(clientTimeout))
+	b := newBench(t)
+	// The calls that are stuck are given up after this; a caller who leaves does so long before.
+	const patience = 2 * time.Second
+	b.store = core.NewRedisStore(b.client, core.WithTimeout(patience))
 	l := b.limiter(t, core.FailLocal)
 	ctx := context.Background()
 	_, err := l.Allow(ctx, "k")
@@ -46,7 +47,7 @@ func TestACallerWhoLeavesIsNoOutage(t *testing.T) {
 			require.ErrorIs(t, err, c.want, c.name)
 			require.NotErrorIs(t, err, core.ErrUnavailable, c.name)
 			assert.False(t, res.Allowed, "no decision admits nobody")
-			assert.Less(t, time.Since(start), clientTimeout/10, "%s: it returns when its context ends, not when the network gives up", c.name)
+			assert.Less(t, time.Since(start), patience/2, "%s: it returns when its context ends, not when the store gives up", c.name)
 		}
 	}
 
