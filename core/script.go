@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 )
 
 //go:embed script.lua
@@ -36,8 +37,7 @@ func (r Request) appendPacked(b []byte, list int) []byte {
 
 var errReply = errors.New("unexpected reply of the script")
 
-// readReply reads the script's reply to calls: now, then for each call the length of its answer and
-// that.
+// readReply reads the script's reply to calls: now, then the answer to each.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
 	if len(text) < 8 {
@@ -47,14 +47,40 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	text = text[8:]
 	outcomes := make([]outcome, len(calls))
 	for i, c := range calls {
-		if len(text) < 2 || len(text)-2 < int(bigEndian(text[:2])) {
-			return nil, fmt.Errorf("%w: cut off", errReply)
+		o, n, err := c.request.readAnswer(text, now)
+		if err != nil {
+			return nil, err
 		}
-		end := 2 + int(bigEndian(text[:2]))
-		outcomes[i].answer, outcomes[i].err = c.request.readAnswer(text[2:end], now)
-		text = text[end:]
+		outcomes[i], text = o, text[n:]
 	}
 	return outcomes, nil
+}
+
+// readAnswer reads the answer at the beginning of text and tells how long it is: '+' or '-' and a
+// record for each limit, or '!', the length of an error in two bytes, and that.
+func (r Request) readAnswer(text string, now int64) (o outcome, size int, err error) {
+	size = 1 + recordSize*len(r.plan.rates)
+	failed := strings.HasPrefix(text, "!")
+	if failed && len(text) >= 3 {
+		size = 3 + int(bigEndian(text[1:3]))
+	}
+	if len(text) < size {
+		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
+	}
+	if failed {
+		return outcome{err: &StateError{text[3:size]}}, size, nil
+	}
+	var room [inlineLevels]bucket
+	buckets, err := parseBuckets(room[:0], text[1:size])
+	if err != nil {
+		return o, 0, fmt.Errorf("%w: %w", errReply, err)
+	}
+	o.answer = Answer{Allowed: text[0] == '+', now: now}
+	o.answer.levels.grow(len(buckets))
+	for i := range buckets {
+		*o.answer.levels.at(i) = r.plan.rates[i].level(buckets[i])
+	}
+	return o, size, nil
 }
 
 // bigEndian reads an unsigned number of up to 8 bytes.
@@ -63,27 +89,6 @@ func bigEndian(s string) (n uint64) {
 		n = n<<8 | uint64(s[i])
 	}
 	return n
-}
-
-// readAnswer reads '+' or '-' and the records of the levels, or '!' and an error.
-func (r Request) readAnswer(s string, now int64) (Answer, error) {
-	if s == "" {
-		return Answer{}, fmt.Errorf("%w: empty", errReply)
-	}
-	if s[0] == '!' {
-		return Answer{}, &StateError{s[1:]}
-	}
-	var room [inlineLevels]bucket
-	buckets, err := parseBuckets(room[:0], s[1:])
-	if err != nil || len(buckets) != len(r.plan.rates) {
-		return Answer{}, fmt.Errorf("%w: %d bytes for %d limits", errReply, len(s), len(r.plan.rates))
-	}
-	a := Answer{Allowed: s[0] == '+', now: now}
-	a.levels.grow(len(buckets))
-	for i := range buckets {
-		*a.levels.at(i) = r.plan.rates[i].level(buckets[i])
-	}
-	return a, nil
 }
 
 // StateError says that one key of the store can't be used: it holds another type or bytes that are

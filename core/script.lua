@@ -12,14 +12,15 @@
 -- ARGV[2]   a request for each of KEYS: which limits, action, n, and within (take) or due (cancel) in µs
 -- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
--- Returns one string: now, then for each key its length and '+' or '-' (allowed or not) and its records,
--- refilled to now; or '!' and what is wrong with that key. One key's error leaves the others alone.
+-- Returns one string: now, then for each key '+' or '-' (allowed or not) and the records of its limits,
+-- refilled to now; or '!' and what is wrong with that key, its length first. One key's error leaves the
+-- others alone.
 
 local RECORD, RECORD_SIZE = '>I2dI7', 17
-local LIMIT = '>I2Bdddd'
+local LIMIT, LIMIT_SIZE = '>I2Bdddd', 35
 local REQUEST, REQUEST_SIZE = '>I2Bdd', 19
-local NOW, ANSWER = '>d', '>I2c0'
-local TAKE, REFUND, CANCEL = 0, 1, 2
+local NOW, ERROR = '>d', '>I2c0'
+local TAKE, CANCEL = 0, 2 -- 1 is refund
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
 local ROUNDING_ERROR = 2 ^ -52
@@ -48,11 +49,11 @@ local function refill(limit, level, at, to)
     return level, anchor(limit, to)
   end
   local steps = floor((to - at) / limit.step)
-  local missing = ceil((limit.full - level) / limit.gain)
-  if steps < missing then
-    return level + steps * limit.gain, at + steps * limit.step
+  at = at + steps * limit.step
+  if steps < ceil((limit.full - level) / limit.gain) then
+    return level + steps * limit.gain, at
   end
-  return limit.full, at + steps * limit.step
+  return limit.full, at
 end
 
 -- µs until a refilled level has `need` units
@@ -79,134 +80,164 @@ local function units(limit, n)
   return min(n, limit.capacity) * limit.unit
 end
 
-local function give(limit, level, more)
-  return min(level + more, limit.full)
-end
-
+-- A limit's tokens (as stored), level and at are those of the key that is being decided.
 local function parse(packed)
-  local limits, from = { tags = {} }, 1
-  while from <= #packed do
-    local limit, aligned = {}, nil
-    limit.tag, aligned, limit.capacity, limit.unit, limit.gain, limit.step, from = unpack(LIMIT, packed, from)
-    limit.aligned = aligned == 1
-    limit.full = limit.capacity * limit.unit
-    limits[#limits + 1] = limit
-    limits.tags[limit.tag] = true
+  local limits, from = {}, 1
+  for i = 1, #packed / LIMIT_SIZE do
+    local tag, aligned, capacity, unit, gain, step = unpack(LIMIT, packed, from)
+    limits[i] = {
+      tag = tag, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
+      full = capacity * unit, tokens = 0, level = 0, at = 0,
+    }
+    from = from + LIMIT_SIZE
   end
   return limits
 end
 
--- The stored records, in their order; nil for a key that does not exist.
+-- The stored records, in their order, or nil when the state is none of this script's.
 local function records_of(state)
-  if not state then
-    return nil
-  end
-  if #state == 0 or #state % RECORD_SIZE ~= 0 then
-    return nil, 'is not a rate limit state'
-  end
   local records = {}
   for from = 1, #state, RECORD_SIZE do
     local tag, tokens, at = unpack(RECORD, state, from)
     if not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
-      return nil, 'is not a rate limit state'
+      return nil
     end
     records[#records + 1] = { tag = tag, tokens = tokens, at = at }
   end
   return records
 end
 
--- The record of a limit. A sole limit keeps its tokens under any name; else a limit not stored yet
--- starts full.
-local function find(records, limit, sole)
-  for _, record in ipairs(records or {}) do
-    if record.tag == limit.tag or sole and #records == 1 then
-      return record
+-- Gives each limit its stored tokens, nil when it starts full. Returns false when the state is none of
+-- this script's, and the records of limits that this request does not have, as when two versions of a
+-- policy are in use at once: they are kept, so that neither forgets what the other's limits lost.
+local function arrange(limits, state)
+  local records = #state > 0 and #state % RECORD_SIZE == 0 and records_of(state)
+  if not records then
+    return false
+  end
+  local used = {}
+  for i, limit in ipairs(limits) do
+    limit.tokens = nil
+    for j, record in ipairs(records) do
+      -- A sole limit keeps its tokens under any name.
+      local same = record.tag == limit.tag or #limits == 1 and #records == 1
+      if same and (not limit.tokens or j == i) then
+        limit.tokens, limit.at = record.tokens, record.at
+        used[record.tag] = true
+      end
     end
   end
-end
-
--- The records of limits that this request does not have, as when two versions of a policy are in use
--- at once: they are kept, so that neither forgets what the other's limits lost.
-local function others(records, limits)
   local kept = {}
-  for _, record in ipairs(records or {}) do
-    if not limits.tags[record.tag] and not record.renamed and #kept < MAX_OTHERS then
+  for _, record in ipairs(records) do
+    if not used[record.tag] and #kept < MAX_OTHERS then
       kept[#kept + 1] = pack(RECORD, record.tag, record.tokens, record.at)
     end
   end
-  return table.concat(kept)
+  return true, table.concat(kept)
 end
 
+-- The same for state as this request's limits wrote it, which is the rule: returns false otherwise.
+local function read(limits, state)
+  if #state ~= #limits * RECORD_SIZE then
+    return false
+  end
+  for i = 1, #limits do
+    local limit = limits[i]
+    local tag, tokens, at = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
+    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
+      return false
+    end
+    limit.tokens, limit.at = tokens, at
+  end
+  return true
+end
+
+-- Decides one key. Returns '+' or '-' and the records of its limits, or '!' and an error.
 local function decide(key, limits, action, n, moment)
   local state = redis.pcall('GET', key)
-  if type(state) == 'table' then
-    return '!' .. state.err
-  end
-  local records, bad = records_of(state)
-  if bad then
-    return '!' .. bad
+  local kept = ''
+  if not state then
+    for i = 1, #limits do
+      limits[i].tokens = nil
+    end
+  elseif type(state) == 'table' then
+    return '!', state.err
+  elseif not read(limits, state) then
+    local ok
+    ok, kept = arrange(limits, state)
+    if not ok then
+      return '!', 'is not a rate limit state'
+    end
   end
 
-  local levels, times = {}, {}
   local allowed, write = true, false
-  for i, limit in ipairs(limits) do
-    local record = find(records, limit, #limits == 1)
-    if record then
-      record.renamed = record.tag ~= limit.tag
-      local level = record.tokens * limit.unit
+  for i = 1, #limits do
+    local limit = limits[i]
+    if limit.tokens then
+      local level = limit.tokens * limit.unit
       level = floor(level + abs(level) * ROUNDING_ERROR)
-      level = max(-MAX_DEBT, min(level, limit.full))
-      levels[i], times[i] = refill(limit, level, record.at, now)
-      write = write or record.at > now
+      write = write or limit.at > now
+      limit.level, limit.at = refill(limit, max(-MAX_DEBT, min(level, limit.full)), limit.at, now)
     else
-      levels[i], times[i] = limit.full, anchor(limit, now)
+      limit.level, limit.at = limit.full, anchor(limit, now)
     end
-    if action == TAKE and not grants(limit, levels[i], times[i], n, moment) then
+    if action == TAKE and not grants(limit, limit.level, limit.at, n, moment) then
       allowed = false
     end
   end
 
-  if action == TAKE and allowed and n > 0 then
-    write = true
-    for i, limit in ipairs(limits) do
-      levels[i] = levels[i] - n * limit.unit
+  if action == TAKE then
+    if allowed and n > 0 then
+      write = true
+      for i = 1, #limits do
+        limits[i].level = limits[i].level - n * limits[i].unit
+      end
     end
-  elseif action == REFUND and records then
+  elseif state then
     write = true
-    for i, limit in ipairs(limits) do
-      levels[i] = give(limit, levels[i], units(limit, n))
-    end
-  elseif action == CANCEL and records then
-    write = true
-    for i, limit in ipairs(limits) do
-      -- What the bucket would lack when the reservation is due is promised to later ones.
-      local lack = min(0, (refill(limit, levels[i], times[i], max(now, moment))))
-      levels[i] = give(limit, levels[i], max(0, units(limit, n) + lack))
+    for _, limit in ipairs(limits) do
+      local back = units(limit, n)
+      if action == CANCEL then
+        -- What the bucket would lack when the reservation is due is promised to later ones.
+        local lack = min(0, (refill(limit, limit.level, limit.at, max(now, moment))))
+        back = max(0, back + lack)
+      end
+      limit.level = min(limit.level + back, limit.full)
     end
   end
 
-  local packed, until_full = {}, 0
-  for i, limit in ipairs(limits) do
-    packed[i] = pack(RECORD, limit.tag, levels[i] / limit.unit, times[i])
-    until_full = max(until_full, wait(limit, levels[i], times[i], limit.full))
+  local packed, until_full = '', 0
+  for i = 1, #limits do
+    local limit = limits[i]
+    local record = pack(RECORD, limit.tag, limit.level / limit.unit, limit.at)
+    packed = i == 1 and record or packed .. record
+    until_full = max(until_full, wait(limit, limit.level, limit.at, limit.full))
   end
-  packed = table.concat(packed)
   if write then
-    local kept, ttl = others(records, limits), ceil(until_full / 1000) + MARGIN
+    local ttl = ceil(until_full / 1000) + MARGIN
     if kept ~= '' then
       ttl = max(ttl, redis.call('PTTL', key))
+      redis.call('SET', key, packed .. kept, 'PX', ttl)
+    else
+      redis.call('SET', key, packed, 'PX', ttl)
     end
-    redis.call('SET', key, packed .. kept, 'PX', ttl)
   end
-  return (allowed and '+' or '-') .. packed
+  return allowed and '+' or '-', packed
 end
 
 local lists = {} -- parsed when first used: the keys of a call mostly share their limits
 local reply = { pack(NOW, now) }
-for i, key in ipairs(KEYS) do
+for i = 1, #KEYS do
   local list, action, n, moment = unpack(REQUEST, ARGV[2], (i - 1) * REQUEST_SIZE + 1)
-  lists[list] = lists[list] or parse(ARGV[3 + list])
-  local answer = decide(key, lists[list], action, n, moment)
-  reply[i + 1] = pack(ANSWER, #answer, answer)
+  local limits = lists[list]
+  if not limits then
+    limits = parse(ARGV[3 + list])
+    lists[list] = limits
+  end
+  local sign, answer = decide(KEYS[i], limits, action, n, moment)
+  if sign == '!' then
+    answer = pack(ERROR, #answer, answer)
+  end
+  reply[2 * i], reply[2 * i + 1] = sign, answer
 end
 return table.concat(reply)

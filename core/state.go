@@ -66,10 +66,10 @@ func (p *plan) arrange(stored []bucket) (own, others []bucket) {
 	}
 	own = make([]bucket, len(p.rates))
 	sole := len(stored) == 1 && len(p.rates) == 1
-	for _, b := range stored {
+	for j, b := range stored {
 		i := p.indexOf(b.tag)
 		switch {
-		case i >= 0 && own[i].tag == 0:
+		case i >= 0 && (own[i].tag == 0 || i == j):
 			own[i] = b
 		case i < 0 && sole:
 			own[0] = bucket{p.rates[0].tag, b.tokens, b.at}
