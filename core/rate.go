@@ -124,7 +124,7 @@ func (r *rate) refill(l level, now int64) level {
 	steps := (now - l.at) / r.step
 	l.at += steps * r.step
 	if missing := (r.full - l.units + r.gain - 1) / r.gain; steps < missing {
-		l.units += steps * r.gain
+		l.units += steps * r.gain // for Lua's doubles, which don't wrap around, the sum is compared
 	} else {
 		l.units = r.full
 	}

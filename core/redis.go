@@ -37,6 +37,7 @@ type RedisStore struct {
 	breaker   *breaker
 	batcher   batcher
 	scattered atomic.Bool // keys may be on different servers: a script call can't take several
+	minds     bool        // the client minds the deadlines of contexts
 	eviction  evictionWatch
 }
 
@@ -89,9 +90,16 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 		s.errs = append(s.errs, &ConfigError{"NewRedisStore client", nil, "must be a go-redis client"})
 		return s
 	}
-	// Only a client of one server is known to have all keys in one place.
-	_, single := client.(*redis.Client)
-	s.scattered.Store(!single)
+	s.scattered.Store(true)
+	switch c := client.(type) {
+	case *redis.Client: // of one server, so all keys are in one place
+		s.scattered.Store(false)
+		s.minds = c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		s.minds = c.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		s.minds = c.Options().ContextTimeoutEnabled
+	}
 	s.batcher.most = maxFlights
 	if s.clock != nil {
 		s.batcher.most = 1 // one after another, so that an injected clock's instants arrive in order

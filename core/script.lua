@@ -27,7 +27,9 @@ local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS = 8
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
 
-local abs, floor, ceil, min, max = math.abs, math.floor, math.ceil, math.min, math.max
+-- Calls cost more than sums here, so x - x % 1 stands for floor(x) and x + -x % 1 for ceil(x), and
+-- comparisons for min and max.
+local abs, min, max = math.abs, math.min, math.max
 local pack, unpack = struct.pack, struct.unpack
 
 local now = tonumber(ARGV[1])
@@ -48,9 +50,10 @@ local function refill(limit, level, at, to)
   if at > to then -- the clock stepped back: nothing refills, steps count anew
     return level, anchor(limit, to)
   end
-  local steps = floor((to - at) / limit.step)
+  local steps = (to - at) / limit.step
+  steps = steps - steps % 1
   at = at + steps * limit.step
-  if steps < ceil((limit.full - level) / limit.gain) then
+  if level + steps * limit.gain < limit.full then
     return level + steps * limit.gain, at
   end
   return limit.full, at
@@ -61,8 +64,9 @@ local function wait(limit, level, at, need)
   if level >= need then
     return 0
   end
-  local steps = ceil((need - level) / limit.gain)
-  if steps > floor(FOREVER / limit.step) then
+  local steps = (need - level) / limit.gain
+  steps = steps + -steps % 1
+  if steps * limit.step > FOREVER then
     return FOREVER
   end
   return steps * limit.step - (now - at)
@@ -175,9 +179,17 @@ local function decide(key, limits, action, n, moment)
     local limit = limits[i]
     if limit.tokens then
       local level = limit.tokens * limit.unit
-      level = floor(level + abs(level) * ROUNDING_ERROR)
+      if level % 1 ~= 0 then
+        level = level + abs(level) * ROUNDING_ERROR
+        level = level - level % 1
+      end
+      if level > limit.full then
+        level = limit.full
+      elseif level < -MAX_DEBT then
+        level = -MAX_DEBT
+      end
       write = write or limit.at > now
-      limit.level, limit.at = refill(limit, max(-MAX_DEBT, min(level, limit.full)), limit.at, now)
+      limit.level, limit.at = refill(limit, level, limit.at, now)
     else
       limit.level, limit.at = limit.full, anchor(limit, now)
     end
@@ -211,10 +223,14 @@ local function decide(key, limits, action, n, moment)
     local limit = limits[i]
     local record = pack(RECORD, limit.tag, limit.level / limit.unit, limit.at)
     packed = i == 1 and record or packed .. record
-    until_full = max(until_full, wait(limit, limit.level, limit.at, limit.full))
+    local refilled = wait(limit, limit.level, limit.at, limit.full)
+    if refilled > until_full then
+      until_full = refilled
+    end
   end
   if write then
-    local ttl = ceil(until_full / 1000) + MARGIN
+    local ttl = until_full / 1000
+    ttl = ttl + -ttl % 1 + MARGIN
     if kept ~= '' then
       ttl = max(ttl, redis.call('PTTL', key))
       redis.call('SET', key, packed .. kept, 'PX', ttl)
