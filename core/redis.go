@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,7 @@ type RedisStore struct {
 	errs    []error
 
 	breaker   *breaker
+	denials   denyCache
 	batcher   batcher
 	scattered atomic.Bool // keys may be on different servers: a script call can't take several
 	minds     bool        // the client minds the deadlines of contexts
@@ -80,6 +82,7 @@ func (o ClockOption) redis(s *RedisStore) {
 // [NewLimiter].
 func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisStore {
 	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
+	s.denials.horizon, s.denials.seed = defaultHorizon, maphash.MakeSeed()
 	for _, o := range options {
 		if o != nil {
 			o.redis(s)
@@ -109,14 +112,44 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 
 func (s *RedisStore) mistakes() []error { return s.errs }
 
-// Do has r decided, in one round trip that it may share with other decisions.
+// Do has r decided, in one round trip that it may share with other decisions, or none when it is known
+// to be denied.
 func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
+	if !s.denials.applies(&r) {
+		return s.ask(ctx, r)
+	}
+	asked := s.now()
+	denied, known, clears := s.denials.repeat(&r, asked)
+	if known {
+		return denied, nil
+	}
+	answer, err := s.ask(ctx, r)
+	if err == nil && !answer.Allowed {
+		s.denials.keep(&r, answer, clears, asked, s.now())
+	}
+	return answer, err
+}
+
+// ask has r decided by Redis.
+func (s *RedisStore) ask(ctx context.Context, r Request) (Answer, error) {
 	answer, err := s.decide(ctx, r)
+	if r.action != take || answer.Allowed && r.n > 0 {
+		// Tokens came, perhaps even if err says otherwise, or went: what is known of them is old.
+		s.denials.clear(r.policy, r.key, r.action != take)
+	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)
 	}
 	s.eviction.look(s)
 	return answer, nil
+}
+
+// now is the instant on which denials are timed.
+func (s *RedisStore) now() time.Time {
+	if s.clock != nil {
+		return s.clock()
+	}
+	return time.Now()
 }
 
 // Reset deletes the key of a policy's bucket, whatever it holds.
@@ -125,6 +158,7 @@ func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	if err == nil {
 		err = s.del(ctx, redisKey(s.prefix, policy, key))
 		report(err)
+		s.denials.clear(policy, key, true)
 	}
 	if err != nil {
 		return fmt.Errorf("reset in policy %q: %w", policy, err)

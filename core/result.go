@@ -15,6 +15,8 @@ type Source uint8
 const (
 	// FromStore is a decision of the policy's own store.
 	FromStore Source = iota
+	// FromDenyCache is a denial that this process knew to hold still, so that it did not ask the store.
+	FromDenyCache
 	// FromFallback is a decision of this process alone, made while the store could not answer.
 	FromFallback
 	// FromFailOpen admitted a request unseen, because the store could not answer.
@@ -26,6 +28,8 @@ func (s Source) String() string {
 	switch s {
 	case FromStore:
 		return "store"
+	case FromDenyCache:
+		return "deny-cache"
 	case FromFallback:
 		return "fallback"
 	case FromFailOpen:
@@ -56,7 +60,7 @@ type Result struct {
 	// Source says who decided.
 	Source Source
 
-	// Cause is why the store could not decide; nil when Source is FromStore. Not for clients.
+	// Cause is why the store could not decide; nil when it did. Not for clients.
 	Cause error
 
 	tightest int // index into the plan of the limit that Remaining tells
@@ -104,6 +108,9 @@ func (r *Result) limit(i int) LimitResult {
 // result reads an answer of a plan's limits.
 func result(p *plan, a Answer, cost int64) Result {
 	r := Result{Allowed: a.Allowed, Cost: cost, plan: p, answer: a}
+	if a.repeated {
+		r.Source = FromDenyCache
+	}
 	for i := range p.rates {
 		rate, l := &p.rates[i], *a.levels.at(i)
 		remaining := max(0, l.units/rate.unit)

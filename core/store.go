@@ -47,8 +47,9 @@ type Answer struct {
 	// Allowed reports whether the request was granted.
 	Allowed bool
 
-	now    int64 // µs since 1970 on the store's clock
-	levels levels
+	repeated bool  // a denial that this process knew to hold
+	now      int64 // µs since 1970 on the store's clock
+	levels   levels
 }
 
 // Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the
