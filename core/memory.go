@@ -88,22 +88,25 @@ func (s *MemoryStore) mistakes() []error { return s.errs }
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
 func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 	sh := s.shard(r.key)
+	now := s.clock().UnixMicro()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	// Under the lock: an instant read before it might be older than the last decision's, which would
-	// look like a clock that stepped back.
-	now := s.clock().UnixMicro()
+	if now < sh.latest {
+		// Another came between, with a later instant. To go by the older one would be a clock that
+		// stepped back; if it did, it will say so again.
+		now = s.clock().UnixMicro()
+	}
+	sh.latest = now
 
 	e := sh.entries[entryKey{r.policy, r.key}]
 	var stored, others []bucket
 	if e != nil {
+		sh.uses++
+		e.rank[use] = sh.uses
 		stored, others = r.plan.arrange(e.buckets)
 	}
 	a, write := r.decide(stored, now)
 	if !write {
-		if e != nil {
-			sh.recent.touch(e)
-		}
 		return a, nil
 	}
 	fullAt := now + r.untilFull(&a)
@@ -111,10 +114,11 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 		e = s.insert(sh, &r, now, fullAt)
 	} else {
 		if len(others) > 0 {
-			fullAt = max(fullAt, e.fullAt)
+			fullAt = max(fullAt, e.rank[full])
 		}
-		sh.recent.touch(e)
-		sh.full.set(e, fullAt)
+		if e.rank[full] = fullAt; fullAt < e.place[full] {
+			sh.byFull.lowered(full, e)
+		}
 	}
 	e.stepped = r.plan.stepped
 	if n := len(r.plan.rates) + len(others); len(e.buckets) != n || len(others) > 0 {
@@ -148,12 +152,16 @@ func (s *MemoryStore) shard(key string) *shard {
 	return &s.shards[maphash.String(s.seed, key)%uint64(len(s.shards))]
 }
 
+// idle is how long, in µs, a bucket stays after it is full: keys that are in use and fill fast would
+// else be made anew all the time.
+const idle = 10_000_000
+
 // insert makes room if need be and adds an entry for r. sh.mu is held.
 func (s *MemoryStore) insert(sh *shard, r *Request, now, fullAt int64) *entry {
 	// Two idle keys go for each new one, so that a spike of keys is forgotten as traffic goes on.
 	// Not Stepped ones: they would count their intervals anew while there is room to keep them.
 	for range 2 {
-		if e := sh.recent.oldest; e != nil && e.fullAt <= now && !e.stepped {
+		if e := sh.byUse.first(use); e != nil && e.rank[full]+idle <= now && !e.stepped {
 			s.drop(sh, e)
 		}
 	}
@@ -165,11 +173,14 @@ func (s *MemoryStore) insert(sh *shard, r *Request, now, fullAt int64) *entry {
 	if sh.entries == nil {
 		sh.entries = make(map[entryKey]*entry)
 	}
+	sh.uses++
 	// The key may be a view of a buffer that its owner reuses.
-	e := &entry{key: entryKey{r.policy, strings.Clone(r.key)}, fullAt: fullAt}
+	e := &entry{key: entryKey{r.policy, strings.Clone(r.key)}, rank: [2]int64{use: sh.uses, full: fullAt}}
+	if len(r.plan.rates) == 1 {
+		e.buckets = e.one[:]
+	}
 	sh.entries[e.key] = e
-	sh.recent.add(e)
-	sh.full.add(e)
+	sh.add(e)
 	s.keys.Add(1)
 	return e
 }
@@ -177,7 +188,6 @@ func (s *MemoryStore) insert(sh *shard, r *Request, now, fullAt int64) *entry {
 // drop forgets e. sh.mu is held.
 func (s *MemoryStore) drop(sh *shard, e *entry) {
 	delete(sh.entries, e.key)
-	sh.recent.remove(e)
-	sh.full.remove(e)
+	sh.remove(e)
 	s.keys.Add(-1)
 }

@@ -6,138 +6,121 @@ import "sync"
 type shard struct {
 	mu      sync.Mutex // guards everything below
 	entries map[entryKey]*entry
-	recent  recentList
-	full    fullHeap
-	_       [64]byte // keeps two locks off one cache line
+	byUse   lazyHeap // the least recently used first
+	byFull  lazyHeap // the first to be full first
+	latest  int64    // the instant of the last decision, in µs since 1970
+	uses    int64    // counts decisions
+
+	_ [64]byte // keeps two locks off one cache line
 }
 
 type entryKey struct{ policy, key string }
 
-// entry is the buckets of one key and its places in the shard's list and heap.
+// entry is the buckets of one key and what decides when it is dropped.
 type entry struct {
-	key          entryKey
-	buckets      []bucket
-	newer, older *entry // recentList
-	fullAt       int64  // µs since 1970: every limit is full from then on
-	heapAt       int64  // fullHeap: the place in it, at most fullAt
-	heapIndex    int    // fullHeap
-	stepped      bool   // when it counts its steps from would be lost with it
+	buckets []bucket
+	one     [1]bucket // room for the usual policy's, without another allocation
+	rank    [2]int64  // by use: which decision used it last; by full: when every limit is full, µs since 1970
+	place   [2]int64  // its rank when it was last placed in each heap: at most rank
+	index   [2]int32  // in each heap
+	stepped bool      // when it counts its steps from would be lost with it
+	key     entryKey
 }
 
-// victim is the entry to drop for a new one: a full bucket, else the least recently used. It is nil
-// in an empty shard, so a split store may exceed its bound by as many keys as it has empty shards.
+// The two orders of a shard's entries.
+const (
+	use  = 0
+	full = 1
+)
+
+// victim is the entry to drop for a new one: a full bucket, else the least recently used. It is nil in
+// an empty shard, so a split store may exceed its bound by as many keys as it has empty shards.
 func (sh *shard) victim(now int64) *entry {
-	if e := sh.full.first(now); e != nil {
+	if e := sh.byFull.first(full); e != nil && e.rank[full] <= now {
 		return e
 	}
-	return sh.recent.oldest
+	return sh.byUse.first(use)
 }
 
-// recentList orders entries by their last use.
-type recentList struct{ newest, oldest *entry }
-
-func (l *recentList) add(e *entry) {
-	e.newer, e.older = nil, l.newest
-	if l.newest != nil {
-		l.newest.newer = e
-	} else {
-		l.oldest = e
-	}
-	l.newest = e
+// add and remove keep both heaps.
+func (sh *shard) add(e *entry) {
+	sh.byUse.add(use, e)
+	sh.byFull.add(full, e)
 }
 
-func (l *recentList) remove(e *entry) {
-	if e.newer != nil {
-		e.newer.older = e.older
-	} else {
-		l.newest = e.older
-	}
-	if e.older != nil {
-		e.older.newer = e.newer
-	} else {
-		l.oldest = e.newer
-	}
+func (sh *shard) remove(e *entry) {
+	sh.byUse.remove(use, e)
+	sh.byFull.remove(full, e)
 }
 
-func (l *recentList) touch(e *entry) {
-	if l.newest != e {
-		l.remove(e)
-		l.add(e)
-	}
-}
+// lazyHeap is a binary heap of entries by their places. A use only raises an entry's rank, so it leaves
+// the heap alone, which keeps decisions quick; first puts right what it finds out of place.
+type lazyHeap []*entry
 
-// fullHeap finds a full bucket. It is a binary heap by heapAt, which is at most fullAt: taking
-// tokens only moves fullAt later, so the hot path leaves the heap alone, and first puts right what it
-// finds out of place.
-type fullHeap []*entry
-
-func (h *fullHeap) add(e *entry) {
-	e.heapAt, e.heapIndex = e.fullAt, len(*h)
+func (h *lazyHeap) add(order int, e *entry) {
+	e.place[order], e.index[order] = e.rank[order], int32(len(*h))
 	*h = append(*h, e)
-	h.up(e.heapIndex)
+	h.up(order, len(*h)-1)
 }
 
-// set notes a new fullAt of e.
-func (h fullHeap) set(e *entry, fullAt int64) {
-	e.fullAt = fullAt
-	if fullAt < e.heapAt { // a refund, or a clock that stepped back
-		e.heapAt = fullAt
-		h.up(e.heapIndex)
+// lowered is called when an entry's rank has become lower than its place: after a refund.
+func (h lazyHeap) lowered(order int, e *entry) {
+	e.place[order] = e.rank[order]
+	h.up(order, int(e.index[order]))
+}
+
+// first returns the entry of lowest rank, or nil when there is none.
+func (h lazyHeap) first(order int) *entry {
+	if len(h) == 0 {
+		return nil
 	}
-}
-
-// first returns an entry that is full by now, or nil when there is none.
-func (h fullHeap) first(now int64) *entry {
-	for len(h) > 0 && h[0].heapAt <= now {
-		if h[0].fullAt <= now {
-			return h[0]
-		}
-		h[0].heapAt = h[0].fullAt
-		h.down(0)
+	for h[0].place[order] < h[0].rank[order] {
+		h[0].place[order] = h[0].rank[order]
+		h.down(order, 0)
 	}
-	return nil
+	return h[0]
 }
 
-func (h *fullHeap) remove(e *entry) {
-	i, last := e.heapIndex, len(*h)-1
-	h.swap(i, last)
+func (h *lazyHeap) remove(order int, e *entry) {
+	i, last := int(e.index[order]), len(*h)-1
+	h.swap(order, i, last)
 	(*h)[last] = nil
 	*h = (*h)[:last]
 	if i < last {
-		h.down(i)
-		h.up(i)
+		h.down(order, i)
+		h.up(order, i)
 	}
 }
 
-func (h fullHeap) up(i int) {
+func (h lazyHeap) up(order, i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if h[parent].heapAt <= h[i].heapAt {
+		if h[parent].place[order] <= h[i].place[order] {
 			return
 		}
-		h.swap(i, parent)
+		h.swap(order, i, parent)
 		i = parent
 	}
 }
 
-func (h fullHeap) down(i int) {
+func (h lazyHeap) down(order, i int) {
 	for {
 		least := 2*i + 1
 		if least >= len(h) {
 			return
 		}
-		if right := least + 1; right < len(h) && h[right].heapAt < h[least].heapAt {
+		if right := least + 1; right < len(h) && h[right].place[order] < h[least].place[order] {
 			least = right
 		}
-		if h[i].heapAt <= h[least].heapAt {
+		if h[i].place[order] <= h[least].place[order] {
 			return
 		}
-		h.swap(i, least)
+		h.swap(order, i, least)
 		i = least
 	}
 }
 
-func (h fullHeap) swap(i, j int) {
+func (h lazyHeap) swap(order, i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].heapIndex, h[j].heapIndex = i, j
+	h[i].index[order], h[j].index[order] = int32(i), int32(j)
 }
