@@ -94,12 +94,18 @@ func NewClientIP(options ...IPOption) *ClientIP {
 // "2001:db8::/64". peer is the connection's address, with or without a port; header returns all
 // values of a request header field. A peer without an address, as on a Unix socket, is [ErrNoKey].
 func (c *ClientIP) Key(peer string, header func(name string) []string) (string, error) {
+	key, err := c.AppendKey(nil, peer, header)
+	return string(key), err
+}
+
+// AppendKey appends the key of the client to b: see Key.
+func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
 	if len(c.errs) > 0 {
-		return "", errors.Join(c.errs...)
+		return b, errors.Join(c.errs...)
 	}
 	client, ok := parseAddr(peer)
 	if !ok {
-		return "", fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
+		return b, fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
 	}
 	if c.trusts(client) {
 		client = c.forwarded(client, header)
@@ -107,13 +113,13 @@ func (c *ClientIP) Key(peer string, header func(name string) []string) (string, 
 		c.warnOfProxy(header)
 	}
 	if client.Is4() {
-		return client.String(), nil
+		return client.AppendTo(b), nil
 	}
 	network, err := client.Prefix(c.prefix6)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrNoKey, err)
+		return b, fmt.Errorf("%w: %w", ErrNoKey, err)
 	}
-	return network.String(), nil
+	return network.AppendTo(b), nil
 }
 
 // forwarded is the client for whom the trusted hop speaks.
@@ -168,18 +174,19 @@ func (c *ClientIP) warnOfProxy(header func(string) []string) {
 // into IPv6 is IPv4.
 func parseAddr(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		if n := len(s); n > 2 && s[0] == '[' && s[n-1] == ']' {
-			s += ":0" // brackets without a port
-		}
-		withPort, err := netip.ParseAddrPort(s)
-		if err != nil {
-			return netip.Addr{}, false
-		}
-		a = withPort.Addr()
+	if s == "" {
+		return netip.Addr{}, false
 	}
-	return a.Unmap().WithZone(""), true
+	// What is wrong would cost an error, so look at it first: brackets, or a single colon, mean a port.
+	if s[0] == '[' && s[len(s)-1] == ']' {
+		s += ":0" // brackets without one
+	}
+	if colon := strings.IndexByte(s, ':'); s[0] == '[' || colon >= 0 && colon == strings.LastIndexByte(s, ':') {
+		a, err := netip.ParseAddrPort(s)
+		return a.Addr().Unmap().WithZone(""), err == nil
+	}
+	a, err := netip.ParseAddr(s)
+	return a.Unmap().WithZone(""), err == nil
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {

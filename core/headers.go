@@ -58,61 +58,66 @@ type HeaderWriter interface {
 
 // WriteHeaders writes the header fields of the policy's style to h. Where another limiter has
 // written to h before, members are added to list fields, and of the single-valued fields those of
-// the more constraining decision stay.
+// the more constraining decision stay. Into an [net/http.Header] it costs two allocations.
 func (r Result) WriteHeaders(h HeaderWriter) {
-	if !r.Allowed && r.Source != FromFailOpen && r.plan != nil {
-		if r.RetryAfter != Never {
-			h.Set("Retry-After", itoa(seconds(r.RetryAfter)))
-		}
-		h.Set("Cache-Control", "no-store")
-	}
-	if r.plan == nil || r.headers == HeadersNone {
+	if r.plan == nil {
 		return
+	}
+	var f fields
+	if !r.Allowed {
+		if r.RetryAfter != Never {
+			f.set("Retry-After", seconds(r.RetryAfter))
+		}
+		f.add("Cache-Control", "no-store")
 	}
 	style := r.headers
 	if style == HeadersDefault {
 		style = HeadersLegacy | HeadersIETF
 	}
 	if style&HeadersIETF != 0 {
-		addPolicy(h, r.plan.policyField)
-		h.Add(ietfField, r.ietf())
+		f.addPolicy(h, r.plan.policyField)
+		f.begin(ietfField, true)
+		f.b = r.appendIETF(f.b)
+		f.end()
 	}
 	if style&HeadersDraft6 != 0 {
-		addPolicy(h, r.plan.draft6Field)
+		f.addPolicy(h, r.plan.draft6Field)
 	}
 	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(r.tightest)
 	untilFull := rate.wait(l, rate.full, r.answer.now)
 	if style&HeadersLegacy != 0 && r.tighterThan(h.Get(legacyRemaining)) {
-		h.Set(legacyLimit, itoa(rate.capacity))
-		h.Set(legacyRemaining, itoa(r.Remaining))
-		h.Set(legacyReset, itoa(ceilSeconds(r.answer.now+untilFull)))
+		f.set(legacyLimit, rate.capacity)
+		f.set(legacyRemaining, r.Remaining)
+		f.set(legacyReset, ceilSeconds(r.answer.now+untilFull))
 	}
 	if style&HeadersDraft6 != 0 && r.tighterThan(h.Get(draft6Remaining)) {
-		h.Set(draft6Limit, itoa(rate.capacity))
-		h.Set(draft6Remaining, itoa(r.Remaining))
-		h.Set(draft6Reset, itoa(ceilSeconds(untilFull)))
+		f.set(draft6Limit, rate.capacity)
+		f.set(draft6Remaining, r.Remaining)
+		f.set(draft6Reset, ceilSeconds(untilFull))
 	}
+	f.writeTo(h)
 }
 
 // addPolicy adds to RateLimit-Policy, unless another limiter has written it in the other style: a list
 // of both would be neither.
-func addPolicy(h HeaderWriter, value string) {
+func (f *fields) addPolicy(h HeaderWriter, value string) {
 	if before := h.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
-		h.Add(policyField, value)
+		f.add(policyField, value)
 	}
 }
 
 // tighterThan reports whether r constrains the client more than the decision whose remaining tokens
 // another limiter wrote before. Between equals the later stays: it is the one that denies, if any.
 func (r *Result) tighterThan(remaining string) bool {
+	if remaining == "" {
+		return true
+	}
 	before, err := strconv.ParseInt(remaining, 10, 64)
 	return err != nil || !r.Allowed || r.Remaining <= before
 }
 
-// ietf is the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
-func (r *Result) ietf() string {
-	var room [192]byte
-	b := room[:0]
+// appendIETF appends the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
+func (r *Result) appendIETF(b []byte) []byte {
 	for i := range r.plan.rates {
 		if i > 0 {
 			b = append(b, ", "...)
@@ -126,7 +131,7 @@ func (r *Result) ietf() string {
 			b = strconv.AppendInt(b, seconds(effective), 10)
 		}
 	}
-	return string(b)
+	return b
 }
 
 // window is what the i-th limit tells of the near future: how many tokens may be used, and for how

@@ -22,11 +22,12 @@ type KeyFunc func(Exchange) (string, error)
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip := core.NewClientIP(options...)
 	return func(x Exchange) (string, error) {
-		key, err := ip.Key(x.RemoteAddr(), x.Header)
+		var room [64]byte
+		key, err := ip.AppendKey(append(room[:0], "ip:"...), x.RemoteAddr(), x.Header)
 		if err != nil {
 			return "", err
 		}
-		return "ip:" + key, nil // colons and all: nothing follows it
+		return string(key), nil // colons and all: nothing follows it
 	}
 }
 
