@@ -13,7 +13,6 @@ const maxFields = 9
 // response carries several.
 type fields struct {
 	b    []byte
-	room [192]byte // of b, for all but long lists
 	list [maxFields]field
 	n    int
 }
@@ -26,7 +25,7 @@ type field struct {
 
 func (f *fields) begin(name string, list bool) {
 	if f.b == nil {
-		f.b = f.room[:0]
+		f.b = make([]byte, 0, 192)
 	}
 	f.list[f.n] = field{name: name, from: len(f.b), list: list}
 }

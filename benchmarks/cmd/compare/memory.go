@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
+)
+
+// memoryKeys is how many clients a process limits by itself.
+const memoryKeys = 100_000
+
+// memory measures limiters in this process, asked from as many goroutines as run at once.
+func (s *suite) memory(ctx context.Context) error {
+	hot, err := s.inMemory(ctx, []string{"everyone"})
+	if err != nil {
+		return err
+	}
+	keys := names(memoryKeys)
+	many, err := s.inMemory(ctx, keys)
+	if err != nil {
+		return err
+	}
+
+	rows := [][]string{{"all cores", "one key: ns", "ratio to x/time", "allocations", "100,000 keys: ns", "ratio to x/time", "allocations", "bytes per key", "algorithm"}}
+	oneBase, manyBase := measure.Named(hot, peers.XTime), measure.Named(many, peers.XTime)
+	for i, peer := range peers.InMemory {
+		bytes, err := bytesPerKey(ctx, peer, keys)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, []string{
+			peer.Name,
+			report.Number(hot[i].Median(measure.Nanos)), report.Times(hot[i].Ratio(oneBase, measure.Nanos)), report.Number(hot[i].Median(measure.Allocs)),
+			report.Number(many[i].Median(measure.Nanos)), report.Times(many[i].Ratio(manyBase, measure.Nanos)), report.Number(many[i].Median(measure.Allocs)),
+			fmt.Sprintf("%.0f", bytes), peer.Algorithm,
+		})
+	}
+	ours := measure.Named(many, peers.Library)
+	fastest := quickestPeer(many)
+	s.target(report.AtMost("MemoryStore, one hot key, parallel", peers.XTime,
+		measure.Named(hot, peers.Library).Ratio(oneBase, measure.Nanos), 1))
+	s.target(report.AtMost("MemoryStore, 100,000 keys, parallel", "the fastest peer ("+fastest.Name+")", ours.Ratio(fastest, measure.Nanos), 0.8))
+	s.target(report.None("MemoryStore, both", "allocations",
+		max(measure.Named(hot, peers.Library).Median(measure.Allocs), ours.Median(measure.Allocs))))
+	s.section("In process", "Time is wall clock over all decisions of all cores. Bytes per key: growth of the live heap, without the caller's key.", rows)
+	return nil
+}
+
+// inMemory measures keys that all exist already.
+func (s *suite) inMemory(ctx context.Context, keys []string) ([]measure.Series, error) {
+	asked := asRequested(keys)
+	var contenders []measure.Contender
+	for _, peer := range peers.InMemory {
+		decide, err := filled(ctx, peer, keys)
+		if err != nil {
+			return nil, err
+		}
+		contenders = append(contenders, decider(ctx, peer.Name, decide, asked, true))
+	}
+	return measure.Interleave(contenders, measure.Options{Goroutines: runtime.GOMAXPROCS(0), Rounds: s.rounds, Round: s.round})
+}
+
+// asRequested are the keys as traffic brings them: in another order than they first came in, and as
+// strings of their own. Else memory would be read in sequence, and a store that keeps its caller's string
+// would find it equal without a look at its bytes.
+func asRequested(keys []string) []string {
+	asked := slices.Clone(keys)
+	rand.New(rand.NewPCG(1, 2)).Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })
+	for i := range asked {
+		asked[i] = strings.Clone(asked[i])
+	}
+	return asked
+}
+
+// filled is a limiter that has met each key.
+func filled(ctx context.Context, peer peers.Memory, keys []string) (peers.Decide, error) {
+	decide, err := peer.New(vast)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", peer.Name, err)
+	}
+	for _, key := range keys {
+		if allowed, err := decide(ctx, key); err != nil || !allowed {
+			return nil, fmt.Errorf("%s: %w", peer.Name, wrong(key, allowed, true, err))
+		}
+	}
+	return decide, nil
+}
+
+func bytesPerKey(ctx context.Context, peer peers.Memory, keys []string) (float64, error) {
+	grown, err := measure.HeapGrowth(func() (any, error) { return filled(ctx, peer, keys) })
+	return float64(grown) / float64(len(keys)), err
+}
+
+// quickestPeer is the quickest that is not this library.
+func quickestPeer(all []measure.Series) measure.Series {
+	var best measure.Series
+	least := math.Inf(1)
+	for _, v := range all {
+		if ns := v.Median(measure.Nanos); v.Name != peers.Library && ns < least {
+			best, least = v, ns
+		}
+	}
+	return best
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
+)
+
+// manyKeys is how many clients are limited.
+const manyKeys = 10_000
+
+// Limits that admit all that a run can ask for, and refill more slowly than any contender asks, so that
+// keys outlive the run: of many keys in Redis, and of a single key or in memory.
+var (
+	roomy = peers.Limit{Burst: 1_000_000, Rate: 1, Per: time.Minute}
+	vast  = peers.Limit{Burst: 1_000_000_000, Rate: 1, Per: time.Second}
+)
+
+// concurrency are the numbers of goroutines.
+var concurrency = []int{1, 4, 16, 64, 256, 512}
+
+// redis measures allowed requests on 10,000 keys.
+func (s *suite) redis(ctx context.Context) error {
+	keys := names(manyKeys)
+	return s.onRedis(ctx, roomy, func(all []*peers.Redis) error {
+		if err := s.warmUp(ctx, all, keys); err != nil {
+			return err
+		}
+		request, cancel := context.WithCancel(ctx) // a client can hang up, so as in servers
+		defer cancel()
+		patient, err := peers.NewPatient(s.server.Addr, all[0].DB, roomy) // on the library's keys
+		if err != nil {
+			return err
+		}
+		defer patient.Close()
+		at := map[int][]measure.Series{}
+		for _, n := range concurrency {
+			asked := all
+			if n == 1 {
+				asked = append(slices.Clone(all), patient)
+			}
+			contenders := deciders(request, asked, keys, true)
+			if err := openConnections(contenders, n); err != nil {
+				return err
+			}
+			series, err := measure.Interleave(contenders, measure.Options{
+				Goroutines: n, Rounds: s.rounds, Round: s.round, Probe: &serverProbe{ctx: ctx, server: s.server, all: asked},
+			})
+			if err != nil {
+				return fmt.Errorf("%d goroutines: %w", n, err)
+			}
+			at[n] = series
+		}
+		if err := s.countKeys(ctx, all, len(keys)); err != nil {
+			return err
+		}
+		s.redisTargets(at)
+		s.redisTables(all, at)
+		return nil
+	})
+}
+
+func (s *suite) redisTargets(at map[int][]measure.Series) {
+	against := func(n int, peer string, m measure.Metric) float64 {
+		return measure.Named(at[n], peers.Library).Ratio(measure.Named(at[n], peer), m)
+	}
+	rate := measure.PerSecond
+	s.target(report.AtLeast("Redis decisions/s, 64 goroutines", peers.RedisRate, against(64, peers.RedisRate, rate), 2.5))
+	s.target(report.AtLeast("Redis decisions/s, 64 goroutines", peers.Rueidis, against(64, peers.Rueidis, rate), 1))
+	s.target(report.AtLeast("Redis decisions/s, 512 goroutines", peers.RedisRate, against(512, peers.RedisRate, rate), 4))
+	s.target(report.AtLeast("Redis decisions/s, 512 goroutines", peers.Rueidis, against(512, peers.Rueidis, rate), 1.5))
+	s.target(report.AtMost("latency (p50) of one goroutine", peers.RedisRate, against(1, peers.RedisRate, measure.P50), 1.05))
+	s.target(report.AtMost("server time per decision (commandstats), 64 goroutines", peers.RedisRate,
+		against(64, peers.RedisRate, scriptTime), 0.6))
+}
+
+func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
+	head := []string{"decisions/s by goroutines"}
+	s.plot = &report.Plot{
+		Title:  "Decisions per second on one Redis, 10,000 keys",
+		XLabel: "goroutines", YLabel: "decisions/s",
+	}
+	for _, n := range concurrency {
+		head = append(head, strconv.Itoa(n))
+		s.plot.X = append(s.plot.X, float64(n))
+	}
+	rows := [][]string{append(head, "algorithm")}
+	for i, r := range all {
+		row := []string{r.Name}
+		line := report.Line{Name: r.Name}
+		for _, n := range concurrency {
+			base := measure.Named(at[n], peers.RedisRate)
+			v := at[n][i].Median(measure.PerSecond)
+			row = append(row, fmt.Sprintf("%s (%s)", report.Number(v), report.Times(at[n][i].Ratio(base, measure.PerSecond))))
+			line.Y = append(line.Y, v)
+		}
+		rows = append(rows, append(row, r.Algorithm))
+		s.plot.Lines = append(s.plot.Lines, line)
+	}
+	s.section("Redis: decisions per second", "10,000 keys, allowed requests, one limit. In brackets the ratio to redis_rate.", rows)
+
+	rows = [][]string{{"one goroutine", "p50 µs", "ratio to redis_rate", "allocations"}}
+	base := measure.Named(at[1], peers.RedisRate)
+	for _, series := range at[1] {
+		rows = append(rows, []string{
+			series.Name, report.Number(series.Median(measure.P50)), report.Times(series.Ratio(base, measure.P50)),
+			report.Number(series.Median(measure.Allocs)),
+		})
+	}
+	s.section("Redis: latency", "The time of one decision with nobody else about, for a caller that could leave, as the client of a web service.\n"+
+		"The row of jobs: context.Background and a client with ContextTimeoutEnabled, for which the library stays in the caller's goroutine.", rows)
+	s.serverTable(at[64])
+}
+
+func (s *suite) serverTable(series []measure.Series) {
+	rows := [][]string{{"64 goroutines", "script µs", "ratio to redis_rate", "server CPU µs", "ratio to redis_rate", "commands", "client allocations"}}
+	base := measure.Named(series, peers.RedisRate)
+	for _, v := range series {
+		script, ratio := "–", "–"
+		if v.Has(scriptTime) {
+			script, ratio = report.Number(v.Median(scriptTime)), report.Times(v.Ratio(base, scriptTime))
+		}
+		rows = append(rows, []string{
+			v.Name, script, ratio, report.Number(v.Median(serverCPU)), report.Times(v.Ratio(base, serverCPU)),
+			report.Number(v.Median(commands)), report.Number(v.Median(measure.Allocs)),
+		})
+	}
+	s.section("Redis: the server's work for one decision",
+		"Script: time in EVAL and EVALSHA (INFO commandstats), of limiters that decide in one. CPU: all of the server's, network included (INFO cpu).\n"+
+			"Commands: all that were executed, inside scripts too.", rows)
+}

@@ -1,0 +1,51 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// newLibrary is this library with its defaults, the deny cache among them, except that an outage fails the
+// run instead of being bridged, and that a stall of the machine is waited for as long as the peers wait.
+func newLibrary(addr string, db int, l Limit) (*Redis, error) {
+	c, closeClient := client(addr, db)
+	decide, err := Decider(c, l.core())
+	return &Redis{
+		Name: Library, Algorithm: "token bucket", Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
+	}, err
+}
+
+// NewPatient is this library as jobs may use it: a caller that can't leave, and a client that minds
+// deadlines, which together spare it a change of goroutines.
+func NewPatient(addr string, db int, l Limit) (*Redis, error) {
+	c := redis.NewClient(&redis.Options{Addr: addr, DB: db, ContextTimeoutEnabled: true})
+	decide, err := Decider(c, l.core())
+	return &Redis{
+		Name: Library + " (jobs)", DB: db, KeysPerKey: 1, Scripted: true, close: func() { _ = c.Close() },
+		Decide: func(_ context.Context, key string) (bool, error) { return decide(context.Background(), key) },
+	}, err
+}
+
+// Leases (core.WithLease), once they exist, stand here as a builder of their own, with a Name of their own,
+// for the case of the hot key.
+
+// Decider decides by this library on a client.
+func Decider(c *redis.Client, limits ...core.Limit) (Decide, error) {
+	store := core.NewRedisStore(c, core.WithTimeout(3*time.Second))
+	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, key string) (bool, error) {
+		res, err := limiter.AllowN(ctx, key, 1)
+		if repeated := res.Source == core.FromDenyCache && !res.Allowed; err == nil && res.Source != core.FromStore && !repeated {
+			err = fmt.Errorf("decided by %v, not by the store: %w", res.Source, res.Cause)
+		}
+		return res.Allowed, err
+	}, nil
+}

@@ -1,0 +1,122 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	ginratelimit "github.com/JGLTechnologies/gin-rate-limit"
+	"github.com/go-chi/httprate"
+	httprateredis "github.com/go-chi/httprate-redis"
+	"github.com/throttled/throttled/v2"
+	"github.com/throttled/throttled/v2/store/goredisstore.v9"
+	"github.com/ulule/limiter/v3"
+	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
+)
+
+func newUlule(addr string, db int, l Limit) (*Redis, error) {
+	c, closeClient := client(addr, db)
+	store, err := ululeredis.NewStore(c)
+	if err != nil {
+		return nil, err
+	}
+	return &Redis{
+		Name: "ulule/limiter", Algorithm: "fixed window", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Decide: ululeDecide(limiter.New(store, limiter.Rate{Period: window, Limit: int64(l.Burst)})),
+	}, nil
+}
+
+func ululeDecide(l *limiter.Limiter) Decide {
+	return func(ctx context.Context, key string) (bool, error) {
+		state, err := l.Get(ctx, key)
+		return !state.Reached, err
+	}
+}
+
+// newThrottled reads, decides here and writes if nothing changed meanwhile, so a hot key takes many
+// attempts; by default it gives up after ten.
+func newThrottled(addr string, db int, l Limit) (*Redis, error) {
+	c, closeClient := client(addr, db)
+	store, err := goredisstore.NewCtx(c, "throttled:")
+	if err != nil {
+		return nil, err
+	}
+	decide, err := throttledDecide(store, l)
+	return &Redis{Name: "throttled", Algorithm: "GCRA", KeysPerKey: 1, close: closeClient, Decide: decide}, err
+}
+
+func throttledDecide(store throttled.GCRAStoreCtx, l Limit) (Decide, error) {
+	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(1, l.perToken()), MaxBurst: l.Burst - 1}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
+	if err != nil {
+		return nil, err
+	}
+	limiter.SetMaxCASAttemptsLimit(1_000_000)
+	return func(ctx context.Context, key string) (bool, error) {
+		limited, _, err := limiter.RateLimitCtx(ctx, key, 1)
+		return !limited, err
+	}, nil
+}
+
+// newHTTPRate has a client of its own, which can't be closed: httprate-redis v0.5.0 drops one that it is
+// given. Its limiter knows only HTTP, so it is asked below its middleware.
+func newHTTPRate(addr string, db int, l Limit) (*Redis, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	counter, err := httprateredis.NewRedisLimitCounter(&httprateredis.Config{
+		Host: host, Port: uint16(number), DBIndex: db, FallbackDisabled: true, FallbackTimeout: 3 * time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	limiter := httprate.NewRateLimiter(l.Burst, window, httprate.WithLimitCounter(counter),
+		httprate.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { w.(*answer).err = err }))
+	request, err := http.NewRequest(http.MethodGet, "/", nil)
+	return &Redis{
+		Name: "httprate-redis", Algorithm: "sliding window", KeysPerKey: 1, close: func() {},
+		Decide: func(_ context.Context, key string) (bool, error) {
+			w := &answer{header: make(http.Header)}
+			denied := limiter.OnLimit(w, request, key)
+			return !denied, w.err
+		},
+	}, err
+}
+
+// answer is the response that httprate writes its header fields to.
+type answer struct {
+	http.ResponseWriter
+
+	header http.Header
+	err    error
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+// newGinRateLimit reads, decides here and writes: under concurrency it admits more than its limit.
+func newGinRateLimit(addr string, db int, l Limit) (*Redis, error) {
+	c, closeClient := client(addr, db)
+	store := ginratelimit.RedisStore(&ginratelimit.RedisOptions{
+		RedisClient: c, Rate: window, Limit: uint(l.Burst), PanicOnErr: true,
+	})
+	return &Redis{
+		Name: "gin-rate-limit", Algorithm: "fixed window", KeysPerKey: 2, close: closeClient,
+		Decide: func(_ context.Context, key string) (allowed bool, err error) {
+			defer func() {
+				if p := recover(); p != nil {
+					err = errors.New(fmt.Sprint(p))
+				}
+			}()
+			return !store.Limit(key, nil).RateLimited, nil
+		},
+	}, nil
+}
