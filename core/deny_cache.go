@@ -41,12 +41,12 @@ type denyCache struct {
 
 type denialShard struct {
 	mu      sync.Mutex // guards all below
-	entries map[entryKey]denial
+	entries map[entryKey]*denial
 	clears  uint64 // counts them, so that a denial from before one is not believed after it
 	_       [40]byte
 }
 
-// denial is an answer that stays true for a while.
+// denial is an answer that stays true for a while. It never changes.
 type denial struct {
 	plan   *plan
 	cost   int64 // that was denied, and with it all above
@@ -67,19 +67,9 @@ func (d *denyCache) applies(r *Request) bool {
 // repeat returns the denial of r that is known to hold still at now. Otherwise it returns a number for
 // keep.
 func (d *denyCache) repeat(r *Request, now time.Time) (a Answer, ok bool, clears uint64) {
-	sh := d.shard(r.key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	known, ok := sh.entries[entryKey{r.policy, r.key}]
-	if !ok {
-		return a, false, sh.clears
-	}
-	if known.plan != r.plan || r.n < known.cost {
-		return a, false, sh.clears
-	}
-	if !now.Before(known.until) || now.Before(known.heard) {
-		delete(sh.entries, entryKey{r.policy, r.key})
-		return a, false, sh.clears
+	known, clears := d.find(r, now)
+	if known == nil {
+		return a, false, clears
 	}
 	a = known.answer
 	a.repeated = true
@@ -89,6 +79,22 @@ func (d *denyCache) repeat(r *Request, now time.Time) (a Answer, ok bool, clears
 		*l = r.plan.rates[i].refill(*l, a.now)
 	}
 	return a, true, 0
+}
+
+// find returns the denial that covers r at now, or nil.
+func (d *denyCache) find(r *Request, now time.Time) (known *denial, clears uint64) {
+	sh := d.shard(r.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	known = sh.entries[entryKey{r.policy, r.key}]
+	switch {
+	case known == nil, known.plan != r.plan, r.n < known.cost:
+		return nil, sh.clears
+	case !now.Before(known.until), now.Before(known.heard):
+		delete(sh.entries, entryKey{r.policy, r.key})
+		return nil, sh.clears
+	}
+	return known, sh.clears
 }
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard; clears is what repeat
@@ -109,7 +115,7 @@ func (d *denyCache) keep(r *Request, a Answer, clears uint64, asked, heard time.
 		return
 	}
 	if sh.entries == nil {
-		sh.entries = make(map[entryKey]denial)
+		sh.entries = make(map[entryKey]*denial)
 	}
 	key := entryKey{r.policy, r.key}
 	if _, known := sh.entries[key]; !known && len(sh.entries) >= maxDenials/denialShards {
@@ -119,7 +125,7 @@ func (d *denyCache) keep(r *Request, a Answer, clears uint64, asked, heard time.
 		}
 	}
 	key.key = strings.Clone(key.key)
-	sh.entries[key] = denial{r.plan, r.n, a, heard, asked.Add(wait - begun(asked))}
+	sh.entries[key] = &denial{r.plan, r.n, a, heard, asked.Add(wait - begun(asked))}
 }
 
 // begun is what has passed of t's microsecond: the store counts whole ones.
