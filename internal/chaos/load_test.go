@@ -54,6 +54,17 @@ func (ld *load) pass(t *testing.T, n int64) {
 	require.Eventually(t, func() bool { return ld.decisions.Load() >= target }, wait, tick, "decisions go on")
 }
 
+// drained waits until load has emptied the buckets of all keys.
+func drained(t *testing.T, l *core.Limiter, keys []string) {
+	t.Helper()
+	for _, key := range keys {
+		require.Eventually(t, func() bool {
+			res, err := l.Peek(context.Background(), key)
+			return err == nil && res.Remaining == 0
+		}, wait, tick, key)
+	}
+}
+
 func (ld *load) end() {
 	close(ld.stop)
 	ld.done.Wait()
