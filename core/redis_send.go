@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,8 +10,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// send has Redis decide calls. The error is one of the whole; each call may have its own besides.
-func (s *RedisStore) send(ctx context.Context, calls []*call) ([]outcome, error) {
+// send has Redis decide calls. The error is one of the whole; each call may have its own besides. A hook
+// of the client that panics is a failure like others: the flight must land.
+func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the Redis client panicked: %v", p)
+		}
+	}()
 	now := ""
 	if s.clock != nil {
 		at := s.clock()
@@ -35,40 +42,65 @@ func (s *RedisStore) send(ctx context.Context, calls []*call) ([]outcome, error)
 }
 
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to
-// each server.
+// each server, and a second one for those whose server has lost the script.
 func (s *RedisStore) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+	cmds := s.exec(ctx, "evalsha", scriptSHA, calls, now)
+	var lost []*call
+	for i, cmd := range cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			lost = append(lost, calls[i])
+		}
+	}
+	again := s.exec(ctx, "eval", scriptText, lost, now)
+	outcomes := make([]outcome, len(calls))
+	failed := 0
+	for i, cmd := range cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			cmd, again = again[0], again[1:]
+		}
+		outcomes[i] = s.landed(ctx, cmd, calls[i:i+1], now)
+		if bad := (*StateError)(nil); outcomes[i].err != nil && !errors.As(outcomes[i].err, &bad) {
+			failed++
+		}
+	}
+	if failed == len(calls) {
+		return nil, outcomes[0].err
+	}
+	return outcomes, nil
+}
+
+// exec sends a command for each of calls together.
+func (s *RedisStore) exec(ctx context.Context, name, script string, calls []*call, now string) []charge {
+	if len(calls) == 0 {
+		return nil
+	}
 	pipe := s.client.Pipeline()
 	cmds := make([]charge, len(calls))
 	for i := range calls {
-		cmds[i] = command(ctx, "evalsha", scriptSHA, scriptArgs(calls[i:i+1], now))
+		cmds[i] = command(ctx, name, script, scriptArgs(calls[i:i+1], now))
 		_ = pipe.Process(ctx, cmds[i]) // queues it
 	}
 	_, _ = pipe.Exec(ctx) // its error is that of a command
-	outcomes := make([]outcome, len(calls))
-	failed := 0
-	var last error
-	for i, cmd := range cmds {
-		reply, err := cmd.Val(), cmd.Err()
-		if err != nil {
-			s.rediscover(ctx, err)
-			if redis.HasErrorPrefix(err, "NOSCRIPT") || notExecuted(err) {
-				reply, err = s.eval(ctx, scriptArgs(calls[i:i+1], now))
-			}
+	return cmds
+}
+
+// landed is the outcome of the one call that cmd was sent for.
+func (s *RedisStore) landed(ctx context.Context, cmd charge, one []*call, now string) outcome {
+	reply, err := cmd.Val(), cmd.Err()
+	if err != nil {
+		s.rediscover(ctx, err)
+		if notExecuted(err) {
+			reply, err = s.eval(ctx, scriptArgs(one, now))
 		}
-		if err == nil {
-			var one []outcome
-			if one, err = readReply(reply, calls[i:i+1]); err == nil {
-				outcomes[i] = one[0]
-				continue
-			}
-		}
-		outcomes[i].err, last = err, err
-		failed++
 	}
-	if failed == len(calls) {
-		return nil, last
+	if err != nil {
+		return outcome{err: err}
 	}
-	return outcomes, nil
+	outcomes, err := readReply(reply, one)
+	if err != nil {
+		return outcome{err: err}
+	}
+	return outcomes[0]
 }
 
 // scriptArgs are the arguments of script.lua for calls, from the number of keys on.

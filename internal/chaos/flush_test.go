@@ -51,6 +51,26 @@ func TestScriptFlushUnderLoadIsNeverSeen(t *testing.T) {
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
 }
 
+// Where keys live on several servers, decisions that wait go as a pipeline.
+func TestScriptFlushOnARingIsNeverSeen(t *testing.T) {
+	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": shards[0].Addr, "two": shards[1].Addr}})
+	defer client.Close()
+	l := limited(t, client, core.FailClosed, patient)
+	const callers = 64
+	ld := startLoad(l, keys(callers)...)
+	for range 10 {
+		for _, s := range shards {
+			require.NoError(t, s.Client(t).ScriptFlush(context.Background()).Err())
+		}
+		ld.pass(t, 10*callers)
+	}
+	drained(t, l, keys(callers))
+	ld.end()
+	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
+	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
+}
+
 func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
