@@ -47,24 +47,41 @@ func escape(b *strings.Builder, s, special string) {
 			b.WriteString(s)
 			return
 		}
-		const digits = "0123456789ABCDEF"
 		b.WriteString(s[:i])
-		b.WriteByte('%')
-		b.WriteByte(digits[s[i]>>4])
-		b.WriteByte(digits[s[i]&15])
+		percent(b, s[i])
 		s = s[i+1:]
 	}
 }
 
+// percent writes c percent-encoded.
+func percent(b *strings.Builder, c byte) {
+	const digits = "0123456789ABCDEF"
+	b.WriteByte('%')
+	b.WriteByte(digits[c>>4])
+	b.WriteByte(digits[c&15])
+}
+
 // redisKey is the Redis key of a policy's bucket: the prefix as it is, then policy and key joined by
-// ':'. Braces are percent-encoded, so that no client can choose its Cluster slot, and so are ':' in
-// policies and '%', so that different buckets have different keys.
+// ':', which is percent-encoded in policies. So are braces, that no client can choose its Cluster slot,
+// and a '%' that begins what reads as one of these, so that different buckets have different keys.
 func redisKey(prefix, policy, key string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(policy) + 1 + len(key))
 	b.WriteString(prefix)
 	escape(&b, policy, ":{}%")
 	b.WriteByte(':')
-	escape(&b, key, "{}%")
+	for i := range len(key) {
+		switch c := key[i]; {
+		case c == '{', c == '}', c == '%' && encoded(key[i+1:]):
+			percent(&b, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
 	return b.String()
+}
+
+// encoded reports whether a '%' before s would read as an encoded '{', '}' or '%'.
+func encoded(s string) bool {
+	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25")
 }
