@@ -20,7 +20,7 @@ const (
 // WithDenyCache sets how long a RedisStore may repeat a denial without asking Redis: by default up to 1
 // second, 0 for never. A bucket that told "retry in t" to a cost can't have that cost before t, unless
 // somebody gives tokens back or resets it; so until t, but no longer than this, the same key is denied in
-// this process, with the right RetryAfter and no round trip. A Refund or Reset by this store ends it at
+// this process, with the RetryAfter that follows from that answer and no round trip. A Refund or Reset by this store ends it at
 // once, one by another process is seen when the horizon is over. It holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) RedisOption {
 	return redisOption(func(s *RedisStore) {

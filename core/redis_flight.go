@@ -53,8 +53,11 @@ func (s *RedisStore) flights(batch []*call, report func(error)) {
 // happens to one that is watched.
 func (s *RedisStore) flight(batch []*call, report func(error), watched bool) bool {
 	calls := boarded(batch)
-	if len(calls) == 0 {
-		return true // all have left
+	if len(calls) == 0 { // all have left
+		if report != nil {
+			report(gone{context.Canceled}) // the breaker waits for word of a trial, whatever became of it
+		}
+		return true
 	}
 	if report == nil {
 		var err error

@@ -9,7 +9,6 @@ package echolimit
 
 import (
 	"context"
-	"sync"
 
 	"github.com/labstack/echo/v4"
 
@@ -51,7 +50,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			case adapter.Allowed:
 				if engine.WantsStatus() {
 					// Whoever writes the response, the app's error handler for one, knows its status.
-					done := sync.OnceFunc(func() { engine.Done(c, x, v, c.Response().Status) })
+					asked := false
+					done := func() {
+						if !asked {
+							asked = true // first, in case Done panics: Before comes again with the recovery's answer
+							engine.Done(c, x, v, c.Response().Status)
+						}
+					}
 					c.Response().Before(done)
 					err := next(c)
 					if err == nil {

@@ -1,0 +1,88 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// brokenHook fails every script until it is mended.
+type brokenHook struct {
+	countingHook
+	mended atomic.Bool
+}
+
+func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") && !h.mended.Load() {
+			err := errors.New("out of order")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// leaving is a context that ends between the moment a call begins and the moment it waits.
+type leaving struct {
+	context.Context
+	asked atomic.Bool
+}
+
+func (c *leaving) Err() error {
+	if c.asked.Swap(true) {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *leaving) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// The one call that may try whether Redis is back can lose its caller before it is sent. The breaker must
+// let another try then.
+func TestATrialWhoseCallerLeavesIsNotTheLast(t *testing.T) {
+	client, hook := redistest.Client(t), &brokenHook{}
+	client.AddHook(hook)
+	const pause = 10 * time.Millisecond
+	l := limiter(t, core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient, core.WithBreaker(1, pause)), "api", core.PerDay(1000))
+	for range 20 {
+		hook.mended.Store(false)
+		for {
+			if _, err := l.Allow(t.Context(), "user"); errors.Is(err, core.ErrBreakerOpen) {
+				break
+			}
+		}
+		hook.mended.Store(true)
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			_, err := l.Allow(&leaving{Context: t.Context()}, "user")
+			if errors.Is(err, context.Canceled) { // it was let in, as the trial
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the breaker lets nobody try: %v", err)
+			}
+		}
+		for {
+			_, err := l.Allow(t.Context(), "user")
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("after a trial whose caller left nobody may try any more: %v", err)
+			}
+		}
+	}
+}
