@@ -69,8 +69,8 @@ func (l *Limiter) Policy() Policy {
 // WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
 // tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) are one,
 // cut to the lower capacity, and so are two lists of one limit each, whatever its name. A limit that
-// was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that calling this for every request costs a
-// look-up; more are forgotten all at once.
+// was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that
+// calling this for every request costs a look-up; more are forgotten all at once.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	plan, errs := l.plans.get(l.policy.Name, limits, 1)
 	if len(errs) > 0 {
@@ -91,7 +91,8 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 }
 
 // AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost
-// of 0 takes nothing and tells the state; it is denied only while tokens are promised ahead. It costs one round trip to Redis, none to memory.
+// of 0 takes nothing and tells the state; it is denied only while tokens are promised ahead. It costs
+// at most one round trip to Redis, none to memory.
 //
 // The error is not nil when there is no decision: [ErrCost], the caller's own context error, or,
 // under FailClosed, [ErrUnavailable]. Result.Allowed is false then.

@@ -84,8 +84,9 @@ func (s *RedisStore) watch(ctx context.Context, calls []*call, report func(error
 	var ended atomic.Bool
 	stop := context.AfterFunc(ctx, func() {
 		if ended.CompareAndSwap(false, true) {
-			report(errTimeout(s.timeout))
-			finish(calls, nil, errTimeout(s.timeout))
+			err := errTimeout(s.timeout)
+			report(err)
+			finish(calls, nil, err)
 			s.flights(s.batcher.land(), nil)
 		}
 	})

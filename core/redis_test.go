@@ -271,32 +271,3 @@ func TestLongKeysAreShortInRedis(t *testing.T) {
 		}
 	}
 }
-
-// panickingHook panics for every script.
-type panickingHook struct{ countingHook }
-
-func (h *panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			panic("a hook of the application")
-		}
-		return next(ctx, cmd)
-	}
-}
-
-// A panic in the client must neither end the process nor leave a flight that never lands: more calls
-// than there are flights must all be answered.
-func TestPanicInTheClientIsAFailure(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), ContextTimeoutEnabled: true})
-	defer client.Close()
-	client.AddHook(&panickingHook{})
-	l := limiter(t, core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient, core.WithBreaker(1000, time.Second)), "api", core.PerDay(10))
-	for range 20 {
-		if _, err := l.Allow(context.Background(), "user"); !errors.Is(err, core.ErrUnavailable) {
-			t.Fatalf("Allow with a client that panics = %v, want ErrUnavailable", err)
-		}
-		if _, err := l.Allow(t.Context(), "user"); !errors.Is(err, core.ErrUnavailable) {
-			t.Fatalf("Allow with a client that panics = %v, want ErrUnavailable", err)
-		}
-	}
-}
