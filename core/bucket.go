@@ -15,18 +15,26 @@ const (
 	// cancel puts back the n tokens of a reservation due at `due`, less those that later
 	// reservations already build on.
 	cancel
+	// lease settles the lease before, takes n tokens and, on lease, up to terms.extra beyond them.
+	lease
 )
 
 // decide answers r from the stored buckets, which are in the order of the plan's rates; nil means
-// the key does not exist. It reports whether the levels in the answer must be stored.
+// the key does not exist. on is what is on lease, which it brings up to date. It reports whether the
+// levels in the answer must be stored.
 //
 // A denied request writes nothing, save that a clock that stepped back must be noted: elapsed time
 // would stay 0 until the old instant is reached again.
-func (r *Request) decide(stored []bucket, now int64) (a Answer, write bool) {
+func (r *Request) decide(stored []bucket, on *leased, now int64) (a Answer, write bool) {
 	rates := r.plan.rates
 	a.now = now
 	a.levels.grow(len(rates))
 	a.Allowed = true
+	out := on.tokens(now)
+	back := int64(0)
+	if r.action == lease {
+		back, write = on.settle(*r.terms, now)
+	}
 	for i := range rates {
 		rate, l := &rates[i], a.levels.at(i)
 		if stored == nil || stored[i].tag != rate.tag {
@@ -35,28 +43,38 @@ func (r *Request) decide(stored []bucket, now int64) (a Answer, write bool) {
 			*l = rate.refill(rate.level(stored[i]), now)
 			write = write || stored[i].at > now
 		}
-		if r.action == take && !rate.grants(*l, r.n, r.within, now) {
+		if out > 0 {
+			l.units = min(l.units, rate.room(out)) + back*rate.unit
+		}
+		if r.takes() && !rate.grants(*l, r.n, r.within, now) {
 			a.Allowed = false
 		}
 	}
-	if r.action == take && (!a.Allowed || r.n == 0) || r.action != take && stored == nil {
+	if r.takes() && (!a.Allowed || r.n == 0) || !r.takes() && stored == nil {
 		return a, write
+	}
+	if r.action == lease {
+		a.leased = r.extra(&a)
+		on.add(a.leased, now)
 	}
 	for i := range rates {
 		rate, l := &rates[i], a.levels.at(i)
 		switch r.action {
-		case take:
-			l.units -= r.n * rate.unit
+		case take, lease:
+			l.units -= (r.n + a.leased) * rate.unit
 		case refund:
-			l.units = rate.give(l.units, rate.units(r.n))
+			l.units = rate.give(l.units, rate.units(r.n), out)
 		case cancel:
 			// What the bucket would lack when the reservation is due is promised to later ones.
 			lack := min(0, rate.refill(*l, max(now, r.due)).units)
-			l.units = rate.give(l.units, max(0, rate.units(r.n)+lack))
+			l.units = rate.give(l.units, max(0, rate.units(r.n)+lack), out)
 		}
 	}
 	return a, true
 }
+
+// takes reports whether r may be denied.
+func (r *Request) takes() bool { return r.action == take || r.action == lease }
 
 // grants reports whether l has n tokens now or, in at most `within` µs, will have.
 func (r *rate) grants(l level, n, within, now int64) bool {
@@ -70,9 +88,9 @@ func (r *rate) grants(l level, n, within, now int64) bool {
 // units is n tokens in units; n is what a bucket can hold at most.
 func (r *rate) units(n int64) int64 { return min(n, r.capacity) * r.unit }
 
-// give adds to units without passing full.
-func (r *rate) give(units, more int64) int64 {
-	return min(units+more, r.full)
+// give adds to units without passing what the bucket may hold while `out` tokens are on lease.
+func (r *rate) give(units, more, out int64) int64 {
+	return min(units+more, r.room(out))
 }
 
 // untilFull is how many µs pass until every limit is full again: as long as the state must be kept.

@@ -72,7 +72,7 @@ func (d *denyCache) repeat(r *Request, now time.Time) (a Answer, ok bool, clears
 		return a, false, clears
 	}
 	a = known.answer
-	a.repeated = true
+	a.source = FromDenyCache
 	a.now += (now.Sub(known.heard) + begun(known.heard)).Microseconds()
 	for i := range r.plan.rates {
 		l := a.levels.at(i)

@@ -105,7 +105,7 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 		e.rank[use] = sh.uses
 		stored, others = r.plan.arrange(e.buckets)
 	}
-	a, write := r.decide(stored, now)
+	a, write := r.decide(stored, &leased{}, now) // nothing is on lease where all is in this process
 	if !write {
 		return a, nil
 	}

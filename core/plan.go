@@ -59,7 +59,7 @@ func makePlan(policy string, limits []Limit) *plan {
 		l.Name = strings.Clone(l.Name)
 		p.given[i].Name = l.Name
 		tag := tagOf(l, limits[:i])
-		for tag == 0 || tags[tag] { // 0 marks a limit that is not stored
+		for tag == 0 || tag >= leasedTag || tags[tag] { // 0 marks a limit that is not stored
 			tag++
 		}
 		tags[tag] = true

@@ -17,6 +17,8 @@ const (
 	FromStore Source = iota
 	// FromDenyCache is a denial that this process knew to hold still, so that it did not ask the store.
 	FromDenyCache
+	// FromLease admitted a request on tokens that this process had taken from the store before.
+	FromLease
 	// FromFallback is a decision of this process alone, made while the store could not answer.
 	FromFallback
 	// FromFailOpen admitted a request unseen, because the store could not answer.
@@ -30,6 +32,8 @@ func (s Source) String() string {
 		return "store"
 	case FromDenyCache:
 		return "deny-cache"
+	case FromLease:
+		return "lease"
 	case FromFallback:
 		return "fallback"
 	case FromFailOpen:
@@ -107,10 +111,7 @@ func (r *Result) limit(i int) LimitResult {
 
 // result reads an answer of a plan's limits.
 func result(p *plan, a Answer, cost int64) Result {
-	r := Result{Allowed: a.Allowed, Cost: cost, plan: p, answer: a}
-	if a.repeated {
-		r.Source = FromDenyCache
-	}
+	r := Result{Allowed: a.Allowed, Cost: cost, Source: a.source, plan: p, answer: a}
 	for i := range p.rates {
 		rate, l := &p.rates[i], *a.levels.at(i)
 		remaining := max(0, l.units/rate.unit)

@@ -20,19 +20,28 @@ var scriptSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// requestSize is what a request takes: '>I2Bdd' in script.lua.
+// requestSize is what most requests take: '>I2Bdd' in script.lua.
 const requestSize = 19
 
 // appendPacked appends r, whose limits are the list-th.
 func (r Request) appendPacked(b []byte, list int) []byte {
-	moment := r.within
-	if r.action == cancel {
-		moment = r.due
-	}
 	b = binary.BigEndian.AppendUint16(b, uint16(list))
 	b = append(b, byte(r.action))
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(r.n)))
-	return binary.BigEndian.AppendUint64(b, math.Float64bits(float64(moment)))
+	switch r.action {
+	case cancel:
+		return appendDoubles(b, r.n, r.due)
+	case lease:
+		return appendDoubles(b, r.n, r.terms.extra, r.terms.taken, r.terms.at, r.terms.back)
+	case take, refund:
+	}
+	return appendDoubles(b, r.n, r.within)
+}
+
+func appendDoubles(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return b
 }
 
 var errReply = errors.New("unexpected reply of the script")
@@ -43,7 +52,7 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	if len(text) < 8 {
 		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
 	}
-	now := int64(math.Float64frombits(bigEndian(text[:8])))
+	now := double(text[:8])
 	text = text[8:]
 	outcomes := make([]outcome, len(calls))
 	for i, c := range calls {
@@ -57,9 +66,14 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 }
 
 // readAnswer reads the answer at the beginning of text and tells how long it is: '+' or '-' and a
-// record for each limit, or '!', the length of an error in two bytes, and that.
+// record for each limit, and of a lease the tokens on it; or '!', the length of an error in two bytes,
+// and that.
 func (r Request) readAnswer(text string, now int64) (o outcome, size int, err error) {
-	size = 1 + recordSize*len(r.plan.rates)
+	records := 1 + recordSize*len(r.plan.rates)
+	size = records
+	if r.action == lease {
+		size += 8
+	}
 	failed := strings.HasPrefix(text, "!")
 	if failed && len(text) >= 3 {
 		size = 3 + int(bigEndian(text[1:3]))
@@ -71,17 +85,23 @@ func (r Request) readAnswer(text string, now int64) (o outcome, size int, err er
 		return outcome{err: &StateError{text[3:size]}}, size, nil
 	}
 	var room [inlineLevels]bucket
-	buckets, err := parseBuckets(room[:0], text[1:size])
+	buckets, err := parseBuckets(room[:0], text[1:records])
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
 	}
 	o.answer = Answer{Allowed: text[0] == '+', now: now}
+	if size > records {
+		o.answer.leased = double(text[records:size])
+	}
 	o.answer.levels.grow(len(buckets))
 	for i := range buckets {
 		*o.answer.levels.at(i) = r.plan.rates[i].level(buckets[i])
 	}
 	return o, size, nil
 }
+
+// double reads a whole number that was packed as '>d'.
+func double(s string) int64 { return int64(math.Float64frombits(bigEndian(s))) }
 
 // bigEndian reads an unsigned number of up to 8 bytes.
 func bigEndian(s string) (n uint64) {

@@ -30,9 +30,10 @@ type Request struct {
 	plan   *plan
 
 	action action
-	n      int64 // tokens
-	within int64 // take: how far ahead tokens may be promised, µs
-	due    int64 // cancel: when the reservation's tokens are there, µs since 1970
+	n      int64  // tokens
+	within int64  // take: how far ahead tokens may be promised, µs
+	due    int64  // cancel: when the reservation's tokens are there, µs since 1970
+	terms  *terms // lease
 }
 
 // Policy is the name of the policy: part of the bucket's address.
@@ -47,9 +48,10 @@ type Answer struct {
 	// Allowed reports whether the request was granted.
 	Allowed bool
 
-	repeated bool  // a denial that this process knew to hold
-	now      int64 // µs since 1970 on the store's clock
-	levels   levels
+	source Source // who decided, where it was not the store itself
+	leased int64  // tokens taken beyond the cost, on lease
+	now    int64  // µs since 1970 on the store's clock
+	levels levels
 }
 
 // Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the
@@ -61,28 +63,31 @@ type Answer struct {
 // error and should be left alone. Decide allocates next and nothing else.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
 	var stored, others []bucket
+	var on leased
 	if state != nil {
 		var room [inlineLevels]bucket
 		stored, err = parseBuckets(room[:0], state)
 		if err != nil {
 			return Answer{}, nil, 0, fmt.Errorf("state of policy %q: %w", r.policy, err)
 		}
+		stored, on = splitLeased(stored)
 		stored, others = r.plan.arrange(stored)
 	}
 	at := now.UnixMicro()
 	if at < 0 || at > latest {
 		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
 	}
-	answer, write := r.decide(stored, at)
+	answer, write := r.decide(stored, &on, at)
 	if !write {
 		return answer, nil, 0, nil
 	}
-	next = make([]byte, 0, recordSize*(len(r.plan.rates)+len(others)))
+	next = make([]byte, 0, recordSize*(len(r.plan.rates)+len(others)+len(on)))
 	for i := range r.plan.rates {
 		next = appendBucket(next, r.plan.rates[i].bucket(*answer.levels.at(i)))
 	}
 	for _, b := range others {
 		next = appendBucket(next, b)
 	}
-	return answer, next, time.Duration(r.untilFull(&answer)) * time.Microsecond, nil
+	next = on.append(next)
+	return answer, next, duration(max(r.untilFull(&answer), on.left(at))), nil
 }

@@ -1,0 +1,123 @@
+package core
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// held is a lease as its holder knows it.
+type held struct {
+	taken, at int64
+	unused    int64 // of it
+}
+
+// TestLeases has several holders lease from one key, spend, settle, die and come back, while others take and
+// refund: the script and its twin agree to the last byte of stored state, and a full bucket and all that is
+// on lease are never more than the capacity, so that no burst can be.
+func TestLeases(t *testing.T) {
+	client := redistest.Client(t)
+	prefix := redistest.Prefix()
+	lives := 0
+	rapid.Check(t, func(t *rapid.T) {
+		lives++
+		key := strconv.Itoa(lives)
+		now := time.UnixMicro(rapid.Int64Range(1e15, 3e15).Draw(t, "start"))
+		began := time.Now()
+		store := NewRedisStore(client, WithPrefix(prefix), WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
+		limits := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Limit {
+			return Limit{
+				Capacity:       rapid.Int64Range(1, 200).Draw(t, "capacity"),
+				RefillRate:     float64(rapid.Int64Range(1, 200).Draw(t, "rate")),
+				RefillInterval: rapid.SampledFrom([]time.Duration{time.Second, 100 * time.Millisecond, time.Minute}).Draw(t, "interval"),
+				Mode:           rapid.SampledFrom([]Mode{Continuous, Stepped, Aligned}).Draw(t, "mode"),
+			}
+		}), 1, 3).Draw(t, "limits")
+		plan := makePlan("api", limits)
+		var state []byte
+		var leases []held
+
+		ask := func(r Request) Answer {
+			r.policy, r.key, r.plan = "api", key, plan
+			got, err := store.Do(context.Background(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, next, ttl, err := r.Decide(state, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if time.Since(began) > 900*time.Millisecond {
+				t.Skip("the machine is so busy that Redis may have dropped what its TTL was for")
+			}
+			if next != nil {
+				state = next
+				if left := client.PTTL(context.Background(), redisKey(prefix, "api", key)).Val(); left > ttl+time.Second+time.Millisecond {
+					t.Fatalf("Redis keeps the key for %v, want %v and a second", left, ttl)
+				}
+			}
+			stored, _ := client.Get(context.Background(), redisKey(prefix, "api", key)).Result()
+			if stored != string(state) {
+				t.Fatalf("%+v at %d: the script stored %x, its twin %x", r, now.UnixMicro(), stored, state)
+			}
+			if got.Allowed != want.Allowed || got.leased != want.leased || got.levels.few != want.levels.few {
+				t.Fatalf("%+v: the script answers %+v, its twin %+v", r, got, want)
+			}
+			return got
+		}
+		inBounds := func() {
+			a := ask(Request{action: take})
+			out := int64(0)
+			for _, l := range leases {
+				if now.UnixMicro() < l.at+2*leaseWindow {
+					out += l.unused
+				}
+			}
+			for i, l := range limits {
+				if level := a.levels.few[i].units; level+out*plan.rates[i].unit > plan.rates[i].full {
+					t.Fatalf("the bucket has %d units of %d and %d tokens are on lease: more than its capacity of %d",
+						level, plan.rates[i].unit, out, l.Capacity)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "operations") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, 1_500_000).Draw(t, "move")/rapid.SampledFrom([]int64{1, 10, 1000}).Draw(t, "part")) * time.Microsecond)
+			switch rapid.SampledFrom([]string{"lease", "lease", "renew", "settle", "spend", "take", "refund", "die"}).Draw(t, "what") {
+			case "lease":
+				a := ask(Request{action: lease, n: rapid.Int64Range(1, 5).Draw(t, "cost"), terms: &terms{extra: rapid.Int64Range(0, 100).Draw(t, "extra")}})
+				leases = append(leases, held{taken: a.leased, at: floorTo(a.now, leaseWindow), unused: a.leased})
+			case "renew", "settle":
+				if len(leases) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(leases)-1).Draw(t, "lease")
+				old := leases[i]
+				r := Request{action: lease, terms: &terms{taken: old.taken, at: old.at, back: old.unused}}
+				if rapid.Bool().Draw(t, "again") {
+					r.n, r.terms.extra = 1, rapid.Int64Range(0, 100).Draw(t, "extra")
+				}
+				a := ask(r)
+				leases[i] = held{taken: a.leased, at: floorTo(a.now, leaseWindow), unused: a.leased}
+			case "spend":
+				if len(leases) > 0 {
+					l := &leases[rapid.IntRange(0, len(leases)-1).Draw(t, "lease")]
+					l.unused -= rapid.Int64Range(0, l.unused).Draw(t, "spent")
+				}
+			case "take":
+				ask(Request{action: take, n: rapid.Int64Range(0, 10).Draw(t, "cost")})
+			case "refund":
+				ask(Request{action: refund, n: rapid.Int64Range(0, 100).Draw(t, "refund")})
+			case "die":
+				if len(leases) > 0 {
+					leases = leases[:len(leases)-1]
+				}
+			}
+			inBounds()
+		}
+	})
+}
