@@ -22,3 +22,11 @@ func (l *levels) at(i int) *level {
 	}
 	return &l.many[i-inlineLevels]
 }
+
+// add puts tokens on top of the levels of p's limits.
+func (l *levels) add(p *plan, tokens int64) {
+	for i := range p.rates {
+		rate := &p.rates[i]
+		l.at(i).units = rate.give(l.at(i).units, rate.units(tokens), 0)
+	}
+}

@@ -37,6 +37,7 @@ type RedisStore struct {
 
 	breaker   *breaker
 	denials   denyCache
+	leases    leases
 	batcher   batcher
 	scattered atomic.Bool // keys may be on different servers: a script call can't take several
 	minds     bool        // the client minds the deadlines of contexts
@@ -83,6 +84,7 @@ func (o ClockOption) redis(s *RedisStore) {
 func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisStore {
 	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
 	s.denials.horizon, s.denials.seed = defaultHorizon, maphash.MakeSeed()
+	s.leases.seed = s.denials.seed
 	for _, o := range options {
 		if o != nil {
 			o.redis(s)
@@ -113,19 +115,24 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 func (s *RedisStore) mistakes() []error { return s.errs }
 
 // Do has r decided, in one round trip that it may share with other decisions, or none when it is known
-// to be denied.
+// to be denied or tokens are leased for it.
 func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
-	if !s.denials.applies(&r) {
-		return s.ask(ctx, r)
+	now := s.now()
+	if s.mayLease(&r) {
+		if answer, ok := s.spend(&r, now); ok {
+			return answer, nil
+		}
 	}
-	asked := s.now()
-	denied, known, clears := s.denials.repeat(&r, asked)
+	if !s.denials.applies(&r) {
+		return s.decideOrLease(ctx, r)
+	}
+	denied, known, clears := s.denials.repeat(&r, now)
 	if known {
 		return denied, nil
 	}
-	answer, err := s.ask(ctx, r)
+	answer, err := s.decideOrLease(ctx, r)
 	if err == nil && !answer.Allowed {
-		s.denials.keep(&r, answer, clears, asked, s.now())
+		s.denials.keep(&r, answer, clears, now, s.now())
 	}
 	return answer, err
 }
@@ -156,6 +163,8 @@ func (s *RedisStore) now() time.Time {
 func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	report, err := s.breaker.enter()
 	if err == nil {
+		s.leases.drop(policy, key)
+		defer s.leases.drop(policy, key) // what came before the server reset it
 		err = s.del(ctx, redisKey(s.prefix, policy, key))
 		report(err)
 		s.denials.clear(policy, key, true)

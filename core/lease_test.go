@@ -1,0 +1,343 @@
+package core_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// noRefill is a limit that gains nothing while a test runs.
+func noRefill(capacity int64) core.Limit {
+	return core.Limit{Capacity: capacity, RefillRate: float64(capacity), RefillInterval: 100 * 24 * time.Hour, Mode: core.Stepped}
+}
+
+// leaseBench is a key that several processes share. The clock stands still unless a test moves it, so that
+// keys are busy and no lease ends for its age; whether one is idle is seen in real time.
+type leaseBench struct {
+	*testing.T
+
+	client *redis.Client
+	prefix string
+	clock  *testClock
+	plain  *core.Limiter // leases nothing
+	limits []core.Limit
+}
+
+func newLeaseBench(t *testing.T, limits ...core.Limit) *leaseBench {
+	t.Helper()
+	b := &leaseBench{T: t, client: redistest.Client(t), prefix: redistest.Prefix(), clock: newTestClock(), limits: limits}
+	b.plain = b.process()
+	return b
+}
+
+// process is another process that uses the policy.
+func (b *leaseBench) process(options ...core.RedisOption) *core.Limiter {
+	b.Helper()
+	options = append(options, core.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient)
+	return limiter(b.T, core.NewRedisStore(b.client, options...), "api", b.limits...)
+}
+
+// take is n decisions of one token, which must be allowed; it returns how many were made on a lease.
+func (b *leaseBench) take(l *core.Limiter, n int) (leased int) {
+	b.Helper()
+	for range n {
+		res, err := l.Allow(context.Background(), "k")
+		require.NoError(b, err)
+		require.True(b, res.Allowed)
+		if res.Source == core.FromLease {
+			leased++
+		}
+	}
+	return leased
+}
+
+// remaining is what Redis has.
+func (b *leaseBench) remaining() int64 {
+	b.Helper()
+	res, err := b.plain.Peek(context.Background(), "k")
+	require.NoError(b, err)
+	return res.Remaining
+}
+
+func TestABusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
+	b := newLeaseBench(t, noRefill(10_000))
+	l := b.process(core.WithLease(100))
+	leased := b.take(l, 2000)
+	// 1 + 2 + 4 + … + 64 tokens, then 100 each time, with one of each taken in Redis.
+	assert.Greater(t, leased, 1900, "decisions on leased tokens of 2,000")
+	parked := 8000 - b.remaining()
+	assert.LessOrEqual(t, parked, int64(100), "no more than WithLease says is ever parked")
+	assert.GreaterOrEqual(t, parked, int64(0), "nothing is admitted that was not taken")
+	res, err := l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, int64(8000), res.Remaining, "to its own process the lease is there")
+	assert.Eventually(t, func() bool { return b.remaining() == 8000 }, 10*time.Second, time.Millisecond,
+		"an idle process gives back what it has not used")
+}
+
+func TestLeasesAreSmall(t *testing.T) {
+	ctx := context.Background()
+	t.Run("none for a key that is asked for once in a while", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(10_000))
+		l := b.process(core.WithLease(100))
+		for range 20 {
+			b.clock.move(51 * time.Millisecond)
+			assert.Zero(t, b.take(l, 1))
+		}
+	})
+	t.Run("a tenth of the smallest Capacity", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(10_000), noRefill(50).WithName("small"))
+		b.take(b.process(core.WithLease(100)), 20)
+		assert.GreaterOrEqual(t, b.remaining(), int64(50-20-5))
+	})
+	t.Run("half of what is left", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(1000))
+		l, other := b.process(core.WithLease(100)), b.process(core.WithLease(100))
+		_, err := b.plain.AllowN(ctx, "k", 960)
+		require.NoError(t, err)
+		b.take(l, 30)
+		assert.Positive(t, b.remaining(), "the last tokens are not all with one")
+		b.take(other, 1)
+	})
+	t.Run("none where the Capacity has no tenth", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(9))
+		assert.Zero(t, b.take(b.process(core.WithLease(100)), 9))
+	})
+}
+
+// TestLeasesAdmitEveryTokenOnce floods one key from four processes.
+func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
+	const capacity = 20_000
+	b := newLeaseBench(t, noRefill(capacity), noRefill(3*capacity).WithName("wide"))
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		l := b.process(core.WithLease(500), core.WithDenyCache(0))
+		for range 16 {
+			wg.Go(func() {
+				for denied := 0; denied < 3; {
+					res, err := l.Allow(context.Background(), "k")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if !res.Allowed {
+						denied++
+						continue
+					}
+					admitted.Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	rest := int64(0)
+	assert.Eventually(t, func() bool { // what was parked comes back
+		if res, err := b.plain.Allow(context.Background(), "k"); err == nil && res.Allowed {
+			rest++
+		}
+		return admitted.Load()+rest >= capacity
+	}, 10*time.Second, 100*time.Microsecond)
+	res, err := b.plain.Allow(context.Background(), "k")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed)
+	assert.Equal(t, int64(capacity), admitted.Load()+rest, "%d during the flood", admitted.Load())
+}
+
+// TestNoWindowAdmitsMoreThanMaxInWithLeases is for several processes, whose clock is the test's.
+func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Client(t)
+	rapid.Check(t, func(t *rapid.T) {
+		began := time.Now()
+		clock := newTestClock()
+		limit := core.Limit{Capacity: rapid.Int64Range(10, 100).Draw(t, "capacity"), RefillInterval: time.Second,
+			RefillRate: float64(rapid.Int64Range(1, 300).Draw(t, "rate"))}
+		prefix := redistest.Prefix()
+		var processes []*core.Limiter
+		for range 3 {
+			s := core.NewRedisStore(client, core.WithPrefix(prefix), core.WithClock(clock.Now), patient, core.WithLease(rapid.Int64Range(1, 20).Draw(t, "lease")))
+			l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{limit}, OnFailure: core.FailClosed})
+			if err != nil {
+				t.Fatal(err)
+			}
+			processes = append(processes, l)
+		}
+		type event struct {
+			at   time.Time
+			cost int64
+		}
+		var admitted []event
+		for range rapid.IntRange(1, 20).Draw(t, "bursts") {
+			clock.move(time.Duration(rapid.Int64Range(0, 3_000_000).Draw(t, "move")/rapid.SampledFrom([]int64{1, 10, 100}).Draw(t, "part")) * time.Microsecond)
+			l := rapid.SampledFrom(processes).Draw(t, "process")
+			for range rapid.SampledFrom([]int{1, 3, 10, 150}).Draw(t, "requests") {
+				cost := rapid.SampledFrom([]int64{1, 1, 1, 3}).Draw(t, "cost")
+				res, err := l.AllowN(ctx, "k", cost)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !res.Allowed {
+					break
+				}
+				admitted = append(admitted, event{clock.Now(), cost})
+			}
+		}
+		if time.Since(began) > 900*time.Millisecond {
+			t.Skip("the machine is so busy that Redis may have dropped what its TTL was for")
+		}
+		for first := range admitted {
+			sum := int64(0)
+			for _, last := range admitted[first:] {
+				sum += last.cost
+				if window := last.at.Sub(admitted[first].at); sum > limit.MaxIn(window) {
+					t.Fatalf("%d tokens were admitted within %v, MaxIn says at most %d", sum, window, limit.MaxIn(window))
+				}
+			}
+		}
+	})
+}
+
+func TestALeaseAndOtherActs(t *testing.T) {
+	ctx := context.Background()
+	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
+		t.Helper()
+		b := newLeaseBench(t, noRefill(1000))
+		l := b.process(core.WithLease(64))
+		b.take(l, 200)
+		return b, l
+	}
+	t.Run("Remaining counts down one by one", func(t *testing.T) {
+		_, l := busy(t)
+		for want := int64(799); want > 700; want-- {
+			res, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+			require.Equal(t, want, res.Remaining, "%v", res.Source)
+		}
+	})
+	t.Run("a cost above the lease", func(t *testing.T) {
+		b, l := busy(t)
+		res, err := l.AllowN(ctx, "k", 800)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "what is parked here is this process's to use")
+		assert.Equal(t, core.FromStore, res.Source)
+		assert.Zero(t, b.remaining())
+	})
+	t.Run("Undo and Refund", func(t *testing.T) {
+		b, l := busy(t)
+		res, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+		require.NoError(t, l.Undo(ctx, "k", res))
+		require.NoError(t, l.Refund(ctx, "k", 100))
+		assert.Eventually(t, func() bool { return b.remaining() == 900 }, 10*time.Second, time.Millisecond)
+	})
+	t.Run("Reset", func(t *testing.T) {
+		b, l := busy(t)
+		require.NoError(t, l.Reset(ctx, "k"))
+		assert.Equal(t, int64(1000), b.remaining())
+		res, err := l.AllowN(ctx, "k", 1000)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+		res, err = l.Allow(ctx, "k")
+		require.NoError(t, err)
+		assert.False(t, res.Allowed, "leased tokens of before are nobody's")
+	})
+	t.Run("Reserve", func(t *testing.T) {
+		b, l := busy(t)
+		r, err := l.Reserve(ctx, "k", 1)
+		require.NoError(t, err)
+		assert.True(t, r.OK())
+		assert.Zero(t, r.Delay())
+		r, err = l.Reserve(ctx, "k", 799)
+		require.NoError(t, err)
+		assert.True(t, r.OK())
+		assert.Zero(t, r.Delay(), "the lease is given back before tokens are promised ahead")
+		assert.Zero(t, b.remaining())
+	})
+	t.Run("other limits", func(t *testing.T) {
+		_, l := busy(t)
+		tier, err := l.WithLimits(noRefill(2000))
+		require.NoError(t, err)
+		res, err := tier.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.Equal(t, int64(800), res.Remaining)
+		res, err = tier.AllowN(ctx, "k", 800)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "a lease under other limits is given back first")
+	})
+	t.Run("the end of its time", func(t *testing.T) {
+		b, l := busy(t)
+		b.clock.move(2*time.Second + time.Millisecond)
+		res, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+		assert.Equal(t, core.FromStore, res.Source, "a lease that is over is not used")
+	})
+	t.Run("a decision on it costs no allocation", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(10_000_000))
+		l := b.process(core.WithLease(1_000_000))
+		assert.Eventually(t, func() bool { // a machine that stands still for 200 ms gives the lease back
+			b.take(l, 8000)
+			leased := 0
+			allocs := testing.AllocsPerRun(1000, func() { leased += b.take(l, 1) })
+			return leased == 1001 && allocs == 0
+		}, 10*time.Second, time.Microsecond)
+	})
+}
+
+func TestLeasesWhileRedisIsAway(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	var l *core.Limiter
+	leased := false
+	for attempt := 0; !leased && attempt < 20; attempt++ { // a machine that stands still gives the lease back
+		s := core.NewRedisStore(client, core.WithLease(64), core.WithClock(newTestClock().Now), core.WithTimeout(time.Second))
+		l = limiter(t, s, "api", noRefill(1000+int64(attempt)))
+		for range 1 + 2 + 3 + 5 + 9 + 17 + 33 + 10 { // leases of 1 to 32 tokens, and a part of one of 64
+			_, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+		}
+		server.Pause()
+		res, err := l.Allow(ctx, "k")
+		leased = err == nil && res.Source == core.FromLease
+		if !leased {
+			server.Resume()
+		}
+	}
+	require.True(t, leased, "what is leased can be used while Redis is away")
+	defer server.Resume()
+
+	// Those who need a new lease meanwhile each leave when their own context ends.
+	_, err := l.AllowN(ctx, "k", 90)
+	require.ErrorIs(t, err, core.ErrUnavailable)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			left := make(chan error, 1)
+			go func() { _, err := l.AllowN(ctx, "k", 90); left <- err }()
+			cancel()
+			assert.Error(t, <-left)
+		})
+	}
+	wg.Wait()
+}
+
+func TestWithLeaseTakesNoNegativeNumber(t *testing.T) {
+	_, err := core.NewLimiter(core.NewRedisStore(redis.NewClient(&redis.Options{}), core.WithLease(-1)),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
+	require.Error(t, err)
+	assert.True(t, strings.Contains(err.Error(), "WithLease: -1 must not be negative"), err)
+}
