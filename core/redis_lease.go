@@ -149,18 +149,6 @@ func (s *RedisStore) settle(ctx context.Context, old *Request) {
 	}
 }
 
-// giveBack ends the lease of a key, if there is one, and gives back what is left of it.
-func (s *RedisStore) giveBack(ctx context.Context, policy, key string) {
-	sh := s.leases.shard(key)
-	sh.mu.Lock()
-	var old *Request
-	if k := sh.keys[entryKey{policy, key}]; k != nil {
-		old = k.end()
-	}
-	sh.mu.Unlock()
-	s.settle(ctx, old)
-}
-
 // drop forgets the lease of a key that is reset: its tokens are in the full bucket.
 func (l *leases) drop(policy, key string) {
 	sh := l.shard(key)

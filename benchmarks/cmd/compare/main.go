@@ -37,6 +37,7 @@ var cases = []struct {
 	{"redis memory", (*suite).redisMemory},
 	{"denied", (*suite).denied},
 	{"hot key", (*suite).hotKey},
+	{"lease", (*suite).lease},
 	{"memory", (*suite).memory},
 	{"http", (*suite).http},
 }
@@ -47,7 +48,7 @@ func main() {
 	round := flag.Duration("round", 600*time.Millisecond, "length of a round of one contender")
 	rounds := flag.Int("rounds", 7, "rounds of each contender in each case")
 	docs := flag.String("docs", "", "directory of benchmarks.md and benchmarks.svg; without it the page is printed")
-	only := flag.String("only", "", "regular expression of the cases to run, whose part of the page is printed, of: redis, redis memory, denied, hot key, memory, http")
+	only := flag.String("only", "", "regular expression of the cases to run, whose part of the page is printed, of: redis, redis memory, denied, hot key, lease, memory, http")
 	flag.Parse()
 	if *addr == "" {
 		log.Fatal("compare: -redis is required; benchmarks/run starts a server and gives its address")

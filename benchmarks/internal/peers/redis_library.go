@@ -14,7 +14,7 @@ import (
 // run instead of being bridged, and that a stall of the machine is waited for as long as the peers wait.
 func newLibrary(addr string, db int, l Limit) (*Redis, error) {
 	c, closeClient := client(addr, db)
-	decide, err := Decider(c, l.core())
+	decide, err := Decider(core.NewRedisStore(c, patient), l.core())
 	return &Redis{
 		Name: Library, Algorithm: "token bucket", Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
 	}, err
@@ -24,26 +24,34 @@ func newLibrary(addr string, db int, l Limit) (*Redis, error) {
 // deadlines, which together spare it a change of goroutines.
 func NewPatient(addr string, db int, l Limit) (*Redis, error) {
 	c := redis.NewClient(&redis.Options{Addr: addr, DB: db, ContextTimeoutEnabled: true})
-	decide, err := Decider(c, l.core())
+	decide, err := Decider(core.NewRedisStore(c, patient), l.core())
 	return &Redis{
 		Name: Library + " (jobs)", DB: db, KeysPerKey: 1, Scripted: true, close: func() { _ = c.Close() },
 		Decide: func(_ context.Context, key string) (bool, error) { return decide(context.Background(), key) },
 	}, err
 }
 
-// Leases (core.WithLease), once they exist, stand here as a builder of their own, with a Name of their own,
-// for the case of the hot key.
+// NewLeasing is this library with leases of up to n tokens.
+func NewLeasing(addr string, db int, l Limit, n int64) (*Redis, error) {
+	c, closeClient := client(addr, db)
+	decide, err := Decider(core.NewRedisStore(c, patient, core.WithLease(n)), l.core())
+	return &Redis{
+		Name: fmt.Sprintf("%s, leases of %d", Library, n), DB: db, KeysPerKey: 1, close: closeClient, Decide: decide,
+	}, err
+}
 
-// Decider decides by this library on a client.
-func Decider(c *redis.Client, limits ...core.Limit) (Decide, error) {
-	store := core.NewRedisStore(c, core.WithTimeout(3*time.Second))
+// patient waits out a stall of the machine as long as the peers do.
+var patient = core.WithTimeout(3 * time.Second)
+
+// Decider decides by this library in a store.
+func Decider(store *core.RedisStore, limits ...core.Limit) (Decide, error) {
 	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, key string) (bool, error) {
 		res, err := limiter.AllowN(ctx, key, 1)
-		if repeated := res.Source == core.FromDenyCache && !res.Allowed; err == nil && res.Source != core.FromStore && !repeated {
+		if err == nil && (res.Source == core.FromFallback || res.Source == core.FromFailOpen) {
 			err = fmt.Errorf("decided by %v, not by the store: %w", res.Source, res.Cause)
 		}
 		return res.Allowed, err
