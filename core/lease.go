@@ -26,15 +26,16 @@ const (
 //
 // A key that is asked for again within 50 ms leases tokens with its next decision: one at first, twice as
 // many each time they are used up within 50 ms, at most n, a tenth of the smallest Capacity, and half of
-// what the bucket has left. A lease that is not used for 100 ms is given back; at the latest it ends
+// what the bucket has left. A lease that is not used for 100 to 200 ms is given back; at the latest it ends
 // after 1 to 2 s, and a process that dies with one delays the bucket's being full by no more.
 //
 // Nothing is ever admitted beyond the limits: tokens on lease have left the bucket, and still count
 // towards its Capacity, so that it doesn't fill up behind them. The price is that they are parked: for up
-// to 100 ms after its last request, a process may hold up to n tokens that others would be allowed to
-// use. Decisions on leased tokens have the Source [FromLease]; their Remaining is what the bucket had
-// when the lease was taken, refilled, less what this process has used: of others' use it learns with the
-// next lease. A Reset leaves other processes their leases.
+// to 200 ms after its last request, a process may hold up to n tokens that others could use.
+//
+// Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
+// Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
+// others' use it learns with the next lease. A Reset leaves other processes their leases.
 func WithLease(n int64) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if n < 0 {
