@@ -17,12 +17,12 @@ const (
 	cancel
 )
 
-// decide answers r from the stored buckets, which are in the order of the plan's rates; nil means
+// decide answers r in a, from the stored buckets, which are in the order of the plan's rates; nil means
 // the key does not exist. It reports whether the levels in the answer must be stored.
 //
 // A denied request writes nothing, save that a clock that stepped back must be noted: elapsed time
 // would stay 0 until the old instant is reached again.
-func (r *Request) decide(stored []bucket, now int64) (a Answer, write bool) {
+func (r *Request) decide(a *Answer, stored []bucket, now int64) (write bool) {
 	rates := r.plan.rates
 	a.now = now
 	a.levels.grow(len(rates))
@@ -40,7 +40,7 @@ func (r *Request) decide(stored []bucket, now int64) (a Answer, write bool) {
 		}
 	}
 	if r.action == take && (!a.Allowed || r.n == 0) || r.action != take && stored == nil {
-		return a, write
+		return write
 	}
 	for i := range rates {
 		rate, l := &rates[i], a.levels.at(i)
@@ -55,7 +55,7 @@ func (r *Request) decide(stored []bucket, now int64) (a Answer, write bool) {
 			l.units = rate.give(l.units, max(0, rate.units(r.n)+lack))
 		}
 	}
-	return a, true
+	return true
 }
 
 // grants reports whether l has n tokens now or, in at most `within` µs, will have.

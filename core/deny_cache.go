@@ -46,6 +46,8 @@ type denialShard struct {
 	_       [40]byte
 }
 
+type entryKey struct{ policy, key string }
+
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
 	plan   *plan

@@ -7,10 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // plan is a policy's limits, checked, named and in whole numbers. It never changes.
 type plan struct {
+	policy unique.Handle[string] // its name
+
 	given  []Limit // as configured
 	limits []Limit // each with its name
 	rates  []rate
@@ -51,7 +54,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	for _, l := range limits {
 		names[l.Name] = true
 	}
-	p := &plan{given: slices.Clone(limits), limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
+	p := &plan{policy: unique.Make(policy), given: slices.Clone(limits), limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
 	tags := make(map[uint16]bool)
 	var packed []byte
 	for i, l := range limits {

@@ -105,9 +105,10 @@ func (r *Result) limit(i int) LimitResult {
 	return s
 }
 
-// result reads an answer of a plan's limits.
-func result(p *plan, a Answer, cost int64) Result {
-	r := Result{Allowed: a.Allowed, Cost: cost, plan: p, answer: a}
+// read fills r in from its answer, of a plan's limits to a request of the given cost.
+func (r *Result) read(p *plan, cost int64) {
+	a := &r.answer
+	r.Allowed, r.Cost, r.plan = a.Allowed, cost, p
 	if a.repeated {
 		r.Source = FromDenyCache
 	}
@@ -129,7 +130,6 @@ func result(p *plan, a Answer, cost int64) Result {
 		r.RetryAfter = max(r.RetryAfter, retry)
 		r.ResetAfter = max(r.ResetAfter, reset)
 	}
-	return r
 }
 
 // retryAfter is how long until a refilled l has cost tokens.
