@@ -19,8 +19,10 @@ type plan struct {
 	rates  []rate
 	packed string // the limits as script.lua reads them
 
-	policyField string // the RateLimit-Policy field of HeadersIETF
-	draft6Field string // and of HeadersDraft6
+	policyField string   // the RateLimit-Policy field of HeadersIETF
+	draft6Field string   // and of HeadersDraft6
+	members     []string // the limits' names as the RateLimit field has them
+	capacities  []string // and their capacities in digits
 
 	stepped bool // one of the limits is Stepped: a bucket's steps count from its first use
 }
@@ -77,6 +79,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	}
 	p.packed = string(packed)
 	p.policyField, p.draft6Field = policyFields(p.limits)
+	p.members, p.capacities = headerTexts(p.limits)
 	return p
 }
 
