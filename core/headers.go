@@ -87,7 +87,7 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 	if style&HeadersDraft6 != 0 {
 		f.addPolicy(r.plan.draft6Field)
 	}
-	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(r.tightest)
+	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(int(r.tightest))
 	capacity := r.plan.capacities[r.tightest]
 	untilFull := rate.wait(l, rate.full, r.answer.now)
 	if style&HeadersLegacy != 0 && r.tighterThan(f.get(legacyRemaining)) {

@@ -6,13 +6,14 @@ const inlineLevels = 4
 // levels is a list of levels that needs no allocation while it is short.
 type levels struct {
 	few  [inlineLevels]level
-	many []level
+	many *[]level // the others; a pointer, for levels are copied with every Result
 }
 
 // grow makes room for n levels.
 func (l *levels) grow(n int) {
 	if n > inlineLevels {
-		l.many = make([]level, n-inlineLevels)
+		many := make([]level, n-inlineLevels)
+		l.many = &many
 	}
 }
 
@@ -20,5 +21,5 @@ func (l *levels) at(i int) *level {
 	if i < inlineLevels {
 		return &l.few[i]
 	}
-	return &l.many[i-inlineLevels]
+	return &(*l.many)[i-inlineLevels]
 }

@@ -60,13 +60,14 @@ type Result struct {
 	// Source says who decided.
 	Source Source
 
+	headers  HeaderStyle // of the policy
+	tightest int32       // index into the plan of the limit that Remaining tells
+
 	// Cause is why the store could not decide; nil when it did. Not for clients.
 	Cause error
 
-	tightest int // index into the plan of the limit that Remaining tells
-	answer   Answer
-	plan     *plan       // nil when nothing is known: FromFailOpen, or an error
-	headers  HeaderStyle // of the policy
+	answer Answer
+	plan   *plan // nil when nothing is known: FromFailOpen, or an error
 }
 
 // LimitResult is the state of one limit after a decision.
@@ -124,7 +125,7 @@ func (r *Result) read(p *plan, cost int64) {
 		// takes longest to fill.
 		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
 			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
-			r.tightest = i
+			r.tightest = int32(i)
 			r.Remaining = remaining
 		}
 		r.RetryAfter = max(r.RetryAfter, retry)

@@ -114,12 +114,12 @@ func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error) {
 // keep leaves the decision with the request, and says once that a request pays twice: as when the same
 // middleware stands in a group and in a route.
 func (e *Engine[C]) keep(x Exchange, v *Verdict) {
-	d := &Decision{Result: v.Result, policy: v.limiter.Name(), key: v.key, outer: x.Kept()}
+	d := &Decision{Result: v.Result, limiter: v.limiter, key: v.key, outer: x.Kept()}
 	for o := d.outer; o != nil; o = o.outer {
-		if o.policy == d.policy && o.key == d.key {
+		if o.limiter.Name() == d.limiter.Name() && o.key == d.key {
 			e.warnTwice.Do(func() {
 				slog.Warn("ratelimit: one request is charged twice by the same policy for the same key: is its middleware installed twice?",
-					"policy", d.policy, "path", x.Path())
+					"policy", d.limiter.Name(), "path", x.Path())
 			})
 		}
 	}
