@@ -13,7 +13,6 @@ import (
 // closing.
 type Limiter struct {
 	store  Store
-	memory *MemoryStore // store, if it is one
 	policy Policy
 	plan   *plan
 	plans  *planCache // of limits given per request, shared by all limiters derived from one
@@ -40,8 +39,7 @@ func NewLimiter(store Store, policy Policy) (*Limiter, error) {
 	plan := makePlan(policy.Name, policy.Limits)
 	policy.Limits = plan.given
 	l := &Limiter{store: store, policy: policy, plan: plan, plans: &planCache{}}
-	l.memory, _ = store.(*MemoryStore)
-	if policy.OnFailure == FailLocal && l.memory == nil {
+	if _, inProcess := store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
 		l.local = newFallback(store)
 		l.localPlans = &planCache{}
 		l.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
@@ -185,12 +183,17 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	}
 	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
 	res.headers = l.policy.Headers
-	if l.memory != nil {
-		l.memory.decide(&r, &res.answer)
-	} else if answer, err := l.store.Do(ctx, r); err != nil {
+	var err error
+	switch s := l.store.(type) { // stores of our own need no copies
+	case *MemoryStore:
+		s.decide(&r, &res.answer)
+	case *RedisStore:
+		err = s.answer(ctx, &r, &res.answer)
+	default:
+		res.answer, err = s.Do(ctx, r)
+	}
+	if err != nil {
 		return l.onFailure(ctx, res, r, err)
-	} else {
-		res.answer = answer
 	}
 	res.read(l.plan, r.n)
 	return nil
@@ -198,7 +201,7 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 
 // onFailure decides r while the store can't: err says why.
 func (l *Limiter) onFailure(ctx context.Context, res *Result, r Request, err error) error {
-	res.Cause = err
+	res.answer, res.Cause = Answer{}, err
 	failed := l.failed(ctx, err)
 	if errors.As(failed, &gone{}) {
 		return failed

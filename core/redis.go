@@ -114,20 +114,27 @@ func (s *RedisStore) mistakes() []error { return s.errs }
 
 // Do has r decided, in one round trip that it may share with other decisions, or none when it is known
 // to be denied.
-func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
-	if !s.denials.applies(&r) {
-		return s.ask(ctx, r)
+func (s *RedisStore) Do(ctx context.Context, r Request) (a Answer, err error) {
+	err = s.answer(ctx, &r, &a)
+	return a, err
+}
+
+// answer is Do, into a.
+func (s *RedisStore) answer(ctx context.Context, r *Request, a *Answer) (err error) {
+	if !s.denials.applies(r) {
+		*a, err = s.ask(ctx, *r)
+		return err
 	}
 	asked := s.now()
-	denied, known, clears := s.denials.repeat(&r, asked)
+	known, clears := s.denials.repeat(r, a, asked)
 	if known {
-		return denied, nil
+		return nil
 	}
-	answer, err := s.ask(ctx, r)
-	if err == nil && !answer.Allowed {
-		s.denials.keep(&r, answer, clears, asked, s.now())
+	*a, err = s.ask(ctx, *r)
+	if err == nil && !a.Allowed {
+		s.denials.keep(r, *a, clears, asked, s.now())
 	}
-	return answer, err
+	return err
 }
 
 // ask has r decided by Redis.

@@ -133,4 +133,3 @@ func (x exchange) Kept() *adapter.Decision {
 type header struct{ *fasthttp.ResponseHeader }
 
 func (h header) Get(name string) string { return string(h.Peek(name)) }
-func (h header) Set(name, value string) { h.SetCanonical([]byte(name), []byte(value)) } // as all of ours are
