@@ -19,13 +19,13 @@ const (
 	lease
 )
 
-// decide answers r from the stored buckets, which are in the order of the plan's rates; nil means
-// the key does not exist. on is what is on lease, which it brings up to date. It reports whether the
-// levels in the answer must be stored.
+// decide answers r in a, from the stored buckets, which are in the order of the plan's rates; nil means
+// the key does not exist. on is what is on lease, which it brings up to date; nil where nothing can be. It
+// reports whether the levels in the answer must be stored.
 //
 // A denied request writes nothing, save that a clock that stepped back must be noted: elapsed time
 // would stay 0 until the old instant is reached again.
-func (r *Request) decide(stored []bucket, on *leased, now int64) (a Answer, write bool) {
+func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (write bool) {
 	rates := r.plan.rates
 	a.now = now
 	a.levels.grow(len(rates))
@@ -51,10 +51,10 @@ func (r *Request) decide(stored []bucket, on *leased, now int64) (a Answer, writ
 		}
 	}
 	if r.takes() && (!a.Allowed || r.n == 0) || !r.takes() && stored == nil {
-		return a, write
+		return write
 	}
 	if r.action == lease {
-		a.leased = r.extra(&a)
+		a.leased = r.extra(a)
 		on.add(a.leased, now)
 	}
 	for i := range rates {
@@ -70,7 +70,7 @@ func (r *Request) decide(stored []bucket, on *leased, now int64) (a Answer, writ
 			l.units = rate.give(l.units, max(0, rate.units(r.n)+lack), out)
 		}
 	}
-	return a, true
+	return true
 }
 
 // takes reports whether r may be denied.

@@ -178,15 +178,32 @@ func parseAddr(s string) (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	// What is wrong would cost an error, so look at it first: brackets, or a single colon, mean a port.
-	if s[0] == '[' && s[len(s)-1] == ']' {
-		s += ":0" // brackets without one
-	}
-	if colon := strings.IndexByte(s, ':'); s[0] == '[' || colon >= 0 && colon == strings.LastIndexByte(s, ':') {
+	switch colon := strings.LastIndexByte(s, ':'); {
+	case s[0] == '[':
+		if s[len(s)-1] == ']' {
+			s += ":0" // brackets without one
+		}
 		a, err := netip.ParseAddrPort(s)
 		return a.Addr().Unmap().WithZone(""), err == nil
+	case colon >= 0 && colon == strings.IndexByte(s, ':'):
+		if !isPort(s[colon+1:]) {
+			return netip.Addr{}, false
+		}
+		s = s[:colon]
 	}
 	a, err := netip.ParseAddr(s)
 	return a.Unmap().WithZone(""), err == nil
+}
+
+// isPort reports whether s is the number of a port.
+func isPort(s string) bool {
+	n := 0
+	for i := range len(s) {
+		if n = 10*n + int(s[i]-'0'); s[i] < '0' || s[i] > '9' || n > 65535 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func parsePrefix(s string) (netip.Prefix, error) {

@@ -46,6 +46,8 @@ type denialShard struct {
 	_       [40]byte
 }
 
+type entryKey struct{ policy, key string }
+
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
 	plan   *plan
@@ -64,21 +66,21 @@ func (d *denyCache) applies(r *Request) bool {
 	return d.horizon > 0 && r.action == take && r.within == 0
 }
 
-// repeat returns the denial of r that is known to hold still at now. Otherwise it returns a number for
+// repeat puts the denial of r that is known to hold still at now into a. Otherwise it returns a number for
 // keep.
-func (d *denyCache) repeat(r *Request, now time.Time) (a Answer, ok bool, clears uint64) {
+func (d *denyCache) repeat(r *Request, a *Answer, now time.Time) (ok bool, clears uint64) {
 	known, clears := d.find(r, now)
 	if known == nil {
-		return a, false, clears
+		return false, clears
 	}
-	a = known.answer
+	*a = known.answer
 	a.source = FromDenyCache
 	a.now += (now.Sub(known.heard) + begun(known.heard)).Microseconds()
 	for i := range r.plan.rates {
 		l := a.levels.at(i)
 		*l = r.plan.rates[i].refill(*l, a.now)
 	}
-	return a, true, 0
+	return true, 0
 }
 
 // find returns the denial that covers r at now, or nil.

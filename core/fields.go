@@ -9,69 +9,91 @@ import (
 // together, when it denies.
 const maxFields = 9
 
-// fields gathers header fields, so that all values are made in one string and one slice: every
-// response carries several.
+// fields gathers the header fields of one response, so that all values that are made for it are made in one
+// string and one slice. The bytes of the former are the caller's, who can keep them on its stack.
 type fields struct {
-	b    []byte
-	list [maxFields]field
-	n    int
+	to     HeaderWriter
+	header http.Header // to, when it is one: it need not be asked by name then
+	list   [maxFields]field
+	n      int
 }
 
 type field struct {
 	name     string
-	from, to int  // the value, in fields.b
-	list     bool // its values are added to, not replaced
+	value    string // when it is not made for this response
+	from, to int    // else where it is, in the bytes
+	list     bool   // its values are added to, not replaced
 }
 
-func (f *fields) begin(name string, list bool) {
-	if f.b == nil {
-		f.b = make([]byte, 0, 192)
+// get returns what to holds already; name is in canonical form.
+func (f *fields) get(name string) string {
+	if f.header == nil {
+		return f.to.Get(name)
 	}
-	f.list[f.n] = field{name: name, from: len(f.b), list: list}
+	if values := f.header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
 }
 
-func (f *fields) end() {
-	f.list[f.n].to = len(f.b)
+// next is the field to be filled in, with a name in canonical form.
+func (f *fields) next(name string) *field {
+	v := &f.list[f.n]
 	f.n++
+	v.name = name
+	return v
 }
 
-func (f *fields) set(name string, value int64) {
-	f.begin(name, false)
-	f.b = strconv.AppendInt(f.b, value, 10)
-	f.end()
-}
+// set sets a field to a value that is not made for this response.
+func (f *fields) set(name, value string) { f.next(name).value = value }
 
+// add adds such a value to a list.
 func (f *fields) add(name, value string) {
-	f.begin(name, name == policyField)
-	f.b = append(f.b, value...)
-	f.end()
+	v := f.next(name)
+	v.value, v.list = value, true
 }
 
-// writeTo writes the fields to h.
-func (f *fields) writeTo(h HeaderWriter) {
+// setInt sets a field to a number, whose digits it appends to b.
+func (f *fields) setInt(b []byte, name string, value int64) []byte {
+	v := f.next(name)
+	v.from = len(b)
+	b = strconv.AppendInt(b, value, 10)
+	v.to = len(b)
+	return b
+}
+
+// write writes the fields; b has the values that were made.
+func (f *fields) write(b []byte) {
 	if f.n == 0 {
 		return
 	}
-	text := string(f.b)
-	header, ok := h.(http.Header)
-	if !ok {
-		for _, v := range f.list[:f.n] {
-			if v.list {
-				h.Add(v.name, text[v.from:v.to])
+	text := string(b)
+	list := f.list[:f.n]
+	for i := range list {
+		if v := &list[i]; v.value == "" {
+			v.value = text[v.from:v.to]
+		}
+	}
+	if f.header == nil {
+		for i := range list {
+			if v := &list[i]; v.list {
+				f.to.Add(v.name, v.value)
 			} else {
-				h.Set(v.name, text[v.from:v.to])
+				f.to.Set(v.name, v.value)
 			}
 		}
 		return
 	}
-	// The names are in canonical form, so they are the map's keys.
-	values := make([]string, f.n)
-	for i, v := range f.list[:f.n] {
-		values[i] = text[v.from:v.to]
-		if before := header[v.name]; v.list && len(before) > 0 {
-			header[v.name] = append(before, values[i])
-		} else {
-			header[v.name] = values[i : i+1 : i+1]
+	values := make([]string, len(list))
+	for i := range list {
+		v := &list[i]
+		values[i] = v.value
+		if v.list {
+			if before := f.header[v.name]; len(before) > 0 {
+				f.header[v.name] = append(before, v.value)
+				continue
+			}
 		}
+		f.header[v.name] = values[i : i+1 : i+1]
 	}
 }

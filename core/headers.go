@@ -3,6 +3,7 @@ package core
 import (
 	"math/big"
 	"math/bits"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -63,45 +64,49 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 	if r.plan == nil {
 		return
 	}
-	var f fields
+	var room [192]byte
+	b, f := room[:0], fields{to: h}
+	f.header, _ = h.(http.Header)
 	if !r.Allowed {
 		if r.RetryAfter != Never {
-			f.set("Retry-After", seconds(r.RetryAfter))
+			b = f.setInt(b, "Retry-After", seconds(r.RetryAfter))
 		}
-		f.add("Cache-Control", "no-store")
+		f.set("Cache-Control", "no-store")
 	}
 	style := r.headers
 	if style == HeadersDefault {
 		style = HeadersLegacy | HeadersIETF
 	}
 	if style&HeadersIETF != 0 {
-		f.addPolicy(h, r.plan.policyField)
-		f.begin(ietfField, true)
-		f.b = r.appendIETF(f.b)
-		f.end()
+		f.addPolicy(r.plan.policyField)
+		v := f.next(ietfField)
+		v.list, v.from = true, len(b)
+		b = r.appendIETF(b)
+		v.to = len(b)
 	}
 	if style&HeadersDraft6 != 0 {
-		f.addPolicy(h, r.plan.draft6Field)
+		f.addPolicy(r.plan.draft6Field)
 	}
-	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(r.tightest)
+	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(int(r.tightest))
+	capacity := r.plan.capacities[r.tightest]
 	untilFull := rate.wait(l, rate.full, r.answer.now)
-	if style&HeadersLegacy != 0 && r.tighterThan(h.Get(legacyRemaining)) {
-		f.set(legacyLimit, rate.capacity)
-		f.set(legacyRemaining, r.Remaining)
-		f.set(legacyReset, ceilSeconds(r.answer.now+untilFull))
+	if style&HeadersLegacy != 0 && r.tighterThan(f.get(legacyRemaining)) {
+		f.set(legacyLimit, capacity)
+		b = f.setInt(b, legacyRemaining, r.Remaining)
+		b = f.setInt(b, legacyReset, ceilSeconds(r.answer.now+untilFull))
 	}
-	if style&HeadersDraft6 != 0 && r.tighterThan(h.Get(draft6Remaining)) {
-		f.set(draft6Limit, rate.capacity)
-		f.set(draft6Remaining, r.Remaining)
-		f.set(draft6Reset, ceilSeconds(untilFull))
+	if style&HeadersDraft6 != 0 && r.tighterThan(f.get(draft6Remaining)) {
+		f.set(draft6Limit, capacity)
+		b = f.setInt(b, draft6Remaining, r.Remaining)
+		b = f.setInt(b, draft6Reset, ceilSeconds(untilFull))
 	}
-	f.writeTo(h)
+	f.write(b)
 }
 
 // addPolicy adds to RateLimit-Policy, unless another limiter has written it in the other style: a list
 // of both would be neither.
-func (f *fields) addPolicy(h HeaderWriter, value string) {
-	if before := h.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
+func (f *fields) addPolicy(value string) {
+	if before := f.get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
 		f.add(policyField, value)
 	}
 }
@@ -122,8 +127,8 @@ func (r *Result) appendIETF(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
-		b = appendString(b, r.plan.limits[i].Name)
 		remaining, effective := r.window(i)
+		b = append(b, r.plan.members[i]...)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, remaining, 10)
 		if effective != Never {
@@ -152,6 +157,15 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	default:
 		return remaining, duration(rate.step - (now - l.at))
 	}
+}
+
+// headerTexts are what header fields tell of limits alone: their names as Strings, and their capacities.
+func headerTexts(limits []Limit) (members, capacities []string) {
+	for _, l := range limits {
+		members = append(members, string(appendString(nil, l.Name)))
+		capacities = append(capacities, itoa(l.Capacity))
+	}
+	return members, capacities
 }
 
 // policyFields are the values of RateLimit-Policy: "burst";q=20;w=2 and, for draft 6, 20;w=2

@@ -2,7 +2,6 @@ package core
 
 import (
 	"hash/maphash"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -116,28 +115,24 @@ func (sh *leasesShard) makeRoom(now time.Time) bool {
 }
 
 // spend takes n tokens of the lease, if it has them at now. mu is held.
-func (k *keyLease) spend(n int64, now time.Time) (a Answer, ok bool) {
+//
+// a tells what the bucket has, as far as is known here, and what is left of the lease.
+func (k *keyLease) spend(n int64, a *Answer, now time.Time) (ok bool) {
 	if k.left < n || !now.Before(k.until) || now.Before(k.heard) {
-		return a, false
+		return false
 	}
 	k.left -= n
 	k.used = true
-	return k.state(now), true
-}
-
-// state is the answer of a decision on the lease: what the bucket has as far as is known here, and what is
-// left of the lease. mu is held.
-func (k *keyLease) state(now time.Time) Answer {
-	a := k.answer
-	a.Allowed, a.source = true, FromLease
+	*a = k.answer
+	a.levels = a.levels.clone()
+	a.source = FromLease
 	a.now += now.Sub(k.heard).Microseconds()
-	a.levels.many = slices.Clone(a.levels.many)
 	for i := range k.plan.rates {
 		rate, l := &k.plan.rates[i], a.levels.at(i)
 		*l = rate.refill(*l, a.now)
 		l.units = min(l.units, rate.room(k.taken)) + k.left*rate.unit
 	}
-	return a
+	return true
 }
 
 // next chooses how many tokens r's decision should lease beyond its cost: about what the key uses in

@@ -43,6 +43,9 @@ func splitLeased(stored []bucket) (limits []bucket, on leased) {
 // tokens is how many are on lease at now. Windows that are over, and those that a clock which stepped back
 // left ahead, are forgotten.
 func (on *leased) tokens(now int64) (tokens int64) {
+	if on == nil {
+		return 0
+	}
 	window := floorTo(now, leaseWindow)
 	for i := range on {
 		b := &on[i]

@@ -96,13 +96,14 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 //
 // The error is not nil when there is no decision: [ErrCost], the caller's own context error, or,
 // under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
-func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (Result, error) {
-	return l.take(ctx, key, cost, 0)
+func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
+	err = l.take(ctx, &res, Request{key: key, n: cost})
+	return res, err
 }
 
 // Peek tells the state of key's bucket and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.take(ctx, key, 0, 0)
+	return l.AllowN(ctx, key, 0)
 }
 
 // Refund gives tokens of key back to the store, up to each limit's capacity: for work that turned out
@@ -170,56 +171,58 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return l.failed(ctx, l.store.Reset(ctx, l.policy.Name, key))
 }
 
-// take asks for cost tokens, promised at most `within` µs ahead.
-func (l *Limiter) take(ctx context.Context, key string, cost, within int64) (Result, error) {
-	if cost < 0 {
-		return Result{Cost: cost}, fmt.Errorf("%w: %d tokens", ErrCost, cost)
+// take has r, which takes tokens, decided in res: by the store, or by the failure policy when the store
+// can't answer. Results are large, so they are filled in where the caller wants them.
+func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
+	res.Cost = r.n
+	if r.n < 0 {
+		return fmt.Errorf("%w: %d tokens", ErrCost, r.n)
 	}
-	return l.do(ctx, Request{key: key, action: take, n: cost, within: within})
-}
-
-// do asks the store, or decides by the failure policy when it can't answer.
-func (l *Limiter) do(ctx context.Context, r Request) (Result, error) {
 	if err := ctx.Err(); err != nil {
-		return Result{Cost: r.n}, gone{err}
+		return gone{err}
 	}
 	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
-	answer, err := l.store.Do(ctx, r)
-	if err != nil {
-		return l.onFailure(ctx, r, err)
-	}
-	res := result(l.plan, answer, r.n)
 	res.headers = l.policy.Headers
-	return res, nil
+	var err error
+	switch s := l.store.(type) { // stores of our own need no copies
+	case *MemoryStore:
+		s.decide(&r, &res.answer)
+	case *RedisStore:
+		err = s.answer(ctx, &r, &res.answer)
+	default:
+		res.answer, err = s.Do(ctx, r)
+	}
+	if err != nil {
+		return l.onFailure(ctx, res, r, err)
+	}
+	res.read(l.plan, r.n)
+	return nil
 }
 
 // onFailure decides r while the store can't: err says why.
-func (l *Limiter) onFailure(ctx context.Context, r Request, err error) (Result, error) {
-	res := Result{Cost: r.n, Cause: err, headers: l.policy.Headers}
+func (l *Limiter) onFailure(ctx context.Context, res *Result, r Request, err error) error {
+	res.answer, res.Cause = Answer{}, err
 	failed := l.failed(ctx, err)
 	if errors.As(failed, &gone{}) {
-		return res, failed
+		return failed
 	}
 	switch l.policy.OnFailure {
 	case FailOpen:
 		res.Allowed = true
 		res.Source = FromFailOpen
-		return res, nil
+		return nil
 	case FailLocal:
 		if l.local == nil { // the store is in this process already
 			break
 		}
 		r.plan = l.localPlan
-		answer, localErr := l.local.Do(ctx, r)
-		if localErr != nil {
-			return res, localErr
-		}
-		res = result(l.localPlan, answer, r.n)
-		res.Source, res.Cause, res.headers = FromFallback, err, l.policy.Headers
-		return res, nil
+		l.local.decide(&r, &res.answer)
+		res.read(l.localPlan, r.n)
+		res.Source = FromFallback
+		return nil
 	case FailClosed:
 	}
-	return res, failed
+	return failed
 }
 
 // maxLocalKeys bounds the store that stands in for another.

@@ -3,9 +3,10 @@ package core
 import (
 	"context"
 	"hash/maphash"
-	"strings"
+	"math/bits"
 	"sync/atomic"
 	"time"
+	"unique"
 )
 
 // defaultMaxKeys bounds a MemoryStore that was given no bound.
@@ -20,7 +21,8 @@ const defaultMaxKeys = 1_000_000
 // intervals anew. When there are none, the least recently used bucket is dropped, which forgives
 // what was taken from it.
 type MemoryStore struct {
-	clock   func() time.Time
+	clock   func() time.Time // nil: the system's
+	system  clock
 	maxKeys int
 	errs    []error
 
@@ -64,7 +66,7 @@ func (o ClockOption) memory(s *MemoryStore) {
 
 // NewMemoryStore returns an empty store. Mistakes in its options are reported by [NewLimiter].
 func NewMemoryStore(options ...MemoryOption) *MemoryStore {
-	s := &MemoryStore{clock: time.Now, maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
+	s := &MemoryStore{maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
 	for _, o := range options {
 		if o != nil {
 			o.memory(s)
@@ -86,32 +88,38 @@ const maxExact = 4096
 func (s *MemoryStore) mistakes() []error { return s.errs }
 
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
-func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
-	sh := s.shard(r.key)
-	now := s.clock().UnixMicro()
+func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
+	s.decide(&r, &a)
+	return a, nil
+}
+
+// decide answers r in a.
+func (s *MemoryStore) decide(r *Request, a *Answer) {
+	hash := s.hash(r.policy, r.key)
+	sh := s.shard(hash)
+	now := s.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if now < sh.latest {
 		// Another came between, with a later instant. To go by the older one would be a clock that
 		// stepped back; if it did, it will say so again.
-		now = s.clock().UnixMicro()
+		now = s.read()
 	}
 	sh.latest = now
 
-	e := sh.entries[entryKey{r.policy, r.key}]
+	e := sh.find(hash, r.plan.policy, r.key)
 	var stored, others []bucket
 	if e != nil {
 		sh.uses++
 		e.rank[use] = sh.uses
-		stored, others = r.plan.arrange(e.buckets)
+		stored, others = r.plan.arrange(e.buckets())
 	}
-	a, write := r.decide(stored, &leased{}, now) // nothing is on lease where all is in this process
-	if !write {
-		return a, nil
+	if write := r.decide(a, stored, nil, now); !write {
+		return
 	}
-	fullAt := now + r.untilFull(&a)
+	fullAt := now + r.untilFull(a)
 	if e == nil {
-		e = s.insert(sh, &r, now, fullAt)
+		e = s.insert(sh, hash, r, now, fullAt)
 	} else {
 		if len(others) > 0 {
 			fullAt = max(fullAt, e.rank[full])
@@ -121,21 +129,39 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (Answer, error) {
 		}
 	}
 	e.stepped = r.plan.stepped
-	if n := len(r.plan.rates) + len(others); len(e.buckets) != n || len(others) > 0 {
-		e.buckets = append(make([]bucket, len(r.plan.rates), n), others...)
+	buckets := e.buckets()
+	if n := len(r.plan.rates) + len(others); len(buckets) != n {
+		buckets = e.resize(n)
 	}
 	for i := range r.plan.rates {
-		e.buckets[i] = r.plan.rates[i].bucket(*a.levels.at(i))
+		buckets[i] = r.plan.rates[i].bucket(*a.levels.at(i))
 	}
-	return a, nil
+	copy(buckets[len(r.plan.rates):], others)
+}
+
+// now is the instant of a decision, in µs since 1970.
+func (s *MemoryStore) now() int64 {
+	if s.clock == nil {
+		return s.system.now()
+	}
+	return s.clock().UnixMicro()
+}
+
+// read is now by the clock itself, at its full price.
+func (s *MemoryStore) read() int64 {
+	if s.clock == nil {
+		return time.Now().UnixMicro()
+	}
+	return s.clock().UnixMicro()
 }
 
 // Reset forgets the bucket of a policy and key. It returns no error.
 func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
-	sh := s.shard(key)
+	hash := s.hash(policy, key)
+	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.entries[entryKey{policy, key}]; e != nil {
+	if e := sh.find(hash, unique.Make(policy), key); e != nil {
 		s.drop(sh, e)
 	}
 	return nil
@@ -145,11 +171,14 @@ func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
 // insert at this moment.
 func (s *MemoryStore) Len() int { return int(s.keys.Load()) }
 
-func (s *MemoryStore) shard(key string) *shard {
-	if len(s.shards) == 1 {
-		return &s.shards[0]
-	}
-	return &s.shards[maphash.String(s.seed, key)%uint64(len(s.shards))]
+// hash is what the shard and the entry of a policy and key are found by.
+func (s *MemoryStore) hash(policy, key string) uint64 {
+	return bits.RotateLeft64(maphash.String(s.seed, policy), 1) ^ maphash.String(s.seed, key)
+}
+
+// shard takes the upper bits of a hash: the map in the shard sees the others differ.
+func (s *MemoryStore) shard(hash uint64) *shard {
+	return &s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
 // idle is how long, in µs, a bucket stays after it is full: keys that are in use and fill fast would
@@ -157,7 +186,7 @@ func (s *MemoryStore) shard(key string) *shard {
 const idle = 10_000_000
 
 // insert makes room if need be and adds an entry for r. sh.mu is held.
-func (s *MemoryStore) insert(sh *shard, r *Request, now, fullAt int64) *entry {
+func (s *MemoryStore) insert(sh *shard, hash uint64, r *Request, now, fullAt int64) *entry {
 	// Two idle keys go for each new one, so that a spike of keys is forgotten as traffic goes on.
 	// Not Stepped ones: they would count their intervals anew while there is room to keep them.
 	for range 2 {
@@ -170,16 +199,9 @@ func (s *MemoryStore) insert(sh *shard, r *Request, now, fullAt int64) *entry {
 			s.drop(sh, e)
 		}
 	}
-	if sh.entries == nil {
-		sh.entries = make(map[entryKey]*entry)
-	}
 	sh.uses++
-	// The key may be a view of a buffer that its owner reuses.
-	e := &entry{key: entryKey{r.policy, strings.Clone(r.key)}, rank: [2]int64{use: sh.uses, full: fullAt}}
-	if len(r.plan.rates) == 1 {
-		e.buckets = e.one[:]
-	}
-	sh.entries[e.key] = e
+	e := &entry{policy: r.plan.policy, hash: hash, rank: [2]int64{use: sh.uses, full: fullAt}}
+	e.setKey(r.key)
 	sh.add(e)
 	s.keys.Add(1)
 	return e
@@ -187,7 +209,6 @@ func (s *MemoryStore) insert(sh *shard, r *Request, now, fullAt int64) *entry {
 
 // drop forgets e. sh.mu is held.
 func (s *MemoryStore) drop(sh *shard, e *entry) {
-	delete(sh.entries, e.key)
 	sh.remove(e)
 	s.keys.Add(-1)
 }

@@ -1,30 +1,91 @@
 package core
 
-import "sync"
+import (
+	"strings"
+	"sync"
+	"unique"
+)
 
-// shard is a part of a MemoryStore's keys under one lock.
+// shard is a part of a MemoryStore's keys under one lock. What every decision touches is on one cache line.
 type shard struct {
-	mu      sync.Mutex // guards everything below
-	entries map[entryKey]*entry
-	byUse   lazyHeap // the least recently used first
-	byFull  lazyHeap // the first to be full first
-	latest  int64    // the instant of the last decision, in µs since 1970
-	uses    int64    // counts decisions
+	mu      sync.Mutex        // guards everything below
+	entries map[uint64]*entry // by their hash; those of the same one in a list
+	latest  int64             // the instant of the last decision, in µs since 1970
+	uses    int64             // counts decisions
+	byUse   lazyHeap          // the least recently used first
+	byFull  lazyHeap          // the first to be full first
 
-	_ [64]byte // keeps two locks off one cache line
+	_ [48]byte // fills two cache lines, so that no two locks share one
 }
 
-type entryKey struct{ policy, key string }
-
-// entry is the buckets of one key and what decides when it is dropped.
+// entry is the buckets of one key and what decides when it is dropped. With many keys, time goes into
+// fetching memory: an entry fills two cache lines, the first with what finds it and its bucket.
 type entry struct {
-	buckets []bucket
-	one     [1]bucket // room for the usual policy's, without another allocation
-	rank    [2]int64  // by use: which decision used it last; by full: when every limit is full, µs since 1970
-	place   [2]int64  // its rank when it was last placed in each heap: at most rank
-	index   [2]int32  // in each heap
+	policy  unique.Handle[string]
+	key     [30]byte  // when it is no longer than that, as addresses are; else in more
+	length  uint8     // of the key
 	stepped bool      // when it counts its steps from would be lost with it
-	key     entryKey
+	one     [1]bucket // the usual policy's; others' are in more
+	more    *more
+	next    *entry // of the same hash
+	hash    uint64
+	rank    [2]int64 // by use: which decision used it last; by full: when every limit is full, µs since 1970
+	place   [2]int64 // its rank when it was last placed in each heap: at most rank
+	index   [2]int32 // in each heap
+}
+
+// more is what few entries need.
+type more struct {
+	buckets []bucket // nil: as there is one
+	key     string
+}
+
+// setKey keeps a copy of key: it may be a view of a buffer that its owner reuses.
+func (e *entry) setKey(key string) {
+	e.length = uint8(len(key)) // at most maxKey
+	if copy(e.key[:], key) < len(key) {
+		e.more = &more{key: strings.Clone(key)}
+	}
+}
+
+func (e *entry) hasKey(key string) bool {
+	switch {
+	case int(e.length) != len(key):
+		return false
+	case len(key) > len(e.key):
+		return e.more.key == key
+	}
+	return string(e.key[:len(key)]) == key
+}
+
+// buckets are those stored in e.
+func (e *entry) buckets() []bucket {
+	if e.more != nil && e.more.buckets != nil {
+		return e.more.buckets
+	}
+	return e.one[:]
+}
+
+// resize makes room for n buckets.
+func (e *entry) resize(n int) []bucket {
+	switch {
+	case n > 1 && e.more == nil:
+		e.more = &more{buckets: make([]bucket, n)}
+	case n > 1:
+		e.more.buckets = make([]bucket, n)
+	case e.more != nil:
+		e.more.buckets = nil
+	}
+	return e.buckets()
+}
+
+// find returns the entry of a policy and key, or nil.
+func (sh *shard) find(hash uint64, policy unique.Handle[string], key string) *entry {
+	e := sh.entries[hash]
+	for e != nil && (e.policy != policy || !e.hasKey(key)) {
+		e = e.next
+	}
+	return e
 }
 
 // The two orders of a shard's entries.
@@ -42,13 +103,29 @@ func (sh *shard) victim(now int64) *entry {
 	return sh.byUse.first(use)
 }
 
-// add and remove keep both heaps.
+// add and remove keep the map and both heaps.
 func (sh *shard) add(e *entry) {
+	if sh.entries == nil {
+		sh.entries = make(map[uint64]*entry)
+	}
+	e.next = sh.entries[e.hash]
+	sh.entries[e.hash] = e
 	sh.byUse.add(use, e)
 	sh.byFull.add(full, e)
 }
 
 func (sh *shard) remove(e *entry) {
+	switch first := sh.entries[e.hash]; {
+	case first != e:
+		for first.next != e {
+			first = first.next
+		}
+		first.next = e.next
+	case e.next != nil:
+		sh.entries[e.hash] = e.next
+	default:
+		delete(sh.entries, e.hash)
+	}
 	sh.byUse.remove(use, e)
 	sh.byFull.remove(full, e)
 }

@@ -7,17 +7,22 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // plan is a policy's limits, checked, named and in whole numbers. It never changes.
 type plan struct {
+	policy unique.Handle[string] // its name
+
 	given  []Limit // as configured
 	limits []Limit // each with its name
 	rates  []rate
 	packed string // the limits as script.lua reads them
 
-	policyField string // the RateLimit-Policy field of HeadersIETF
-	draft6Field string // and of HeadersDraft6
+	policyField string   // the RateLimit-Policy field of HeadersIETF
+	draft6Field string   // and of HeadersDraft6
+	members     []string // the limits' names as the RateLimit field has them
+	capacities  []string // and their capacities in digits
 
 	stepped bool // one of the limits is Stepped: a bucket's steps count from its first use
 }
@@ -51,7 +56,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	for _, l := range limits {
 		names[l.Name] = true
 	}
-	p := &plan{given: slices.Clone(limits), limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
+	p := &plan{policy: unique.Make(policy), given: slices.Clone(limits), limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
 	tags := make(map[uint16]bool)
 	var packed []byte
 	for i, l := range limits {
@@ -74,6 +79,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	}
 	p.packed = string(packed)
 	p.policyField, p.draft6Field = policyFields(p.limits)
+	p.members, p.capacities = headerTexts(p.limits)
 	return p
 }
 

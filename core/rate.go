@@ -3,6 +3,7 @@ package core
 import (
 	"math"
 	"math/big"
+	"math/bits"
 )
 
 // rate is a Limit in whole numbers, so that Lua's doubles and Go's int64 compute the same, exactly.
@@ -21,6 +22,7 @@ type rate struct {
 	full     int64  // units in a full bucket: capacity × unit
 	gain     int64  // units gained every step, at most full
 	step     int64  // µs
+	longest  int64  // the most steps in a delay that is told: forever / step
 }
 
 const (
@@ -61,6 +63,7 @@ func newRate(l Limit, tag uint16) rate {
 		gain = full // what overflows is lost anyway
 	}
 	r.gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
+	r.longest = forever / r.step
 	return r
 }
 
@@ -123,8 +126,9 @@ func (r *rate) refill(l level, now int64) level {
 	}
 	steps := (now - l.at) / r.step
 	l.at += steps * r.step
-	if missing := (r.full - l.units + r.gain - 1) / r.gain; steps < missing {
-		l.units += steps * r.gain // for Lua's doubles, which don't wrap around, the sum is compared
+	// Lua's doubles don't wrap around; here a product above 64 bits is more than any bucket lacks.
+	if high, gained := bits.Mul64(uint64(steps), uint64(r.gain)); high == 0 && gained < uint64(r.full-l.units) {
+		l.units += int64(gained)
 	} else {
 		l.units = r.full
 	}
@@ -137,7 +141,7 @@ func (r *rate) wait(l level, need, now int64) int64 {
 		return 0
 	}
 	steps := (need - l.units + r.gain - 1) / r.gain
-	if steps > forever/r.step {
+	if steps > r.longest {
 		return forever
 	}
 	return steps*r.step - (now - l.at)

@@ -116,25 +116,30 @@ func (s *RedisStore) mistakes() []error { return s.errs }
 
 // Do has r decided, in one round trip that it may share with other decisions, or none when it is known
 // to be denied or tokens are leased for it.
-func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
+func (s *RedisStore) Do(ctx context.Context, r Request) (a Answer, err error) {
+	err = s.answer(ctx, &r, &a)
+	return a, err
+}
+
+// answer is Do, into a.
+func (s *RedisStore) answer(ctx context.Context, r *Request, a *Answer) (err error) {
 	now := s.now()
-	if s.mayLease(&r) {
-		if answer, ok := s.spend(&r, now); ok {
-			return answer, nil
-		}
+	if s.mayLease(r) && s.spend(r, a, now) {
+		return nil
 	}
-	if !s.denials.applies(&r) {
-		return s.decideOrLease(ctx, r)
+	if !s.denials.applies(r) {
+		*a, err = s.decideOrLease(ctx, *r)
+		return err
 	}
-	denied, known, clears := s.denials.repeat(&r, now)
+	known, clears := s.denials.repeat(r, a, now)
 	if known {
-		return denied, nil
+		return nil
 	}
-	answer, err := s.decideOrLease(ctx, r)
-	if err == nil && !answer.Allowed {
-		s.denials.keep(&r, answer, clears, now, s.now())
+	*a, err = s.decideOrLease(ctx, *r)
+	if err == nil && !a.Allowed {
+		s.denials.keep(r, *a, clears, now, s.now())
 	}
-	return answer, err
+	return err
 }
 
 // ask has r decided by Redis.
@@ -156,7 +161,7 @@ func (s *RedisStore) now() time.Time {
 	if s.clock != nil {
 		return s.clock()
 	}
-	return time.Now()
+	return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
 }
 
 // Reset deletes the key of a policy's bucket, whatever it holds.

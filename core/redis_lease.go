@@ -21,16 +21,13 @@ func (s *RedisStore) mayLease(r *Request) bool {
 	return s.leases.most > 0 && r.action == take && r.n > 0
 }
 
-// spend decides r on the lease of its key, if there is one that has enough.
-func (s *RedisStore) spend(r *Request, now time.Time) (a Answer, ok bool) {
+// spend decides r in a on the lease of its key, if there is one that has enough.
+func (s *RedisStore) spend(r *Request, a *Answer, now time.Time) (ok bool) {
 	sh := s.leases.shard(r.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.keys[entryKey{r.policy, r.key}]
-	if k == nil || k.plan != r.plan {
-		return a, false
-	}
-	return k.spend(r.n, now)
+	return k != nil && k.plan == r.plan && k.spend(r.n, a, now)
 }
 
 // decideOrLease has r decided by Redis: with a lease, if its key is busy.
@@ -63,7 +60,7 @@ func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, ok bool, e
 		if own {
 			return renewal.answer, true, renewal.err
 		}
-		if a, ok = s.spend(&r, s.now()); ok {
+		if s.spend(&r, &a, s.now()) {
 			return a, true, nil
 		}
 	}

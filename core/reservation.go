@@ -30,8 +30,8 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 
 // reserve promises tokens that are there within the given time, or takes none.
 func (l *Limiter) reserve(ctx context.Context, key string, n int64, within time.Duration) (*Reservation, error) {
-	res, err := l.take(ctx, key, n, within.Microseconds())
-	if err != nil {
+	var res Result
+	if err := l.take(ctx, &res, Request{key: key, n: n, within: within.Microseconds()}); err != nil {
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}

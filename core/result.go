@@ -64,13 +64,14 @@ type Result struct {
 	// Source says who decided.
 	Source Source
 
+	headers  HeaderStyle // of the policy
+	tightest int32       // index into the plan of the limit that Remaining tells
+
 	// Cause is why the store could not decide; nil when it did. Not for clients.
 	Cause error
 
-	tightest int // index into the plan of the limit that Remaining tells
-	answer   Answer
-	plan     *plan       // nil when nothing is known: FromFailOpen, or an error
-	headers  HeaderStyle // of the policy
+	answer Answer
+	plan   *plan // nil when nothing is known: FromFailOpen, or an error
 }
 
 // LimitResult is the state of one limit after a decision.
@@ -109,9 +110,10 @@ func (r *Result) limit(i int) LimitResult {
 	return s
 }
 
-// result reads an answer of a plan's limits.
-func result(p *plan, a Answer, cost int64) Result {
-	r := Result{Allowed: a.Allowed, Cost: cost, Source: a.source, plan: p, answer: a}
+// read fills r in from its answer, of a plan's limits to a request of the given cost.
+func (r *Result) read(p *plan, cost int64) {
+	a := &r.answer
+	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.source, p
 	for i := range p.rates {
 		rate, l := &p.rates[i], *a.levels.at(i)
 		remaining := max(0, l.units/rate.unit)
@@ -124,13 +126,12 @@ func result(p *plan, a Answer, cost int64) Result {
 		// takes longest to fill.
 		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
 			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
-			r.tightest = i
+			r.tightest = int32(i)
 			r.Remaining = remaining
 		}
 		r.RetryAfter = max(r.RetryAfter, retry)
 		r.ResetAfter = max(r.ResetAfter, reset)
 	}
-	return r
 }
 
 // retryAfter is how long until a refilled l has cost tokens.

@@ -77,8 +77,7 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	if at < 0 || at > latest {
 		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
 	}
-	answer, write := r.decide(stored, &on, at)
-	if !write {
+	if write := r.decide(&answer, stored, &on, at); !write {
 		return answer, nil, 0, nil
 	}
 	next = make([]byte, 0, recordSize*(len(r.plan.rates)+len(others)+len(on)))

@@ -50,7 +50,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			case adapter.Allowed:
 				if engine.WantsStatus() {
 					// Whoever writes the response, the app's error handler for one, knows its status.
-					asked := false
+					asked, v := false, v // a v of its own: the one above stays off the heap
 					done := func() {
 						if !asked {
 							asked = true // first, in case Done panics: Before comes again with the recovery's answer

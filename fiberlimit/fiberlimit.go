@@ -10,6 +10,7 @@ package fiberlimit
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -93,11 +94,17 @@ func (x exchange) Context() context.Context    { return x.c.UserContext() }
 func (x exchange) Method() string              { return x.c.Method() }
 func (x exchange) Path() string                { return x.c.Path() }
 func (x exchange) Route() string               { return x.c.Route().Path }
-func (x exchange) RemoteAddr() string          { return x.c.Context().RemoteAddr().String() }
 func (x exchange) Cookie(name string) string   { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string    { return x.c.Query(name) }
 func (x exchange) Param(name string) string    { return x.c.Params(name) }
 func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response().Header} }
+
+func (x exchange) RemoteAddr() string {
+	if tcp, ok := x.c.Context().RemoteAddr().(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().String() // the port is of no use, and dear to print
+	}
+	return x.c.Context().RemoteAddr().String()
+}
 
 func (x exchange) Header(name string) []string {
 	fields := x.c.Request().Header.PeekAll(name)

@@ -63,19 +63,19 @@ const unavailableRetry = "1"
 
 // Begin decides a request and writes the header fields of the response. c is what the user's
 // functions receive, x the same request as the engine reads it.
-func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
+func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
-		return Verdict{Outcome: Skipped}
+		return v // Skipped
 	}
-	v, err := e.decide(x.Context(), c)
-	if err != nil {
-		if errors.Is(err, core.ErrUnavailable) {
+	if v.Err = e.decide(x.Context(), c, &v); v.Err != nil {
+		if errors.Is(v.Err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetry)
 			x.Response().Set("Cache-Control", "no-store")
 		}
-		return Verdict{Outcome: Failed, Result: v.Result, Err: err}
+		v.Outcome = Failed
+		return v
 	}
-	e.keep(x, v)
+	e.keep(x, &v)
 	v.Result.WriteHeaders(x.Response())
 	v.Outcome = Denied
 	if v.Result.Allowed {
@@ -84,41 +84,42 @@ func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
 	return v
 }
 
-func (e *Engine[C]) decide(ctx context.Context, c C) (v Verdict, err error) {
+// decide fills in v, but for its Outcome.
+func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error) {
 	v.limiter = e.limiter
 	if v.key, err = call(e.key, c); err != nil {
-		return v, err
+		return err
 	}
 	cost := int64(1)
 	if e.options.Cost != nil {
 		if cost, err = e.options.Cost(c); err != nil {
-			return v, fmt.Errorf("cost: %w", err)
+			return fmt.Errorf("cost: %w", err)
 		}
 	}
 	if e.options.Limits != nil {
 		limits, err := e.options.Limits(c)
 		if err != nil {
-			return v, fmt.Errorf("limits: %w", err)
+			return fmt.Errorf("limits: %w", err)
 		}
 		if limits != nil {
 			if v.limiter, err = e.limiter.WithLimits(limits...); err != nil {
-				return v, err
+				return err
 			}
 		}
 	}
 	v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
-	return v, err
+	return err
 }
 
 // keep leaves the decision with the request, and says once that a request pays twice: as when the same
 // middleware stands in a group and in a route.
-func (e *Engine[C]) keep(x Exchange, v Verdict) {
-	d := &Decision{Result: v.Result, policy: v.limiter.Name(), key: v.key, outer: x.Kept()}
+func (e *Engine[C]) keep(x Exchange, v *Verdict) {
+	d := &Decision{Result: v.Result, limiter: v.limiter, key: v.key, outer: x.Kept()}
 	for o := d.outer; o != nil; o = o.outer {
-		if o.policy == d.policy && o.key == d.key {
+		if o.limiter.Name() == d.limiter.Name() && o.key == d.key {
 			e.warnTwice.Do(func() {
 				slog.Warn("ratelimit: one request is charged twice by the same policy for the same key: is its middleware installed twice?",
-					"policy", d.policy, "path", x.Path())
+					"policy", d.limiter.Name(), "path", x.Path())
 			})
 		}
 	}

@@ -14,8 +14,9 @@ import (
 type Decision struct {
 	Result core.Result
 
-	policy, key string
-	outer       *Decision // of the limiter before
+	limiter *core.Limiter
+	key     string
+	outer   *Decision // of the limiter before
 }
 
 // FromContext is what an adapter's FromContext returns of what its requests keep.

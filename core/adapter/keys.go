@@ -171,10 +171,16 @@ func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 	}
 }
 
+// forwardedFor is asked for in every request that ByIP limits; net/http keeps it under this very name.
+const forwardedFor = "X-Forwarded-For"
+
 // RequestHeader returns the values of a header field of r, for exchanges on net/http: Host too, which
 // net/http keeps apart.
 func RequestHeader(r *http.Request, name string) []string {
-	if name == "Host" && r.Host != "" {
+	switch {
+	case name == forwardedFor:
+		return r.Header[forwardedFor]
+	case name == "Host" && r.Host != "":
 		return []string{r.Host}
 	}
 	return r.Header.Values(name)

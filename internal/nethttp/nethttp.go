@@ -96,7 +96,20 @@ func (x *exchange) Kept() *adapter.Decision {
 }
 
 func (x *exchange) Keep(d *adapter.Decision) {
-	x.r = x.r.WithContext(context.WithValue(x.r.Context(), keptKey{}, d))
+	x.r = x.r.WithContext(kept{x.r.Context(), d})
+}
+
+// kept is context.WithValue for the decision, in half the memory.
+type kept struct {
+	context.Context
+	decision *adapter.Decision
+}
+
+func (k kept) Value(key any) any {
+	if key == (keptKey{}) {
+		return k.decision
+	}
+	return k.Context.Value(key)
 }
 
 func (x *exchange) Cookie(name string) string {

@@ -1,0 +1,40 @@
+package core
+
+import (
+	"testing"
+	"unique"
+)
+
+// Keys whose hashes are the same are told apart, in whatever order they come and go.
+func TestShardTellsKeysOfOneHashApart(t *testing.T) {
+	const hash = 7
+	policies := []unique.Handle[string]{unique.Make("a"), unique.Make("b")}
+	keys := []string{"", "x", "y", "thirty bytes are kept as such.", "thirty-one bytes are a string. ", "thirty-one bytes are a string!?"}
+	for first := range len(policies) * len(keys) {
+		var sh shard
+		var entries []*entry
+		for _, p := range policies {
+			for _, k := range keys {
+				e := &entry{policy: p, hash: hash}
+				e.setKey(k)
+				sh.add(e)
+				entries = append(entries, e)
+			}
+		}
+		for gone := range entries {
+			for i, e := range entries {
+				want := e
+				if n := (i - first + len(entries)) % len(entries); n < gone {
+					want = nil
+				}
+				if got := sh.find(hash, policies[i/len(keys)], keys[i%len(keys)]); got != want {
+					t.Fatalf("%d removed from %d on: entry %d is %p, want %p", gone, first, i, got, want)
+				}
+			}
+			sh.remove(entries[(first+gone)%len(entries)])
+		}
+		if len(sh.entries) != 0 || len(sh.byUse) != 0 || len(sh.byFull) != 0 {
+			t.Fatal("entries are left behind")
+		}
+	}
+}
