@@ -13,8 +13,8 @@
 -- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
 -- Returns one string: now, then for each key '+' or '-' (allowed or not) and the records of its limits,
--- refilled to now; or '!' and what is wrong with that key, its length first. One key's error leaves the
--- others alone.
+-- refilled to now; or '!' and why that key was not decided, the length first. One key's error leaves the
+-- others alone. Where the server refuses all of them, that error is the reply.
 
 local RECORD, RECORD_SIZE = '>I2dI7', 17
 local LIMIT, LIMIT_SIZE = '>I2Bdddd', 35
@@ -29,8 +29,8 @@ local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
 
 -- Calls cost more than sums here, so x - x % 1 stands for floor(x) and x + -x % 1 for ceil(x), and
 -- comparisons for min and max.
-local abs, min, max = math.abs, math.min, math.max
-local pack, unpack = struct.pack, struct.unpack
+local pack, unpack, format = struct.pack, struct.unpack, string.format
+local pcall = redis.pcall -- errors are answers
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -46,17 +46,20 @@ local function anchor(limit, at)
 end
 
 local function refill(limit, level, at, to)
-  at = anchor(limit, at)
+  local step = limit.step
+  if limit.aligned then
+    at = at - at % step
+  end
   if at > to then -- the clock stepped back: nothing refills, steps count anew
     return level, anchor(limit, to)
   end
-  local steps = (to - at) / limit.step
+  local steps = (to - at) / step
   steps = steps - steps % 1
-  at = at + steps * limit.step
-  if level + steps * limit.gain < limit.full then
-    return level + steps * limit.gain, at
+  level = level + steps * limit.gain
+  if level > limit.full then
+    level = limit.full
   end
-  return limit.full, at
+  return level, at + steps * step
 end
 
 -- µs until a refilled level has `need` units
@@ -73,15 +76,11 @@ local function wait(limit, level, at, need)
 end
 
 local function grants(limit, level, at, n, within)
-  if n > limit.capacity then
-    return false
-  end
   local need = n * limit.unit
-  return wait(limit, level, at, need) <= within and level - need >= -MAX_DEBT
-end
-
-local function units(limit, n)
-  return min(n, limit.capacity) * limit.unit
+  if level >= need then
+    return true
+  end
+  return n <= limit.capacity and wait(limit, level, at, need) <= within and level - need >= -MAX_DEBT
 end
 
 -- A limit's tokens (as stored), level and at are those of the key that is being decided.
@@ -98,26 +97,35 @@ local function parse(packed)
   return limits
 end
 
--- The stored records, in their order, or nil when the state is none of this script's.
-local function records_of(state)
+-- Gives each limit its stored tokens. Returns false when state is not as this request's limits wrote it,
+-- which is rare.
+local function read(limits, state)
+  if #state ~= #limits * RECORD_SIZE then
+    return false
+  end
+  for i = 1, #limits do
+    local limit = limits[i]
+    local tag, tokens, at = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
+    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
+      return false
+    end
+    limit.tokens, limit.at = tokens, at
+  end
+  return true
+end
+
+-- The same for any state: limits that it does not have get nil, for they start full. Returns false when
+-- state is none of this script's, and the records of limits that this request does not have, as when two
+-- versions of a policy are in use at once: they are kept, so that neither forgets what the other's limits
+-- lost.
+local function arrange(limits, state)
   local records = {}
   for from = 1, #state, RECORD_SIZE do
     local tag, tokens, at = unpack(RECORD, state, from)
     if not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
-      return nil
+      return false
     end
     records[#records + 1] = { tag = tag, tokens = tokens, at = at }
-  end
-  return records
-end
-
--- Gives each limit its stored tokens, nil when it starts full. Returns false when the state is none of
--- this script's, and the records of limits that this request does not have, as when two versions of a
--- policy are in use at once: they are kept, so that neither forgets what the other's limits lost.
-local function arrange(limits, state)
-  local records = #state > 0 and #state % RECORD_SIZE == 0 and records_of(state)
-  if not records then
-    return false
   end
   local used = {}
   for i, limit in ipairs(limits) do
@@ -140,35 +148,38 @@ local function arrange(limits, state)
   return true, table.concat(kept)
 end
 
--- The same for state as this request's limits wrote it, which is the rule: returns false otherwise.
-local function read(limits, state)
-  if #state ~= #limits * RECORD_SIZE then
-    return false
-  end
-  for i = 1, #limits do
-    local limit = limits[i]
-    local tag, tokens, at = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
-    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
-      return false
+-- Keeps state for `delay` µs at least, and a second. Returns an error when the server refuses.
+local function store(key, state, delay, others)
+  local ttl = delay / 1000
+  ttl = ttl + -ttl % 1 + MARGIN
+  if others then
+    local left = pcall('PTTL', key)
+    if type(left) == 'table' then
+      return left.err
     end
-    limit.tokens, limit.at = tokens, at
+    ttl = math.max(ttl, left)
   end
-  return true
+  -- Redis writes a number with 17 digits, for 0.2 µs. %d is half of that, but 32 bits on some servers.
+  return pcall('SET', key, state, 'PX', ttl < 2 ^ 31 and format('%d', ttl) or ttl).err
 end
 
--- Decides one key. Returns '+' or '-' and the records of its limits, or '!' and an error.
+-- Decides one key. Returns '+' or '-' and the records of its limits; or '!', an error, and whether that
+-- says more of the server than of the key.
 local function decide(key, limits, action, n, moment)
-  local state = redis.pcall('GET', key)
+  local state = pcall('GET', key)
   local kept = ''
   if not state then
     for i = 1, #limits do
       limits[i].tokens = nil
     end
-  elseif type(state) == 'table' then
-    return '!', state.err
   elseif not read(limits, state) then
-    local ok
-    ok, kept = arrange(limits, state)
+    if type(state) == 'table' then
+      return '!', state.err, not state.err:find('^WRONGTYPE')
+    end
+    local ok = #state > 0 and #state % RECORD_SIZE == 0
+    if ok then
+      ok, kept = arrange(limits, state)
+    end
     if not ok then
       return '!', 'is not a rate limit state'
     end
@@ -178,9 +189,9 @@ local function decide(key, limits, action, n, moment)
   for i = 1, #limits do
     local limit = limits[i]
     if limit.tokens then
-      local level = limit.tokens * limit.unit
+      local level, at = limit.tokens * limit.unit, limit.at
       if level % 1 ~= 0 then
-        level = level + abs(level) * ROUNDING_ERROR
+        level = level + math.abs(level) * ROUNDING_ERROR
         level = level - level % 1
       end
       if level > limit.full then
@@ -188,8 +199,8 @@ local function decide(key, limits, action, n, moment)
       elseif level < -MAX_DEBT then
         level = -MAX_DEBT
       end
-      write = write or limit.at > now
-      limit.level, limit.at = refill(limit, level, limit.at, now)
+      write = write or at > now
+      limit.level, limit.at = refill(limit, level, at, now)
     else
       limit.level, limit.at = limit.full, anchor(limit, now)
     end
@@ -208,50 +219,57 @@ local function decide(key, limits, action, n, moment)
   elseif state then
     write = true
     for _, limit in ipairs(limits) do
-      local back = units(limit, n)
+      local back = math.min(n, limit.capacity) * limit.unit
       if action == CANCEL then
         -- What the bucket would lack when the reservation is due is promised to later ones.
-        local lack = min(0, (refill(limit, limit.level, limit.at, max(now, moment))))
-        back = max(0, back + lack)
+        local lack = math.min(0, (refill(limit, limit.level, limit.at, math.max(now, moment))))
+        back = math.max(0, back + lack)
       end
-      limit.level = min(limit.level + back, limit.full)
+      limit.level = math.min(limit.level + back, limit.full)
     end
   end
 
   local packed, until_full = '', 0
   for i = 1, #limits do
     local limit = limits[i]
-    local record = pack(RECORD, limit.tag, limit.level / limit.unit, limit.at)
+    local level, at = limit.level, limit.at
+    local record = pack(RECORD, limit.tag, level / limit.unit, at)
     packed = i == 1 and record or packed .. record
-    local refilled = wait(limit, limit.level, limit.at, limit.full)
-    if refilled > until_full then
-      until_full = refilled
+    if write then
+      local refilled = wait(limit, level, at, limit.full)
+      if refilled > until_full then
+        until_full = refilled
+      end
     end
   end
   if write then
-    local ttl = until_full / 1000
-    ttl = ttl + -ttl % 1 + MARGIN
-    if kept ~= '' then
-      ttl = max(ttl, redis.call('PTTL', key))
-      redis.call('SET', key, packed .. kept, 'PX', ttl)
-    else
-      redis.call('SET', key, packed, 'PX', ttl)
+    local err = store(key, packed .. kept, until_full, kept ~= '')
+    if err then
+      return '!', err, true
     end
   end
   return allowed and '+' or '-', packed
 end
 
+local keys, requests = KEYS, ARGV[2]
 local lists = {} -- parsed when first used: the keys of a call mostly share their limits
 local reply = { pack(NOW, now) }
-for i = 1, #KEYS do
-  local list, action, n, moment = unpack(REQUEST, ARGV[2], (i - 1) * REQUEST_SIZE + 1)
+local refused = 0
+for i = 1, #keys do
+  local list, action, n, moment = unpack(REQUEST, requests, (i - 1) * REQUEST_SIZE + 1)
   local limits = lists[list]
   if not limits then
     limits = parse(ARGV[3 + list])
     lists[list] = limits
   end
-  local sign, answer = decide(KEYS[i], limits, action, n, moment)
+  local sign, answer, refusal = decide(keys[i], limits, action, n, moment)
   if sign == '!' then
+    if refusal then
+      refused = refused + 1
+    end
+    if refused == #keys then
+      return { err = answer }
+    end
     answer = pack(ERROR, #answer, answer)
   end
   reply[2 * i], reply[2 * i + 1] = sign, answer
