@@ -119,13 +119,13 @@ func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
 		return s.ask(ctx, r)
 	}
 	asked := s.now()
-	denied, known, clears := s.denials.repeat(&r, asked)
+	denied, known, version := s.denials.repeat(&r, asked)
 	if known {
 		return denied, nil
 	}
 	answer, err := s.ask(ctx, r)
 	if err == nil && !answer.Allowed {
-		s.denials.keep(&r, answer, clears, asked, s.now())
+		s.denials.keep(&r, answer, version, asked, s.now())
 	}
 	return answer, err
 }
@@ -133,10 +133,6 @@ func (s *RedisStore) Do(ctx context.Context, r Request) (Answer, error) {
 // ask has r decided by Redis.
 func (s *RedisStore) ask(ctx context.Context, r Request) (Answer, error) {
 	answer, err := s.decide(ctx, r)
-	if r.action != take || answer.Allowed && r.n > 0 {
-		// Tokens came, perhaps even if err says otherwise, or went: what is known of them is old.
-		s.denials.clear(r.policy, r.key, r.action != take)
-	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)
 	}
@@ -156,9 +152,8 @@ func (s *RedisStore) now() time.Time {
 func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	report, err := s.breaker.enter()
 	if err == nil {
-		err = s.del(ctx, redisKey(s.prefix, policy, key))
+		err = s.del(ctx, policy, key)
 		report(err)
-		s.denials.clear(policy, key, true)
 	}
 	if err != nil {
 		return fmt.Errorf("reset in policy %q: %w", policy, err)
@@ -166,14 +161,17 @@ func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes key, in a goroutine that runs on when nobody waits for it any more: go-redis does not
-// stop reading when a context ends.
-func (s *RedisStore) del(ctx context.Context, key string) error {
+// del deletes a bucket's key, in a goroutine that runs on when nobody waits for it any more: go-redis does
+// not stop reading when a context ends.
+func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)
+	s.denials.giving(policy, key)
 	go func() {
 		defer cancel()
-		done <- s.client.Del(own, key).Err()
+		err := s.client.Del(own, redisKey(s.prefix, policy, key)).Err()
+		s.denials.given(policy, key, err)
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -71,10 +71,18 @@ func (s *RedisStore) flight(batch []*call, report func(error), watched bool) boo
 	if watched {
 		return s.watch(ctx, calls, report)
 	}
-	outcomes, err := s.send(ctx, calls)
+	outcomes, err := s.exchange(ctx, calls)
 	report(err)
 	finish(calls, outcomes, err)
 	return true
+}
+
+// exchange sends calls, and keeps the denials true that are repeated.
+func (s *RedisStore) exchange(ctx context.Context, calls []*call) ([]outcome, error) {
+	s.denials.depart(calls)
+	outcomes, err := s.send(ctx, calls)
+	s.denials.arrive(calls, outcomes, err)
+	return outcomes, err
 }
 
 // watch sends calls and answers them, at the latest when the first of their callers has waited for the
@@ -90,7 +98,7 @@ func (s *RedisStore) watch(ctx context.Context, calls []*call, report func(error
 			s.flights(s.batcher.land(), nil)
 		}
 	})
-	outcomes, err := s.send(ctx, calls)
+	outcomes, err := s.exchange(ctx, calls)
 	stop()
 	if !ended.CompareAndSwap(false, true) {
 		return false
