@@ -9,6 +9,7 @@ package echolimit
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -29,6 +30,10 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			option(&o)
 		}
 	}
+	refund := o.Refund
+	if refund != nil {
+		o.Refund = func(echo.Context, int) bool { return true } // Done is called when refund said so
+	}
 	engine := adapter.New(limiter, key, o.Options)
 	if o.denied == nil {
 		o.denied = func(_ echo.Context, res core.Result) error { return httpError(core.Problem(res)) }
@@ -48,22 +53,26 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			case adapter.Failed:
 				return o.failed(c, v.Err)
 			case adapter.Allowed:
-				if engine.WantsStatus() {
-					// Whoever writes the response, the app's error handler for one, knows its status.
-					asked := false
-					done := func() {
-						if !asked {
-							asked = true // first, in case Done panics: Before comes again with the recovery's answer
-							engine.Done(c, x, v, c.Response().Status)
-						}
-					}
-					c.Response().Before(done)
-					err := next(c)
-					if err == nil {
-						done() // nothing written is 200
-					}
-					return err
+				if refund == nil {
+					break
 				}
+				over, last := false, 0
+				ask := func(status int) {
+					if over || status == last {
+						return
+					}
+					over, last = true, status // should refund panic: Before comes again with the recovery's answer
+					if over = refund(c, status); over {
+						engine.Done(c, x, v, status)
+					}
+				}
+				// Whoever writes the response, the app's error handler for one, knows its status.
+				c.Response().Before(func() { ask(c.Response().Status) })
+				err := next(c)
+				if err == nil && !c.Response().Committed {
+					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
+				}
+				return err
 			case adapter.Skipped:
 			}
 			return next(c)
