@@ -96,8 +96,7 @@ func keyError(text string) error {
 	if text == errUnreadable.Error() || strings.HasPrefix(text, "WRONGTYPE") {
 		return &StateError{text}
 	}
-	// Servers before Redis 7 leave a frame around what they refuse inside a script.
-	return serverError(strings.TrimSpace(strings.TrimPrefix(text, "-")))
+	return serverError(text)
 }
 
 // serverError is an error reply that concerns one key. It is a [redis.Error].
