@@ -188,12 +188,10 @@ local function decide(key, limits, action, n, moment)
     end
   end
 
+  local taken = 0
   if action == TAKE then
     if allowed and n > 0 then
-      write = true
-      for i = 1, #limits do
-        limits[i].level = limits[i].level - n * limits[i].unit
-      end
+      write, taken = true, n
     end
   elseif state then
     write = true
@@ -211,7 +209,7 @@ local function decide(key, limits, action, n, moment)
   local packed, until_full = '', 0
   for i = 1, #limits do
     local limit = limits[i]
-    local level, at = limit.level, limit.at
+    local level, at = limit.level - taken * limit.unit, limit.at
     local record = pack(RECORD, limit.tag, level / limit.unit, at)
     packed = i == 1 and record or packed .. record
     if write then
@@ -245,9 +243,10 @@ end
 local keys, requests = KEYS, ARGV[2]
 local lists = {} -- parsed when first used: the keys of a call mostly share their limits
 local reply = { pack(NOW, now) }
-local refused = 0
+local refused, from = 0, 1
 for i = 1, #keys do
-  local list, action, n, moment = unpack(REQUEST, requests, (i - 1) * REQUEST_SIZE + 1)
+  local list, action, n, moment = unpack(REQUEST, requests, from)
+  from = from + REQUEST_SIZE
   local limits = lists[list]
   if not limits then
     limits = parse(ARGV[3 + list])
