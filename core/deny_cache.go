@@ -158,10 +158,7 @@ func (d *denyCache) arrive(calls []*call, outcomes []outcome, err error) {
 		return
 	}
 	for i, c := range calls {
-		o := outcome{err: err}
-		if err == nil {
-			o = outcomes[i]
-		}
+		o := outcomeOf(i, outcomes, err)
 		switch r := &c.request; {
 		case r.action != take:
 			d.given(r.policy, r.key, o.err)

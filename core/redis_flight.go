@@ -123,7 +123,7 @@ func (s *RedisStore) watch(ctx context.Context, calls []*call, report func(error
 	if !givenUp {
 		report(err)
 	}
-	if err == nil {
+	if outcomes != nil {
 		outcomes = outcomes[len(calls)-len(rest):]
 	}
 	finish(rest, outcomes, err)
@@ -195,12 +195,19 @@ type outcome struct {
 	err    error
 }
 
-// finish answers calls: with their outcomes, or all with err.
+// finish answers calls: with their outcomes, or all with err where there are none.
 func finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
-		if c.err = err; err == nil {
-			c.answer, c.err = outcomes[i].answer, outcomes[i].err
-		}
+		o := outcomeOf(i, outcomes, err)
+		c.answer, c.err = o.answer, o.err
 		close(c.done)
 	}
+}
+
+// outcomeOf is that of the i-th of calls that send answered.
+func outcomeOf(i int, outcomes []outcome, err error) outcome {
+	if outcomes == nil {
+		return outcome{err: err}
+	}
+	return outcomes[i]
 }

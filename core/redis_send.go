@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// send has Redis decide calls. The error is one of the whole; each call may have its own besides. A hook
-// of the client that panics is a failure like others: the flight must land.
+// send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
+// besides. A hook of the client that panics is a failure like others: the flight must land.
 func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the Redis client panicked: %v", p)
+			outcomes, err = nil, fmt.Errorf("the Redis client panicked: %v", p)
 		}
 	}()
 	now := ""
@@ -92,7 +92,7 @@ func (s *RedisStore) pipeline(ctx context.Context, calls []*call, now string) ([
 		}
 	}
 	if failed == len(calls) {
-		return nil, outcomes[0].err
+		return outcomes, outcomes[0].err
 	}
 	return outcomes, nil
 }
