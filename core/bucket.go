@@ -30,11 +30,12 @@ func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (wri
 	a.now = now
 	a.levels.grow(len(rates))
 	a.Allowed = true
-	out := on.tokens(now)
 	back := int64(0)
+	on.forget(now)
 	if r.action == lease {
-		back, write = on.settle(*r.terms, now)
+		back, write = on.settle(*r.terms)
 	}
+	out := on.tokens()
 	for i := range rates {
 		rate, l := &rates[i], a.levels.at(i)
 		if stored == nil || stored[i].tag != rate.tag {
@@ -43,8 +44,8 @@ func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (wri
 			*l = rate.refill(rate.level(stored[i]), now)
 			write = write || stored[i].at > now
 		}
-		if out > 0 {
-			l.units = min(l.units, rate.room(out)) + back*rate.unit
+		if back > 0 {
+			l.units = rate.give(l.units, rate.units(back), out)
 		}
 		if r.takes() && !rate.grants(*l, r.n, r.within, now) {
 			a.Allowed = false
@@ -53,15 +54,17 @@ func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (wri
 	if r.takes() && (!a.Allowed || r.n == 0) || !r.takes() && stored == nil {
 		return write
 	}
+	taken := r.n
 	if r.action == lease {
-		a.leased = r.extra(a)
-		on.add(a.leased, now)
+		a.lent = r.extra(a)
+		on.add(a.lent, now)
+		taken += a.lent
 	}
 	for i := range rates {
 		rate, l := &rates[i], a.levels.at(i)
 		switch r.action {
 		case take, lease:
-			l.units -= (r.n + a.leased) * rate.unit
+			l.units -= taken * rate.unit
 		case refund:
 			l.units = rate.give(l.units, rate.units(r.n), out)
 		case cancel:
@@ -76,6 +79,11 @@ func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (wri
 // takes reports whether r may be denied.
 func (r *Request) takes() bool { return r.action == take || r.action == lease }
 
+// gives reports whether tokens come back by r.
+func (r *Request) gives() bool {
+	return r.action == refund || r.action == cancel || r.action == lease && r.terms.back > 0
+}
+
 // grants reports whether l has n tokens now or, in at most `within` µs, will have.
 func (r *rate) grants(l level, n, within, now int64) bool {
 	if n > r.capacity {
@@ -88,9 +96,10 @@ func (r *rate) grants(l level, n, within, now int64) bool {
 // units is n tokens in units; n is what a bucket can hold at most.
 func (r *rate) units(n int64) int64 { return min(n, r.capacity) * r.unit }
 
-// give adds to units without passing what the bucket may hold while `out` tokens are on lease.
+// give adds more to units, as long as there is room for them and for `out` tokens on lease.
 func (r *rate) give(units, more, out int64) int64 {
-	return min(units+more, r.room(out))
+	room := r.full - min(out, r.capacity)*r.unit
+	return max(units, min(units+more, room))
 }
 
 // untilFull is how many µs pass until every limit is full again: as long as the state must be kept.

@@ -16,8 +16,8 @@ const (
 	leaseMargin = 300 * time.Millisecond
 	// leaseShards keeps goroutines apart.
 	leaseShards = 16
-	// maxLeased bounds the keys that are watched for being busy. Others are decided as without leases.
-	maxLeased = 1 << 16
+	// maxWatched bounds the keys that are watched for being busy. Others are decided as without leases.
+	maxWatched = 1 << 16
 )
 
 // WithLease lets a RedisStore take tokens of busy keys ahead and decide in this process while they last:
@@ -26,11 +26,13 @@ const (
 // A key that is asked for again within 50 ms leases tokens with its next decision: one at first, twice as
 // many each time they are used up within 50 ms, at most n, a tenth of the smallest Capacity, and half of
 // what the bucket has left. A lease that is not used for 100 to 200 ms is given back; at the latest it ends
-// after 1 to 2 s, and a process that dies with one delays the bucket's being full by no more.
+// after 1 to 2 s.
 //
-// Nothing is ever admitted beyond the limits: tokens on lease have left the bucket, and still count
-// towards its Capacity, so that it doesn't fill up behind them. The price is that they are parked: for up
-// to 200 ms after its last request, a process may hold up to n tokens that others could use.
+// Nothing is ever admitted beyond the limits: leased tokens have left the bucket, and those behind which it
+// would fill up melt, as the refill replaces them. The price is that they are parked: for up to 200 ms after
+// its last request a process may hold up to n tokens that others could use, and those who were denied
+// meanwhile may repeat that for as long as WithDenyCache says. When a call that was to bring a lease gets no
+// answer in time but is executed, its tokens are lost. Up to 65,536 keys are watched for being busy.
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
@@ -53,28 +55,32 @@ type leases struct {
 }
 
 type leasesShard struct {
-	mu   sync.Mutex // guards all below and the keyLeases in it; never held across I/O
-	keys map[entryKey]*keyLease
+	mu   sync.Mutex // guards all below, and what is in it; never held across I/O
+	keys map[entryKey]*watchedKey
 	_    [48]byte // keeps two locks off one cache line
 }
 
-// keyLease is one key, and the lease on it if taken is not 0.
-type keyLease struct {
-	key   entryKey
-	plan  *plan
-	asked time.Time // when Redis was last asked
-	size  int64     // of the next lease
-	rest  time.Time // until then the bucket has nothing to lease
+// watchedKey is a key that may be busy.
+type watchedKey struct {
+	key     entryKey
+	plan    *plan
+	asked   time.Time // when Redis was last asked
+	size    int64     // of the next lease
+	rest    time.Time // until then the bucket has nothing to lease
+	held    *holding  // nil: nothing
+	renewal *renewal  // under way, or nil
+	reset   bool      // and so forgotten, maybe while a renewal was under way
+}
 
-	taken, left int64     // tokens of the lease, and those not used yet
-	until       time.Time // its end
-	answer      Answer    // of Redis, when it gave the lease
-	heard       time.Time // when that came
-	used        bool      // since the timer last looked
-	timer       *time.Timer
-
-	renewal *renewal // under way, or nil
-	dropped bool     // by a Reset, maybe while a renewal was under way
+// holding is a lease.
+type holding struct {
+	given Answer    // that brought it
+	asked time.Time // not after the instant that given tells
+	until time.Time
+	left  int64 // tokens that are good, as of the last look
+	spare int64 // tokens that nobody used, molten or not
+	used  bool  // since the timer last looked
+	timer *time.Timer
 }
 
 func (l *leases) shard(key string) *leasesShard {
@@ -82,65 +88,92 @@ func (l *leases) shard(key string) *leasesShard {
 }
 
 // watch begins to watch r's key, if it isn't yet: it returns nil when there is no room. mu is held.
-func (sh *leasesShard) watch(r *Request, now time.Time) *keyLease {
+func (sh *leasesShard) watch(r *Request, now time.Time) *watchedKey {
 	key := entryKey{r.policy, r.key}
 	if k := sh.keys[key]; k != nil {
 		return k
 	}
-	if len(sh.keys) >= maxLeased/leaseShards && !sh.makeRoom(now) {
-		return nil
-	}
-	if sh.keys == nil {
-		sh.keys = make(map[entryKey]*keyLease)
-	}
-	key.key = strings.Clone(key.key) // it may be a view of a buffer that its owner reuses
-	k := &keyLease{key: key, plan: r.plan}
-	sh.keys[key] = k
-	return k
-}
-
-// makeRoom forgets a key that isn't busy, if a look at a few finds one. mu is held.
-func (sh *leasesShard) makeRoom(now time.Time) bool {
-	looks := 8
+	// For each that comes up to two go, so that a spike of keys is forgotten as traffic goes on.
+	looks := 2
 	for key, k := range sh.keys {
 		if looks--; looks < 0 {
 			break
 		}
-		if k.renewal == nil && k.taken == 0 && now.Sub(k.asked) > leaseIdle {
+		if k.renewal == nil && k.held == nil && now.Sub(k.asked) > leaseIdle {
 			delete(sh.keys, key)
-			return true
 		}
 	}
-	return false
+	if len(sh.keys) >= maxWatched/leaseShards {
+		return nil
+	}
+	if sh.keys == nil {
+		sh.keys = make(map[entryKey]*watchedKey)
+	}
+	key.key = strings.Clone(key.key) // it may be a view of a buffer that its owner reuses
+	k := &watchedKey{key: key, plan: r.plan}
+	sh.keys[key] = k
+	return k
 }
 
-// spend takes n tokens of the lease, if it has them at now. mu is held.
-//
-// a tells what the bucket has, as far as is known here, and what is left of the lease.
-func (k *keyLease) spend(n int64, a *Answer, now time.Time) (ok bool) {
-	if k.left < n || !now.Before(k.until) || now.Before(k.heard) {
+// serves reports whether a lease of k is one under r's limits. mu is held.
+func (k *watchedKey) serves(r *Request) bool {
+	return k.plan == r.plan || k.plan.packed == r.plan.packed
+}
+
+// spend takes n tokens of the lease, if it has them at now. a tells what the bucket has, as far as is known
+// here, and what is left of the lease. mu is held.
+func (k *watchedKey) spend(n int64, a *Answer, now time.Time) (ok bool) {
+	h := k.held
+	if h == nil || h.left < n || h.melt(k.plan, a, now) == 0 || h.left < n {
 		return false
 	}
-	k.left -= n
-	k.used = true
-	*a = k.answer
-	a.levels = a.levels.clone()
-	a.source = FromLease
-	a.now += now.Sub(k.heard).Microseconds()
-	for i := range k.plan.rates {
-		rate, l := &k.plan.rates[i], a.levels.at(i)
-		*l = rate.refill(*l, a.now)
-		l.units = min(l.units, rate.room(k.taken)) + k.left*rate.unit
-	}
+	h.left, h.spare = h.left-n, h.spare-n
+	h.used = true
+	a.Allowed, a.source = true, FromLease
+	a.levels.add(k.plan, h.left)
 	return true
+}
+
+// refund puts up to n tokens back on the lease and returns how many. mu is held.
+func (k *watchedKey) refund(n int64, a *Answer, now time.Time) int64 {
+	h := k.held
+	if h == nil {
+		return 0
+	}
+	n = max(0, min(n, h.melt(k.plan, a, now)-h.left, h.given.lent-h.spare))
+	h.left, h.spare = h.left+n, h.spare+n
+	a.Allowed, a.source = true, FromLease
+	a.levels.add(k.plan, h.left)
+	return n
+}
+
+// melt brings h up to now: it drops what has melted of what is left, tells in a what the bucket has, and
+// returns how many tokens of the whole lease are good. mu is held.
+func (h *holding) melt(p *plan, a *Answer, now time.Time) (whole int64) {
+	if !now.Before(h.until) || now.Before(h.asked) {
+		h.left = 0 // over
+		return 0
+	}
+	*a = h.given
+	a.levels = a.levels.clone()
+	a.now += now.Sub(h.asked).Microseconds() + 1 // both instants had begun a microsecond
+	whole = h.given.lent
+	for i := range p.rates {
+		rate, l := &p.rates[i], a.levels.at(i)
+		level := l.units
+		*l = rate.refill(*l, a.now)
+		whole = min(whole, max(0, h.given.lent*rate.unit-(l.units-level))/rate.unit)
+	}
+	h.left = min(h.left, whole)
+	return whole
 }
 
 // next chooses how many tokens r's decision should lease beyond its cost: about what the key uses in
 // leaseIdle, 0 while that is nothing. mu is held.
-func (k *keyLease) next(r *Request, most int64, now time.Time) (extra int64) {
+func (k *watchedKey) next(r *Request, most int64, now time.Time) (extra int64) {
 	age := now.Sub(k.asked)
 	k.asked = now
-	if k.plan != r.plan { // limits are given per request, and another tier's hold now
+	if !k.serves(r) { // limits are given per request, and another tier's hold now
 		k.plan, k.size = r.plan, 0
 		return 0
 	}
@@ -161,26 +194,31 @@ func (k *keyLease) next(r *Request, most int64, now time.Time) (extra int64) {
 }
 
 // end forgets the lease and returns the request that settles it: nil when there is none. mu is held.
-func (k *keyLease) end() *Request {
-	if k.taken == 0 {
+func (k *watchedKey) end() *Request {
+	h := k.held
+	if h == nil {
 		return nil
 	}
-	t := terms{taken: k.taken, at: floorTo(k.answer.now, leaseWindow), back: k.left}
-	k.taken, k.left = 0, 0
+	k.held = nil
+	h.timer.Stop()
+	t := terms{taken: h.given.lent, at: floorTo(h.given.now, leaseWindow), back: h.spare}
 	return &Request{policy: k.key.policy, key: k.key.key, plan: k.plan, action: lease, terms: &t}
 }
 
-// renewed takes the answer to a renewal for extra tokens. mu is held.
-func (k *keyLease) renewed(a Answer, extra int64, asked, heard time.Time) {
+// renewed takes the answer to a renewal for extra tokens, which was asked at asked and came at now. It
+// reports whether it brought a lease. mu is held.
+func (k *watchedKey) renewed(a Answer, err error, extra int64, asked, now time.Time) bool {
 	k.renewal = nil
-	if a.leased < extra {
-		k.rest = heard.Add(leaseIdle / 2)
+	if err != nil {
+		k.size = 0 // what was taken without an answer is lost: begin small again
 	}
-	if a.leased == 0 {
-		return
+	if err != nil || a.lent < extra {
+		k.rest = now.Add(leaseIdle / 2)
 	}
-	k.taken, k.left, k.used = a.leased, a.leased, true
-	k.answer, k.heard = a, heard
+	if err != nil || a.lent == 0 {
+		return false
+	}
 	end := floorTo(a.now, leaseWindow) + 2*leaseWindow
-	k.until = asked.Add(duration(end - a.now)) // asked is not after the instant that a.now tells
+	k.held = &holding{given: a, asked: asked, until: asked.Add(duration(end - a.now)), left: a.lent, spare: a.lent, used: true}
+	return true
 }

@@ -1,31 +1,46 @@
 package core
 
-// Tokens on lease are taken from a bucket, but nobody has used them yet. They count towards its capacity:
-// were the bucket to fill while they are out, a full bucket and they together would be a burst that no
-// limit allows. So the stored state of a key that was leased from counts them.
+// Tokens on lease have left a bucket, but nobody has used them yet: a process holds them, to decide by
+// itself (WithLease). Were they good for ever, the bucket would fill up behind them, and a full bucket and
+// they together would be a burst that no limit allows. So a lease of k tokens melts: at most k less what the
+// bucket gained since are good, used ones not counted. Used faster than the bucket refills, none melts.
+//
+// While the bucket gains, every lease loses as much, so that together they don't grow. Tokens that come back,
+// by a refund or of a lease, must leave room for all that are on other leases; for that, and for nothing else,
+// the stored state counts them. So a bucket and all leases of it never hold more than the capacity.
 
 const (
 	// leaseWindow is how long, in µs, the windows are by which leases are counted. A lease ends with the
-	// window after the one it was taken in, and is forgotten then: a process that ends without settling
-	// takes nothing from a bucket for longer.
+	// window after the one it was taken in, and is not counted any more: a process that ends without
+	// settling does no harm for longer.
 	leaseWindow = 1_000_000
 	// leasedTag marks the record of tokens leased in windows of even number, the next tag those of odd
 	// number. No limit has them.
 	leasedTag = 1<<16 - 2
 )
 
+// terms are what a process asks of a lease, and how its last one ended.
+type terms struct {
+	extra int64 // take up to so many tokens beyond the cost
+
+	taken int64 // the last lease: what was on it
+	at    int64 // in the window that began then, µs since 1970
+	back  int64 // and what nobody used of it, molten or not
+}
+
+// extra is how many tokens beyond its cost a lease gets: half of what every limit has left, so that the
+// last tokens of a bucket are not all with one process.
+func (r *Request) extra(a *Answer) int64 {
+	extra := r.terms.extra
+	for i := range r.plan.rates {
+		extra = min(extra, (a.levels.at(i).units/r.plan.rates[i].unit-r.n)/2)
+	}
+	return extra
+}
+
 // leased counts the tokens of one key that are on lease, by the window they were taken in: those of an even
 // one and those of an odd one. A record's tokens and the beginning of its window; zero is none.
 type leased [2]bucket
-
-// terms are what a process asks of a lease, and how its last one ended.
-type terms struct {
-	extra int64 // take up to so many beyond the cost
-
-	taken int64 // the last lease: what was on lease
-	at    int64 // in the window that began then, µs since 1970
-	back  int64 // and what nobody used of it
-}
 
 // splitLeased tells the records of leases from those of limits.
 func splitLeased(stored []bucket) (limits []bucket, on leased) {
@@ -40,26 +55,29 @@ func splitLeased(stored []bucket) (limits []bucket, on leased) {
 	return limits, on
 }
 
-// tokens is how many are on lease at now. Windows that are over, and those that a clock which stepped back
-// left ahead, are forgotten.
-func (on *leased) tokens(now int64) (tokens int64) {
+// forget forgets leases that are over at now, and those that a clock which stepped back left ahead.
+func (on *leased) forget(now int64) {
 	if on == nil {
-		return 0
+		return
 	}
 	window := floorTo(now, leaseWindow)
 	for i := range on {
-		b := &on[i]
-		if b.at < window-leaseWindow || b.at > window+leaseWindow {
+		if b := &on[i]; b.at < window-leaseWindow || b.at > window+leaseWindow {
 			*b = bucket{}
 		}
-		tokens += int64(b.tokens)
 	}
-	return tokens
 }
 
-// settle ends the lease that t tells of. Of one that is over nothing comes back: the bucket may have filled
-// again meanwhile.
-func (on *leased) settle(t terms, now int64) (back int64, settled bool) {
+// tokens is how many are on lease.
+func (on *leased) tokens() int64 {
+	if on == nil {
+		return 0
+	}
+	return int64(on[0].tokens) + int64(on[1].tokens)
+}
+
+// settle ends the lease that t tells of. Of one that is over nothing comes back.
+func (on *leased) settle(t terms) (back int64, settled bool) {
 	b := &on[t.at/leaseWindow&1]
 	if t.taken == 0 || b.at != t.at || b.tokens < float64(t.taken) {
 		return 0, false
@@ -88,29 +106,4 @@ func (on *leased) append(state []byte) []byte {
 		}
 	}
 	return state
-}
-
-// left is how many µs after now the last lease ends: the state must be kept so long.
-func (on *leased) left(now int64) (left int64) {
-	for _, b := range on {
-		if b.tokens > 0 {
-			left = max(left, b.at+2*leaseWindow-now)
-		}
-	}
-	return left
-}
-
-// room is how many units a bucket may hold while `out` tokens are on lease.
-func (r *rate) room(out int64) int64 {
-	return r.full - min(out, r.capacity)*r.unit
-}
-
-// extra is how many tokens beyond its cost a lease gets: half of what every limit has left, so that the
-// last tokens of a bucket are not all with one process.
-func (r *Request) extra(a *Answer) int64 {
-	extra := r.terms.extra
-	for i := range r.plan.rates {
-		extra = min(extra, (a.levels.at(i).units/r.plan.rates[i].unit-r.n)/2)
-	}
-	return extra
 }

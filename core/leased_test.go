@@ -11,12 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// held is a lease as its holder knows it.
-type held struct {
-	taken, at int64
-	unused    int64 // of it
-}
-
 // TestLeases has several holders lease from one key, spend, settle, die and come back, while others take and
 // refund: the script and its twin agree to the last byte of stored state, and a full bucket and all that is
 // on lease are never more than the capacity, so that no burst can be.
@@ -40,7 +34,11 @@ func TestLeases(t *testing.T) {
 		}), 1, 3).Draw(t, "limits")
 		plan := makePlan("api", limits)
 		var state []byte
-		var leases []held
+		var leases []*holding
+		hold := func(a Answer) *holding {
+			end := floorTo(a.now, leaseWindow) + 2*leaseWindow
+			return &holding{given: a, asked: now, until: now.Add(duration(end - a.now)), left: a.lent, spare: a.lent}
+		}
 
 		ask := func(r Request) Answer {
 			r.policy, r.key, r.plan = "api", key, plan
@@ -65,7 +63,7 @@ func TestLeases(t *testing.T) {
 			if stored != string(state) {
 				t.Fatalf("%+v at %d: the script stored %x, its twin %x", r, now.UnixMicro(), stored, state)
 			}
-			if got.Allowed != want.Allowed || got.leased != want.leased || got.levels.few != want.levels.few {
+			if got.Allowed != want.Allowed || got.lent != want.lent || got.levels.few != want.levels.few {
 				t.Fatalf("%+v: the script answers %+v, its twin %+v", r, got, want)
 			}
 			return got
@@ -73,10 +71,9 @@ func TestLeases(t *testing.T) {
 		inBounds := func() {
 			a := ask(Request{action: take})
 			out := int64(0)
-			for _, l := range leases {
-				if now.UnixMicro() < l.at+2*leaseWindow {
-					out += l.unused
-				}
+			for _, h := range leases {
+				h.melt(plan, new(Answer), now)
+				out += h.left
 			}
 			for i, l := range limits {
 				if level := a.levels.few[i].units; level+out*plan.rates[i].unit > plan.rates[i].full {
@@ -90,23 +87,25 @@ func TestLeases(t *testing.T) {
 			switch rapid.SampledFrom([]string{"lease", "lease", "renew", "settle", "spend", "take", "refund", "die"}).Draw(t, "what") {
 			case "lease":
 				a := ask(Request{action: lease, n: rapid.Int64Range(1, 5).Draw(t, "cost"), terms: &terms{extra: rapid.Int64Range(0, 100).Draw(t, "extra")}})
-				leases = append(leases, held{taken: a.leased, at: floorTo(a.now, leaseWindow), unused: a.leased})
+				leases = append(leases, hold(a))
 			case "renew", "settle":
 				if len(leases) == 0 {
 					continue
 				}
 				i := rapid.IntRange(0, len(leases)-1).Draw(t, "lease")
 				old := leases[i]
-				r := Request{action: lease, terms: &terms{taken: old.taken, at: old.at, back: old.unused}}
+				r := Request{action: lease, terms: &terms{taken: old.given.lent, at: floorTo(old.given.now, leaseWindow), back: old.spare}}
 				if rapid.Bool().Draw(t, "again") {
 					r.n, r.terms.extra = 1, rapid.Int64Range(0, 100).Draw(t, "extra")
 				}
 				a := ask(r)
-				leases[i] = held{taken: a.leased, at: floorTo(a.now, leaseWindow), unused: a.leased}
+				leases[i] = hold(a)
 			case "spend":
 				if len(leases) > 0 {
-					l := &leases[rapid.IntRange(0, len(leases)-1).Draw(t, "lease")]
-					l.unused -= rapid.Int64Range(0, l.unused).Draw(t, "spent")
+					l := leases[rapid.IntRange(0, len(leases)-1).Draw(t, "lease")]
+					l.melt(plan, new(Answer), now)
+					spent := rapid.Int64Range(0, l.left).Draw(t, "spent")
+					l.left, l.spare = l.left-spent, l.spare-spent
 				}
 			case "take":
 				ask(Request{action: take, n: rapid.Int64Range(0, 10).Draw(t, "cost")})

@@ -131,13 +131,13 @@ func (s *RedisStore) answer(ctx context.Context, r *Request, a *Answer) (err err
 		*a, err = s.decideOrLease(ctx, *r)
 		return err
 	}
-	known, clears := s.denials.repeat(r, a, now)
+	known, version := s.denials.repeat(r, a, now)
 	if known {
 		return nil
 	}
 	*a, err = s.decideOrLease(ctx, *r)
 	if err == nil && !a.Allowed {
-		s.denials.keep(r, *a, clears, now, s.now())
+		s.denials.keep(r, *a, version, now, s.now())
 	}
 	return err
 }
@@ -145,10 +145,6 @@ func (s *RedisStore) answer(ctx context.Context, r *Request, a *Answer) (err err
 // ask has r decided by Redis.
 func (s *RedisStore) ask(ctx context.Context, r Request) (Answer, error) {
 	answer, err := s.decide(ctx, r)
-	if r.action != take || answer.Allowed && r.n > 0 {
-		// Tokens came, perhaps even if err says otherwise, or went: what is known of them is old.
-		s.denials.clear(r.policy, r.key, r.action != take)
-	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("policy %q: %w", r.policy, err)
 	}
@@ -168,11 +164,14 @@ func (s *RedisStore) now() time.Time {
 func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	report, err := s.breaker.enter()
 	if err == nil {
-		s.leases.drop(policy, key)
-		defer s.leases.drop(policy, key) // what came before the server reset it
-		err = s.del(ctx, redisKey(s.prefix, policy, key))
+		old := s.forget(policy, key)
+		err = s.del(ctx, policy, key)
 		report(err)
-		s.denials.clear(policy, key, true)
+		if err == nil {
+			s.forget(policy, key) // what came before the server reset it
+		} else {
+			s.settle(old)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("reset in policy %q: %w", policy, err)
@@ -180,14 +179,17 @@ func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes key, in a goroutine that runs on when nobody waits for it any more: go-redis does not
-// stop reading when a context ends.
-func (s *RedisStore) del(ctx context.Context, key string) error {
+// del deletes a bucket's key, in a goroutine that runs on when nobody waits for it any more: go-redis does
+// not stop reading when a context ends.
+func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)
+	s.denials.giving(policy, key)
 	go func() {
 		defer cancel()
-		done <- s.client.Del(own, key).Err()
+		err := s.client.Del(own, redisKey(s.prefix, policy, key)).Err()
+		s.denials.given(policy, key, err)
+		done <- err
 	}()
 	select {
 	case err := <-done:

@@ -1,6 +1,9 @@
 package core
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 const (
 	// maxFlights is how many script calls of one store are under way at once. Decisions that come
@@ -20,17 +23,20 @@ type batcher struct {
 	flights int
 }
 
-// takeOff counts a flight that begins whatever others are under way.
-func (b *batcher) takeOff() {
+// takeOff returns c as the calls of a flight that begins whatever others are under way.
+func (b *batcher) takeOff(c *call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c.since = time.Now()
 	b.flights++
+	return []*call{c}
 }
 
 // board returns the calls of a flight to begin now, c alone, or nil when c has to wait for one.
 func (b *batcher) board(c *call) []*call {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	c.since = time.Now()
 	if b.flights >= b.most {
 		b.queue = append(b.queue, c)
 		return nil

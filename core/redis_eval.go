@@ -96,3 +96,10 @@ func notExecuted(err error) bool {
 	}
 	return false
 }
+
+// certain reports whether err, which may be nil, leaves no doubt that what was sent is over: executed, or
+// never to be.
+func certain(err error) bool {
+	bad := (*StateError)(nil)
+	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)
+}

@@ -2,21 +2,21 @@ package core
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // decide has r decided by Redis, together with what others ask at this moment.
 func (s *RedisStore) decide(ctx context.Context, r Request) (Answer, error) {
-	c := &call{key: redisKey(s.prefix, r.policy, r.key), request: r, since: time.Now(), done: make(chan struct{})}
+	c := &call{key: redisKey(s.prefix, r.policy, r.key), request: r, done: make(chan struct{})}
 	if s.breaker.open.Load() {
 		// Closed or not, the breaker knows; whom it lets in may try whether Redis is back, alone.
 		report, err := s.breaker.enter()
 		if err != nil {
 			return Answer{}, err
 		}
-		s.batcher.takeOff()
-		go s.flights([]*call{c}, report)
+		go s.flights(s.batcher.takeOff(c), report)
 	} else if batch := s.batcher.board(c); batch != nil {
 		if s.minds && ctx.Done() == nil {
 			// Nobody can call this caller away and the client minds the deadline, so it may go itself:
@@ -66,45 +66,102 @@ func (s *RedisStore) flight(batch []*call, report func(error), watched bool) boo
 			return true
 		}
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), calls[0].since.Add(s.timeout))
+	ctx, cancel := context.WithDeadline(context.Background(), s.deadline(calls[len(calls)-1]))
 	defer cancel()
 	if watched {
 		return s.watch(ctx, calls, report)
 	}
-	outcomes, err := s.send(ctx, calls)
+	outcomes, err := s.exchange(ctx, calls)
 	report(err)
 	finish(calls, outcomes, err)
 	return true
 }
 
-// watch sends calls and answers them, at the latest when the first of their callers has waited for the
-// store's timeout. go-redis may be stuck then, because it does not always stop reading when a context
-// ends: the flight is given up, watch returns false, and when go-redis returns nobody listens.
+// deadline is when c's caller has waited for the store's timeout.
+func (s *RedisStore) deadline(c *call) time.Time { return c.since.Add(s.timeout) }
+
+// exchange sends calls, and keeps the denials true that are repeated.
+func (s *RedisStore) exchange(ctx context.Context, calls []*call) ([]outcome, error) {
+	s.denials.depart(calls)
+	outcomes, err := s.send(ctx, calls)
+	s.denials.arrive(calls, outcomes, err)
+	return outcomes, err
+}
+
+// watched is a flight whose callers do not wait for go-redis, which may be stuck: it does not always stop
+// reading when a context ends.
+type watched struct {
+	mu      sync.Mutex // guards all below
+	timer   *time.Timer
+	calls   []*call // that are not answered yet, in the order of their coming
+	givenUp bool
+}
+
+// watch sends calls and answers them, each at the latest when its caller has waited for the store's
+// timeout. With the first of them the flight is given up, so that those who wait for the next are not late
+// too: watch will return false. The others of this one may be answered yet.
 func (s *RedisStore) watch(ctx context.Context, calls []*call, report func(error)) bool {
-	var ended atomic.Bool
-	stop := context.AfterFunc(ctx, func() {
-		if ended.CompareAndSwap(false, true) {
-			err := errTimeout(s.timeout)
+	w := &watched{calls: calls}
+	w.mu.Lock()
+	w.timer = time.AfterFunc(time.Until(s.deadline(calls[0])), func() {
+		late, first := w.overdue(s)
+		if len(late) == 0 {
+			return
+		}
+		err := errTimeout(s.timeout)
+		if first {
 			report(err)
-			finish(calls, nil, err)
+		}
+		finish(late, nil, err)
+		if first {
 			s.flights(s.batcher.land(), nil)
 		}
 	})
-	outcomes, err := s.send(ctx, calls)
-	stop()
-	if !ended.CompareAndSwap(false, true) {
-		return false
+	w.mu.Unlock()
+	outcomes, err := s.exchange(ctx, calls)
+	rest, givenUp := w.land()
+	if !givenUp {
+		report(err)
 	}
-	report(err)
-	finish(calls, outcomes, err)
-	return true
+	if outcomes != nil {
+		outcomes = outcomes[len(calls)-len(rest):]
+	}
+	finish(rest, outcomes, err)
+	return !givenUp
+}
+
+// overdue takes the calls whose time is up, and sets the timer for the next. It tells whether they are the
+// first.
+func (w *watched) overdue(s *RedisStore) (late []*call, first bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, now := 0, time.Now()
+	for n < len(w.calls) && !now.Before(s.deadline(w.calls[n])) {
+		n++
+	}
+	late, w.calls = w.calls[:n], w.calls[n:]
+	if len(w.calls) > 0 {
+		w.timer.Reset(s.deadline(w.calls[0]).Sub(now))
+	}
+	first = !w.givenUp
+	w.givenUp = w.givenUp || n > 0
+	return late, first
+}
+
+// land takes the calls whose time is not up.
+func (w *watched) land() (rest []*call, givenUp bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	rest, w.calls = w.calls, nil
+	return rest, w.givenUp
 }
 
 // call is one decision on its way to Redis and back.
 type call struct {
 	key     string // as Redis knows it
 	request Request
-	since   time.Time // when its caller began to wait
+	since   time.Time // when its caller began to wait: in the order of the queue
 
 	state atomic.Uint32 // of those below
 
@@ -138,12 +195,19 @@ type outcome struct {
 	err    error
 }
 
-// finish answers calls: with their outcomes, or all with err.
+// finish answers calls: with their outcomes, or all with err where there are none.
 func finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
-		if c.err = err; err == nil {
-			c.answer, c.err = outcomes[i].answer, outcomes[i].err
-		}
+		o := outcomeOf(i, outcomes, err)
+		c.answer, c.err = o.answer, o.err
 		close(c.done)
 	}
+}
+
+// outcomeOf is that of the i-th of calls that send answered.
+func outcomeOf(i int, outcomes []outcome, err error) outcome {
+	if outcomes == nil {
+		return outcome{err: err}
+	}
+	return outcomes[i]
 }

@@ -5,12 +5,10 @@ import (
 	"time"
 )
 
-// maxRenewals is how many renewals of others a decision waits for before it asks by itself.
-const maxRenewals = 2
-
 // renewal is a call to Redis that decides one request and brings a lease for those that follow.
 type renewal struct {
-	done chan struct{} // closed when those below are set
+	extra int64         // tokens that it may bring
+	done  chan struct{} // closed when those below are set
 
 	answer Answer
 	err    error
@@ -27,44 +25,51 @@ func (s *RedisStore) spend(r *Request, a *Answer, now time.Time) (ok bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.keys[entryKey{r.policy, r.key}]
-	return k != nil && k.plan == r.plan && k.spend(r.n, a, now)
+	return k != nil && k.serves(r) && k.spend(r.n, a, now)
 }
 
 // decideOrLease has r decided by Redis: with a lease, if its key is busy.
-func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (Answer, error) {
-	if s.mayLease(&r) {
-		if a, ok, err := s.lease(ctx, r); ok {
-			return a, err
+func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, err error) {
+	if s.leases.most == 0 {
+		return s.ask(ctx, r)
+	}
+	switch {
+	case r.action == take && r.n > 0:
+		return s.lease(ctx, r)
+	case r.action == refund:
+		if r.n -= s.refund(&r, &a); r.n == 0 {
+			return a, nil
 		}
 	}
-	a, err := s.ask(ctx, r)
-	if err == nil && r.action == take && r.n == 0 && s.leases.most > 0 {
-		a.levels.add(r.plan, s.leases.held(&r))
+	a, err = s.ask(ctx, r)
+	if err == nil && r.action == take { // a peek: what is here is there for its process
+		a.levels.add(r.plan, s.held(&r))
 	}
 	return a, err
 }
 
-// lease decides r together with a new lease, or on one that others wait for. It returns false when r is to
-// be decided as if there were no leases.
-func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, ok bool, err error) {
-	for range maxRenewals {
-		renewal, own := s.renew(ctx, r)
-		if renewal == nil {
-			return a, false, nil
-		}
-		select {
-		case <-renewal.done:
-		case <-ctx.Done():
-			return a, true, ctx.Err()
-		}
-		if own {
-			return renewal.answer, true, renewal.err
-		}
-		if s.spend(&r, &a, s.now()) {
-			return a, true, nil
-		}
+// lease decides r together with a new lease, on one that others wait for, or as if there were none.
+func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error) {
+	arrived := time.Now()
+	renewal, own := s.renew(ctx, r)
+	if renewal == nil || !own && renewal.extra < r.n {
+		return s.ask(ctx, r)
 	}
-	return a, false, nil
+	select {
+	case <-renewal.done:
+	case <-ctx.Done():
+		return a, ctx.Err()
+	}
+	if own {
+		return renewal.answer, renewal.err
+	}
+	if s.spend(&r, &a, s.now()) {
+		return a, nil
+	}
+	// The renewal is over no later than the store's timeout after it began, which was before r came.
+	ctx, cancel := context.WithDeadline(ctx, arrived.Add(s.timeout))
+	defer cancel()
+	return s.ask(ctx, r)
 }
 
 // renew returns the renewal of r's lease that is under way, or begins its own. It returns nil when r is to be
@@ -75,24 +80,27 @@ func (s *RedisStore) renew(ctx context.Context, r Request) (_ *renewal, own bool
 	k := sh.watch(&r, now)
 	if k == nil || k.renewal != nil {
 		defer sh.mu.Unlock()
-		if k == nil || k.plan != r.plan {
+		if k == nil || !k.serves(&r) {
 			return nil, false
 		}
 		return k.renewal, false
 	}
 	old := k.end()
 	extra := k.next(&r, s.leases.most, now)
-	if extra == 0 && (old == nil || old.plan != r.plan || r.within > 0) {
+	if extra == 0 && (old == nil || old.plan != k.plan || r.within > 0) {
 		sh.mu.Unlock()
-		s.settle(ctx, old)
+		select {
+		case <-s.settle(old):
+		case <-ctx.Done():
+		}
 		return nil, false
 	}
 	defer sh.mu.Unlock()
-	k.renewal = &renewal{done: make(chan struct{})}
-	if old == nil {
-		old = &Request{terms: &terms{}}
+	k.renewal = &renewal{extra: extra, done: make(chan struct{})}
+	r.key, r.plan, r.action, r.terms = k.key.key, k.plan, lease, &terms{}
+	if old != nil {
+		r.terms = old.terms
 	}
-	r.key, r.action, r.terms = k.key.key, lease, old.terms
 	r.terms.extra = extra
 	// Not in the caller's context, nor its goroutine: others wait too, and tokens that come must be kept.
 	go s.fetch(context.WithoutCancel(ctx), sh, k, r, now)
@@ -100,71 +108,95 @@ func (s *RedisStore) renew(ctx context.Context, r Request) (_ *renewal, own bool
 }
 
 // fetch has Redis answer the renewal r of k.
-func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *keyLease, r Request, asked time.Time) {
+func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *watchedKey, r Request, asked time.Time) {
 	answer, err := s.ask(ctx, r)
 	sh.mu.Lock()
 	renewal := k.renewal
-	k.renewed(answer, r.terms.extra, asked, s.now())
-	var settled *Request
-	switch {
-	case k.dropped: // by a Reset, which this lease may be older than
-		settled = k.end()
-	case k.taken > 0:
+	var old *Request
+	if k.renewed(answer, err, r.terms.extra, asked, s.now()) {
 		s.watchIdle(sh, k)
+		if k.reset { // by a Reset, which this lease may be older than
+			old = k.end()
+		}
 	}
 	sh.mu.Unlock()
-	answer.levels.add(r.plan, answer.leased) // what is here is there for its process
+	if err == nil { // what is here is there for its process
+		answer.levels = answer.levels.clone()
+		answer.levels.add(r.plan, answer.lent)
+	}
 	renewal.answer, renewal.err = answer, err
 	close(renewal.done)
-	s.settle(ctx, settled)
+	s.settle(old)
 }
 
 // watchIdle gives k's lease back when it is not used, or ends. sh.mu is held.
-func (s *RedisStore) watchIdle(sh *leasesShard, k *keyLease) {
-	if k.timer != nil {
-		k.timer.Reset(leaseIdle)
-		return
-	}
-	k.timer = time.AfterFunc(leaseIdle, func() {
+func (s *RedisStore) watchIdle(sh *leasesShard, k *watchedKey) {
+	h := k.held
+	h.timer = time.AfterFunc(leaseIdle, func() {
 		sh.mu.Lock()
-		if k.used && k.taken > 0 && s.now().Before(k.until.Add(-leaseMargin)) {
-			k.used = false
-			k.timer.Reset(leaseIdle)
-			sh.mu.Unlock()
-			return
+		defer sh.mu.Unlock()
+		switch {
+		case k.held != h:
+		case h.used && s.now().Before(h.until.Add(-leaseMargin)):
+			h.used = false
+			h.timer.Reset(leaseIdle)
+		default:
+			s.settle(k.end())
 		}
-		old := k.end()
-		sh.mu.Unlock()
-		s.settle(context.Background(), old)
 	})
 }
 
-// settle ends a lease; nil is none. Best effort: when its time is over Redis forgets it by itself.
-func (s *RedisStore) settle(ctx context.Context, old *Request) {
-	if old != nil {
-		_, _ = s.ask(ctx, *old)
+// settle ends a lease, nil is none, and tells when it is done. Best effort: Redis forgets it by itself.
+func (s *RedisStore) settle(old *Request) (done <-chan struct{}) {
+	settled := make(chan struct{})
+	if old == nil {
+		close(settled)
+		return settled
 	}
+	go func() {
+		defer close(settled)
+		_, _ = s.ask(context.Background(), *old)
+	}()
+	return settled
 }
 
-// drop forgets the lease of a key that is reset: its tokens are in the full bucket.
-func (l *leases) drop(policy, key string) {
-	sh := l.shard(key)
+// refund puts tokens of r back on the lease they may be from, and returns how many.
+func (s *RedisStore) refund(r *Request, a *Answer) (n int64) {
+	sh := s.leases.shard(r.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if k := sh.keys[entryKey{policy, key}]; k != nil {
-		k.end()
-		k.dropped = true
-		delete(sh.keys, k.key)
+	if k := sh.keys[entryKey{r.policy, r.key}]; k != nil && k.serves(r) {
+		n = k.refund(r.n, a, s.now())
 	}
+	if n > 0 {
+		s.denials.taken(r.policy, r.key) // a denial that counted without them is old
+	}
+	return n
 }
 
 // held is how many tokens of r's key this process has on lease.
-func (l *leases) held(r *Request) int64 {
-	sh := l.shard(r.key)
+func (s *RedisStore) held(r *Request) int64 {
+	sh := s.leases.shard(r.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if k := sh.keys[entryKey{r.policy, r.key}]; k != nil {
-		return k.left
+	k := sh.keys[entryKey{r.policy, r.key}]
+	if k == nil || k.held == nil {
+		return 0
 	}
-	return 0
+	var a Answer
+	k.held.melt(k.plan, &a, s.now())
+	return k.held.left
+}
+
+// forget forgets a key that is reset, and returns the request that settles its lease: nil when there is none.
+func (s *RedisStore) forget(policy, key string) (old *Request) {
+	sh := s.leases.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if k := sh.keys[entryKey{policy, key}]; k != nil {
+		old = k.end()
+		k.reset = true
+		delete(sh.keys, k.key)
+	}
+	return old
 }

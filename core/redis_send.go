@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// send has Redis decide calls. The error is one of the whole; each call may have its own besides. A hook
-// of the client that panics is a failure like others: the flight must land.
+// send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
+// besides. A hook of the client that panics is a failure like others: the flight must land.
 func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the Redis client panicked: %v", p)
+			outcomes, err = nil, fmt.Errorf("the Redis client panicked: %v", p)
 		}
 	}()
 	now := ""
@@ -29,16 +29,44 @@ func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcom
 	if len(calls) > 1 && s.scattered.Load() {
 		return s.pipeline(ctx, calls, now)
 	}
-	reply, err := s.eval(ctx, scriptArgs(calls, now))
+	outcomes, err = s.together(ctx, calls, now)
 	if err != nil && len(calls) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
 		// Not the server of all keys that its client takes it for. It executed nothing.
 		s.scattered.Store(true)
 		return s.pipeline(ctx, calls, now)
 	}
+	return outcomes, err
+}
+
+// together has calls decided by one script call, and by further ones those whose write the server refused
+// but may execute if asked again.
+func (s *RedisStore) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+	reply, err := s.eval(ctx, scriptArgs(calls, now))
 	if err != nil {
 		return nil, err
 	}
-	return readReply(reply, calls)
+	outcomes, err := readReply(reply, calls)
+	if err != nil {
+		return nil, err
+	}
+	var refused []int
+	var again []*call
+	for i := range outcomes {
+		if outcomes[i].err != nil && notExecuted(outcomes[i].err) {
+			refused, again = append(refused, i), append(again, calls[i])
+		}
+	}
+	if len(again) == 0 {
+		return outcomes, nil
+	}
+	// They are fewer: where the server refuses all of a call, that is the reply.
+	retried, err := s.together(ctx, again, now)
+	for n, i := range refused {
+		if outcomes[i] = (outcome{err: err}); err == nil {
+			outcomes[i] = retried[n]
+		}
+	}
+	return outcomes, nil
 }
 
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to
@@ -64,7 +92,7 @@ func (s *RedisStore) pipeline(ctx context.Context, calls []*call, now string) ([
 		}
 	}
 	if failed == len(calls) {
-		return nil, outcomes[0].err
+		return outcomes, outcomes[0].err
 	}
 	return outcomes, nil
 }

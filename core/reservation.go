@@ -60,7 +60,11 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return nil
 	}
 	r.ok = false
-	return r.limiter.giveBack(ctx, Request{key: r.key, action: cancel, n: r.n, due: r.due}, r.result.Source)
+	request := Request{key: r.key, action: cancel, n: r.n, due: r.due}
+	if r.result.Source == FromLease {
+		request.action = refund // the tokens were there, so nobody builds on them
+	}
+	return r.limiter.giveBack(ctx, request, r.result.Source)
 }
 
 // debt is how long until every limit is out of debt.

@@ -82,7 +82,7 @@ func (r Request) readAnswer(text string, now int64) (o outcome, size int, err er
 		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
 	if failed {
-		return outcome{err: &StateError{text[3:size]}}, size, nil
+		return outcome{err: keyError(text[3:size])}, size, nil
 	}
 	var room [inlineLevels]bucket
 	buckets, err := parseBuckets(room[:0], text[1:records])
@@ -91,7 +91,7 @@ func (r Request) readAnswer(text string, now int64) (o outcome, size int, err er
 	}
 	o.answer = Answer{Allowed: text[0] == '+', now: now}
 	if size > records {
-		o.answer.leased = double(text[records:size])
+		o.answer.lent = double(text[records:size])
 	}
 	o.answer.levels.grow(len(buckets))
 	for i := range buckets {
@@ -110,6 +110,22 @@ func bigEndian(s string) (n uint64) {
 	}
 	return n
 }
+
+// keyError is what the script reports of one key: its state can't be used, or what the server said.
+func keyError(text string) error {
+	if text == errUnreadable.Error() || strings.HasPrefix(text, "WRONGTYPE") {
+		return &StateError{text}
+	}
+	return serverError(text)
+}
+
+// serverError is an error reply that concerns one key. It is a [redis.Error].
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError marks it as a server's.
+func (serverError) RedisError() {}
 
 // StateError says that one key of the store can't be used: it holds another type or bytes that are
 // not a bucket. The store itself is well. [Limiter.Reset] makes the key usable again.

@@ -10,12 +10,12 @@
 -- KEYS[i]   state of one (policy, key): a record for each limit, tag, tokens and time
 -- ARGV[1]   now in µs since 1970; '' for this server's clock
 -- ARGV[2]   a request for each of KEYS: which limits, action, n, and within (take) or due (cancel) in µs;
---           of a lease n, extra, and the taken, at and back of the lease before
+--           of a lease (see leased.go) n, extra, and taken, at and back of the one before
 -- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
 -- Returns one string: now, then for each key '+' or '-' (allowed or not) and the records of its limits,
--- refilled to now, and of a lease how many tokens are on it; or '!' and what is wrong with that key, its length first. One key's error leaves the
--- others alone.
+-- refilled to now, and of a lease how many tokens are on it; or '!' and why that key was not decided, the length first. One key's error leaves the
+-- others alone. Where the server refuses all of them, that error is the reply.
 
 local RECORD, RECORD_SIZE = '>I2dI7', 17
 local LIMIT, LIMIT_SIZE = '>I2Bdddd', 35
@@ -23,18 +23,18 @@ local REQUEST, REQUEST_SIZE = '>I2Bdd', 19
 local TERMS, TERMS_SIZE = '>ddd', 24
 local NUMBER, ERROR = '>d', '>I2c0'
 local TAKE, CANCEL, LEASE = 0, 2, 3 -- 1 is refund
-local LEASED_TAG = 2 ^ 16 - 2
-local LEASE_WINDOW = 1000000
+local LEASED_TAG, LEASE_WINDOW = 2 ^ 16 - 2, 1000000
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS = 8
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
+local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than how Redis writes a number
 
--- Calls cost more than sums here, so x - x % 1 stands for floor(x) and x + -x % 1 for ceil(x), and
--- comparisons for min and max.
-local abs, min, max = math.abs, math.min, math.max
-local pack, unpack = struct.pack, struct.unpack
+-- Calls cost more than sums here, and so does every function that is made, on every run: x - x % 1 stands
+-- for floor(x) and x + -x % 1 for ceil(x), comparisons for min and max.
+local pack, unpack, format = struct.pack, struct.unpack, string.format
+local pcall = redis.pcall -- errors are answers
 
 local now = tonumber(ARGV[1])
 if not now then
@@ -42,25 +42,21 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
-local function anchor(limit, at)
-  if limit.aligned then
-    return at - at % limit.step
-  end
-  return at
-end
-
 local function refill(limit, level, at, to)
-  at = anchor(limit, at)
+  local step = limit.step
+  if limit.aligned then
+    at = at - at % step
+  end
   if at > to then -- the clock stepped back: nothing refills, steps count anew
-    return level, anchor(limit, to)
+    return level, limit.aligned and to - to % step or to
   end
-  local steps = (to - at) / limit.step
+  local steps = (to - at) / step
   steps = steps - steps % 1
-  at = at + steps * limit.step
-  if level + steps * limit.gain < limit.full then
-    return level + steps * limit.gain, at
+  level = level + steps * limit.gain
+  if level > limit.full then
+    level = limit.full
   end
-  return limit.full, at
+  return level, at + steps * step
 end
 
 -- µs until a refilled level has `need` units
@@ -77,20 +73,31 @@ local function wait(limit, level, at, need)
 end
 
 local function grants(limit, level, at, n, within)
-  if n > limit.capacity then
-    return false
-  end
   local need = n * limit.unit
-  return wait(limit, level, at, need) <= within and level - need >= -MAX_DEBT
+  if level >= need then
+    return true
+  end
+  return n <= limit.capacity and wait(limit, level, at, need) <= within and level - need >= -MAX_DEBT
 end
 
--- what a bucket may hold while `out` tokens are on lease
-local function room(limit, out)
-  return limit.full - min(out, limit.capacity) * limit.unit
+-- A limit's level with more units, as long as it has room for them and `out` tokens on lease
+local function give(limit, more, out)
+  local room = limit.full - math.min(out, limit.capacity) * limit.unit
+  return math.max(limit.level, math.min(limit.level + more, room))
 end
 
-local function units(limit, n)
-  return min(n, limit.capacity) * limit.unit
+-- Takes up to `extra` tokens beyond n on lease: half of what every limit has left at most. Returns how many.
+local function lend(leased, limits, n, extra)
+  for _, limit in ipairs(limits) do
+    extra = math.min(extra, math.floor((math.floor(limit.level / limit.unit) - n) / 2))
+  end
+  local window = now - now % LEASE_WINDOW
+  local side = window / LEASE_WINDOW % 2
+  if not leased[side] or leased[side].at ~= window then
+    leased[side] = { tokens = 0, at = window }
+  end
+  leased[side].tokens = leased[side].tokens + extra
+  return extra
 end
 
 -- A limit's tokens (as stored), level and at are those of the key that is being decided.
@@ -107,68 +114,40 @@ local function parse(packed)
   return limits
 end
 
--- The stored records of limits, in their order, or nil when the state is none of this script's. Those of
--- leases (see leased.go) go into `leased`, unless their time is over.
-local function records_of(state, leased)
-  local records = {}
+-- Gives each limit its stored tokens. Returns false when state is not as this request's limits wrote it,
+-- which is rare.
+local function read(limits, state)
+  if #state ~= #limits * RECORD_SIZE then
+    return false
+  end
+  for i = 1, #limits do
+    local limit = limits[i]
+    local tag, tokens, at = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
+    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
+      return false
+    end
+    limit.tokens, limit.at = tokens, at
+  end
+  return true
+end
+
+-- The same for any state: limits that it does not have get nil, for they start full. Returns false when
+-- state is none of this script's, and the records of limits that this request does not have, as when two
+-- versions of a policy are in use at once: they are kept, so that neither forgets what the other's limits
+-- lost. The records of leases that are not over come third, by whether their window is of even number.
+local function arrange(limits, state)
+  local records, leased = {}, {}
   local window = now - now % LEASE_WINDOW
   for from = 1, #state, RECORD_SIZE do
     local tag, tokens, at = unpack(RECORD, state, from)
     if not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
-      return nil
+      return false
     end
     if tag < LEASED_TAG then
       records[#records + 1] = { tag = tag, tokens = tokens, at = at }
-    elseif abs(at - window) <= LEASE_WINDOW then
+    elseif math.abs(at - window) <= LEASE_WINDOW then
       leased[tag - LEASED_TAG] = { tokens = tokens, at = at }
-      leased.out = leased.out + tokens
     end
-  end
-  return records
-end
-
--- Ends the lease that a request tells of. Returns what comes back of it: nil when it is over.
-local function settle(leased, taken, at, back)
-  local lease = leased[at / LEASE_WINDOW % 2]
-  if taken == 0 or not lease or lease.at ~= at or lease.tokens < taken then
-    return nil
-  end
-  lease.tokens = lease.tokens - taken
-  return back
-end
-
--- Counts tokens as leased now.
-local function add(leased, tokens)
-  local window = now - now % LEASE_WINDOW
-  local side = window / LEASE_WINDOW % 2
-  local lease = leased[side]
-  if not lease or lease.at ~= window then
-    lease = { tokens = 0, at = window }
-    leased[side] = lease
-  end
-  lease.tokens = lease.tokens + tokens
-end
-
--- The records of leases, and how many µs after now the last one ends.
-local function pack_leased(leased)
-  local packed, left = '', 0
-  for side = 0, 1 do
-    local lease = leased[side]
-    if lease and lease.tokens > 0 then
-      packed = packed .. pack(RECORD, LEASED_TAG + side, lease.tokens, lease.at)
-      left = max(left, lease.at + 2 * LEASE_WINDOW - now)
-    end
-  end
-  return packed, left
-end
-
--- Gives each limit its stored tokens, nil when it starts full. Returns false when the state is none of
--- this script's, and the records of limits that this request does not have, as when two versions of a
--- policy are in use at once: they are kept, so that neither forgets what the other's limits lost.
-local function arrange(limits, state, leased)
-  local records = #state > 0 and #state % RECORD_SIZE == 0 and records_of(state, leased)
-  if not records then
-    return false
   end
   local used = {}
   for i, limit in ipairs(limits) do
@@ -188,58 +167,51 @@ local function arrange(limits, state, leased)
       kept[#kept + 1] = pack(RECORD, record.tag, record.tokens, record.at)
     end
   end
-  return true, table.concat(kept)
+  return true, table.concat(kept), leased
 end
 
--- The same for state as this request's limits wrote it, which is the rule: returns false otherwise.
-local function read(limits, state)
-  if #state ~= #limits * RECORD_SIZE then
-    return false
-  end
-  for i = 1, #limits do
-    local limit = limits[i]
-    local tag, tokens, at = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
-    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER) then
-      return false
-    end
-    limit.tokens, limit.at = tokens, at
-  end
-  return true
-end
-
--- Decides one key. Returns '+' or '-' and the records of its limits, or '!' and an error.
-local function decide(key, limits, action, n, moment, taken, taken_at, back)
-  local state = redis.pcall('GET', key)
-  local kept, leased, out = '', nil, 0
+-- Decides one key. Returns '+' or '-' and the records of its limits; or '!', an error, and whether that
+-- says more of the server than of the key.
+local function decide(key, limits, action, n, moment, terms)
+  local state = pcall('GET', key)
+  local kept, leased = '', nil
   if not state then
     for i = 1, #limits do
       limits[i].tokens = nil
     end
-  elseif type(state) == 'table' then
-    return '!', state.err
   elseif not read(limits, state) then
-    local ok
-    leased = { out = 0 }
-    ok, kept = arrange(limits, state, leased)
+    if type(state) == 'table' then
+      return '!', state.err, not state.err:find('^WRONGTYPE')
+    end
+    local ok = #state > 0 and #state % RECORD_SIZE == 0
+    if ok then
+      ok, kept, leased = arrange(limits, state)
+    end
     if not ok then
       return '!', 'is not a rate limit state'
     end
-    out = leased.out
   end
 
-  local allowed, write, settled = true, false, nil
+  local allowed, write = true, false
+  local out, back = 0, 0 -- tokens on lease, and those that come back of the lease before
   if action == LEASE then
-    leased = leased or { out = 0 }
-    settled = settle(leased, taken, taken_at, back)
-    write = settled ~= nil
+    leased = leased or {}
+    local taken, at, unused = unpack(TERMS, ARGV[2], terms)
+    local before = leased[at / LEASE_WINDOW % 2]
+    if taken > 0 and before and before.at == at and before.tokens >= taken then
+      before.tokens = before.tokens - taken
+      write, back = true, unused
+    end
   end
-  local takes = action == TAKE or action == LEASE
+  for side = 0, leased and 1 or -1 do
+    out = out + (leased[side] and leased[side].tokens or 0)
+  end
   for i = 1, #limits do
     local limit = limits[i]
     if limit.tokens then
-      local level = limit.tokens * limit.unit
+      local level, at = limit.tokens * limit.unit, limit.at
       if level % 1 ~= 0 then
-        level = level + abs(level) * ROUNDING_ERROR
+        level = level + math.abs(level) * ROUNDING_ERROR
         level = level - level % 1
       end
       if level > limit.full then
@@ -247,70 +219,77 @@ local function decide(key, limits, action, n, moment, taken, taken_at, back)
       elseif level < -MAX_DEBT then
         level = -MAX_DEBT
       end
-      write = write or limit.at > now
-      limit.level, limit.at = refill(limit, level, limit.at, now)
+      write = write or at > now
+      limit.level, limit.at = refill(limit, level, at, now)
     else
-      limit.level, limit.at = limit.full, anchor(limit, now)
+      limit.level, limit.at = refill(limit, limit.full, now, now) -- its steps begin here
     end
-    if out > 0 then
-      limit.level = min(limit.level, room(limit, out)) + (settled or 0) * limit.unit
+    if back > 0 then
+      limit.level = give(limit, back * limit.unit, out)
     end
-    if takes and not grants(limit, limit.level, limit.at, n, action == TAKE and moment or 0) then
+    if action == TAKE and not grants(limit, limit.level, limit.at, n, moment)
+      or action == LEASE and not grants(limit, limit.level, limit.at, n, 0) then
       allowed = false
     end
   end
 
-  local extra = 0
-  if takes then
+  local taken, extra = 0, 0
+  if action == TAKE or action == LEASE then
     if allowed and n > 0 then
-      write = true
-      if action == LEASE then
-        extra = moment
-        for _, limit in ipairs(limits) do
-          extra = min(extra, math.floor((math.floor(limit.level / limit.unit) - n) / 2))
-        end
-        add(leased, extra)
-      end
-      for i = 1, #limits do
-        limits[i].level = limits[i].level - (n + extra) * limits[i].unit
-      end
+      write, taken = true, n
+    end
+    if action == LEASE and taken > 0 then
+      extra = lend(leased, limits, n, moment)
+      taken = n + extra
     end
   elseif state then
     write = true
     for _, limit in ipairs(limits) do
-      local more = units(limit, n)
+      local more = math.min(n, limit.capacity) * limit.unit
       if action == CANCEL then
         -- What the bucket would lack when the reservation is due is promised to later ones.
-        local lack = min(0, (refill(limit, limit.level, limit.at, max(now, moment))))
-        more = max(0, more + lack)
+        local lack = math.min(0, (refill(limit, limit.level, limit.at, math.max(now, moment))))
+        more = math.max(0, more + lack)
       end
-      limit.level = min(limit.level + more, room(limit, out))
+      limit.level = give(limit, more, out)
     end
   end
 
   local packed, until_full = '', 0
   for i = 1, #limits do
     local limit = limits[i]
-    local record = pack(RECORD, limit.tag, limit.level / limit.unit, limit.at)
+    local level, at = limit.level - taken * limit.unit, limit.at
+    local record = pack(RECORD, limit.tag, level / limit.unit, at)
     packed = i == 1 and record or packed .. record
-    local refilled = wait(limit, limit.level, limit.at, limit.full)
-    if refilled > until_full then
-      until_full = refilled
+    if write then
+      local refilled = wait(limit, level, at, limit.full)
+      if refilled > until_full then
+        until_full = refilled
+      end
     end
   end
   if write then
-    local records, left = kept, 0
-    if leased then
-      records, left = pack_leased(leased)
-      records = kept .. records
-    end
-    local ttl = max(until_full, left) / 1000
+    local ttl = until_full / 1000
     ttl = ttl + -ttl % 1 + MARGIN
     if kept ~= '' then
-      ttl = max(ttl, redis.call('PTTL', key))
-      redis.call('SET', key, packed .. records, 'PX', ttl)
-    else
-      redis.call('SET', key, packed .. records, 'PX', ttl)
+      local left = pcall('PTTL', key)
+      if type(left) == 'table' then
+        return '!', left.err, true
+      end
+      ttl = math.max(ttl, left)
+    end
+    if ttl < MAX_INT then
+      ttl = format('%d', ttl)
+    end
+    for side = 0, leased and 1 or -1 do
+      local lease = leased[side]
+      if lease and lease.tokens > 0 then
+        kept = kept .. pack(RECORD, LEASED_TAG + side, lease.tokens, lease.at)
+      end
+    end
+    local set = pcall('SET', key, packed .. kept, 'PX', ttl)
+    if set.err then
+      return '!', set.err, true
     end
   end
   if action == LEASE then
@@ -319,15 +298,15 @@ local function decide(key, limits, action, n, moment, taken, taken_at, back)
   return allowed and '+' or '-', packed
 end
 
+local keys, requests = KEYS, ARGV[2]
 local lists = {} -- parsed when first used: the keys of a call mostly share their limits
 local reply = { pack(NUMBER, now) }
-local from = 1
-for i = 1, #KEYS do
-  local list, action, n, moment = unpack(REQUEST, ARGV[2], from)
+local refused, from = 0, 1
+for i = 1, #keys do
+  local list, action, n, moment = unpack(REQUEST, requests, from)
   from = from + REQUEST_SIZE
-  local taken, taken_at, back
+  local terms = from
   if action == LEASE then
-    taken, taken_at, back = unpack(TERMS, ARGV[2], from)
     from = from + TERMS_SIZE
   end
   local limits = lists[list]
@@ -335,8 +314,15 @@ for i = 1, #KEYS do
     limits = parse(ARGV[3 + list])
     lists[list] = limits
   end
-  local sign, answer = decide(KEYS[i], limits, action, n, moment, taken, taken_at, back)
+  local sign, answer, refusal = decide(keys[i], limits, action, n, moment, terms)
   if sign == '!' then
+    answer = answer:match('^%-?(.-)%s*$') -- without the frame that servers before Redis 7 leave
+    if refusal then
+      refused = refused + 1
+    end
+    if refused == #keys then
+      return { err = answer }
+    end
     answer = pack(ERROR, #answer, answer)
   end
   reply[2 * i], reply[2 * i + 1] = sign, answer

@@ -49,7 +49,7 @@ type Answer struct {
 	Allowed bool
 
 	source Source // who decided, where it was not the store itself
-	leased int64  // tokens taken beyond the cost, on lease
+	lent   int64  // tokens taken beyond the cost, on lease
 	now    int64  // µs since 1970 on the store's clock
 	levels levels
 }
@@ -88,5 +88,5 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 		next = appendBucket(next, b)
 	}
 	next = on.append(next)
-	return answer, next, duration(max(r.untilFull(&answer), on.left(at))), nil
+	return answer, next, duration(r.untilFull(&answer)), nil
 }

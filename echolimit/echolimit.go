@@ -9,6 +9,7 @@ package echolimit
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
@@ -48,22 +49,24 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			case adapter.Failed:
 				return o.failed(c, v.Err)
 			case adapter.Allowed:
-				if engine.WantsStatus() {
-					// Whoever writes the response, the app's error handler for one, knows its status.
-					asked, v := false, v // a v of its own: the one above stays off the heap
-					done := func() {
-						if !asked {
-							asked = true // first, in case Done panics: Before comes again with the recovery's answer
-							engine.Done(c, x, v, c.Response().Status)
-						}
-					}
-					c.Response().Before(done)
-					err := next(c)
-					if err == nil {
-						done() // nothing written is 200
-					}
-					return err
+				if !engine.WantsStatus() {
+					break
 				}
+				over, last, v := false, 0, v // a v of its own: the one above stays off the heap
+				ask := func(status int) {
+					if over || status == last {
+						return
+					}
+					over, last = true, status // should Done panic: Before comes again with the recovery's answer
+					over = engine.Done(c, x, v, status)
+				}
+				// Whoever writes the response, the app's error handler for one, knows its status.
+				c.Response().Before(func() { ask(c.Response().Status) })
+				err := next(c)
+				if err == nil && !c.Response().Committed {
+					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
+				}
+				return err
 			case adapter.Skipped:
 			}
 			return next(c)

@@ -33,8 +33,14 @@ func WithSkip(skip func(echo.Context) bool) Option {
 }
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service. It is asked when the response's
-// header is written, by whomever.
+// to count failed logins only, or not to count errors of the service.
+//
+// It is asked when the response's header is written through echo, by whomever: the handler, other
+// middleware, the app's error handler. When the handler returns nil and nothing is written, it is asked
+// about net/http's 200, and again, unless it has given the tokens back, if middleware in front answers
+// something else. Echo does not tell a middleware how a request ends, so it is not asked, and the tokens
+// stay taken, when middleware in front drops the handler's error and writes nothing: let such middleware
+// stand behind the limiter. Nor can it know of what is written to the http.ResponseWriter below echo's.
 func WithRefund(refund func(c echo.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/labstack/echo/v4"
@@ -52,6 +53,66 @@ func TestRefundStatus(t *testing.T) {
 			e.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
 			if rec.Code != asked {
 				t.Errorf("the client got %d, but WithRefund was asked about %d", rec.Code, asked)
+			}
+		})
+	}
+}
+
+// TestRefundAndMiddlewareInFront: what stands in front of the limiter has the last word on the status.
+func TestRefundAndMiddlewareInFront(t *testing.T) {
+	pass := func(_ echo.Context, err error) error { return err }
+	dropping := func(echo.Context, error) error { return nil }
+	answering := func(status int) func(echo.Context, error) error {
+		return func(c echo.Context, _ error) error {
+			if c.Response().Committed {
+				return nil
+			}
+			return c.NoContent(status)
+		}
+	}
+	failing := func(echo.Context) error { return errNotFound }
+	silent := func(echo.Context) error { return nil }
+	writing := func(c echo.Context) error { return c.NoContent(http.StatusAccepted) }
+	for _, test := range []struct {
+		name    string
+		handler func(echo.Context) error
+		front   func(echo.Context, error) error
+		refunds int // the status that is refunded
+		code    int
+		asked   []int
+	}{
+		{"nothing is written", silent, pass, 0, 200, []int{200}},
+		{"nothing is written, refunded", silent, pass, 200, 200, []int{200}},
+		{"an answer to what was not answered", silent, answering(404), 404, 404, []int{200, 404}},
+		{"the same answer", silent, answering(200), 0, 200, []int{200}},
+		{"an answer that comes after the refund", silent, answering(404), 200, 404, []int{200}},
+		{"an answer to what was answered", writing, answering(404), 0, 202, []int{202}},
+		{"an answer to an error", failing, answering(404), 404, 404, []int{404}},
+		{"an error", failing, pass, 500, 500, []int{500}},
+		{"an error that is dropped: nobody tells", failing, dropping, 200, 200, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+			var asked []int
+			e := echo.New()
+			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+				return func(c echo.Context) error { return test.front(c, next(c)) }
+			}, echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ echo.Context, status int) bool {
+				asked = append(asked, status)
+				return status == test.refunds
+			})))
+			e.GET("/", test.handler)
+			rec := httptest.NewRecorder()
+			e.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
+			if rec.Code != test.code || !slices.Equal(asked, test.asked) {
+				t.Errorf("the client got %d, want %d; WithRefund was asked about %v, want %v", rec.Code, test.code, asked, test.asked)
+			}
+			left := int64(4)
+			if slices.Contains(test.asked, test.refunds) {
+				left = 5
+			}
+			if res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all")); err != nil || res.Remaining != left {
+				t.Errorf("%d tokens are left, %v; want %d of 5", res.Remaining, err, left)
 			}
 		})
 	}

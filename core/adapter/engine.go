@@ -130,11 +130,12 @@ func (e *Engine[C]) keep(x Exchange, v *Verdict) {
 func (e *Engine[C]) WantsStatus() bool { return e.options.Refund != nil }
 
 // Done ends an Allowed request that was answered with status: it gives the tokens back if the user's
-// Refund says so, even when the client has gone.
-func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) {
+// Refund says so, even when the client has gone, and reports whether it did.
+func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool) {
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
-		return
+		return false
 	}
 	// What can't be given back refills; the response is on its way and can't tell.
 	_ = v.limiter.Undo(context.WithoutCancel(x.Context()), v.key, v.Result)
+	return true
 }

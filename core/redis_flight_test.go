@@ -1,0 +1,191 @@
+package core
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// stuckServer is a client whose decisions each wait for word of the test, and then grant everything.
+type stuckServer struct{ sent chan sending }
+
+type sending struct {
+	calls  int
+	answer chan struct{}
+}
+
+func (*stuckServer) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*stuckServer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		script, ok := cmd.(charge)
+		if !ok {
+			return errors.New("not a decision")
+		}
+		n, _ := cmd.Args()[2].(int)
+		flown := sending{n, make(chan struct{})}
+		s.sent <- flown
+		<-flown.answer
+		now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
+		script.SetVal(string(now) + strings.Repeat("+"+string(appendBucket(nil, bucket{1, 5, 1e15})), n))
+		return nil
+	}
+}
+
+// flightBench is a limiter with one flight at a time, on a clock that goes on while everybody waits.
+type flightBench struct {
+	*testing.T
+
+	server  *stuckServer
+	store   *RedisStore
+	limiter *Limiter
+	began   time.Time
+}
+
+const patience = 100 * time.Millisecond
+
+func newFlightBench(t *testing.T) *flightBench {
+	t.Helper()
+	b := &flightBench{T: t, server: &stuckServer{make(chan sending, 100)}, began: time.Now()}
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // no name that would be looked up
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(b.server)
+	b.store = NewRedisStore(client, WithTimeout(patience))
+	b.store.batcher.most = 1
+	b.limiter = Must(NewLimiter(b.store, Policy{Name: "api", Limits: []Limit{PerDay(10)}, OnFailure: FailClosed}))
+	return b
+}
+
+// told is what a caller was told, and when.
+type told struct {
+	at  time.Duration
+	err error
+}
+
+// at goes on to an instant.
+func (b *flightBench) at(at time.Duration) {
+	time.Sleep(at - time.Since(b.began))
+	synctest.Wait()
+}
+
+// asks has a caller come at an instant.
+func (b *flightBench) asks(at time.Duration) <-chan told {
+	b.at(at)
+	done := make(chan told, 1)
+	go func() {
+		_, err := b.limiter.Allow(context.Background(), "k")
+		done <- told{time.Since(b.began), err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// flies demands that so many calls have been sent together.
+func (b *flightBench) flies(calls int) sending {
+	b.Helper()
+	synctest.Wait()
+	select {
+	case s := <-b.server.sent:
+		require.Equal(b, calls, s.calls, "calls of the flight")
+		return s
+	default:
+		require.Fail(b, "no flight is under way")
+		return sending{}
+	}
+}
+
+// landed demands that no flight is under way.
+func (b *flightBench) landed(rule string) {
+	b.Helper()
+	synctest.Wait()
+	b.store.batcher.mu.Lock()
+	defer b.store.batcher.mu.Unlock()
+	assert.Zero(b, b.store.batcher.flights, rule)
+}
+
+func (b *flightBench) granted(caller <-chan told, at time.Duration, rule string) {
+	b.Helper()
+	got := <-caller
+	require.NoError(b, got.err, rule)
+	assert.Equal(b, at, got.at, rule)
+}
+
+func (b *flightBench) timedOut(caller <-chan told, at time.Duration, rule string) {
+	b.Helper()
+	got := <-caller
+	require.ErrorIs(b, got.err, context.DeadlineExceeded, rule)
+	assert.Equal(b, at, got.at, rule)
+}
+
+func (b *flightBench) failures(n uint32, rule string) {
+	b.Helper()
+	assert.Equal(b, n, b.store.breaker.circuit.Counts().TotalFailures, rule)
+}
+
+const ms = time.Millisecond
+
+func TestNobodyFailsBecauseANeighbourWaitedLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		lone := b.asks(0)
+		first := b.flies(1)
+		early, late := b.asks(10*ms), b.asks(60*ms)
+		b.at(80 * ms)
+		close(first.answer)
+		b.granted(lone, 80*ms, "a decision alone")
+		both := b.flies(2)
+		next := b.asks(85 * ms)
+
+		b.timedOut(early, 110*ms, "the store's timeout, from the caller's own coming")
+		third := b.flies(1)
+		b.failures(1, "a flight that is given up is a failure")
+		b.at(130 * ms)
+		close(both.answer)
+		b.granted(late, 130*ms, "a neighbour's time is up, its own is not")
+		b.failures(1, "which is counted once, whatever comes of the rest")
+		b.at(184 * ms)
+		close(third.answer)
+		b.granted(next, 184*ms, "the flight after one that was given up")
+		b.landed("all have landed")
+	})
+}
+
+func TestAStuckFlightIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		lone := b.asks(0)
+		stuck := []sending{b.flies(1)}
+		early, late := b.asks(10*ms), b.asks(60*ms)
+		b.timedOut(lone, 100*ms, "alone")
+		stuck = append(stuck, b.flies(2))
+		behind := b.asks(105 * ms)
+		b.timedOut(early, 110*ms, "the first of two")
+		stuck = append(stuck, b.flies(1))
+		b.timedOut(late, 160*ms, "the second")
+		b.timedOut(behind, 205*ms, "one that came when all was stuck")
+		b.failures(3, "a flight is one failure")
+		b.landed("all are given up")
+		fresh := b.asks(300 * ms)
+		works := b.flies(1)
+		close(works.answer)
+		b.granted(fresh, 300*ms, "when the server is back")
+		for _, s := range stuck {
+			close(s.answer)
+		}
+		b.landed("what was given up does not land again")
+		b.failures(3, "nor does it count again")
+	})
+}
