@@ -83,6 +83,9 @@ func (d *demo) change(s settings, store core.Store) (*scene, error) {
 		next.apps[f.name] = f.app(limiter, s)
 	}
 	before := d.scene.Swap(next)
+	if before == nil || before.settings.Key != s.Key {
+		d.history.forgetKeys()
+	}
 	d.hub.send("settings", s)
 	return before, nil
 }
@@ -91,7 +94,9 @@ func (d *demo) change(s settings, store core.Store) (*scene, error) {
 func (d *demo) restore(before *scene) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	d.scene.Store(before)
+	if d.scene.Swap(before).settings.Key != before.settings.Key {
+		d.history.forgetKeys()
+	}
 	d.hub.send("settings", before.settings)
 }
 
@@ -161,12 +166,13 @@ func (d *demo) postSettings(w http.ResponseWriter, r *http.Request) {
 
 func (d *demo) postReset(w http.ResponseWriter, r *http.Request) {
 	now := d.scene.Load()
-	for _, key := range d.history.clear() {
+	for key := range d.inUse(now) {
 		if err := now.limiter.Reset(r.Context(), key); err != nil {
 			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the buckets can't be reset: the store is away"})
 			return
 		}
 	}
+	d.history.clear()
 	d.latency.clear()
 	d.hub.send("cleared", struct{}{})
 	w.WriteHeader(http.StatusNoContent)

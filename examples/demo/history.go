@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -99,13 +98,18 @@ func (h *history) buckets() map[string]string {
 	return list
 }
 
-// clear begins anew, and returns the keys that were used.
-func (h *history) clear() []string {
+// forgetKeys drops the buckets in use: under another kind of key they are no longer asked for.
+func (h *history) forgetKeys() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	keys := slices.Collect(maps.Keys(h.keys))
+	clear(h.keys)
+}
+
+// clear begins anew.
+func (h *history) clear() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.last, h.fresh, h.dropped = nil, nil, 0
 	h.admitted, h.denied, h.errors = 0, 0, 0
 	h.since, h.keys = time.Now(), make(map[string]used)
-	return keys
 }

@@ -17,6 +17,9 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9/logging"
 )
 
 func main() {
@@ -27,6 +30,8 @@ func main() {
 }
 
 func run(args []string) error {
+	gin.SetMode(gin.ReleaseMode) // the terminal is for the demo's own lines: no list of routes,
+	logging.Disable()            // and nothing about a Redis that is away, which the page tells
 	flags := flag.NewFlagSet("demo", flag.ExitOnError)
 	addr := flags.String("addr", "localhost:8080", "address to listen on")
 	host := flags.String("redis-host", "localhost", "host of a Redis server")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
@@ -61,8 +62,11 @@ func (s *script) info() (list []scenarioInfo, verdicts map[string]verdict, runni
 	return list, verdicts, s.current
 }
 
-// begin takes the stage for a scenario.
-func (s *script) begin(id string, cancel context.CancelFunc) error {
+// begin takes the stage for a scenario, unless there is a reason why it can't run.
+func (s *script) begin(id, reason string, cancel context.CancelFunc) error {
+	if reason != "" {
+		return errors.New(reason)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != "" {
@@ -90,11 +94,7 @@ func (d *demo) postScenario(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		err := d.script.begin(id, cancel)
-		if err == nil && !list[i].Available {
-			d.script.end(verdict{Text: list[i].Reason})
-			err = fmt.Errorf("%s", list[i].Reason)
-		}
+		err := d.script.begin(id, list[i].Reason, cancel)
 		if err != nil {
 			cancel()
 			writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})

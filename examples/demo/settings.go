@@ -127,10 +127,7 @@ func (s *settings) check(bad fieldErrors) {
 	if s.Key != "client" && s.Key != "user" && s.Key != "ip" {
 		say("key", "must be client, user or ip: got %q", clip(s.Key))
 	}
-	if len(bad) > 0 {
-		return
-	}
-	// The rest is the library's to say.
+	// The rest is the library's to say. It gets its defaults for words it does not know.
 	_, err := core.NewLimiter(core.NewMemoryStore(), s.policy())
 	for _, e := range configErrors(err) {
 		prefix, name := "", e.Field[strings.LastIndex(e.Field, ".")+1:]

@@ -30,9 +30,8 @@ type limitState struct {
 	Retry    float64 `json:"retry_ms"` // until there are enough for a request; -1 when there never are
 }
 
-// states are those of the buckets that were used lately, and of the page's own users.
-func (d *demo) states() []bucketState {
-	now := d.scene.Load()
+// inUse are the keys of the buckets that were used lately and of the page's own users, with their users.
+func (d *demo) inUse(now *scene) map[string]string {
 	buckets := d.history.buckets()
 	switch now.settings.Key {
 	case "client":
@@ -42,10 +41,16 @@ func (d *demo) states() []bucketState {
 			buckets[core.JoinKey("header", "x-user", u)] = u
 		}
 	}
+	return buckets
+}
+
+// states are those of the buckets in use.
+func (d *demo) states() []bucketState {
+	now := d.scene.Load()
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), looking{}, true), time.Second)
 	defer cancel()
 	list := []bucketState{}
-	for key, user := range buckets {
+	for key, user := range d.inUse(now) {
 		res, err := now.limiter.Peek(ctx, key)
 		if err != nil {
 			continue
