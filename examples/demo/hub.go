@@ -131,10 +131,10 @@ func (d *demo) tick(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		if d.hub.empty() {
+		fresh, dropped := d.history.news()
+		if d.hub.empty() { // a page that comes begins with the latest
 			continue
 		}
-		fresh, dropped := d.history.news()
 		if len(fresh) > 0 {
 			d.hub.send("requests", map[string]any{"list": fresh, "dropped": dropped})
 		}
