@@ -1,0 +1,99 @@
+package main
+
+import (
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gofiber/fiber/v2"
+	"github.com/gofiber/fiber/v2/middleware/adaptor"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tokenbucket-go/ratelimit/chilimit"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/echolimit"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+	"github.com/tokenbucket-go/ratelimit/ginlimit"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+)
+
+// frameworks serve the same endpoint, each in its own way, limited by its own middleware.
+var frameworks = []struct {
+	name string
+	app  func(*core.Limiter, settings) http.Handler
+}{
+	{"gin", ginApp},
+	{"echo", echoApp},
+	{"chi", chiApp},
+	{"fiber", fiberApp},
+	{"http", httpApp},
+}
+
+// hello is what the endpoint answers.
+type hello struct {
+	Hello     string `json:"hello"`
+	Framework string `json:"framework"`
+	Source    string `json:"source"` // who decided
+}
+
+func ginApp(l *core.Limiter, s settings) http.Handler {
+	key := map[string]ginlimit.KeyFunc{"client": ginlimit.Global("demo"), "user": ginlimit.ByHeader(userHeader), "ip": ginlimit.ByIP()}[s.Key]
+	r := gin.New()
+	r.GET("/gin/limited", ginlimit.New(l, key,
+		ginlimit.WithCost(func(*gin.Context) (int64, error) { return s.Cost, nil }),
+	), func(c *gin.Context) {
+		res, _ := ginlimit.FromContext(c)
+		c.JSON(http.StatusOK, hello{c.GetHeader(userHeader), "gin", res.Source.String()})
+	})
+	return r
+}
+
+func echoApp(l *core.Limiter, s settings) http.Handler {
+	key := map[string]echolimit.KeyFunc{"client": echolimit.Global("demo"), "user": echolimit.ByHeader(userHeader), "ip": echolimit.ByIP()}[s.Key]
+	e := echo.New()
+	e.GET("/echo/limited", func(c echo.Context) error {
+		res, _ := echolimit.FromContext(c)
+		return c.JSON(http.StatusOK, hello{c.Request().Header.Get(userHeader), "echo", res.Source.String()})
+	}, echolimit.New(l, key,
+		echolimit.WithCost(func(echo.Context) (int64, error) { return s.Cost, nil }),
+	))
+	return e
+}
+
+func chiApp(l *core.Limiter, s settings) http.Handler {
+	key := map[string]chilimit.KeyFunc{"client": chilimit.Global("demo"), "user": chilimit.ByHeader(userHeader), "ip": chilimit.ByIP()}[s.Key]
+	r := chi.NewRouter()
+	r.With(chilimit.New(l, key,
+		chilimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
+	)).Get("/chi/limited", func(w http.ResponseWriter, r *http.Request) {
+		res, _ := chilimit.FromContext(r.Context())
+		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "chi", res.Source.String()})
+	})
+	return r
+}
+
+func fiberApp(l *core.Limiter, s settings) http.Handler {
+	key := map[string]fiberlimit.KeyFunc{"client": fiberlimit.Global("demo"), "user": fiberlimit.ByHeader(userHeader), "ip": fiberlimit.ByIP()}[s.Key]
+	app := fiber.New()
+	app.Get("/fiber/limited", fiberlimit.New(l, key,
+		fiberlimit.WithCost(func(*fiber.Ctx) (int64, error) { return s.Cost, nil }),
+	), func(c *fiber.Ctx) error {
+		res, _ := fiberlimit.FromContext(c)
+		return c.JSON(hello{c.Get(userHeader), "fiber", res.Source.String()})
+	})
+	return adaptor.FiberApp(app) // fiber is no net/http: this lets it share the port
+}
+
+func httpApp(l *core.Limiter, s settings) http.Handler {
+	return httplimit.New(l, httpKey(s.Key),
+		httplimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
+	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		res, _ := httplimit.FromContext(r.Context())
+		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "http", res.Source.String()})
+	}))
+}
+
+// httpKey is the key function of net/http, and tells the page which bucket a request of any framework uses.
+func httpKey(by string) httplimit.KeyFunc {
+	return map[string]httplimit.KeyFunc{"client": httplimit.Global("demo"), "user": httplimit.ByHeader(userHeader), "ip": httplimit.ByIP()}[by]
+}

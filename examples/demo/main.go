@@ -1,0 +1,81 @@
+// Demo shows a token bucket fill, drain and refuse, in a browser: the same endpoint served by gin, echo,
+// chi, fiber and net/http in one process, one bucket behind them all, limits that change while it runs, and
+// scenarios with a verdict. No Redis is needed:
+//
+//	go run ./examples/demo                                        # then open http://localhost:8080
+//	go run ./examples/demo -addr localhost:8081 -redis-port 6379  # another one, on the same buckets
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	gin.SetMode(gin.ReleaseMode) // the terminal is for the demo's own lines: no list of routes,
+	logging.Disable()            // and nothing about a Redis that is away, which the page tells
+	flags := flag.NewFlagSet("demo", flag.ExitOnError)
+	addr := flags.String("addr", "localhost:8080", "address to listen on")
+	host := flags.String("redis-host", "localhost", "host of a Redis server")
+	port := flags.Int("redis-port", 6379, "port of a Redis server; without these two flags the demo does without Redis if none is there")
+	_ = flags.Parse(args) // it exits
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: flags are written as -addr localhost:8081", flags.Arg(0))
+	}
+	asked := false
+	flags.Visit(func(f *flag.Flag) { asked = asked || f.Name == "redis-host" || f.Name == "redis-port" })
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	backend, err := chooseBackend(ctx, *host, *port, asked)
+	if err != nil {
+		return err
+	}
+	defer backend.close()
+	listener, err := net.Listen("tcp", *addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s is taken: choose another address, such as -addr localhost:8081", *addr)
+	}
+	if err != nil {
+		return fmt.Errorf("can't listen on %s: %w", *addr, err)
+	}
+	d, err := newDemo(backend, "http://"+reachable(listener.Addr()))
+	if err != nil {
+		return err
+	}
+	go d.tick(ctx)
+	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	fmt.Printf("demo: http://%s, %s\n", listener.Addr(), backend.text)
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// reachable is addr as this process can call itself.
+func reachable(addr net.Addr) string {
+	host, port, err := net.SplitHostPort(addr.String())
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return addr.String()
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"sync"
+)
+
+// A scenario is requests to run with one click: what to expect, and whether it was so.
+type scenario struct {
+	id, title, expect string
+	run               func(context.Context, *rehearsal) verdict
+	needsServer       bool // a redis-server of its own
+}
+
+type verdict struct {
+	OK   bool   `json:"ok"`
+	Text string `json:"text"`
+}
+
+type scenarioInfo struct {
+	ID        string `json:"id"`
+	Title     string `json:"title"`
+	Expect    string `json:"expect"`
+	Available bool   `json:"available"`
+	Reason    string `json:"reason"`
+}
+
+// script runs one scenario at a time.
+type script struct {
+	mu       sync.Mutex
+	current  string
+	cancel   context.CancelFunc
+	verdicts map[string]verdict
+}
+
+func (s *script) running() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current != ""
+}
+
+func (s *script) info() (list []scenarioInfo, verdicts map[string]verdict, running string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sc := range scenarios {
+		i := scenarioInfo{ID: sc.id, Title: sc.title, Expect: sc.expect, Available: true}
+		if sc.needsServer {
+			if _, err := exec.LookPath("redis-server"); err != nil {
+				i.Available, i.Reason = false, "needs redis-server on the PATH: the demo stops only a Redis of its own"
+			}
+		}
+		list = append(list, i)
+	}
+	verdicts = make(map[string]verdict)
+	for id, v := range s.verdicts {
+		verdicts[id] = v
+	}
+	return list, verdicts, s.current
+}
+
+// begin takes the stage for a scenario, unless there is a reason why it can't run.
+func (s *script) begin(id, reason string, cancel context.CancelFunc) error {
+	if reason != "" {
+		return errors.New(reason)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != "" {
+		return fmt.Errorf("the scenario %q is running", s.current)
+	}
+	s.current, s.cancel = id, cancel
+	return nil
+}
+
+func (s *script) end(v verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.verdicts == nil {
+		s.verdicts = make(map[string]verdict)
+	}
+	s.verdicts[s.current] = v
+	s.current = ""
+}
+
+func (d *demo) postScenario(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("id")
+	list, _, _ := d.script.info()
+	for i, sc := range scenarios {
+		if sc.id != id {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		err := d.script.begin(id, list[i].Reason, cancel)
+		if err != nil {
+			cancel()
+			writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
+			return
+		}
+		go func() {
+			defer cancel()
+			d.rehearse(ctx, sc)
+		}()
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	writeJSON(w, http.StatusNotFound, map[string]string{"error": "there is no such scenario"})
+}
+
+func (d *demo) stopScenario(w http.ResponseWriter, _ *http.Request) {
+	d.script.mu.Lock()
+	if d.script.cancel != nil {
+		d.script.cancel()
+	}
+	d.script.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// rehearse runs a scenario under its own settings and puts the page's back.
+func (d *demo) rehearse(ctx context.Context, sc scenario) {
+	d.hub.send("scenario", map[string]any{"id": sc.id, "running": true})
+	before := d.scene.Load()
+	r := &rehearsal{demo: d, id: sc.id, store: d.backend.store}
+	v := sc.run(ctx, r)
+	if ctx.Err() != nil {
+		v = verdict{Text: "Stopped."}
+	}
+	d.restore(before)
+	for _, undo := range r.undo {
+		undo()
+	}
+	d.script.end(v)
+	d.hub.send("scenario", map[string]any{"id": sc.id, "running": false, "verdict": v})
+}

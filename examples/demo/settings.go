@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// settings are what the page can change, as it sends them.
+type settings struct {
+	bucket
+
+	Cost    int64  `json:"cost"`
+	Second  second `json:"second"`
+	Headers string `json:"headers"`
+	Key     string `json:"key"` // client, user or ip
+}
+
+type bucket struct {
+	Capacity int64   `json:"capacity"`
+	Rate     float64 `json:"rate"`
+	Interval float64 `json:"interval_ms"`
+	Mode     string  `json:"mode"`
+}
+
+type second struct {
+	On bool `json:"on"`
+	bucket
+}
+
+var defaults = settings{
+	bucket:  bucket{Capacity: 10, Rate: 1, Interval: 1000, Mode: "continuous"},
+	Cost:    1,
+	Second:  second{bucket: bucket{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "aligned"}},
+	Headers: "default",
+	Key:     "client",
+}
+
+var (
+	modes  = map[string]core.Mode{"continuous": core.Continuous, "stepped": core.Stepped, "aligned": core.Aligned}
+	styles = map[string]core.HeaderStyle{
+		"default": core.HeadersDefault, "legacy": core.HeadersLegacy, "ietf": core.HeadersIETF,
+		"draft6": core.HeadersDraft6, "none": core.HeadersNone,
+	}
+)
+
+// fieldErrors are messages by field, for the page to show beside it.
+type fieldErrors map[string]string
+
+func (e fieldErrors) Error() string { return fmt.Sprint(map[string]string(e)) }
+
+// parseSettings reads what a page sent. Its error is fieldErrors.
+func parseSettings(body []byte) (s settings, err error) {
+	var raw, second map[string]json.RawMessage
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return s, fieldErrors{"": "the settings must be a JSON object"}
+	}
+	bad := fieldErrors{}
+	if text, ok := raw["second"]; ok && json.Unmarshal(text, &second) != nil {
+		bad["second"] = "must be an object"
+	}
+	read := func(from map[string]json.RawMessage, prefix, name string, into any, must string) {
+		text, given := from[name]
+		switch {
+		case !given:
+			bad[prefix+name] = "is missing"
+		case string(text) == "null", json.Unmarshal(text, into) != nil:
+			bad[prefix+name] = must + ": got " + clip(string(text))
+		}
+	}
+	readBucket := func(from map[string]json.RawMessage, prefix string, b *bucket) {
+		read(from, prefix, "capacity", &b.Capacity, "must be a whole number of tokens")
+		read(from, prefix, "rate", &b.Rate, "must be a number of tokens")
+		read(from, prefix, "interval_ms", &b.Interval, "must be a number of milliseconds")
+		read(from, prefix, "mode", &b.Mode, "must be a word")
+	}
+	readBucket(raw, "", &s.bucket)
+	read(raw, "", "cost", &s.Cost, "must be a whole number of tokens")
+	read(raw, "", "headers", &s.Headers, "must be a word")
+	read(raw, "", "key", &s.Key, "must be a word")
+	if second != nil {
+		read(second, "second.", "on", &s.Second.On, "must be true or false")
+		if s.Second.On {
+			readBucket(second, "second.", &s.Second.bucket)
+		}
+	}
+	if !s.Second.On {
+		s.Second = defaults.Second
+	}
+	s.check(bad)
+	if len(bad) > 0 {
+		return s, bad
+	}
+	return s, nil
+}
+
+// check adds what is wrong with values that could be read.
+func (s *settings) check(bad fieldErrors) {
+	say := func(field, format string, args ...any) {
+		if _, said := bad[field]; !said {
+			bad[field] = fmt.Sprintf(format, args...)
+		}
+	}
+	buckets := map[string]*bucket{"": &s.bucket}
+	if s.Second.On {
+		buckets["second."] = &s.Second.bucket
+	}
+	for prefix, b := range buckets {
+		if _, ok := modes[b.Mode]; !ok {
+			say(prefix+"mode", "must be continuous, stepped or aligned: got %q", clip(b.Mode))
+		}
+		if !(b.Interval >= 1 && b.Interval <= maxInterval) {
+			say(prefix+"interval_ms", "must be 1 to %.0f ms: got %v", maxInterval, b.Interval)
+		}
+	}
+	if s.Cost < 0 || s.Cost > 1_000_000 {
+		say("cost", "must be 0 to 1,000,000 tokens: got %d", s.Cost)
+	}
+	if _, ok := styles[s.Headers]; !ok {
+		say("headers", "must be default, legacy, ietf, draft6 or none: got %q", clip(s.Headers))
+	}
+	if s.Key != "client" && s.Key != "user" && s.Key != "ip" {
+		say("key", "must be client, user or ip: got %q", clip(s.Key))
+	}
+	// The rest is the library's to say. It gets its defaults for words it does not know.
+	_, err := core.NewLimiter(core.NewMemoryStore(), s.policy())
+	for _, e := range configErrors(err) {
+		prefix, name := "", e.Field[strings.LastIndex(e.Field, ".")+1:]
+		if strings.HasPrefix(e.Field, "Policy.Limits[1]") {
+			prefix = "second."
+		}
+		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms"}[name]
+		say(prefix+field, "%s: got %v", e.Reason, e.Value)
+	}
+}
+
+// maxInterval is a year, in ms.
+const maxInterval = 365 * 24 * 3600 * 1000.0
+
+// configErrors are the mistakes that err joins.
+func configErrors(err error) []*core.ConfigError {
+	var one *core.ConfigError
+	var many interface{ Unwrap() []error }
+	switch {
+	case errors.As(err, &many):
+		var list []*core.ConfigError
+		for _, e := range many.Unwrap() {
+			list = append(list, configErrors(e)...)
+		}
+		return list
+	case errors.As(err, &one):
+		return []*core.ConfigError{one}
+	}
+	return nil
+}
+
+// policy is what the limiter gets. Its name stays, so that buckets keep their tokens when limits change.
+func (s *settings) policy() core.Policy {
+	p := core.Policy{Name: "demo", Limits: []core.Limit{s.limit()}, Headers: styles[s.Headers]}
+	if s.Second.On {
+		p.Limits = append(p.Limits, s.Second.limit().WithName("second"))
+	}
+	p.Limits[0].Name = "demo"
+	return p
+}
+
+func (b bucket) limit() core.Limit {
+	return core.Limit{
+		Capacity: b.Capacity, RefillRate: b.Rate, Mode: modes[b.Mode],
+		RefillInterval: time.Duration(math.Round(b.Interval * float64(time.Millisecond))),
+	}
+}
+
+func clip(s string) string {
+	if len(s) > 40 {
+		return s[:40] + "…"
+	}
+	return s
+}
