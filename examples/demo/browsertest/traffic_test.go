@@ -24,6 +24,9 @@ func TestSteady(t *testing.T) {
 
 func TestFlood(t *testing.T) {
 	t.Parallel()
+	p := start(t)
+	p.set(slow())
+	b := p.open()
 	for _, c := range []struct {
 		name        string
 		hold, letGo func(*tab)
@@ -35,24 +38,26 @@ func TestFlood(t *testing.T) {
 		}},
 		{"Space", func(b *tab) { b.focus("#flood"); b.key(' ', input.DispatchKeyEventTypeKeyDown) }, func(b *tab) { b.key(' ', input.DispatchKeyEventTypeKeyUp) }},
 		{"Enter", func(b *tab) { b.focus("#flood"); b.key('\r', input.DispatchKeyEventTypeKeyDown) }, func(b *tab) { b.key('\r', input.DispatchKeyEventTypeKeyUp) }},
-		{"focus that goes elsewhere", func(b *tab) { b.focus("#flood"); b.key(' ', input.DispatchKeyEventTypeKeyDown) }, func(b *tab) { b.focus("#send") }},
+		{"focus that goes elsewhere", func(b *tab) { b.focus("#flood"); b.key(' ', input.DispatchKeyEventTypeKeyDown) }, func(b *tab) { b.focus("#burst-n"); b.key(' ', input.DispatchKeyEventTypeKeyUp) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := start(t)
-			p.set(slow())
-			b := p.open()
+			p.t, b.t = t, t
+			b.click("#reset")
+			b.waitCount("#m-denied", 0)
 			c.hold(b)
 			eventually(t, "a hundred requests have come", func() bool { return p.all() >= 100 })
 			c.letGo(b)
 			p.quiet()
-			if m := p.hello().Metrics; m.Admitted != 10 || m.Errors != 0 {
+			m := p.hello().Metrics
+			if m.Admitted != 10 || m.Errors != 0 {
 				t.Errorf("%d were admitted of a bucket of 10, %d failed", m.Admitted, m.Errors)
 			}
-			b.waitCount("#m-denied", p.hello().Metrics.Denied)
+			b.waitCount("#m-denied", m.Denied)
 			if n := js[int](b, `document.querySelectorAll("#log tr").length`); n > 1000 {
 				t.Errorf("the log holds %d rows: it grows without bound", n)
 			}
 		})
+		p.t, b.t = t, t
 	}
 }
 
