@@ -1,0 +1,3 @@
+// Package browsertest drives the demo's page in a real browser. It is a module of its own, so that what drives the
+// browser stays out of the library's requirements.
+package browsertest
