@@ -68,7 +68,10 @@ func newDemo(b *backend, url string) (*demo, error) {
 	return d, nil
 }
 
-func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.mux.ServeHTTP(w, r) }
+// ServeHTTP lets no other site's page change anything through its visitor's browser.
+func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	http.NewCrossOriginProtection().Handler(d.mux).ServeHTTP(w, r)
+}
 
 // change puts settings in force, in a store. Buckets keep their tokens.
 func (d *demo) change(s settings, store core.Store) (*scene, error) {
