@@ -42,6 +42,11 @@ type breaker struct {
 
 	// The circuit reports changes of state under its lock, so they are only noted there.
 	changed atomic.Bool
+	opened  atomic.Int64
+	since   atomic.Pointer[time.Time] // when it last opened; nil while it is closed
+	away    atomic.Int64              // ns that it was not closed before that
+
+	logger func() *slog.Logger
 }
 
 // openError is the answer while the breaker is open.
@@ -50,8 +55,8 @@ type openError struct{ cause error }
 func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
 
-func newBreaker(trip int, pause time.Duration) *breaker {
-	b := &breaker{}
+func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *breaker {
+	b := &breaker{logger: logger}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     pause,
@@ -59,8 +64,16 @@ func newBreaker(trip int, pause time.Duration) *breaker {
 		// A caller who leaves says nothing about the server.
 		IsExcluded: func(err error) bool { return errors.As(err, &gone{}) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			if open := to != gobreaker.StateClosed; b.open.Swap(open) != open {
-				b.changed.Store(true)
+			open := to != gobreaker.StateClosed
+			if b.open.Swap(open) == open {
+				return
+			}
+			b.changed.Store(true)
+			if open {
+				b.opened.Add(1)
+				b.since.Store(new(time.Now()))
+			} else if since := b.since.Swap(nil); since != nil {
+				b.away.Add(int64(time.Since(*since)))
 			}
 		},
 	})
@@ -92,9 +105,9 @@ func (b *breaker) log(err error) {
 		return
 	}
 	if b.open.Load() {
-		slog.Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
+		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
 	} else {
-		slog.Info("ratelimit: Redis is back")
+		b.logger().Warn("ratelimit: Redis is back")
 	}
 }
 

@@ -68,6 +68,9 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 		return v // Skipped
 	}
 	if v.Err = e.decide(x.Context(), c, &v); v.Err != nil {
+		if e.limiter.Policy().Shadow && x.Context().Err() == nil {
+			return Verdict{} // Skipped: a policy in shadow mode stops nobody
+		}
 		if errors.Is(v.Err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetry)
 			x.Response().Set("Cache-Control", "no-store")
