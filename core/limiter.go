@@ -112,6 +112,16 @@ func (l *Limiter) Policy() Policy {
 	return p
 }
 
+// MaxCost is the most that one request can take: the smallest Capacity.
+func (l *Limiter) MaxCost() int64 {
+	limits := l.rules.Load().policy.Limits
+	most := limits[0].Capacity
+	for _, limit := range limits {
+		most = min(most, limit.Capacity)
+	}
+	return most
+}
+
 // WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
 // tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) are one,
 // cut to the lower capacity, and so are two lists of one limit each, whatever its name. A limit that
