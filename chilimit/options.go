@@ -10,7 +10,8 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
+// [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
 }

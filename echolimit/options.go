@@ -16,7 +16,8 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
+// [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(echo.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
