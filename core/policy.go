@@ -24,6 +24,9 @@ type Policy struct {
 
 	// Headers are the header fields sent with every response. The zero value is HeadersDefault.
 	Headers HeaderStyle
+
+	// Shadow decides, charges and reports, and never denies.
+	Shadow bool
 }
 
 // mistakes lists what is wrong with p besides its limits.
