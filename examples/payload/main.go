@@ -180,6 +180,7 @@ func badBody(c *gin.Context, err error) {
 		c.AbortWithStatusJSON(http.StatusBadRequest, gin.H{"error": "unreadable body"})
 	default:
 		problem := core.ProblemOf(err)
+		c.Header("Content-Type", "application/problem+json")
 		c.AbortWithStatusJSON(problem.Status, problem)
 	}
 }
@@ -190,6 +191,7 @@ func denied(c *gin.Context, res core.Result) {
 		c.AbortWithStatusJSON(http.StatusRequestEntityTooLarge, gin.H{"error": fmt.Sprintf("at most %d items at once", maxItems)})
 		return
 	}
+	c.Header("Content-Type", "application/problem+json")
 	c.AbortWithStatusJSON(http.StatusTooManyRequests, core.Problem(res))
 }
 
