@@ -110,7 +110,9 @@ func TestADeadlineThatIsTooShortFailsAtOnce(t *testing.T) {
 func TestA429PausesEveryWorker(t *testing.T) {
 	for name, after := range map[string]func() string{
 		"seconds": func() string { return "3" },
-		"date":    func() string { return time.Now().Add(3 * time.Second).Truncate(time.Second).Add(time.Second).UTC().Format(http.TimeFormat) },
+		"date": func() string {
+			return time.Now().Add(3 * time.Second).Truncate(time.Second).Add(time.Second).UTC().Format(http.TimeFormat)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, provider *fake, client *http.Client) {
