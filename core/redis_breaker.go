@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,10 +44,46 @@ type breaker struct {
 	// The circuit reports changes of state under its lock, so they are only noted there.
 	changed atomic.Bool
 	opened  atomic.Int64
-	since   atomic.Pointer[time.Time] // when it last opened; nil while it is closed
-	away    atomic.Int64              // ns that it was not closed before that
+	absence absence
 
 	logger func() *slog.Logger
+}
+
+// absence is for how long the breaker was not closed. One lock holds both fields and the clock's
+// reading, so that it never goes back.
+type absence struct {
+	mu     sync.Mutex
+	before time.Duration
+	since  time.Time // when it last opened; zero while it is closed
+}
+
+// total is for how long, all together.
+func (a *absence) total() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now()
+}
+
+// now requires that a.mu is held.
+func (a *absence) now() time.Duration {
+	if a.since.IsZero() {
+		return a.before
+	}
+	return a.before + time.Since(a.since)
+}
+
+// begin notes that the breaker opened.
+func (a *absence) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since = time.Now()
+}
+
+// end notes that it closed.
+func (a *absence) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.before, a.since = a.now(), time.Time{}
 }
 
 // openError is the answer while the breaker is open.
@@ -71,9 +108,9 @@ func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *brea
 			b.changed.Store(true)
 			if open {
 				b.opened.Add(1)
-				b.since.Store(new(time.Now()))
-			} else if since := b.since.Swap(nil); since != nil {
-				b.away.Add(int64(time.Since(*since)))
+				b.absence.begin()
+			} else {
+				b.absence.end()
 			}
 		},
 	})

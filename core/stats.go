@@ -53,10 +53,7 @@ func (s BreakerState) String() string {
 // Stats tells what the store did. It is safe for concurrent use and makes no call.
 func (s *RedisStore) Stats() RedisStats {
 	stats := RedisStats{
-		Opened: s.breaker.opened.Load(), Away: time.Duration(s.breaker.away.Load()), Calls: s.traffic.calls.Load(), Decisions: s.traffic.decisions.Load(),
-	}
-	if since := s.breaker.since.Load(); since != nil {
-		stats.Away += time.Since(*since)
+		Opened: s.breaker.opened.Load(), Away: s.breaker.absence.total(), Calls: s.traffic.calls.Load(), Decisions: s.traffic.decisions.Load(),
 	}
 	switch s.breaker.circuit.State() {
 	case gobreaker.StateOpen:
