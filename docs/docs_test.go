@@ -52,6 +52,9 @@ func TestSnippetsCompile(t *testing.T) {
 	overlay := map[string]map[string]string{"Replace": {}}
 	args := []string{"build", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
 	for _, page := range pages {
+		if page == "migrating.md" {
+			continue // see TestMigratingShowsCodeThatCompiles
+		}
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
