@@ -31,7 +31,7 @@ func init() {
 
 // given are variables of the reader's own program that snippets build on.
 var given = map[string]string{
-	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter",
+	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
 	"ginEngine": "*gin.Engine", "r": "*gin.Engine", "echoServer": "*echo.Echo", "chiRouter": "chi.Router", "fiberApp": "*fiber.App",
 	"mux": "*http.ServeMux", "login": "http.Handler",
 }
