@@ -85,7 +85,7 @@ func ExampleRedisOption() {
 
 // Stats of a store whose server refuses connections: after two failures the breaker spares it the calls.
 func ExampleRedisStats() {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer rdb.Close()
 	store := core.NewRedisStore(rdb, core.WithBreaker(2, time.Hour), core.WithTimeout(time.Minute), quiet())
 	limiter := core.Must(core.NewLimiter(store, core.Policy{
