@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -54,6 +55,16 @@ onFailure: open
 	// line 4:5: limits[0]: "30" is not understood: a limit is RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"
 	// line 5:44: limits[1].refill_interval: 86400 needs a unit, such as 86400s
 	// line 6:1: "onFailure" is not a field of a policy: write on_failure
+}
+
+func ExamplePolicyFileError() {
+	_, err := core.ParsePolicy([]byte("name: api\nlimits: [-5/s]\n"))
+	var mistake *core.PolicyFileError
+	if errors.As(err, &mistake) {
+		fmt.Println(mistake.Line, mistake.Column, mistake.Field)
+	}
+	// Output:
+	// 2 10 limits[0].refill_rate
 }
 
 func ExampleLoadPolicies() {

@@ -33,7 +33,7 @@ func init() {
 
 // given are variables of the reader's own program that snippets build on.
 var given = map[string]string{
-	"ctx": "context.Context", "store": "core.Store", "policy": "core.Policy", "limiter": "*core.Limiter",
+	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
 	"ginEngine": "*gin.Engine", "r": "*gin.Engine", "echoServer": "*echo.Echo", "chiRouter": "chi.Router", "fiberApp": "*fiber.App",
 	"mux": "*http.ServeMux", "login": "http.Handler",
 }
@@ -54,6 +54,9 @@ func TestSnippetsCompile(t *testing.T) {
 	overlay := map[string]map[string]string{"Replace": {}}
 	args := []string{"build", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
 	for _, page := range pages {
+		if page == "migrating.md" {
+			continue // see TestMigratingShowsCodeThatCompiles
+		}
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
