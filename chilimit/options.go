@@ -10,9 +10,17 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
+// [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
+}
+
+// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body, begun ones
+// included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
+// says. It goes by Content-Length, so compressed bodies count compressed.
+func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Request) (int64, error) {
+	return nethttp.CostByContentLength(bytesPerToken, unknown...)
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil

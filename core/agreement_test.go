@@ -27,7 +27,7 @@ type seen struct {
 
 func see(res core.Result, err error) seen {
 	s := seen{Allowed: res.Allowed, Remaining: res.Remaining, RetryAfter: res.RetryAfter, ResetAfter: res.ResetAfter,
-		Limits: fmt.Sprintf("%+v", res.Limits())}
+		Limits: fmt.Sprintf("%#v", res.Limits())}
 	if err != nil {
 		s.Err = err.Error()
 		return s

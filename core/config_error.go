@@ -19,11 +19,15 @@ type ConfigError struct {
 
 // Error names the field and its value and says what is wanted.
 func (e *ConfigError) Error() string {
-	value := fmt.Sprintf("%v", e.Value)
+	return e.Field + ": " + e.value() + " " + e.Reason
+}
+
+// value is the value as messages show it.
+func (e *ConfigError) value() string {
 	if s, ok := e.Value.(string); ok {
-		value = strconv.Quote(clip(s, 80))
+		return strconv.Quote(clip(s, 80))
 	}
-	return e.Field + ": " + value + " " + e.Reason
+	return fmt.Sprint(e.Value)
 }
 
 const (

@@ -47,9 +47,10 @@ type denyCache struct {
 }
 
 type denialShard struct {
-	mu      sync.Mutex // guards all below
-	entries map[entryKey]*denial
-	giving  map[entryKey]int // how many are on their way that give tokens to a key
+	mu       sync.Mutex // guards all below
+	entries  map[entryKey]*denial
+	repeated int64            // denials
+	giving   map[entryKey]int // how many are on their way that give tokens to a key
 	// versions count, by a hash of the key, what gave or took tokens: a denial that was asked for before
 	// is not kept after it.
 	versions [denialSlots]uint32
@@ -108,6 +109,7 @@ func (d *denyCache) find(r *Request, now time.Time) (known *denial, version uint
 		delete(sh.entries, entryKey{r.policy, r.key})
 		return nil, sh.versions[slot]
 	}
+	sh.repeated++
 	return known, sh.versions[slot]
 }
 

@@ -19,6 +19,10 @@ var (
 	// ErrCost says that a cost is negative.
 	ErrCost = errors.New("ratelimit: negative cost")
 
+	// ErrUnknownCost may be returned by a cost function that can't tell: the request costs the whole
+	// Capacity then, of the smallest limit.
+	ErrUnknownCost = errors.New("ratelimit: the cost is not known")
+
 	// ErrCapacity says that a wait can never end: the cost is above the capacity of a limit.
 	ErrCapacity = errors.New("ratelimit: cost exceeds the capacity")
 

@@ -55,9 +55,10 @@ type leases struct {
 }
 
 type leasesShard struct {
-	mu   sync.Mutex // guards all below, and what is in it; never held across I/O
-	keys map[entryKey]*watchedKey
-	_    [48]byte // keeps two locks off one cache line
+	mu    sync.Mutex // guards all below, and what is in it; never held across I/O
+	keys  map[entryKey]*watchedKey
+	spent int64    // decisions on leases
+	_     [48]byte // keeps two locks off one cache line
 }
 
 // watchedKey is a key that may be busy.

@@ -5,17 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware,
 // workers and clients use it alike. It is safe for concurrent use, starts no goroutine and needs no
 // closing.
 type Limiter struct {
-	store  Store
+	store Store
+	plans *planCache // of limits given per request, shared by all limiters derived from one
+	watch watch
+	rules atomic.Pointer[rules]
+}
+
+// rules are what a limiter goes by until it is given others. They never change.
+type rules struct {
 	policy Policy
 	plan   *plan
-	plans  *planCache // of limits given per request, shared by all limiters derived from one
 
 	// FailLocal: the limits this process grants on its own, and where.
 	local      *MemoryStore
@@ -25,26 +34,63 @@ type Limiter struct {
 
 // NewLimiter binds a policy to a store. It reports every mistake in both at once: the error joins a
 // [ConfigError] for each.
-func NewLimiter(store Store, policy Policy) (*Limiter, error) {
-	errs := policy.mistakes()
+func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
+	var errs []error
 	if isNil(store) {
 		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
 	} else if s, ok := store.(interface{ mistakes() []error }); ok {
 		errs = append(errs, s.mistakes()...)
 	}
+	l := &Limiter{store: store, plans: &planCache{}}
+	for _, o := range options {
+		if o != nil {
+			o.limiter(l)
+		}
+	}
+	next, err := l.newRules(policy, errs...)
+	if err != nil {
+		return nil, err
+	}
+	l.rules.Store(next)
+	return l, nil
+}
+
+// newRules makes rules of a policy. errs are mistakes besides its own.
+func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
+	errs = append(policy.mistakes(), errs...)
 	errs = append(errs, limitMistakes(policy.Limits, "Policy.Limits")...)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
 	}
-	plan := makePlan(policy.Name, policy.Limits)
-	policy.Limits = plan.given
-	l := &Limiter{store: store, policy: policy, plan: plan, plans: &planCache{}}
-	if _, inProcess := store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
-		l.local = newFallback(store)
-		l.localPlans = &planCache{}
-		l.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
+	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
+	next.policy.Limits = next.plan.given
+	if _, inProcess := l.store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
+		next.local = newFallback(l.store)
+		next.localPlans = &planCache{}
+		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
-	return l, nil
+	return next, nil
+}
+
+// SetPolicy replaces the policy, from the next decision on: for limits that change while a service runs. Its
+// name must stay, and with it buckets keep their tokens: limits are told apart as for [Limiter.WithLimits].
+// Limiters that WithLimits derived before keep what they have. When the error is not nil nothing has changed;
+// it tells all mistakes, as NewLimiter does.
+func (l *Limiter) SetPolicy(policy Policy) error {
+	now := l.rules.Load()
+	var errs []error
+	if policy.Name != now.policy.Name {
+		errs = append(errs, &ConfigError{"Policy.Name", policy.Name, "must stay " + strconv.Quote(now.policy.Name) + ": it is part of the buckets' keys"})
+	}
+	next, err := l.newRules(policy, errs...)
+	if err != nil {
+		return err
+	}
+	if next.local != nil && now.local != nil {
+		next.local = now.local
+	}
+	l.rules.Store(next)
+	return nil
 }
 
 // Must returns v, or panics when err is not nil: for limiters made at start-up from constants.
@@ -56,14 +102,24 @@ func Must[T any](v T, err error) T {
 }
 
 // Name returns the name of the limiter's policy.
-func (l *Limiter) Name() string { return l.policy.Name }
+func (l *Limiter) Name() string { return l.rules.Load().policy.Name }
 
 // Policy returns the limiter's policy as it was given. The names of limits that were given none are in
 // [Result.Limits].
 func (l *Limiter) Policy() Policy {
-	p := l.policy
+	p := l.rules.Load().policy
 	p.Limits = slices.Clone(p.Limits)
 	return p
+}
+
+// MaxCost is the most that one request can take: the smallest Capacity.
+func (l *Limiter) MaxCost() int64 {
+	limits := l.rules.Load().policy.Limits
+	most := limits[0].Capacity
+	for _, limit := range limits {
+		most = min(most, limit.Capacity)
+	}
+	return most
 }
 
 // WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
@@ -72,17 +128,20 @@ func (l *Limiter) Policy() Policy {
 // was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that
 // calling this for every request costs a look-up; more are forgotten all at once.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
-	plan, errs := l.plans.get(l.policy.Name, limits, 1)
+	now := l.rules.Load()
+	plan, errs := l.plans.get(now.policy.Name, limits, 1)
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("ratelimit: policy %q: %w", l.policy.Name, errors.Join(errs...))
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
-	derived := *l
-	derived.plan = plan
-	derived.policy.Limits = plan.given
-	if l.local != nil {
-		derived.localPlan, _ = l.localPlans.get(l.policy.Name, limits, l.policy.LocalShare) // checked above
+	next := *now
+	next.plan = plan
+	next.policy.Limits = plan.given
+	if now.local != nil {
+		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	return &derived, nil
+	derived := &Limiter{store: l.store, plans: l.plans, watch: l.watch}
+	derived.rules.Store(&next)
+	return derived, nil
 }
 
 // Allow is shorthand for AllowN(ctx, key, 1).
@@ -123,7 +182,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 // Undo gives back what the decision res took from key, to where it was taken: the store, or the
 // fallback that stood in for it. Of a decision that took nothing there is nothing to undo.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
-	if !res.Allowed || res.Cost == 0 || res.plan == nil {
+	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
 	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost}, res.Source)
@@ -134,10 +193,11 @@ func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error 
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
+	now := l.rules.Load()
+	r.policy, r.plan, r.key = now.policy.Name, now.plan, boundedKey(r.key)
 	store := l.store
-	if source == FromFallback && l.local != nil {
-		r.plan, store = l.localPlan, l.local
+	if source == FromFallback && now.local != nil {
+		r.plan, store = now.localPlan, now.local
 	}
 	_, err := store.Do(ctx, r)
 	return l.failed(ctx, err)
@@ -162,18 +222,33 @@ func (g gone) Unwrap() error { return g.error }
 
 // Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
+	now := l.rules.Load()
 	key = boundedKey(key)
-	if l.local != nil {
-		if err := l.local.Reset(ctx, l.policy.Name, key); err != nil {
+	if now.local != nil {
+		if err := now.local.Reset(ctx, now.policy.Name, key); err != nil {
 			return err
 		}
 	}
-	return l.failed(ctx, l.store.Reset(ctx, l.policy.Name, key))
+	return l.failed(ctx, l.store.Reset(ctx, now.policy.Name, key))
 }
 
-// take has r, which takes tokens, decided in res: by the store, or by the failure policy when the store
-// can't answer. Results are large, so they are filled in where the caller wants them.
+// take has r, which takes tokens, decided in res, and tells who watches. Results are large, so they are filled
+// in where the caller wants them.
 func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
+	now := l.rules.Load()
+	if r.n == 0 || !l.watch.active() {
+		return l.decide(ctx, now, res, &r)
+	}
+	began := time.Now()
+	err := l.decide(ctx, now, res, &r)
+	if !errors.Is(err, ErrCost) {
+		l.watch.tell(ctx, now.policy.Name, res, r.key, time.Since(began), err)
+	}
+	return err
+}
+
+// decide has r decided by the store, or by the failure policy when the store can't answer.
+func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	res.Cost = r.n
 	if r.n < 0 {
 		return fmt.Errorf("%w: %d tokens", ErrCost, r.n)
@@ -181,43 +256,65 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.plan, r.key = l.policy.Name, l.plan, boundedKey(r.key)
-	res.headers = l.policy.Headers
+	r.policy, r.plan, r.key = now.policy.Name, now.plan, boundedKey(r.key)
+	res.headers = now.policy.Headers
+	if now.policy.Shadow {
+		r.within = 0 // nobody waits
+		res.headers = HeadersNone
+	}
 	var err error
 	switch s := l.store.(type) { // stores of our own need no copies
 	case *MemoryStore:
-		s.decide(&r, &res.answer)
+		s.decide(r, &res.answer)
 	case *RedisStore:
-		err = s.answer(ctx, &r, &res.answer)
+		err = s.answer(ctx, r, &res.answer)
 	default:
-		res.answer, err = s.Do(ctx, r)
+		res.answer, err = s.Do(ctx, *r)
 	}
 	if err != nil {
-		return l.onFailure(ctx, res, r, err)
+		err = l.onFailure(ctx, now, res, r, err)
+	} else {
+		res.read(now.plan, r.n)
 	}
-	res.read(l.plan, r.n)
+	if now.policy.Shadow {
+		return res.shadow(err)
+	}
+	return err
+}
+
+// shadow lets a request pass that was denied, or not decided for another reason than that its caller left.
+func (r *Result) shadow(err error) error {
+	switch {
+	case errors.As(err, &gone{}):
+		return err
+	case err != nil:
+		r.Source = FromFailOpen
+	case !r.Allowed && r.Cost > 0:
+		r.ShadowDenied = true
+	}
+	r.Allowed, r.RetryAfter = true, 0
 	return nil
 }
 
 // onFailure decides r while the store can't: err says why.
-func (l *Limiter) onFailure(ctx context.Context, res *Result, r Request, err error) error {
+func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, err error) error {
 	res.answer, res.Cause = Answer{}, err
 	failed := l.failed(ctx, err)
 	if errors.As(failed, &gone{}) {
 		return failed
 	}
-	switch l.policy.OnFailure {
+	switch now.policy.OnFailure {
 	case FailOpen:
 		res.Allowed = true
 		res.Source = FromFailOpen
 		return nil
 	case FailLocal:
-		if l.local == nil { // the store is in this process already
+		if now.local == nil { // the store is in this process already
 			break
 		}
-		r.plan = l.localPlan
-		l.local.decide(&r, &res.answer)
-		res.read(l.localPlan, r.n)
+		r.plan = now.localPlan
+		now.local.decide(r, &res.answer)
+		res.read(now.localPlan, r.n)
 		res.Source = FromFallback
 		return nil
 	case FailClosed:

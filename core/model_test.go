@@ -147,12 +147,9 @@ func (m *model) refund(n, now int64) {
 	}
 }
 
-// toTheMicrosecond reports whether a Continuous limit's refill of 1 µs is a whole number of the
-// fractions of a token for which a double has room beside the capacity.
+// toTheMicrosecond reports whether what a limit gains at a time (Continuous: in 1 µs) is a whole number of
+// the fractions of a token for which a double has room beside the capacity.
 func toTheMicrosecond(l core.Limit) bool {
-	if l.Mode != core.Continuous {
-		return true
-	}
 	units := new(big.Int).Mul(perGrain(l).Denom(), big.NewInt(l.Capacity))
 	return units.Cmp(big.NewInt(1<<50)) <= 0
 }

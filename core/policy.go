@@ -22,6 +22,11 @@ type Policy struct {
 	// The zero value is 1. Every limit grants at least one token.
 	LocalShare float64
 
+	// Shadow decides, charges and reports, and never denies: to introduce a limit without hurting anyone.
+	// Results are Allowed then, with ShadowDenied where they would not be; no header fields are sent, nobody
+	// waits, and neither a request without a key nor a store that is away stops anyone.
+	Shadow bool
+
 	// Headers are the header fields sent with every response. The zero value is HeadersDefault.
 	Headers HeaderStyle
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,8 @@ type RedisStore struct {
 	breaker   *breaker
 	denials   denyCache
 	leases    leases
+	traffic   traffic
+	logger    *slog.Logger // nil: slog.Default
 	batcher   batcher
 	scattered atomic.Bool // keys may be on different servers: a script call can't take several
 	minds     bool        // the client minds the deadlines of contexts
@@ -90,7 +93,7 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 			o.redis(s)
 		}
 	}
-	s.breaker = newBreaker(s.trip, s.pause)
+	s.breaker = newBreaker(s.trip, s.pause, s.log)
 	if isNil(client) {
 		s.errs = append(s.errs, &ConfigError{"NewRedisStore client", nil, "must be a go-redis client"})
 		return s
@@ -150,6 +153,14 @@ func (s *RedisStore) ask(ctx context.Context, r Request) (Answer, error) {
 	}
 	s.eviction.look(s)
 	return answer, nil
+}
+
+// log is where the store's warnings go.
+func (s *RedisStore) log() *slog.Logger {
+	if s.logger != nil {
+		return s.logger
+	}
+	return slog.Default()
 }
 
 // now is the instant on which denials are timed.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,6 +43,47 @@ type breaker struct {
 
 	// The circuit reports changes of state under its lock, so they are only noted there.
 	changed atomic.Bool
+	opened  atomic.Int64
+	absence absence
+
+	logger func() *slog.Logger
+}
+
+// absence is for how long the breaker was not closed. One lock holds both fields and the clock's
+// reading, so that it never goes back.
+type absence struct {
+	mu     sync.Mutex
+	before time.Duration
+	since  time.Time // when it last opened; zero while it is closed
+}
+
+// total is for how long, all together.
+func (a *absence) total() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now()
+}
+
+// now requires that a.mu is held.
+func (a *absence) now() time.Duration {
+	if a.since.IsZero() {
+		return a.before
+	}
+	return a.before + time.Since(a.since)
+}
+
+// begin notes that the breaker opened.
+func (a *absence) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since = time.Now()
+}
+
+// end notes that it closed.
+func (a *absence) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.before, a.since = a.now(), time.Time{}
 }
 
 // openError is the answer while the breaker is open.
@@ -50,8 +92,8 @@ type openError struct{ cause error }
 func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
 
-func newBreaker(trip int, pause time.Duration) *breaker {
-	b := &breaker{}
+func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *breaker {
+	b := &breaker{logger: logger}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     pause,
@@ -59,8 +101,16 @@ func newBreaker(trip int, pause time.Duration) *breaker {
 		// A caller who leaves says nothing about the server.
 		IsExcluded: func(err error) bool { return errors.As(err, &gone{}) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
-			if open := to != gobreaker.StateClosed; b.open.Swap(open) != open {
-				b.changed.Store(true)
+			open := to != gobreaker.StateClosed
+			if b.open.Swap(open) == open {
+				return
+			}
+			b.changed.Store(true)
+			if open {
+				b.opened.Add(1)
+				b.absence.begin()
+			} else {
+				b.absence.end()
 			}
 		},
 	})
@@ -92,9 +142,9 @@ func (b *breaker) log(err error) {
 		return
 	}
 	if b.open.Load() {
-		slog.Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
+		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
 	} else {
-		slog.Info("ratelimit: Redis is back")
+		b.logger().Warn("ratelimit: Redis is back")
 	}
 }
 

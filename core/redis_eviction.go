@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 )
@@ -24,7 +23,7 @@ func (w *evictionWatch) look(s *RedisStore) {
 			}
 			policy, bounded := evictionPolicy(memory)
 			if bounded && policy != "noeviction" && policy != "volatile-ttl" {
-				slog.Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
+				s.log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
 					"maxmemory-policy", policy)
 			}
 		}()

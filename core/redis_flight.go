@@ -82,6 +82,7 @@ func (s *RedisStore) deadline(c *call) time.Time { return c.since.Add(s.timeout)
 
 // exchange sends calls, and keeps the denials true that are repeated.
 func (s *RedisStore) exchange(ctx context.Context, calls []*call) ([]outcome, error) {
+	s.traffic.count(len(calls))
 	s.denials.depart(calls)
 	outcomes, err := s.send(ctx, calls)
 	s.denials.arrive(calls, outcomes, err)

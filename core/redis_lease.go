@@ -25,7 +25,11 @@ func (s *RedisStore) spend(r *Request, a *Answer, now time.Time) (ok bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.keys[entryKey{r.policy, r.key}]
-	return k != nil && k.serves(r) && k.spend(r.n, a, now)
+	if k == nil || !k.serves(r) || !k.spend(r.n, a, now) {
+		return false
+	}
+	sh.spent++
+	return true
 }
 
 // decideOrLease has r decided by Redis: with a lease, if its key is busy.

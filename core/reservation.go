@@ -56,7 +56,7 @@ func (r *Reservation) Result() Result { return r.result }
 // build on stay taken, so that their delays stay true. Only the first call does anything; it is not
 // safe for concurrent use.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.ok || r.n == 0 || r.result.plan == nil {
+	if !r.ok || r.n == 0 || r.result.plan == nil || r.result.ShadowDenied {
 		return nil
 	}
 	r.ok = false

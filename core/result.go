@@ -64,6 +64,10 @@ type Result struct {
 	// Source says who decided.
 	Source Source
 
+	// ShadowDenied reports that the request is Allowed only because its policy is in shadow mode. Nothing
+	// was taken.
+	ShadowDenied bool
+
 	headers  HeaderStyle // of the policy
 	tightest int32       // index into the plan of the limit that Remaining tells
 
@@ -103,7 +107,7 @@ func (r *Result) limit(i int) LimitResult {
 		Remaining:  max(0, l.units/rate.unit),
 		ResetAfter: duration(rate.wait(l, rate.full, now)),
 	}
-	if !r.Allowed {
+	if !r.answer.Allowed {
 		s.RetryAfter = retryAfter(rate, l, r.Cost, now)
 		s.Violated = s.RetryAfter > 0
 	}

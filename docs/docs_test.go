@@ -20,18 +20,20 @@ var known = map[string]string{
 	"context": "context", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "time": "time", "tls": "crypto/tls",
 	"redis": "github.com/redis/go-redis/v9", "gin": "github.com/gin-gonic/gin", "echo": "github.com/labstack/echo/v4",
 	"chi": "github.com/go-chi/chi/v5", "fiber": "github.com/gofiber/fiber/v2",
-	"core": "github.com/tokenbucket-go/ratelimit/core",
+	"slog": "log/slog", "prometheus": "github.com/prometheus/client_golang/prometheus",
+	"promhttp": "github.com/prometheus/client_golang/prometheus/promhttp",
+	"core":     "github.com/tokenbucket-go/ratelimit/core",
 }
 
 func init() {
-	for _, adapter := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit"} {
-		known[adapter] = "github.com/tokenbucket-go/ratelimit/" + adapter
+	for _, own := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "promlimit", "otellimit"} {
+		known[own] = "github.com/tokenbucket-go/ratelimit/" + own
 	}
 }
 
 // given are variables of the reader's own program that snippets build on.
 var given = map[string]string{
-	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter",
+	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
 	"ginEngine": "*gin.Engine", "r": "*gin.Engine", "echoServer": "*echo.Echo", "chiRouter": "chi.Router", "fiberApp": "*fiber.App",
 	"mux": "*http.ServeMux", "login": "http.Handler",
 }
@@ -52,6 +54,9 @@ func TestSnippetsCompile(t *testing.T) {
 	overlay := map[string]map[string]string{"Replace": {}}
 	args := []string{"build", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
 	for _, page := range pages {
+		if page == "migrating.md" {
+			continue // see TestMigratingShowsCodeThatCompiles
+		}
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {

@@ -16,9 +16,18 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
+// [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(echo.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
+}
+
+// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body, begun ones
+// included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
+// says. It goes by Content-Length, so compressed bodies count compressed.
+func CostByContentLength(bytesPerToken int64, unknown ...int64) func(echo.Context) (int64, error) {
+	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
+	return func(c echo.Context) (int64, error) { return cost(exchange{c}) }
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil

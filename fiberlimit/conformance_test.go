@@ -44,6 +44,9 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) fiberlimit.Option {
 		return fiberlimit.WithCost(func(c *fiber.Ctx) (int64, error) { return cost(header(c)) })
 	},
+	CostByContentLength: func(bytesPerToken int64, unknown ...int64) fiberlimit.Option {
+		return fiberlimit.WithCost(fiberlimit.CostByContentLength(bytesPerToken, unknown...))
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fiberlimit.Option {
 		return fiberlimit.WithLimits(func(c *fiber.Ctx) ([]core.Limit, error) { return limits(header(c)) })
 	},

@@ -99,6 +99,15 @@ func (x exchange) Query(name string) string    { return x.c.Query(name) }
 func (x exchange) Param(name string) string    { return x.c.Params(name) }
 func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response().Header} }
 
+// ContentLength knows -1 for a chunked body, as the engine does; fasthttp's -2 is no body.
+func (x exchange) ContentLength() int64 {
+	length := x.c.Request().Header.ContentLength()
+	if length < -1 {
+		length = 0
+	}
+	return int64(length)
+}
+
 func (x exchange) RemoteAddr() string {
 	if tcp, ok := x.c.Context().RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap().String() // the port is of no use, and dear to print

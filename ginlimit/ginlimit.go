@@ -78,6 +78,7 @@ func (x exchange) Method() string              { return x.c.Request.Method }
 func (x exchange) Path() string                { return x.c.Request.URL.Path }
 func (x exchange) Route() string               { return x.c.FullPath() }
 func (x exchange) RemoteAddr() string          { return x.c.Request.RemoteAddr }
+func (x exchange) ContentLength() int64        { return x.c.Request.ContentLength }
 func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
 func (x exchange) Query(name string) string    { return x.c.Query(name) }
 func (x exchange) Param(name string) string    { return x.c.Param(name) }

@@ -38,6 +38,9 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) httplimit.Option {
 		return httplimit.WithCost(func(r *http.Request) (int64, error) { return cost(r.Header.Get) })
 	},
+	CostByContentLength: func(bytesPerToken int64, unknown ...int64) httplimit.Option {
+		return httplimit.WithCost(httplimit.CostByContentLength(bytesPerToken, unknown...))
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) httplimit.Option {
 		return httplimit.WithLimits(func(r *http.Request) ([]core.Limit, error) { return limits(r.Header.Get) })
 	},

@@ -68,6 +68,9 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 		return v // Skipped
 	}
 	if v.Err = e.decide(x.Context(), c, &v); v.Err != nil {
+		if e.limiter.Policy().Shadow && x.Context().Err() == nil {
+			return Verdict{} // Skipped: a policy in shadow mode stops nobody
+		}
 		if errors.Is(v.Err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetry)
 			x.Response().Set("Cache-Control", "no-store")
@@ -92,10 +95,11 @@ func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error) {
 	}
 	cost := int64(1)
 	if e.options.Cost != nil {
-		if cost, err = e.options.Cost(c); err != nil {
+		if cost, err = e.options.Cost(c); err != nil && !errors.Is(err, core.ErrUnknownCost) {
 			return fmt.Errorf("cost: %w", err)
 		}
 	}
+	unknown := err != nil
 	if e.options.Limits != nil {
 		limits, err := e.options.Limits(c)
 		if err != nil {
@@ -106,6 +110,9 @@ func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error) {
 				return err
 			}
 		}
+	}
+	if unknown {
+		cost = v.limiter.MaxCost()
 	}
 	v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
 	return err

@@ -14,15 +14,48 @@ const (
 	chi      = "github.com/go-chi/chi/v5"
 	fiber    = "github.com/gofiber/fiber/v2"
 	fasthttp = "github.com/valyala/fasthttp"
+	yaml     = "go.yaml.in/yaml/v3"
+
+	prometheus = "github.com/prometheus/client_golang"
+	otel       = "go.opentelemetry.io/otel"
+	otelMetric = "go.opentelemetry.io/otel/metric"
+	otelTrace  = "go.opentelemetry.io/otel/trace"
 )
 
 // never is for this module's own tests.
-var never = []string{"github.com/dunglas/httpsfv", "pgregory.net/rapid", "github.com/stretchr/testify"}
+var never = []string{
+	"github.com/dunglas/httpsfv", "pgregory.net/rapid", "github.com/stretchr/testify",
+	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
+}
+
+// ofCore is all that a program may link which uses core alone: Redis' client with what it needs, the
+// circuit breaker, and the reader of policy files.
+var ofCore = []string{
+	"github.com/tokenbucket-go/ratelimit",
+	"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys",
+	"github.com/sony/gobreaker/v2",
+	yaml,
+}
+
+// TestCoreLinks: a module more is a burden for every user, so it must be on the list.
+func TestCoreLinks(t *testing.T) {
+	for _, pkg := range []string{"core", "core/adapter"} {
+		linked := modules(t, pkg)
+		for _, m := range linked {
+			if !slices.Contains(ofCore, m) {
+				t.Errorf("a program that imports %s links %s, which is not on the list", pkg, m)
+			}
+		}
+		if !slices.Contains(linked, yaml) {
+			t.Errorf("the list is out of date: %s is not linked by %s", yaml, pkg)
+		}
+	}
+}
 
 // TestLinks: whoever imports one package of this module gets the framework of that package and no
 // other.
 func TestLinks(t *testing.T) {
-	frameworks := []string{gin, echo, chi, fiber, fasthttp}
+	frameworks := []string{gin, echo, chi, fiber, fasthttp, prometheus, otel, otelMetric, otelTrace}
 	for _, p := range []struct {
 		pkg  string
 		want []string // of frameworks
@@ -34,6 +67,8 @@ func TestLinks(t *testing.T) {
 		{"chilimit", []string{chi}},
 		{"fiberlimit", []string{fiber, fasthttp}},
 		{"httplimit", nil},
+		{"promlimit", []string{prometheus}},
+		{"otellimit", []string{otel, otelMetric, otelTrace}},
 	} {
 		t.Run(p.pkg, func(t *testing.T) {
 			linked := modules(t, p.pkg)

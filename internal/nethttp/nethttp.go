@@ -29,6 +29,12 @@ func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) { return key(&exchange{r: r, router: &ro}) }
 }
 
+// CostByContentLength is that of package adapter, for net/http.
+func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Request) (int64, error) {
+	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
+	return func(r *http.Request) (int64, error) { return cost(&exchange{r: r}) }
+}
+
 type keptKey struct{}
 
 // FromContext returns the decision about the request whose context ctx is.
@@ -84,6 +90,7 @@ func (x *exchange) Method() string              { return x.r.Method }
 func (x *exchange) Path() string                { return x.r.URL.Path }
 func (x *exchange) Route() string               { return x.router.Route(x.r) }
 func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
+func (x *exchange) ContentLength() int64        { return x.r.ContentLength }
 func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
 func (x *exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
 func (x *exchange) Param(name string) string    { return x.router.Param(x.r, name) }

@@ -30,6 +30,8 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(clock core.ClockOptio
 		{"RetryAfter", (*suite[K, O]).retryAfter},
 		{"Methods", (*suite[K, O]).methods},
 		{"Cost", (*suite[K, O]).cost},
+		{"Content", (*suite[K, O]).content},
+		{"Shadow", (*suite[K, O]).shadow},
 		{"Limits", (*suite[K, O]).limits},
 		{"Skip", (*suite[K, O]).skip},
 		{"Refund", (*suite[K, O]).refund},

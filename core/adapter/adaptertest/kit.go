@@ -26,7 +26,10 @@ type Kit[K, O any] struct {
 	FirstOf        func(...K) K
 	Custom         func(func(Header) (string, error)) K // a key function of the user's own
 
-	WithCost   func(func(Header) (int64, error)) O
+	WithCost func(func(Header) (int64, error)) O
+	// CostByContentLength is the adapter's, set by its WithCost.
+	CostByContentLength func(bytesPerToken int64, unknown ...int64) O
+
 	WithLimits func(func(Header) ([]core.Limit, error)) O
 	WithSkip   func(func(Header) bool) O
 	WithRefund func(func(r Header, status int) bool) O

@@ -74,6 +74,8 @@ type request struct {
 	target string
 	header http.Header
 	body   string
+
+	chunked bool // the body's length is not told
 }
 
 // response is the answer to a request.
@@ -109,6 +111,9 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 	var body io.Reader
 	if r.body != "" {
 		body = strings.NewReader(r.body)
+	}
+	if r.chunked {
+		body = io.MultiReader(body) // whose length net/http does not know
 	}
 	sent, err := http.NewRequestWithContext(ctx, r.method, "http://app.test"+r.target, body)
 	if err != nil {

@@ -1,0 +1,105 @@
+package chilimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/tokenbucket-go/ratelimit/chilimit"
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func Example() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	r := chi.NewRouter()
+	r.Use(chilimit.New(limiter, chilimit.ByIP()))
+	r.Get("/", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+
+	for range 3 {
+		w := send(r, "GET", "/", nil)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 200 1 text/plain; charset=utf-8
+	// 200 0 text/plain; charset=utf-8
+	// 429 0 application/problem+json
+}
+
+// By API key where there is one, by address where not. ByRoute is complete even in the router's own Use.
+func ExampleKeyFunc() {
+	var who chilimit.KeyFunc = chilimit.FirstOf(chilimit.ByHeader("X-Api-Key"), chilimit.ByIP())
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "items", Limits: []core.Limit{core.PerHour(1)},
+	}))
+	r := chi.NewRouter()
+	r.Use(chilimit.New(limiter, chilimit.Join(chilimit.ByRoute(), who)))
+	r.Get("/items/{id}", func(http.ResponseWriter, *http.Request) {})
+
+	fmt.Println(send(r, "GET", "/items/1", http.Header{"X-Api-Key": {"k1"}}).Code)
+	fmt.Println(send(r, "GET", "/items/2", http.Header{"X-Api-Key": {"k1"}}).Code)
+	fmt.Println(send(r, "GET", "/items/3", http.Header{"X-Api-Key": {"k2"}}).Code)
+	fmt.Println(send(r, "GET", "/items/4", nil).Code)
+	// Output:
+	// 200
+	// 429
+	// 200
+	// 200
+}
+
+// Only failed logins count, and health checks not at all.
+func ExampleOption() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	r := chi.NewRouter()
+	r.Use(chilimit.New(limiter, chilimit.ByIP(),
+		chilimit.WithSkip(func(r *http.Request) bool { return r.URL.Path == "/healthz" }),
+		chilimit.WithRefund(func(_ *http.Request, status int) bool { return status < 400 }),
+	))
+	r.Get("/healthz", func(http.ResponseWriter, *http.Request) {})
+	r.Post("/login", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+
+	for _, password := range []string{"right", "wrong", "wrong", "right"} {
+		fmt.Println(send(r, "POST", "/login?password="+password, nil).Code)
+	}
+	fmt.Println(send(r, "GET", "/healthz", nil).Code)
+	// Output:
+	// 200
+	// 401
+	// 401
+	// 429
+	// 200
+}
+
+// A handler may look at the decision.
+func ExampleFromContext() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(100)},
+	}))
+	r := chi.NewRouter()
+	r.With(chilimit.New(limiter, chilimit.ByIP())).Get("/", func(w http.ResponseWriter, r *http.Request) {
+		if res, ok := chilimit.FromContext(r.Context()); ok {
+			fmt.Fprintf(w, "%d left", res.Remaining)
+		}
+	})
+	fmt.Println(send(r, "GET", "/", nil).Body)
+	// Output: 99 left
+}
+
+func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, target, nil)
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}

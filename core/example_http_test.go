@@ -1,0 +1,110 @@
+package core_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func ExampleJoinKey() {
+	fmt.Println(core.JoinKey("user", "acme", "ada"))
+	fmt.Println(core.JoinKey("a:b", "c"), core.JoinKey("a", "b:c"))
+	// Output:
+	// user:acme:ada
+	// a%3Ab:c a:b%3Ac
+}
+
+func ExampleClientIP() {
+	ip := core.NewClientIP(core.TrustProxies("10.0.0.0/8"))
+	h := http.Header{"X-Forwarded-For": {"1.1.1.1, 203.0.113.5, 10.2.2.2"}} // the client wrote 1.1.1.1
+
+	key, _ := ip.Key("10.1.1.1:50000", h.Values) // from our proxy
+	fmt.Println(key)
+	key, _ = ip.Key("198.51.100.7:50000", h.Values) // from anybody else
+	fmt.Println(key)
+	key, _ = ip.Key("[2001:db8:1:2:3::4]:50000", h.Values)
+	fmt.Println(key)
+	// Output:
+	// 203.0.113.5
+	// 198.51.100.7
+	// 2001:db8:1:2::/64
+}
+
+func ExampleIPOption() {
+	ip := core.NewClientIP(
+		core.TrustProxies("173.245.48.0/20"),
+		core.TrustHeader("CF-Connecting-IP"),
+		core.IPv6Prefix(56),
+	)
+	h := http.Header{"Cf-Connecting-Ip": {"2001:db8:1:2ff::7"}}
+	key, _ := ip.Key("173.245.48.9:443", h.Values)
+	fmt.Println(key)
+	// Output: 2001:db8:1:200::/56
+}
+
+func ExampleHeaderStyle() {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
+	for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersIETF, core.HeadersDraft6} {
+		limiter := core.Must(core.NewLimiter(store, core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}, Headers: style,
+		}))
+		res, _ := limiter.AllowN(context.Background(), fmt.Sprint(style), 13)
+		res.WriteHeaders(printer{})
+	}
+	// Output:
+	// X-Ratelimit-Limit: 20
+	// X-Ratelimit-Remaining: 7
+	// X-Ratelimit-Reset: 1767225602
+	// Ratelimit-Policy: "api";q=20;w=2
+	// Ratelimit: "api";r=7;t=1
+	// Ratelimit-Policy: 20;w=2
+	// Ratelimit-Limit: 20
+	// Ratelimit-Remaining: 7
+	// Ratelimit-Reset: 2
+}
+
+// printer is a HeaderWriter that shows what is written.
+type printer struct{}
+
+func (printer) Get(string) string      { return "" }
+func (printer) Set(name, value string) { fmt.Printf("%s: %s\n", name, value) }
+func (printer) Add(name, value string) { fmt.Printf("%s: %s\n", name, value) }
+
+// An http.Header is a HeaderWriter.
+func ExampleHeaderWriter() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersIETF,
+	}))
+	res, _ := limiter.Allow(context.Background(), "ada")
+	h := http.Header{}
+	res.WriteHeaders(h)
+	fmt.Println(h.Get("RateLimit-Policy"))
+	// Output: "api";q=10;w=3600
+}
+
+func ExampleProblemDetails() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(5)},
+	}))
+	res, _ := limiter.AllowN(context.Background(), "ada", 6)
+	var body strings.Builder
+	e := json.NewEncoder(&body)
+	e.SetIndent("", "  ")
+	_ = e.Encode(core.Problem(res))
+	fmt.Print(body.String())
+	// Output:
+	// {
+	//   "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+	//   "title": "Request cannot be satisfied as assigned quota has been exceeded",
+	//   "status": 429,
+	//   "violated-policies": [
+	//     "login"
+	//   ]
+	// }
+}

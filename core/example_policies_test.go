@@ -1,0 +1,87 @@
+package core_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func ExampleParseLimit() {
+	limit, err := core.ParseLimit(`1_000 / 2 weeks aligned name "per fortnight"`)
+	fmt.Println(limit.Capacity, limit.RefillInterval, err)
+	fmt.Println(limit)
+
+	_, err = core.ParseLimit("ten/month")
+	fmt.Println(err)
+	// Output:
+	// 1000 336h0m0s <nil>
+	// 1000/2weeks aligned name "per fortnight"
+	// ratelimit: limit "ten/month" (want RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
+	// Limit.RefillInterval: "month" must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m
+}
+
+func ExampleParsePolicy() {
+	policy, err := core.ParsePolicy([]byte(`
+name: search
+limits:
+  - 10/s burst 30
+  - {name: daily, refill_rate: 10_000, refill_interval: day, mode: aligned}
+on_failure: open
+`))
+	fmt.Println(policy.Name, policy.OnFailure, err)
+	for _, limit := range policy.Limits {
+		fmt.Println(limit)
+	}
+	// Output:
+	// search FailOpen <nil>
+	// 10/s burst 30
+	// 10000/day aligned name daily
+}
+
+// Every mistake is told, with its place.
+func ExampleParsePolicy_mistakes() {
+	_, err := core.ParsePolicy([]byte(`
+name: search
+limits:
+  - 10/s brust 30
+  - {refill_rate: 10_000, refill_interval: 86400}
+onFailure: open
+`))
+	fmt.Println(err)
+	// Output:
+	// line 4:5: limits[0]: "brust" is not understood: a limit is RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"
+	// line 4:5: limits[0]: "30" is not understood: a limit is RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"
+	// line 5:44: limits[1].refill_interval: 86400 needs a unit, such as 86400s
+	// line 6:1: "onFailure" is not a field of a policy: write on_failure
+}
+
+func ExamplePolicyFileError() {
+	_, err := core.ParsePolicy([]byte("name: api\nlimits: [-5/s]\n"))
+	var mistake *core.PolicyFileError
+	if errors.As(err, &mistake) {
+		fmt.Println(mistake.Line, mistake.Column, mistake.Field)
+	}
+	// Output:
+	// 2 10 limits[0].refill_rate
+}
+
+func ExampleLoadPolicies() {
+	policies, err := core.LoadPolicies(strings.NewReader(`
+policies:
+  - name: search
+    limits: [10/s burst 30]
+  - name: login
+    limits: [5/15min stepped]
+    on_failure: closed
+`))
+	if err != nil {
+		fmt.Println(err) // all mistakes, each with its line
+		return
+	}
+	limiter, err := core.NewLimiter(core.NewMemoryStore(), policies["login"])
+	fmt.Println(limiter.Policy().Limits, err)
+	// Output:
+	// [5/15min stepped] <nil>
+}

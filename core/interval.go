@@ -1,0 +1,112 @@
+package core
+
+import (
+	"math/big"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)
+
+// units are the names of times, in lower case. As in Go, m is the minute.
+var units = map[string]time.Duration{
+	"ns": time.Nanosecond,
+	"us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, // U+00B5 and U+03BC
+	"ms": time.Millisecond,
+	"s":  time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
+	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
+	"h": time.Hour, "hr": time.Hour, "hrs": time.Hour, "hour": time.Hour, "hours": time.Hour,
+	"d": day, "day": day, "days": day,
+	"w": week, "week": week, "weeks": week,
+}
+
+const wantInterval = "must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m"
+
+// cutInterval reads the interval that s begins with: a unit, or counts with their units. The rest
+// begins after the space that follows it. What was read is returned for messages.
+func cutInterval(s string) (d time.Duration, read, rest, reason string) {
+	s = strings.TrimLeft(s, space)
+	total, rest := new(big.Rat), s
+	for first := true; first || rest != "" && isDigit(rest[0]); first = false {
+		n := strings.IndexFunc(rest, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign
+		if n < 0 {
+			n = len(rest)
+		}
+		count, after := rest[:n], rest[n:]
+		if count == "" {
+			count = "1"
+		} else {
+			after = strings.TrimLeft(after, space)
+		}
+		name := after[:letters(after)]
+		unit, known := units[strings.ToLower(name)]
+		rest = after[len(name):]
+		if !known || !isNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(space, rune(rest[0])) {
+			end := strings.IndexAny(rest, space)
+			if end < 0 {
+				end = len(rest)
+			}
+			read, rest = s[:len(s)-len(rest)+end], rest[end:]
+			return 0, strings.TrimRight(read, space), strings.TrimLeft(rest, space), wantInterval
+		}
+		part, _ := new(big.Rat).SetString(count)
+		total.Add(total, part.Mul(part, new(big.Rat).SetInt64(int64(unit))))
+		read = s[:len(s)-len(rest)]
+		rest = strings.TrimLeft(rest, space)
+	}
+	switch {
+	case !total.IsInt():
+		return 0, read, rest, "must be whole nanoseconds"
+	case !total.Num().IsInt64():
+		return 0, read, rest, "must be at most 100 years"
+	}
+	return time.Duration(total.Num().Int64()), read, rest, ""
+}
+
+// parseInterval reads an interval with nothing behind it.
+func parseInterval(s string) (d time.Duration, reason string) {
+	d, _, rest, reason := cutInterval(s)
+	if reason == "" && rest != "" {
+		reason = wantInterval
+	}
+	if reason != "" {
+		return 0, reason
+	}
+	return d, ""
+}
+
+// letters counts the bytes of the letters that s begins with.
+func letters(s string) int {
+	n := 0
+	for n < len(s) {
+		r, size := utf8.DecodeRuneInString(s[n:])
+		if !unicode.IsLetter(r) {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// formatInterval is d in the largest unit that counts it in whole numbers: min, 90s, 2days.
+func formatInterval(d time.Duration) string {
+	for _, unit := range [...]struct {
+		one, many string
+		length    time.Duration
+	}{
+		{"week", "weeks", week}, {"day", "days", day}, {"h", "h", time.Hour}, {"min", "min", time.Minute},
+		{"s", "s", time.Second}, {"ms", "ms", time.Millisecond}, {"us", "us", time.Microsecond}, {"ns", "ns", time.Nanosecond},
+	} {
+		if n := d / unit.length; n == 1 && d == unit.length {
+			return unit.one
+		} else if d != 0 && d == n*unit.length {
+			return itoa(int64(n)) + unit.many
+		}
+	}
+	return "0s"
+}

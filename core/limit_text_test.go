@@ -1,0 +1,212 @@
+package core_test
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func TestParseLimit(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]core.Limit{
+		"100/min":                        core.PerMinute(100),
+		"100/min burst 20":               core.PerMinute(100).WithBurst(20),
+		"100/m":                          core.PerMinute(100),
+		"100/Minutes":                    core.PerMinute(100),
+		" \t100 / MIN   BURST 20\r\n":    core.PerMinute(100).WithBurst(20),
+		"5/s":                            core.PerSecond(5),
+		"5/second":                       core.PerSecond(5),
+		"5/hour":                         core.PerHour(5),
+		"5/d":                            core.PerDay(5),
+		"10/week":                        {Capacity: 10, RefillRate: 10, RefillInterval: 7 * day},
+		"10/2 weeks":                     {Capacity: 10, RefillRate: 10, RefillInterval: 14 * day},
+		"10/2w stepped":                  {Capacity: 10, RefillRate: 10, RefillInterval: 14 * day, Mode: core.Stepped},
+		"100/5min":                       {Capacity: 100, RefillRate: 100, RefillInterval: 5 * time.Minute},
+		"5/15m":                          {Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute},
+		"17/1m30s":                       {Capacity: 17, RefillRate: 17, RefillInterval: 90 * time.Second},
+		"17/1 h 30 min":                  {Capacity: 17, RefillRate: 17, RefillInterval: 90 * time.Minute},
+		"17/0.5h":                        {Capacity: 17, RefillRate: 17, RefillInterval: 30 * time.Minute},
+		"17/250ms":                       {Capacity: 17, RefillRate: 17, RefillInterval: 250 * time.Millisecond},
+		"17/1.5µs":                       {Capacity: 17, RefillRate: 17, RefillInterval: 1500},
+		"17/1.5μs":                       {Capacity: 17, RefillRate: 17, RefillInterval: 1500},
+		"0.1/s burst 5":                  {Capacity: 5, RefillRate: 0.1, RefillInterval: time.Second},
+		"1_000_000/day aligned":          core.PerDay(1_000_000).WithMode(core.Aligned),
+		"1e3/day continuous":             core.PerDay(1000),
+		"100/min name api":               core.PerMinute(100).WithName("api"),
+		"100/min name Burst stepped":     core.PerMinute(100).WithName("Burst").WithMode(core.Stepped),
+		`100/min name "a \"b\" \\ / c"`:  core.PerMinute(100).WithName(`a "b" \ / c`),
+		`1/h aligned name "x" burst 1e1`: core.PerHour(1).WithBurst(10).WithName("x").WithMode(core.Aligned),
+	} {
+		got, err := core.ParseLimit(text)
+		require.NoError(t, err, "%q", text)
+		require.Equal(t, want, got, "%q", text)
+	}
+}
+
+func TestLimitStringIsCanonical(t *testing.T) {
+	for want, l := range map[string]core.Limit{
+		"100/min":                          core.PerMinute(100),
+		"100/min burst 20":                 core.PerMinute(100).WithBurst(20),
+		"0.5/s burst 1":                    core.PerSecond(0.5),
+		"1000000/day aligned name daily":   core.PerDay(1e6).WithMode(core.Aligned).WithName("daily"),
+		"17/90s stepped":                   {Capacity: 17, RefillRate: 17, RefillInterval: 90 * time.Second, Mode: core.Stepped},
+		"1/2weeks":                         {Capacity: 1, RefillRate: 1, RefillInterval: 14 * 24 * time.Hour},
+		"1/week":                           {Capacity: 1, RefillRate: 1, RefillInterval: 7 * 24 * time.Hour},
+		"1/3days":                          {Capacity: 1, RefillRate: 1, RefillInterval: 72 * time.Hour},
+		"1/1000000001ns":                   {Capacity: 1, RefillRate: 1, RefillInterval: time.Second + 1},
+		"1/us":                             {Capacity: 1, RefillRate: 1, RefillInterval: time.Microsecond},
+		`1/h name "two words, \"one\" \\"`: core.PerHour(1).WithName(`two words, "one" \`),
+		"0/0s":                             {},
+	} {
+		require.Equal(t, want, l.String())
+	}
+}
+
+func TestParseLimitReportsEveryMistake(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                           {"Limit: "},
+		"100":                        {"Limit: 100"},
+		"100 per minute":             {"Limit: 100 per minute"},
+		"/":                          {"Limit.RefillRate: ", "Limit.RefillInterval: "},
+		"ten/min":                    {"Limit.RefillRate: ten"},
+		"1,000/min":                  {"Limit.RefillRate: 1,000"},
+		"010/min":                    {"Limit.RefillRate: 010"},
+		"1__0/min":                   {"Limit.RefillRate: 1__0"},
+		"1_/min":                     {"Limit.RefillRate: 1_"},
+		"+1/min":                     {"Limit.RefillRate: +1"},
+		".5/min burst 1":             {"Limit.RefillRate: .5"},
+		"0x10/min":                   {"Limit.RefillRate: 0x10"},
+		"inf/min":                    {"Limit.RefillRate: inf"},
+		"1e999/min":                  {"Limit.RefillRate: 1e999"},
+		"1e-999999999/min":           {"Limit.RefillRate: 1e-999999999"},
+		"0e999999999/min":            {"Limit.RefillRate: 0"},
+		"0.10000000000000000001/s":   {"Limit.RefillRate: 0.10000000000000000001"},
+		"9007199254740993/s burst 1": {"Limit.RefillRate: 9007199254740993"},
+		"-5/min":                     {"Limit.RefillRate: -5"},
+		"0/min":                      {"Limit.RefillRate: 0"},
+		"0.5/min":                    {"Limit.Capacity: "},
+		"1e16/min":                   {"Limit.Capacity: 1000000000000000"},
+		"1/month":                    {"Limit.RefillInterval: month"},
+		"1/5":                        {"Limit.RefillInterval: 5"},
+		"1/5m30":                     {"Limit.RefillInterval: 5m30"},
+		"1/min,":                     {"Limit.RefillInterval: min,"},
+		"1/0.1ns":                    {"Limit.RefillInterval: 0.1ns"},
+		"1/0s":                       {"Limit.RefillInterval: 0s"},
+		"1/-5s":                      {"Limit.RefillInterval: -5s"},
+		"1/1000weeks 5000weeks":      {"Limit.RefillInterval: 1008000h0m0s"},
+		"1/9999999999999 weeks":      {"Limit.RefillInterval: 9999999999999 weeks"},
+		"1/min burst":                {"Limit.Capacity: "},
+		"1/min burst 0":              {"Limit.Capacity: 0"},
+		"1/min burst 1.5":            {"Limit.Capacity: 1.5"},
+		"1/min burst 1e300":          {"Limit.Capacity: 1e300"},
+		"1/min burst 2 burst 3":      {"Limit.Capacity: 3"},
+		"1/min stepped aligned":      {"Limit.Mode: aligned"},
+		"1/min name":                 {"Limit.Name: "},
+		`1/min name ""`:              {`Limit.Name: ""`},
+		`1/min name "x`:              {`Limit.Name: "x`},
+		`1/min name "x\n"`:           {`Limit.Name: "x\n"`},
+		`1/min name "x"y`:            {`Limit.Name: "x"`, "Limit: y"},
+		`1/min name x"y`:             {`Limit.Name: x"y`},
+		"1/min name naïve":           {"Limit.Name: naïve"},
+		"1/min brust 5 soon":         {"Limit: brust", "Limit: 5", "Limit: soon"},
+		"ten/moment burst x":         {"Limit.RefillRate: ten", "Limit.RefillInterval: moment", "Limit.Capacity: x"},
+		strings.Repeat("9", 1025):    {"Limit: " + strings.Repeat("9", 1025)},
+	} {
+		t.Run(text, func(t *testing.T) {
+			l, err := core.ParseLimit(text)
+			require.Error(t, err)
+			reports(t, err, want...)
+			require.Zero(t, l, "a limit with mistakes is not returned")
+			require.Contains(t, err.Error(), "RATE/INTERVAL", "the message shows the grammar")
+		})
+	}
+}
+
+// drawName is a name or none.
+var drawName = rapid.StringOfN(rapid.Custom(func(t *rapid.T) rune { return rune(rapid.IntRange(' ', '~').Draw(t, "char")) }), 0, 128, 128)
+
+func TestEveryLimitSurvivesItsString(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLimit.Draw(t, "limit").WithName(drawName.Draw(t, "name"))
+		got, err := core.ParseLimit(l.String())
+		if err != nil || got != l {
+			t.Fatalf("ParseLimit must read what String wrote, to the last bit: %q\n got %#v, %v\nwant %#v", l.String(), got, err, l)
+		}
+		if len(l.String()) > 1024 {
+			t.Fatalf("no limit is longer than ParseLimit reads: %q", l.String())
+		}
+	})
+}
+
+func TestEveryDurationIsAnInterval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: drawInterval.Draw(t, "interval")}
+		got, err := core.ParseLimit("5/" + l.RefillInterval.String())
+		if !valid(l) {
+			return
+		}
+		if err != nil || got != l {
+			t.Fatalf("ParseLimit must read intervals as Go prints them: %v: %v, %v", l.RefillInterval, got, err)
+		}
+	})
+}
+
+func TestExtremeRatesSurviveTheirString(t *testing.T) {
+	for _, rate := range []float64{1e300, math.MaxFloat64, 1e21, 1e16, 123456789012345680, 1e-9, 3.3e-10} {
+		l := core.Limit{Capacity: 1, RefillRate: rate, RefillInterval: time.Second}
+		require.True(t, valid(l), "the premise: %v is valid", rate)
+		got, err := core.ParseLimit(l.String())
+		require.NoError(t, err)
+		require.Equal(t, l, got, "%q", l.String())
+	}
+}
+
+func TestLimitsAreStringsInJSON(t *testing.T) {
+	type config struct{ Limit core.Limit }
+	text, err := json.Marshal(config{core.PerMinute(100).WithBurst(20)})
+	require.NoError(t, err)
+	require.JSONEq(t, `{"Limit":"100/min burst 20"}`, string(text))
+	var c config
+	require.NoError(t, json.Unmarshal(text, &c))
+	require.Equal(t, core.PerMinute(100).WithBurst(20), c.Limit)
+
+	text, err = json.Marshal(config{})
+	require.NoError(t, err, "a limit that is not set can be written")
+	require.NoError(t, json.Unmarshal(text, &c))
+	require.Zero(t, c.Limit, "and read")
+
+	_, err = json.Marshal(config{core.Limit{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}})
+	reports(t, err, "Limit.Capacity: -1")
+	before := core.PerHour(3)
+	reports(t, before.UnmarshalText([]byte("x/min")), "Limit.RefillRate: x")
+	require.Equal(t, core.PerHour(3), before, "a mistake leaves the limit as it was")
+}
+
+func FuzzParseLimit(f *testing.F) {
+	for _, seed := range []string{"100/min burst 20", "0.1/s burst 5", `1_000/2 weeks aligned name "a \"b\" \\"`, "5/1h30m stepped name x",
+		"1e-9/ns burst 1e3", "-1/-1s burst -1", "1/1.5µs", "\x00/\xff", "1/min name \"", "9/9999999999999999999w"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		l, err := core.ParseLimit(text)
+		if err != nil {
+			if len(mistakes(err)) == 0 {
+				t.Fatalf("every refusal names its mistakes: %q: %v", text, err)
+			}
+			return
+		}
+		if !valid(l) {
+			t.Fatalf("what is read is valid: %q: %#v", text, l)
+		}
+		if again, err := core.ParseLimit(l.String()); err != nil || again != l {
+			t.Fatalf("what is read survives String: %q, %q\n got %#v, %v\nwant %#v", text, l, again, err, l)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package core_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// watched is a limiter and what its observer was told.
+func watched(t *testing.T, store core.Store, policy core.Policy, options ...core.LimiterOption) (*core.Limiter, *[]core.Observation) {
+	t.Helper()
+	var told []core.Observation
+	options = append(options, core.WithObserver(func(_ context.Context, o core.Observation) { told = append(told, o) }))
+	l, err := core.NewLimiter(store, policy, options...)
+	require.NoError(t, err)
+	return l, &told
+}
+
+// said is an observation without what differs from run to run.
+func said(told []core.Observation) (list []core.Observation) {
+	for _, o := range told {
+		o.Latency, o.Err = 0, nil
+		list = append(list, o)
+	}
+	return list
+}
+
+func TestObserverIsToldOfEachDecision(t *testing.T) {
+	ctx := context.Background()
+	limits := []core.Limit{core.PerDay(2).WithName("few"), core.PerDay(100)}
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: limits})
+	for _, cost := range []int64{1, 1, 1} {
+		_, err := l.AllowN(ctx, "k", cost)
+		require.NoError(t, err)
+	}
+	_, err := l.Reserve(ctx, "k", 1)
+	require.NoError(t, err)
+	allowed := core.Observation{Policy: "api", Limit: "few", Outcome: core.OutcomeAllowed, Cost: 1}
+	denied := allowed
+	denied.Outcome = core.OutcomeDenied
+	assert.Equal(t, []core.Observation{allowed, allowed, denied, allowed}, said(*told))
+	for _, o := range *told {
+		assert.Positive(t, o.Latency)
+		assert.NoError(t, o.Err)
+	}
+
+	*told = nil
+	_, err = l.Peek(ctx, "k")
+	require.NoError(t, err)
+	require.NoError(t, l.Refund(ctx, "k", 1))
+	require.NoError(t, l.Reset(ctx, "k"))
+	_, err = l.AllowN(ctx, "k", -1)
+	require.ErrorIs(t, err, core.ErrCost)
+	assert.Empty(t, *told, "these are no decisions")
+
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = l.Allow(gone, "k")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, *told, 1)
+	assert.Equal(t, core.OutcomeError, (*told)[0].Outcome)
+	assert.ErrorIs(t, (*told)[0].Err, context.Canceled)
+}
+
+func TestObserverIsToldWhoDecided(t *testing.T) {
+	ctx := context.Background()
+	t.Run("deny cache and lease", func(t *testing.T) {
+		s := core.NewRedisStore(redistest.Client(t), core.WithPrefix(redistest.Prefix()), patient, core.WithLease(10))
+		l, told := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{noRefill(100)}})
+		for range 110 {
+			_, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+		}
+		count := map[core.Source]int{}
+		for _, o := range *told {
+			count[o.Source]++
+		}
+		assert.Positive(t, count[core.FromStore])
+		assert.Positive(t, count[core.FromLease])
+		assert.Positive(t, count[core.FromDenyCache])
+		stats := s.Stats()
+		assert.Equal(t, int64(count[core.FromLease]), stats.Leased)
+		assert.Equal(t, int64(count[core.FromDenyCache]), stats.Denied)
+		assert.Positive(t, stats.Calls)
+		assert.Equal(t, core.BreakerClosed, stats.Breaker)
+		sum := int64(0)
+		for _, n := range stats.Batches {
+			sum += n
+		}
+		assert.Equal(t, stats.Calls, sum)
+		assert.GreaterOrEqual(t, stats.Decisions, stats.Calls)
+	})
+	failures := map[core.FailureMode]core.Observation{
+		core.FailLocal:  {Limit: "api", Source: core.FromFallback},
+		core.FailOpen:   {Source: core.FromFailOpen},
+		core.FailClosed: {Outcome: core.OutcomeError},
+	}
+	for mode, want := range failures {
+		t.Run(mode.String(), func(t *testing.T) {
+			away := &awayStore{err: errors.New("away")}
+			l, told := watched(t, away, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: mode})
+			_, _ = l.Allow(ctx, "k")
+			want.Policy, want.Cost = "api", 1
+			assert.Equal(t, []core.Observation{want}, said(*told))
+			assert.ErrorIs(t, (*told)[0].Err, away.err)
+		})
+	}
+}
+
+// awayStore can't be reached.
+type awayStore struct{ err error }
+
+func (s *awayStore) Do(context.Context, core.Request) (core.Answer, error) {
+	return core.Answer{}, s.err
+}
+func (s *awayStore) Reset(context.Context, string, string) error { return s.err }
+
+func TestObserversAreJoined(t *testing.T) {
+	var order []string
+	observer := func(name string) core.LimiterOption {
+		return core.WithObserver(func(_ context.Context, o core.Observation) { order = append(order, name+o.Key) })
+	}
+	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}},
+		observer("a"), core.WithObserver(nil), nil, observer("b"), core.WithObservedKeys())
+	require.NoError(t, err)
+	_, err = l.Allow(context.Background(), "-k")
+	require.NoError(t, err)
+	tier, err := l.WithLimits(core.PerDay(3))
+	require.NoError(t, err)
+	_, err = tier.Allow(context.Background(), "-tier")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a-k", "b-k", "a-tier", "b-tier"}, order)
+}
+
+func TestNobodyWatchingCostsNothing(t *testing.T) {
+	l := limiter(t, core.NewMemoryStore(), "api", core.PerSecond(1_000_000))
+	ctx := context.Background()
+	_, _ = l.Allow(ctx, "k")
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = l.Allow(ctx, "k") }))
+}
+
+func TestLoggerTellsOfDenials(t *testing.T) {
+	ctx := context.Background()
+	var lines bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(logger))
+	require.NoError(t, err)
+	for range 2 {
+		_, err := l.Allow(ctx, "ip:192.0.2.1")
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, strings.Count(lines.String(), "\n"), "only the denial: %s", lines.String())
+	assert.Contains(t, lines.String(), `level=DEBUG msg="ratelimit: denied" policy=api limit=api key=`)
+	assert.Contains(t, lines.String(), "cost=1 retry_after=2")
+	assert.NotContains(t, lines.String(), "192.0.2.1", "keys are hashed")
+
+	lines.Reset()
+	require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, Shadow: true}))
+	_, err = l.Allow(ctx, "ip:192.0.2.1")
+	require.NoError(t, err)
+	assert.Contains(t, lines.String(), `msg="ratelimit: shadow-denied"`)
+}
+
+func TestLoggerTellsOfTheBreaker(t *testing.T) {
+	server := redistest.Start(t)
+	var lines lockedBuffer
+	s := core.NewRedisStore(server.Client(t), core.WithBreaker(1, time.Millisecond), core.WithTimeout(2*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	l := limiter(t, s, "api", core.PerDay(1000))
+	ctx := context.Background()
+	server.Kill()
+	_, err := l.Allow(ctx, "k")
+	require.ErrorIs(t, err, core.ErrUnavailable)
+	assert.Contains(t, lines.String(), "level=WARN msg=\"ratelimit: Redis does not answer")
+	stats := s.Stats()
+	assert.Equal(t, int64(1), stats.Opened)
+	assert.Positive(t, stats.Away)
+	assert.NotEqual(t, core.BreakerClosed, stats.Breaker)
+	server.Restart(t)
+	assert.Eventually(t, func() bool { _, err := l.Allow(ctx, "k"); return err == nil }, 20*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return strings.Contains(lines.String(), "level=WARN msg=\"ratelimit: Redis is back\"") }, 10*time.Second, time.Millisecond)
+	after := s.Stats()
+	assert.Equal(t, core.BreakerClosed, after.Breaker)
+	assert.Greater(t, after.Away, stats.Away)
+	assert.Equal(t, after.Away, s.Stats().Away, "time goes on, the outage does not")
+}
+
+// lockedBuffer takes lines from several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

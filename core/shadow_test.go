@@ -1,0 +1,101 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
+	ctx := context.Background()
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, Shadow: true})
+	for i := range 4 {
+		res, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+		assert.Equal(t, i >= 2, res.ShadowDenied, "request %d of a bucket of 2", i+1)
+		assert.Zero(t, res.RetryAfter)
+		assert.Equal(t, i >= 2, res.Limits()[0].Violated)
+		h := headerList{}
+		res.WriteHeaders(h)
+		assert.Empty(t, h, "no client slows down for a limit that isn't enforced")
+		require.NoError(t, l.Undo(ctx, "other", core.Result{}))
+		if res.ShadowDenied {
+			require.NoError(t, l.Undo(ctx, "k", res), "nothing was taken")
+		}
+	}
+	assert.Equal(t, core.OutcomeAllowed, (*told)[1].Outcome)
+	assert.Equal(t, core.OutcomeShadowDenied, (*told)[3].Outcome)
+	peek, err := l.Peek(ctx, "k")
+	require.NoError(t, err)
+	assert.Zero(t, peek.Remaining, "it charges, and undoing what took nothing gives nothing")
+	assert.False(t, peek.ShadowDenied)
+
+	began := time.Now()
+	require.NoError(t, l.Wait(ctx, "k"))
+	assert.Less(t, time.Since(began), time.Hour, "nobody waits for a day's token")
+	r, err := l.Reserve(ctx, "k", 2)
+	require.NoError(t, err)
+	assert.True(t, r.OK())
+	assert.Zero(t, r.Delay())
+	require.NoError(t, r.Cancel(ctx))
+	res, err := l.AllowN(ctx, "k", 99)
+	require.NoError(t, err)
+	assert.True(t, res.ShadowDenied, "a cost above the capacity")
+}
+
+func TestShadowModeStopsNobodyWhenTheStoreIsAway(t *testing.T) {
+	ctx := context.Background()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailClosed, Shadow: true}
+	l, err := core.NewLimiter(&awayStore{err: errors.New("away")}, policy)
+	require.NoError(t, err)
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	assert.Equal(t, core.FromFailOpen, res.Source)
+	require.Error(t, res.Cause)
+	_, err = l.AllowN(ctx, "k", -1)
+	require.ErrorIs(t, err, core.ErrCost, "a mistake in the program is none of the store's")
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err = l.Allow(gone, "k")
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSetPolicyKeepsTokens(t *testing.T) {
+	ctx := context.Background()
+	clock := newTestClock()
+	l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", core.PerDay(10))
+	_, err := l.AllowN(ctx, "k", 4)
+	require.NoError(t, err)
+	remaining := func() int64 {
+		res, err := l.Peek(ctx, "k")
+		require.NoError(t, err)
+		return res.Remaining
+	}
+	tier, err := l.WithLimits(core.PerDay(5))
+	require.NoError(t, err)
+
+	require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}}))
+	assert.Equal(t, int64(6), remaining(), "what was there stays, and fills up to the new capacity")
+	assert.Equal(t, int64(100), l.Policy().Limits[0].Capacity)
+	assert.Equal(t, core.FailLocal, l.Policy().OnFailure)
+	require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(3), core.PerHour(50)}}))
+	assert.Equal(t, int64(3), remaining(), "cut to the new capacity")
+	res, err := tier.Peek(ctx, "k")
+	require.NoError(t, err)
+	assert.Equal(t, int64(5), res.Limits()[0].Capacity, "a tier that was derived before stays")
+
+	before := l.Policy()
+	err = l.SetPolicy(core.Policy{Name: "other", Limits: []core.Limit{{}}})
+	require.Error(t, err)
+	assert.ErrorContains(t, err, `Policy.Name: "other" must stay "api"`)
+	assert.ErrorContains(t, err, "Policy.Limits[0].Capacity")
+	assert.Equal(t, before, l.Policy(), "a mistake changes nothing")
+}

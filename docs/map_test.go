@@ -1,0 +1,23 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The map of CONTRIBUTING.md names files that exist.
+func TestTheMapIsTrue(t *testing.T) {
+	text, err := os.ReadFile("../CONTRIBUTING.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile("`([a-z]+/[\\w/.]*)`").FindAllStringSubmatch(string(text), -1)
+	require.Greater(t, len(named), 40)
+	for _, name := range named {
+		if _, err := os.Stat(filepath.Join("..", name[1])); err != nil {
+			t.Errorf("CONTRIBUTING.md names %s, which does not exist", name[1])
+		}
+	}
+}

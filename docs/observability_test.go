@@ -1,0 +1,228 @@
+package docs_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
+)
+
+// dashboard is what is checked of grafana-dashboard.json.
+type dashboard struct {
+	Title  string
+	Panels []struct {
+		ID         int
+		Title      string
+		Type       string
+		Datasource struct{ Type, UID string }
+		GridPos    struct{ X, Y, W, H int }
+		Targets    []struct{ RefID, Expr string }
+	}
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+}
+
+// alerts are what is checked of alerts.yml.
+type alerts struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Alert, Expr string
+			Labels      map[string]string
+			Annotations map[string]string
+		}
+	}
+}
+
+func readDashboard(t *testing.T) (d dashboard) {
+	t.Helper()
+	text, err := os.ReadFile("grafana-dashboard.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &d))
+	return d
+}
+
+func readAlerts(t *testing.T) (a alerts) {
+	t.Helper()
+	text, err := os.ReadFile("alerts.yml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(text, &a))
+	return a
+}
+
+// exposed are the labels and, by outcome and source, the values of each metric that a Collector exposes.
+func exposed(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = client.Close() })
+	c := promlimit.New(promlimit.WithRedisStore("main", core.NewRedisStore(client)))
+	for outcome := core.OutcomeAllowed; outcome <= core.OutcomeError; outcome++ {
+		for source := core.FromStore; source <= core.FromFailOpen; source++ {
+			c.Observe(context.Background(), core.Observation{Policy: "api", Limit: "l", Outcome: outcome, Source: source, Cost: 1})
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	metrics := map[string]map[string]bool{}
+	for _, f := range families {
+		known := map[string]bool{"instance": true}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				known[l.GetName()], known[l.GetName()+"="+l.GetValue()] = true, true
+			}
+		}
+		metrics[f.GetName()] = known
+		if f.GetMetric()[0].GetHistogram() != nil {
+			withBound := map[string]bool{"le": true}
+			for name := range known {
+				withBound[name] = true
+			}
+			metrics[f.GetName()+"_bucket"], metrics[f.GetName()+"_sum"], metrics[f.GetName()+"_count"] = withBound, known, known
+		}
+	}
+	return metrics
+}
+
+var (
+	selector = regexp.MustCompile(`\b(ratelimit_\w+)(?:\{([^}]*)\})?`)
+	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!=|!~|=)\s*"([^"]*)"`)
+	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
+)
+
+// checkQuery demands that all metrics and labels of a query are exposed, and returns the metrics.
+func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
+	t.Helper()
+	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
+		labels, ok := metrics[s[1]]
+		if !assert.True(t, ok, "%s: %s is not exposed", where, s[1]) {
+			continue
+		}
+		named = append(named, s[1])
+		for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
+			assert.True(t, labels[m[1]], "%s: %s has no label %s", where, s[1], m[1])
+			for value := range strings.SplitSeq(m[2], "|") {
+				if m[1] == "outcome" || m[1] == "source" {
+					assert.True(t, labels[m[1]+"="+value], "%s: %s is never %q", where, m[1], value)
+				}
+			}
+		}
+		for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
+			for label := range strings.SplitSeq(by[1], ", ") {
+				assert.True(t, labels[label], "%s: %s has no label %s", where, s[1], label)
+			}
+		}
+	}
+	assert.NotEmpty(t, named, "%s: asks for no metric: %s", where, expr)
+	return named
+}
+
+func TestDashboardAsksForWhatIsExposed(t *testing.T) {
+	metrics := exposed(t)
+	d := readDashboard(t)
+	assert.NotEmpty(t, d.Title)
+	variables, shown := map[string]string{}, map[string]bool{}
+	for _, v := range d.Templating.List {
+		variables[v.Name] = v.Type
+		if v.Type == "query" {
+			checkQuery(t, metrics, "variable "+v.Name, v.Definition)
+		}
+	}
+	assert.Equal(t, map[string]string{"datasource": "datasource", "policy": "query", "store": "query"}, variables)
+	ids := map[int]bool{}
+	for i, p := range d.Panels {
+		assert.False(t, ids[p.ID], "%s: its ID is another's", p.Title)
+		ids[p.ID] = true
+		assert.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
+		assert.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
+		for _, q := range d.Panels[:i] {
+			apart := p.GridPos.X >= q.GridPos.X+q.GridPos.W || q.GridPos.X >= p.GridPos.X+p.GridPos.W ||
+				p.GridPos.Y >= q.GridPos.Y+q.GridPos.H || q.GridPos.Y >= p.GridPos.Y+p.GridPos.H
+			assert.True(t, apart, "%s covers %s", p.Title, q.Title)
+		}
+		assert.NotEmpty(t, p.Targets, p.Title)
+		for _, target := range p.Targets {
+			for _, name := range checkQuery(t, metrics, p.Title, target.Expr) {
+				shown[name] = true
+			}
+		}
+	}
+	for name := range metrics {
+		_, histogram := metrics[name+"_bucket"]
+		part := strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
+		assert.True(t, part || shown[name] || histogram && shown[name+"_bucket"], "no panel shows %s", name)
+	}
+}
+
+func TestAlertsAskForWhatIsExposed(t *testing.T) {
+	metrics := exposed(t)
+	page, err := os.ReadFile("observability.md")
+	require.NoError(t, err)
+	count := 0
+	for _, g := range readAlerts(t).Groups {
+		for _, r := range g.Rules {
+			count++
+			checkQuery(t, metrics, r.Alert, r.Expr)
+			assert.NotEmpty(t, r.Labels["severity"], r.Alert)
+			assert.NotEmpty(t, r.Annotations["summary"], r.Alert)
+			assert.Contains(t, string(page), "`"+r.Alert+"`", "each alert is in the table")
+		}
+	}
+	assert.GreaterOrEqual(t, count, 5)
+}
+
+func TestPageNamesEachMetric(t *testing.T) {
+	page, err := os.ReadFile("observability.md")
+	require.NoError(t, err)
+	metrics := exposed(t)
+	for name := range metrics {
+		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+		assert.Contains(t, string(page), "`"+base+"`")
+	}
+	for _, name := range regexp.MustCompile("`(ratelimit_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
+		assert.True(t, metrics[name[1]] != nil || name[1] == "ratelimit_policy", "the page names %s, which is not exposed", name[1])
+	}
+}
+
+// TestPromtool has promtool, where it is on the PATH, check the alerts, try when they fire, and check the
+// dashboard's queries.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not on the PATH")
+	}
+	run := func(args ...string) {
+		out, err := exec.Command(promtool, args...).CombinedOutput()
+		assert.NoError(t, err, "promtool %s: %s", args, out)
+	}
+	run("check", "rules", "alerts.yml")
+	run("test", "rules", "testdata/alerts_test.yml")
+
+	type rule struct{ Record, Expr string }
+	var rules []rule
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			rules = append(rules, rule{"panel:" + string(rune('a'+len(rules))), strings.ReplaceAll(target.Expr, "$__rate_interval", "1m")})
+		}
+	}
+	text, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "dashboard.yml")
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	run("check", "rules", path)
+}

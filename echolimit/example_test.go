@@ -1,0 +1,115 @@
+package echolimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/echolimit"
+)
+
+// A denial is an echo.HTTPError, so the app's own error handler renders it.
+func Example() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	e := echo.New()
+	e.Use(echolimit.New(limiter, echolimit.ByIP()))
+	e.GET("/", func(c echo.Context) error { return c.String(http.StatusOK, "hello") })
+
+	for range 3 {
+		w := send(e, "GET", "/", nil)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 200 1 text/plain; charset=UTF-8
+	// 200 0 text/plain; charset=UTF-8
+	// 429 0 application/json
+}
+
+// A key function of your own has echo's native type. Here it names the user that an earlier middleware found.
+func ExampleKeyFunc() {
+	var byUser echolimit.KeyFunc = func(c echo.Context) (string, error) {
+		user, _ := c.Get("user").(string)
+		if user == "" {
+			return "", core.ErrNoKey // 400, or FirstOf goes on
+		}
+		return core.JoinKey("user", user), nil
+	}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "reports", Limits: []core.Limit{core.PerHour(1)},
+	}))
+	e := echo.New()
+	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			c.Set("user", c.Request().Header.Get("X-User"))
+			return next(c)
+		}
+	})
+	e.GET("/reports/:id", func(c echo.Context) error { return c.NoContent(http.StatusOK) },
+		echolimit.New(limiter, echolimit.Join(echolimit.ByRoute(), byUser)))
+
+	for _, user := range []string{"ada", "ada", "grace", ""} {
+		fmt.Println(send(e, "GET", "/reports/1", http.Header{"X-User": {user}}).Code)
+	}
+	// Output:
+	// 200
+	// 429
+	// 200
+	// 400
+}
+
+// Only failed logins count: a success gives its token back.
+func ExampleOption() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	e := echo.New()
+	e.POST("/login", func(c echo.Context) error {
+		if c.QueryParam("password") != "right" {
+			return echo.ErrUnauthorized
+		}
+		return c.NoContent(http.StatusNoContent)
+	}, echolimit.New(limiter, echolimit.ByIP(),
+		echolimit.WithRefund(func(_ echo.Context, status int) bool { return status < 400 }),
+		echolimit.OnDenied(func(c echo.Context, res core.Result) error {
+			return c.JSON(http.StatusTooManyRequests, core.Problem(res).ViolatedPolicies)
+		}),
+	))
+
+	for _, password := range []string{"right", "wrong", "wrong", "right"} {
+		fmt.Println(send(e, "POST", "/login?password="+password, nil).Code)
+	}
+	// Output:
+	// 204
+	// 401
+	// 401
+	// 429
+}
+
+// A handler may look at the decision.
+func ExampleFromContext() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(100)},
+	}))
+	e := echo.New()
+	e.GET("/", func(c echo.Context) error {
+		res, _ := echolimit.FromContext(c)
+		return c.String(http.StatusOK, fmt.Sprintf("%d left", res.Remaining))
+	}, echolimit.New(limiter, echolimit.ByIP()))
+	fmt.Println(send(e, "GET", "/", nil).Body)
+	// Output: 99 left
+}
+
+func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, target, nil)
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}

@@ -1,0 +1,151 @@
+// A fiber app whose login resists guessing: only failures count, and three limits hold together.
+// Nobody learns from it whether an account exists: unknown accounts are limited, answered and timed
+// like known ones. Try:
+//
+//	go run ./examples/login                        # buckets in this process
+//	go run ./examples/login -redis localhost:6379  # buckets shared through Redis
+//
+//	curl -i -d 'user=ann&password=correct horse' localhost:8080/login  # welcome, as often as you like
+//	for i in 1 2 3 4 5 6; do curl -i -d 'user=ann&password=wrong' localhost:8080/login; done   # five 401, then 429
+//	for i in 1 2 3 4 5 6; do curl -i -d 'user=nobody&password=wrong' localhost:8080/login; done  # the very same
+//	curl -i -d 'user=bob&password=battery staple' localhost:8080/login # bob is not shut out by what was tried on ann
+//
+// Behind a proxy, name it; then try ann from another address, where she is not shut out either:
+//
+//	go run ./examples/login -proxy 127.0.0.1
+//	curl -i -H 'X-Forwarded-For: 203.0.113.9' -d 'user=ann&password=correct horse' localhost:8080/login
+package main
+
+import (
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"flag"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+)
+
+func main() {
+	addr := flag.String("addr", "localhost:8080", "address to listen on")
+	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
+	proxy := flag.String("proxy", "", "address or CIDR range of the proxy in front; empty: clients connect directly")
+	flag.Parse()
+
+	var store core.Store = core.NewMemoryStore()
+	if *redisAddr != "" {
+		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}))
+	}
+	var trust []core.IPOption
+	if *proxy != "" {
+		trust = append(trust, core.TrustProxies(*proxy))
+	}
+	users := newAccounts(600_000, map[string]string{"ann": "correct horse", "bob": "battery staple"})
+	log.Printf("listening on http://%s", *addr)
+	log.Fatal(newApp(store, users, trust...).Listen(*addr))
+}
+
+func newApp(store core.Store, users *accounts, trust ...core.IPOption) *fiber.App {
+	policy := func(name string, failures int64, every time.Duration) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{
+			Name:      name,
+			Limits:    []core.Limit{{Capacity: failures, RefillRate: float64(failures), RefillInterval: every, Mode: core.Stepped}},
+			OnFailure: core.FailClosed,  // no guesses while nobody counts them; FailLocal would let each replica count
+			Headers:   core.HeadersNone, // what is left tells whether others are at the same account
+		}))
+	}
+	// Guessing one account's password from one address is stopped soon. An account alone has a far
+	// wider limit, against many addresses: a tight one would let anybody shut out its owner. An
+	// address alone stands for all who share it, against one password tried on many accounts.
+	pair := policy("login-pair", 5, 15*time.Minute)
+	address := policy("login-address", 20, time.Hour)
+	account := policy("login-account", 100, 24*time.Hour)
+
+	byIP := fiberlimit.ByIP(trust...)
+	// Every attempt takes its tokens first, so parallel guesses can't slip past the count, and gets
+	// them back unless it was a wrong password. The 429 of an inner limiter is no failure either.
+	failuresOnly := fiberlimit.WithRefund(func(_ *fiber.Ctx, status int) bool { return status != fiber.StatusUnauthorized })
+
+	app := fiber.New(fiber.Config{DisableStartupMessage: true, BodyLimit: 4 << 10})
+	app.Post("/login",
+		fiberlimit.New(address, byIP, failuresOnly),
+		fiberlimit.New(account, byAccount, failuresOnly),
+		fiberlimit.New(pair, fiberlimit.Join(byIP, byAccount), failuresOnly),
+		func(c *fiber.Ctx) error {
+			user, password, err := credentials(c)
+			if err != nil {
+				return err
+			}
+			if !users.check(user, password) {
+				return fiber.NewError(fiber.StatusUnauthorized, "wrong user or password")
+			}
+			return c.SendString("welcome\n")
+		})
+	return app
+}
+
+// byAccount limits by the account that is tried, whether it exists or not.
+func byAccount(c *fiber.Ctx) (string, error) {
+	user, _, err := credentials(c)
+	if err != nil || user == "" {
+		return "", core.ErrNoKey // answered 400
+	}
+	return core.JoinKey("account", user), nil
+}
+
+// credentials reads a form or JSON. The limiter and the login must agree on the name, or " Ann "
+// would be another bucket of the same account.
+func credentials(c *fiber.Ctx) (user, password string, err error) {
+	var body struct {
+		User     string `form:"user" json:"user"`
+		Password string `form:"password" json:"password"`
+	}
+	if err := c.BodyParser(&body); err != nil {
+		return "", "", fiber.ErrBadRequest
+	}
+	return strings.ToLower(strings.TrimSpace(body.User)), body.Password, nil
+}
+
+// accounts stands for your database of users.
+type accounts struct {
+	iterations int
+	known      map[string]salted
+	nobody     salted // what unknown accounts are compared with, so that they take as long
+}
+
+type salted struct{ salt, hash []byte }
+
+func newAccounts(iterations int, passwords map[string]string) *accounts {
+	a := &accounts{iterations: iterations, known: make(map[string]salted)}
+	for user, password := range passwords {
+		a.known[user] = a.salt(password)
+	}
+	a.nobody = a.salt(rand.Text())
+	return a
+}
+
+func (a *accounts) salt(password string) salted {
+	salt := []byte(rand.Text())
+	return salted{salt, a.hash(password, salt)}
+}
+
+func (a *accounts) hash(password string, salt []byte) []byte {
+	return core.Must(pbkdf2.Key(sha256.New, password, salt, a.iterations, sha256.Size))
+}
+
+// check takes the same time for every account.
+func (a *accounts) check(user, password string) bool {
+	want, known := a.known[user]
+	if !known {
+		want = a.nobody
+	}
+	same := subtle.ConstantTimeCompare(a.hash(password, want.salt), want.hash) == 1
+	return same && known
+}

@@ -1,0 +1,203 @@
+// An echo app whose users have plans in a database: the plan says how much each may do. It is read
+// once in 5 seconds for each user who is busy. SQLite in memory stands in for your database; since
+// its driver brings many modules, this example is a module of its own. Try:
+//
+//	cd examples/tiers
+//	go run .                        # buckets in this process
+//	go run . -redis localhost:6379  # buckets shared through Redis
+//
+//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # free: RateLimit-Policy says 5 a minute
+//	curl -i -H 'X-Api-Key: bob-key' localhost:8080/reports              # pro: 60 a minute, 20 at once, 10000 a day
+//	for i in 1 2 3 4 5 6; do curl -H 'X-Api-Key: ann-key' localhost:8080/reports; done  # free is used up
+//	curl -X POST -H 'X-Api-Key: ann-key' 'localhost:8080/plan?name=pro' # ann pays
+//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # faster from now on (the bucket starts where it was)
+//	curl -i -H 'X-Api-Key: eve-key' localhost:8080/reports              # 401: nobody's key
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"log"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/echolimit"
+)
+
+func main() {
+	addr := flag.String("addr", "localhost:8080", "address to listen on")
+	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
+	flag.Parse()
+
+	var store core.Store = core.NewMemoryStore()
+	if *redisAddr != "" {
+		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}))
+	}
+	db, err := openDB(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Printf("listening on http://%s", *addr)
+	log.Fatal(newServer(store, newUsers(db)).Start(*addr))
+}
+
+func newServer(store core.Store, users *users) *echo.Echo {
+	// The policy's own limits hold for users without a plan.
+	api := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "api",
+		Limits: []core.Limit{core.PerMinute(2)},
+	}))
+
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.Use(authenticate(users))
+	e.POST("/plan", func(c echo.Context) error { // not limited: who has used up a plan must be able to leave it
+		if err := users.setPlan(c.Request().Context(), c.Request().Header.Get("X-Api-Key"), c.QueryParam("name")); err != nil {
+			return err
+		}
+		return c.NoContent(http.StatusNoContent)
+	})
+	limited := e.Group("", echolimit.New(api,
+		func(c echo.Context) (string, error) { return core.JoinKey("user", userOf(c).name), nil },
+		echolimit.WithLimits(func(c echo.Context) ([]core.Limit, error) { return userOf(c).limits, nil }),
+	))
+	limited.GET("/reports", func(c echo.Context) error {
+		res, _ := echolimit.FromContext(c)
+		return c.JSON(http.StatusOK, map[string]any{"user": userOf(c).name, "left": res.Remaining})
+	})
+	return e
+}
+
+// authenticate finds the user of the API key, before the limiter asks who it is.
+func authenticate(users *users) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			u, err := users.byKey(c.Request().Context(), c.Request().Header.Get("X-Api-Key"))
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+				return echo.NewHTTPError(http.StatusUnauthorized, "unknown API key")
+			case err != nil:
+				return echo.NewHTTPError(http.StatusServiceUnavailable).SetInternal(err)
+			}
+			c.Set("user", u)
+			return next(c)
+		}
+	}
+}
+
+func userOf(c echo.Context) user { return c.Get("user").(user) }
+
+type user struct {
+	name   string
+	limits []core.Limit // of the user's plan; nil without one
+}
+
+// users reads users and their plans from the database and remembers each for ttl, so that requests
+// cost no query and a change of plan holds everywhere after ttl at the latest.
+type users struct {
+	db  *sql.DB
+	ttl time.Duration
+	now func() time.Time
+
+	mu     sync.Mutex
+	cached map[string]cachedUser // by API key
+}
+
+type cachedUser struct {
+	user
+	err   error // sql.ErrNoRows is remembered too: guessing keys costs no query each
+	until time.Time
+}
+
+// maxCached bounds the cache: clients choose the keys.
+const maxCached = 100_000
+
+func newUsers(db *sql.DB) *users {
+	return &users{db: db, ttl: 5 * time.Second, now: time.Now, cached: make(map[string]cachedUser)}
+}
+
+func (u *users) byKey(ctx context.Context, apiKey string) (user, error) {
+	u.mu.Lock()
+	c, known := u.cached[apiKey]
+	u.mu.Unlock()
+	if known && u.now().Before(c.until) {
+		return c.user, c.err
+	}
+	found, err := u.query(ctx, apiKey) // without the lock: others need not wait for the database
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if known { // the database is away: what was true a moment ago serves better than an error
+			return c.user, c.err
+		}
+		return user{}, err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.cached) >= maxCached {
+		clear(u.cached)
+	}
+	u.cached[apiKey] = cachedUser{found, err, u.now().Add(u.ttl)}
+	return found, err
+}
+
+func (u *users) query(ctx context.Context, apiKey string) (user, error) {
+	var name string
+	var perMinute, burst, perDay sql.NullInt64
+	err := u.db.QueryRowContext(ctx, `
+		SELECT users.name, per_minute, burst, per_day
+		FROM users LEFT JOIN plans ON plans.name = users.plan
+		WHERE api_key = ?`, apiKey).Scan(&name, &perMinute, &burst, &perDay)
+	if err != nil {
+		return user{}, err
+	}
+	found := user{name: name}
+	// Limits of the same interval share their tokens across plans, so a change of plan is no refill.
+	if perMinute.Valid {
+		found.limits = append(found.limits, core.PerMinute(perMinute.Int64).WithBurst(burst.Int64))
+	}
+	if perDay.Valid {
+		found.limits = append(found.limits, core.PerDay(perDay.Int64).WithMode(core.Aligned))
+	}
+	return found, nil
+}
+
+func (u *users) setPlan(ctx context.Context, apiKey, plan string) error {
+	// The foreign key would refuse an unknown plan too; this tells it apart from other failures.
+	res, err := u.db.ExecContext(ctx,
+		`UPDATE users SET plan = ?1 WHERE api_key = ?2 AND EXISTS (SELECT 1 FROM plans WHERE name = ?1)`, plan, apiKey)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return echo.NewHTTPError(http.StatusBadRequest, "no such plan").SetInternal(err)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.cached, apiKey) // at once here, after ttl in other replicas
+	return nil
+}
+
+// openDB returns a database in memory with two plans and three users.
+func openDB(ctx context.Context) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1) // every connection would be a database of its own
+	_, err = db.ExecContext(ctx, `
+		CREATE TABLE plans (name TEXT PRIMARY KEY, per_minute INTEGER NOT NULL, burst INTEGER NOT NULL, per_day INTEGER);
+		CREATE TABLE users (api_key TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, plan TEXT REFERENCES plans(name));
+		INSERT INTO plans VALUES ('free', 5, 5, NULL), ('pro', 60, 20, 10000);
+		INSERT INTO users VALUES ('ann-key', 'ann', 'free'), ('bob-key', 'bob', 'pro'), ('cid-key', 'cid', NULL);`)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}

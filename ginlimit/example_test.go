@@ -1,0 +1,137 @@
+package ginlimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/ginlimit"
+)
+
+func Example() {
+	gin.SetMode(gin.ReleaseMode)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	r := gin.New()
+	r.Use(ginlimit.New(limiter, ginlimit.ByIP()))
+	r.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello") })
+
+	for range 3 {
+		w := send(r, "GET", "/", nil)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 200 1 text/plain; charset=utf-8
+	// 200 0 text/plain; charset=utf-8
+	// 429 0 application/problem+json
+}
+
+// A key function of your own has gin's native type. Here it names the user that an earlier middleware found.
+func ExampleKeyFunc() {
+	gin.SetMode(gin.ReleaseMode)
+	var byUser ginlimit.KeyFunc = func(c *gin.Context) (string, error) {
+		user := c.GetString("user")
+		if user == "" {
+			return "", core.ErrNoKey // 400, or FirstOf goes on
+		}
+		return core.JoinKey("user", user), nil
+	}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "reports", Limits: []core.Limit{core.PerHour(1)},
+	}))
+	r := gin.New()
+	r.Use(func(c *gin.Context) { c.Set("user", c.GetHeader("X-User")) })
+	r.GET("/reports/:id", ginlimit.New(limiter, ginlimit.Join(ginlimit.ByRoute(), byUser)), func(*gin.Context) {})
+
+	for _, user := range []string{"ada", "ada", "grace", ""} {
+		fmt.Println(send(r, "GET", "/reports/1", http.Header{"X-User": {user}}).Code)
+	}
+	// Output:
+	// 200
+	// 429
+	// 200
+	// 400
+}
+
+// Only failed logins count: a success gives its token back.
+func ExampleOption() {
+	gin.SetMode(gin.ReleaseMode)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	r := gin.New()
+	r.POST("/login", ginlimit.New(limiter, ginlimit.ByIP(),
+		ginlimit.WithRefund(func(_ *gin.Context, status int) bool { return status < 400 }),
+		ginlimit.OnDenied(func(c *gin.Context, _ core.Result) {
+			c.JSON(http.StatusTooManyRequests, gin.H{"error": "too many attempts"})
+		}),
+	), func(c *gin.Context) {
+		if c.Query("password") != "right" {
+			c.Status(http.StatusUnauthorized)
+		}
+	})
+
+	for _, password := range []string{"right", "wrong", "wrong", "right"} {
+		fmt.Println(send(r, "POST", "/login?password="+password, nil).Code)
+	}
+	// Output:
+	// 200
+	// 401
+	// 401
+	// 429
+}
+
+// Dear requests cost more.
+func ExampleWithCost() {
+	gin.SetMode(gin.ReleaseMode)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersLegacy,
+	}))
+	r := gin.New()
+	r.Use(ginlimit.New(limiter, ginlimit.Global("all"), ginlimit.WithCost(func(c *gin.Context) (int64, error) {
+		if c.FullPath() == "/export" {
+			return 8, nil
+		}
+		return 1, nil
+	})))
+	r.GET("/export", func(*gin.Context) {})
+	r.GET("/item", func(*gin.Context) {})
+	for _, path := range []string{"/export", "/item", "/export"} {
+		w := send(r, "GET", path, nil)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// 200 2
+	// 200 1
+	// 429 1
+}
+
+// A handler may look at the decision.
+func ExampleFromContext() {
+	gin.SetMode(gin.ReleaseMode)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(100)},
+	}))
+	r := gin.New()
+	r.GET("/", ginlimit.New(limiter, ginlimit.ByIP()), func(c *gin.Context) {
+		if res, ok := ginlimit.FromContext(c); ok {
+			c.String(http.StatusOK, "%d left", res.Remaining)
+		}
+	})
+	fmt.Println(send(r, "GET", "/", nil).Body)
+	// Output: 99 left
+}
+
+func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, target, nil)
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}

@@ -1,0 +1,120 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+)
+
+func Example() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	handler := httplimit.New(limiter, httplimit.ByIP())(mux)
+
+	for range 3 {
+		w := send(handler, "GET", "/", nil)
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("Content-Type"))
+	}
+	// Output:
+	// 200 1 text/plain; charset=utf-8
+	// 200 0 text/plain; charset=utf-8
+	// 429 0 application/problem+json
+}
+
+// In front of a ServeMux no pattern has matched yet, so ByRoute is given the mux to ask.
+func ExampleKeyFunc() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})
+	var key httplimit.KeyFunc = httplimit.Join(httplimit.ByRoute(mux), httplimit.ByHeader("X-Api-Key"))
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "items", Limits: []core.Limit{core.PerHour(1)},
+	}))
+	handler := httplimit.New(limiter, key)(mux)
+
+	fmt.Println(send(handler, "GET", "/items/1", http.Header{"X-Api-Key": {"k1"}}).Code)
+	fmt.Println(send(handler, "GET", "/items/2", http.Header{"X-Api-Key": {"k1"}}).Code)
+	fmt.Println(send(handler, "GET", "/items/3", http.Header{"X-Api-Key": {"k2"}}).Code)
+	fmt.Println(send(handler, "GET", "/items/4", nil).Code)
+	// Output:
+	// 200
+	// 429
+	// 200
+	// 400
+}
+
+// Limits by plan: nil keeps the policy's own.
+func ExampleOption() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(1)},
+	}))
+	handler := httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"),
+		httplimit.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+			if r.Header.Get("X-Api-Key") == "paid" {
+				return []core.Limit{core.PerHour(3)}, nil
+			}
+			return nil, nil
+		}),
+	)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	for _, key := range []string{"free", "free", "paid", "paid"} {
+		fmt.Println(key, send(handler, "GET", "/", http.Header{"X-Api-Key": {key}}).Code)
+	}
+	// Output:
+	// free 200
+	// free 429
+	// paid 200
+	// paid 200
+}
+
+// Only failed logins count: a success gives its token back.
+func ExampleWithRefund() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(2)},
+	}))
+	login := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "right" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	})
+	handler := httplimit.New(limiter, httplimit.ByIP(),
+		httplimit.WithRefund(func(_ *http.Request, status int) bool { return status < 400 }))(login)
+
+	for _, password := range []string{"right", "wrong", "wrong", "right"} {
+		fmt.Println(send(handler, "POST", "/?password="+password, nil).Code)
+	}
+	// Output:
+	// 200
+	// 401
+	// 401
+	// 429
+}
+
+// A handler may look at the decision.
+func ExampleFromContext() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(100)},
+	}))
+	handler := httplimit.New(limiter, httplimit.ByIP())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if res, ok := httplimit.FromContext(r.Context()); ok {
+			fmt.Fprintf(w, "%d left", res.Remaining)
+		}
+	}))
+	fmt.Println(send(handler, "GET", "/", nil).Body)
+	// Output: 99 left
+}
+
+func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(method, target, nil)
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	return w
+}

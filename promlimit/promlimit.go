@@ -1,0 +1,183 @@
+// Package promlimit tells Prometheus what rate limits do.
+//
+//	metrics := promlimit.New(promlimit.WithRedisStore("main", store))
+//	prometheus.MustRegister(metrics)
+//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe))
+//
+// One [Collector] serves all limiters and stores of a process:
+//
+//	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
+//	ratelimit_tokens_total{policy,outcome}                     tokens that they asked for
+//	ratelimit_decision_duration_seconds{policy,source}         how long each took: a histogram, classic and native
+//	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
+//	ratelimit_breaker_opened_total{store}                      how often it opened
+//	ratelimit_fallback_seconds_total{store}                    how long it was not closed
+//	ratelimit_batch_size{store}                                decisions carried by a call to Redis: a histogram
+//	ratelimit_deny_cache_hits_total{store}                     denials repeated without a call
+//	ratelimit_leased_decisions_total{store}                    decisions on tokens leased ahead
+//
+// Outcomes are those of [core.Outcome], sources those of [core.Source]. limit is the one that mattered
+// most, empty when nothing is known of any, as of errors. Keys of clients are never told, so a policy of
+// n limits, those of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes
+// to or from shadow mode, and commonly 2·n. [WithMaxSeries] bounds those of all policies together.
+package promlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/series"
+)
+
+// defaultBuckets reach from a decision in the process, through a round trip, to a store's timeout and beyond.
+var defaultBuckets = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
+
+// Collector counts decisions and reads stores when it is scraped. Make it with [New]. It is safe for
+// concurrent use.
+type Collector struct {
+	decisions, tokens *prometheus.CounterVec
+	duration          *prometheus.HistogramVec
+	series            *series.Cache[*counted]
+
+	stores   []watched
+	most     int
+	buckets  []float64
+	exemplar func(context.Context) prometheus.Labels
+	errs     []error
+}
+
+// counted is a series of decisions.
+type counted struct {
+	decisions, tokens prometheus.Counter
+	duration          prometheus.Observer
+}
+
+// Option is an option of [New].
+type Option func(*Collector)
+
+// WithBuckets sets the upper bounds of the duration histogram's classic buckets, in seconds and in
+// increasing order: by default 15 from 1 µs to 1 s. The native histogram, which servers that ask for it
+// get, needs none.
+func WithBuckets(seconds ...float64) Option {
+	return func(c *Collector) {
+		for i, s := range seconds {
+			if math.IsNaN(s) || i > 0 && s <= seconds[i-1] {
+				c.mistake("WithBuckets: %v: must be in increasing order", seconds)
+				return
+			}
+		}
+		if len(seconds) == 0 {
+			c.mistake("WithBuckets: must be at least one bound")
+			return
+		}
+		c.buckets = slices.Clone(seconds)
+	}
+}
+
+// WithMaxSeries bounds the series of decisions: by default 2,000. Decisions that would make more are
+// counted as those of policy and limit "(other)", by their outcome and source.
+func WithMaxSeries(n int) Option {
+	return func(c *Collector) {
+		if n < 1 {
+			c.mistake("WithMaxSeries: %d: must be at least 1", n)
+			return
+		}
+		c.most = n
+	}
+}
+
+// WithExemplars has durations carry the labels that f returns, such as the trace's ID. It returns nil
+// for none, and no more than [prometheus.ExemplarMaxRunes] in all. They are exposed as OpenMetrics only:
+// see [promhttp.HandlerOpts].
+//
+// [promhttp.HandlerOpts]: https://pkg.go.dev/github.com/prometheus/client_golang/prometheus/promhttp#HandlerOpts
+func WithExemplars(f func(context.Context) prometheus.Labels) Option {
+	return func(c *Collector) { c.exemplar = f }
+}
+
+// New returns a Collector. Mistakes in its options are reported when it is registered, all at once.
+func New(options ...Option) *Collector {
+	c := &Collector{most: series.DefaultMost, buckets: defaultBuckets}
+	for _, o := range options {
+		if o != nil {
+			o(c)
+		}
+	}
+	c.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ratelimit_decisions_total",
+		Help: "Decisions, by policy, the limit that mattered most, outcome (allowed, denied, shadow-denied, error) and who decided.",
+	}, []string{"policy", "limit", "outcome", "source"})
+	c.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ratelimit_tokens_total",
+		Help: "Tokens that decisions asked for, by policy and outcome.",
+	}, []string{"policy", "outcome"})
+	c.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "ratelimit_decision_duration_seconds",
+		Help:    "How long decisions took, waits for Redis and the fallback included, by policy and who decided.",
+		Buckets: c.buckets,
+
+		NativeHistogramBucketFactor:     1.1,
+		NativeHistogramMaxBucketNumber:  160,
+		NativeHistogramMinResetDuration: time.Hour, // as seldom as one with too many buckets begins anew
+	}, []string{"policy", "source"})
+	c.series = series.New(c.most, func(k series.Key) *counted {
+		return &counted{
+			c.decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
+			c.tokens.WithLabelValues(k.Policy, k.Outcome.String()),
+			c.duration.WithLabelValues(k.Policy, k.Source.String()),
+		}
+	})
+	return c
+}
+
+func (c *Collector) mistake(format string, args ...any) {
+	c.errs = append(c.errs, fmt.Errorf("promlimit: "+format, args...))
+}
+
+// Observe counts a decision. It is a [core.Observer]: give it to [core.WithObserver]. It allocates
+// nothing but for a new series, and what exemplars need.
+func (c *Collector) Observe(ctx context.Context, o core.Observation) {
+	s := c.series.Get(series.Of(&o))
+	s.decisions.Inc()
+	if o.Cost > 0 {
+		s.tokens.Add(float64(o.Cost))
+	}
+	if c.exemplar != nil {
+		if labels := c.exemplar(ctx); labels != nil {
+			s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(o.Latency.Seconds(), labels)
+			return
+		}
+	}
+	s.duration.Observe(o.Latency.Seconds())
+}
+
+// Describe is for the registry.
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	if err := errors.Join(c.errs...); err != nil {
+		ch <- prometheus.NewInvalidDesc(err)
+		return
+	}
+	c.decisions.Describe(ch)
+	c.tokens.Describe(ch)
+	c.duration.Describe(ch)
+	for _, d := range storeDescs {
+		ch <- d
+	}
+}
+
+// Collect is for the registry.
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	c.decisions.Collect(ch)
+	c.tokens.Collect(ch)
+	c.duration.Collect(ch)
+	for _, w := range c.stores {
+		w.collect(ch)
+	}
+}

@@ -1,0 +1,292 @@
+package promlimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
+)
+
+// service is a real server: its root is limited and /metrics is scraped.
+type service struct {
+	*httptest.Server
+
+	registry *prometheus.Registry
+}
+
+func serve(t *testing.T, store core.Store, policy core.Policy, options ...promlimit.Option) *service {
+	t.Helper()
+	metrics := promlimit.New(options...)
+	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe))
+	require.NoError(t, err)
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(metrics))
+	mux := http.NewServeMux()
+	mux.Handle("/", httplimit.New(limiter, httplimit.ByHeader("X-User"))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
+	s := &service{httptest.NewServer(mux), registry}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// get requests path and returns the status and the body.
+func (s *service) get(t *testing.T, path string, header ...string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.URL+path, nil)
+	require.NoError(t, err)
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	res, err := s.Client().Do(r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	return res.StatusCode, string(body)
+}
+
+// sample scrapes and returns a series' value; NaN when there is no such series.
+func (s *service) sample(t *testing.T, series string) float64 {
+	t.Helper()
+	_, text := s.get(t, "/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			f, err := strconv.ParseFloat(value, 64)
+			require.NoError(t, err)
+			return f
+		}
+	}
+	return math.NaN()
+}
+
+func TestScrapeTellsOfRequests(t *testing.T) {
+	for _, p := range []struct {
+		policy core.Policy
+		denied string
+		status int
+	}{
+		{core.Policy{Name: "api"}, "denied", http.StatusTooManyRequests},
+		{core.Policy{Name: "trial", Shadow: true}, "shadow-denied", http.StatusOK},
+	} {
+		t.Run(p.policy.Name, func(t *testing.T) {
+			p.policy.Limits = []core.Limit{core.PerDay(2).WithName("few"), core.PerDay(100).WithName("many")}
+			s := serve(t, core.NewMemoryStore(), p.policy)
+			for _, want := range []int{200, 200, p.status} {
+				status, _ := s.get(t, "/", "X-User", "ann")
+				assert.Equal(t, want, status)
+			}
+			_, _ = s.get(t, "/")
+
+			decisions := func(outcome string) float64 {
+				return s.sample(t, `ratelimit_decisions_total{limit="few",outcome="`+outcome+`",policy="`+p.policy.Name+`",source="store"}`)
+			}
+			assert.InDelta(t, 2, decisions("allowed"), 0)
+			assert.InDelta(t, 1, decisions(p.denied), 0, "a request without a key is no decision")
+			assert.InDelta(t, 1, s.sample(t, `ratelimit_tokens_total{outcome="`+p.denied+`",policy="`+p.policy.Name+`"}`), 0)
+			assert.InDelta(t, 3, s.sample(t, `ratelimit_decision_duration_seconds_count{policy="`+p.policy.Name+`",source="store"}`), 0)
+			_, text := s.get(t, "/metrics")
+			assert.NotContains(t, text, "ann", "keys of clients are in no series")
+		})
+	}
+}
+
+func TestScrapeTellsOfRedis(t *testing.T) {
+	store := core.NewRedisStore(redistest.Client(t), core.WithPrefix(redistest.Prefix()), core.WithTimeout(10*time.Second), core.WithLease(10))
+	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{{Name: "l", Capacity: 100, RefillRate: 1, RefillInterval: 24 * time.Hour}}},
+		promlimit.WithRedisStore("main", store))
+	for range 120 {
+		_, _ = s.get(t, "/", "X-User", "ann")
+	}
+	decisions := func(outcome, source string) float64 {
+		return s.sample(t, `ratelimit_decisions_total{limit="l",outcome="`+outcome+`",policy="api",source="`+source+`"}`)
+	}
+	assert.InDelta(t, decisions("allowed", "lease"), s.sample(t, `ratelimit_leased_decisions_total{store="main"}`), 0)
+	assert.InDelta(t, decisions("denied", "deny-cache"), s.sample(t, `ratelimit_deny_cache_hits_total{store="main"}`), 0)
+	assert.InDelta(t, 100, decisions("allowed", "lease")+decisions("allowed", "store"), 0)
+	calls := s.sample(t, `ratelimit_batch_size_count{store="main"}`)
+	assert.Positive(t, calls)
+	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="1"}`), 0, "one request after another has calls of its own")
+	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="512"}`), 0)
+	assert.InDelta(t, float64(store.Stats().Decisions), s.sample(t, `ratelimit_batch_size_sum{store="main"}`), 0)
+	assert.InDelta(t, 0, s.sample(t, `ratelimit_breaker_state{store="main"}`), 0)
+}
+
+// TestScrapeTellsOfAnOutage kills the store's server and starts it again.
+func TestScrapeTellsOfAnOutage(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = client.Close() })
+	store := core.NewRedisStore(client, core.WithTimeout(2*time.Second), core.WithBreaker(1, time.Millisecond))
+	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}, promlimit.WithRedisStore("main", store))
+	state := func() float64 { return s.sample(t, `ratelimit_breaker_state{store="main"}`) }
+	opened := func() float64 { return s.sample(t, `ratelimit_breaker_opened_total{store="main"}`) }
+	away := func() float64 { return s.sample(t, `ratelimit_fallback_seconds_total{store="main"}`) }
+	status, _ := s.get(t, "/", "X-User", "ann")
+	require.Equal(t, http.StatusOK, status)
+	assert.InDelta(t, 0, state(), 0)
+	assert.InDelta(t, 0, opened(), 0)
+	assert.InDelta(t, 0, away(), 0)
+
+	server.Kill()
+	status, _ = s.get(t, "/", "X-User", "ann")
+	require.Equal(t, http.StatusOK, status, "the process decides alone")
+	assert.Positive(t, state())
+	assert.InDelta(t, 1, opened(), 0)
+	assert.Positive(t, away())
+	assert.InDelta(t, 1, s.sample(t, `ratelimit_decisions_total{limit="api",outcome="allowed",policy="api",source="fallback"}`), 0)
+
+	server.Restart(t)
+	require.Eventually(t, func() bool {
+		_, _ = s.get(t, "/", "X-User", "ann")
+		return state() == 0
+	}, 20*time.Second, time.Millisecond, "the breaker closes when the server is back")
+	assert.InDelta(t, 1, opened(), 0, "an outage is counted once")
+	settled := away()
+	assert.InDelta(t, settled, away(), 0, "no more time is counted")
+}
+
+func TestNamesAreWellChosen(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = client.Close() })
+	store := core.NewRedisStore(client)
+	s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}},
+		promlimit.WithRedisStore("main", store), promlimit.WithRedisStore("other", store))
+	_, _ = s.get(t, "/", "X-User", "ann")
+	problems, err := testutil.GatherAndLint(s.registry)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Log("promtool is not on the PATH: its check is left out")
+		return
+	}
+	_, text := s.get(t, "/metrics", "Accept", "text/plain")
+	check := exec.Command(promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	out, err := check.CombinedOutput()
+	assert.NoError(t, err, "promtool check metrics: %s", out)
+}
+
+func TestDurationIsANativeHistogramToo(t *testing.T) {
+	c := promlimit.New(promlimit.WithBuckets(.001, .01))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	for _, d := range []time.Duration{0, time.Microsecond, 5 * time.Millisecond, time.Second} {
+		c.Observe(context.Background(), core.Observation{Policy: "api", Cost: 1, Latency: d})
+	}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		if f.GetName() != "ratelimit_decision_duration_seconds" {
+			continue
+		}
+		h := f.GetMetric()[0].GetHistogram()
+		assert.Equal(t, uint64(4), h.GetSampleCount())
+		assert.Equal(t, int32(3), h.GetSchema(), "a bucket is at most 1.1 times as wide as the one before")
+		assert.NotEmpty(t, h.GetPositiveSpan())
+		require.Len(t, h.GetBucket(), 2)
+		assert.Equal(t, uint64(2), h.GetBucket()[0].GetCumulativeCount())
+		assert.Equal(t, uint64(3), h.GetBucket()[1].GetCumulativeCount())
+		return
+	}
+	t.Fatal("there is no such histogram")
+}
+
+func TestExemplars(t *testing.T) {
+	type traceKey struct{}
+	c := promlimit.New(promlimit.WithExemplars(func(ctx context.Context) prometheus.Labels {
+		if id, ok := ctx.Value(traceKey{}).(string); ok {
+			return prometheus.Labels{"trace_id": id}
+		}
+		return nil
+	}))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	o := core.Observation{Policy: "api", Cost: 1, Latency: 2 * time.Millisecond}
+	c.Observe(context.Background(), o)
+	c.Observe(context.WithValue(context.Background(), traceKey{}, "4bf92f35"), o)
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.Header.Set("Accept", "application/openmetrics-text")
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
+	assert.Equal(t, 1, strings.Count(w.Body.String(), `# {trace_id="4bf92f35"} 0.002`))
+}
+
+func TestObserveAllocatesNothing(t *testing.T) {
+	c := promlimit.New()
+	ctx := context.Background()
+	o := core.Observation{Policy: "api", Limit: "burst", Cost: 3, Outcome: core.OutcomeDenied, Source: core.FromDenyCache, Latency: 321 * time.Microsecond}
+	c.Observe(ctx, o)
+	assert.Zero(t, testing.AllocsPerRun(1000, func() { c.Observe(ctx, o) }))
+}
+
+func TestSeriesAreBounded(t *testing.T) {
+	c := promlimit.New(promlimit.WithMaxSeries(10))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 100 {
+				c.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 2})
+			}
+		})
+	}
+	all.Wait()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	n, err := testutil.GatherAndCount(registry, "ratelimit_decisions_total")
+	require.NoError(t, err)
+	assert.Equal(t, 11, n)
+	sums := map[string]float64{}
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			sums[f.GetName()] += m.GetCounter().GetValue()
+		}
+	}
+	assert.InDelta(t, 400, sums["ratelimit_decisions_total"], 0, "all are counted")
+	assert.InDelta(t, 800, sums["ratelimit_tokens_total"], 0)
+}
+
+func TestMistakesAreToldAtRegistration(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = client.Close() })
+	store := core.NewRedisStore(client)
+	c := promlimit.New(nil, promlimit.WithRedisStore("a", nil), promlimit.WithRedisStore("main", store), promlimit.WithRedisStore("main", store),
+		promlimit.WithRedisStore("\xff", store), promlimit.WithBuckets(), promlimit.WithBuckets(2, 1), promlimit.WithBuckets(math.NaN()), promlimit.WithMaxSeries(0))
+	err := prometheus.NewRegistry().Register(c)
+	require.Error(t, err)
+	for _, want := range []string{
+		`WithRedisStore("a"): must be a store`, `WithRedisStore("main"): two stores must not have the same name`, `WithRedisStore("\xff"): the name must be UTF-8`,
+		"WithBuckets: must be at least one bound", "WithBuckets: [2 1]: must be in increasing order", "WithBuckets: [NaN]", "WithMaxSeries: 0: must be at least 1",
+	} {
+		assert.ErrorContains(t, err, "promlimit: "+want)
+	}
+	c.Observe(context.Background(), core.Observation{Policy: "api"})
+
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(promlimit.New()))
+	err = registry.Register(promlimit.New())
+	var twice prometheus.AlreadyRegisteredError
+	assert.True(t, errors.As(err, &twice), "one Collector serves all limiters of a registry: %v", err)
+}
