@@ -9,6 +9,8 @@ require (
 	github.com/tokenbucket-go/ratelimit v0.0.0
 )
 
+require go.yaml.in/yaml/v3 v3.0.6 // indirect
+
 require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/coder/websocket v1.8.15
