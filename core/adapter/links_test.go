@@ -11,18 +11,20 @@ import (
 const (
 	gin      = "github.com/gin-gonic/gin"
 	echo     = "github.com/labstack/echo/v4"
+	echo5    = "github.com/labstack/echo/v5"
 	chi      = "github.com/go-chi/chi/v5"
 	fiber    = "github.com/gofiber/fiber/v2"
+	fiber3   = "github.com/gofiber/fiber/v3"
 	fasthttp = "github.com/valyala/fasthttp"
 )
 
 // never is for this module's own tests.
 var never = []string{"github.com/dunglas/httpsfv", "pgregory.net/rapid", "github.com/stretchr/testify"}
 
-// TestLinks: whoever imports one package of this module gets the framework of that package and no
-// other.
+// TestLinks: whoever imports one package of this module gets the framework of that package, in
+// its version, and no other.
 func TestLinks(t *testing.T) {
-	frameworks := []string{gin, echo, chi, fiber, fasthttp}
+	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp}
 	for _, p := range []struct {
 		pkg  string
 		want []string // of frameworks
@@ -31,8 +33,10 @@ func TestLinks(t *testing.T) {
 		{"core/adapter", nil},
 		{"ginlimit", []string{gin}},
 		{"echolimit", []string{echo}},
+		{"echolimit/v5", []string{echo5}},
 		{"chilimit", []string{chi}},
 		{"fiberlimit", []string{fiber, fasthttp}},
+		{"fiberlimit/v3", []string{fiber3, fasthttp}},
 		{"httplimit", nil},
 	} {
 		t.Run(p.pkg, func(t *testing.T) {

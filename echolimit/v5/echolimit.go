@@ -5,6 +5,8 @@
 //	}))
 //	e := echo.New()
 //	e.Use(echolimit.New(limiter, echolimit.ByIP()))
+//
+// The package for echo v4 is echolimit, without /v5.
 package echolimit
 
 import (
