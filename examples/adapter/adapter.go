@@ -157,20 +157,41 @@ func keyed(key adapter.KeyFunc) KeyFunc {
 	return func(c *fasthttp.RequestCtx) (string, error) { return key(exchange{c}) }
 }
 
-// The key functions are those of every adapter.
-
+// ByIP limits by the client's address.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
-func ByHeader(name string) KeyFunc          { return keyed(adapter.ByHeader(name)) }
-func ByCookie(name string) KeyFunc          { return keyed(adapter.ByCookie(name)) }
-func ByQuery(name string) KeyFunc           { return keyed(adapter.ByQuery(name)) }
-func ByParam(name string) KeyFunc           { return keyed(adapter.ByParam(name)) }
-func ByMethod() KeyFunc                     { return keyed(adapter.ByMethod()) }
-func ByPath() KeyFunc                       { return keyed(adapter.ByPath()) }
-func ByRoute() KeyFunc                      { return keyed(adapter.ByRoute()) }
-func ByContextValue(key any) KeyFunc        { return keyed(adapter.ByContextValue(key)) }
-func Global(name string) KeyFunc            { return keyed(adapter.Global(name)) }
-func Join(keys ...KeyFunc) KeyFunc          { return adapter.Join[*fasthttp.RequestCtx](keys...) }
-func FirstOf(keys ...KeyFunc) KeyFunc       { return adapter.FirstOf[*fasthttp.RequestCtx](keys...) }
+
+// ByHeader limits by a request header field.
+func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
+
+// ByCookie limits by a cookie's value.
+func ByCookie(name string) KeyFunc { return keyed(adapter.ByCookie(name)) }
+
+// ByQuery limits by a query parameter.
+func ByQuery(name string) KeyFunc { return keyed(adapter.ByQuery(name)) }
+
+// ByParam limits by a parameter of the route.
+func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
+
+// ByMethod limits by the request's method.
+func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
+
+// ByPath limits by the path as requested.
+func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
+
+// ByRoute limits by the pattern that matched.
+func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+
+// ByContextValue limits by a value that earlier middleware left.
+func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
+
+// Global limits all requests together.
+func Global(name string) KeyFunc { return keyed(adapter.Global(name)) }
+
+// Join limits by several keys together.
+func Join(keys ...KeyFunc) KeyFunc { return adapter.Join[*fasthttp.RequestCtx](keys...) }
+
+// FirstOf limits by the first key that is not missing.
+func FirstOf(keys ...KeyFunc) KeyFunc { return adapter.FirstOf[*fasthttp.RequestCtx](keys...) }
 
 type config struct {
 	adapter.Options[*fasthttp.RequestCtx]
@@ -181,33 +202,38 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// And so are the options.
-
+// WithCost sets how many tokens a request takes.
 func WithCost(cost func(*fasthttp.RequestCtx) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
+// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*fasthttp.RequestCtx) (int64, error) {
 	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
 	return func(c *fasthttp.RequestCtx) (int64, error) { return cost(exchange{c}) }
 }
 
+// WithLimits holds a request to other limits than the policy's.
 func WithLimits(limits func(*fasthttp.RequestCtx) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
+// WithSkip lets requests through, not counted.
 func WithSkip(skip func(*fasthttp.RequestCtx) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
+// WithRefund gives a request's tokens back when refund is true for its status.
 func WithRefund(refund func(c *fasthttp.RequestCtx, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
 
+// OnDenied answers a denied request in place of 429.
 func OnDenied(denied func(*fasthttp.RequestCtx, core.Result)) Option {
 	return func(o *config) { o.denied = denied }
 }
 
+// OnError answers a request that could not be decided.
 func OnError(failed func(*fasthttp.RequestCtx, error)) Option {
 	return func(o *config) { o.failed = failed }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,8 +110,8 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 }
 
 func limited(by described, h fasthttp.RequestHandler) fasthttp.RequestHandler {
-	for i := len(by) - 1; i >= 0; i-- {
-		h = fasthttplimit.New(by[i].Limiter, by[i].Key, by[i].Options...)(h)
+	for _, m := range slices.Backward(by) {
+		h = fasthttplimit.New(m.Limiter, m.Key, m.Options...)(h)
 	}
 	return h
 }

@@ -45,6 +45,7 @@ func TestCustomCtx(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		_ = res.Body.Close()
 		if res.StatusCode != want.status {
 			t.Errorf("tenant %s got %d, want %d", want.tenant, res.StatusCode, want.status)
 		}
@@ -87,6 +88,7 @@ func TestTypedKeys(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				_ = res.Body.Close()
 				if res.StatusCode != want.status {
 					t.Errorf("%s got %d, want %d", want.user, res.StatusCode, want.status)
 				}
