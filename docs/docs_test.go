@@ -41,6 +41,7 @@ var given = map[string]string{
 var (
 	fence     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 	qualifier = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
+	clause    = regexp.MustCompile(`(?m)^package `)
 	declared  = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
 )
 
@@ -75,10 +76,19 @@ func TestSnippetsCompile(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
+// TestTheAdapterShownIsTheExample: what adapters.md shows is what the suite has checked.
+func TestTheAdapterShownIsTheExample(t *testing.T) {
+	page, err := os.ReadFile("adapters.md")
+	require.NoError(t, err)
+	file, err := os.ReadFile("../examples/adapter/adapter.go")
+	require.NoError(t, err)
+	require.Contains(t, string(page), "```go\n"+string(file)+"```\n", "copy examples/adapter/adapter.go into adapters.md")
+}
+
 // program makes a compilable file of a snippet: whole files stay as they are, statements become a
 // function's.
 func program(snippet string) string {
-	if strings.HasPrefix(snippet, "package ") {
+	if clause.MatchString(snippet) {
 		return snippet
 	}
 	var uses []string

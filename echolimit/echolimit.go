@@ -52,14 +52,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				if !engine.WantsStatus() {
 					break
 				}
-				over, last, v := false, 0, v // a v of its own: the one above stays off the heap
-				ask := func(status int) {
-					if over || status == last {
-						return
-					}
-					over, last = true, status // should Done panic: Before comes again with the recovery's answer
-					over = engine.Done(c, x, v, status)
-				}
+				ask := engine.Asker(c, x, v)
 				// Whoever writes the response, the app's error handler for one, knows its status.
 				c.Response().Before(func() { ask(c.Response().Status) })
 				err := next(c)

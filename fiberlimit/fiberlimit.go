@@ -10,14 +10,12 @@ package fiberlimit
 import (
 	"context"
 	"errors"
-	"net"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/fast"
 )
 
 // New returns a middleware that lets a request pass when limiter has tokens for its key.
@@ -32,7 +30,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			option(&o)
 		}
 	}
-	engine := adapter.New(limiter, owned(key), o.Options)
+	engine := adapter.New(limiter, fast.Owned(key), o.Options)
 	if o.denied == nil {
 		o.denied = func(_ *fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
 	}
@@ -65,18 +63,6 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 	}
 }
 
-// owned copies what key returns: fiber's strings are views of a buffer that the next request on the
-// connection overwrites, and a store may keep a key for longer.
-func owned(key KeyFunc) func(*fiber.Ctx) (string, error) {
-	if key == nil {
-		return nil
-	}
-	return func(c *fiber.Ctx) (string, error) {
-		k, err := key(c)
-		return strings.Clone(k), err
-	}
-}
-
 func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
 
 type keptKey struct{}
@@ -97,31 +83,12 @@ func (x exchange) Route() string               { return x.c.Route().Path }
 func (x exchange) Cookie(name string) string   { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string    { return x.c.Query(name) }
 func (x exchange) Param(name string) string    { return x.c.Params(name) }
-func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response().Header} }
+func (x exchange) ContentLength() int64        { return fast.ContentLength(x.c.Context()) }
+func (x exchange) RemoteAddr() string          { return fast.RemoteAddr(x.c.Context()) }
+func (x exchange) Header(name string) []string { return fast.Header(x.c.Context(), name) }
 
-// ContentLength knows -1 for a chunked body, as the engine does; fasthttp's -2 is no body.
-func (x exchange) ContentLength() int64 {
-	length := x.c.Request().Header.ContentLength()
-	if length < -1 {
-		length = 0
-	}
-	return int64(length)
-}
-
-func (x exchange) RemoteAddr() string {
-	if tcp, ok := x.c.Context().RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().String() // the port is of no use, and dear to print
-	}
-	return x.c.Context().RemoteAddr().String()
-}
-
-func (x exchange) Header(name string) []string {
-	fields := x.c.Request().Header.PeekAll(name)
-	values := make([]string, len(fields))
-	for i, f := range fields {
-		values[i] = string(f)
-	}
-	return values
+func (x exchange) Response() core.HeaderWriter {
+	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}
 }
 
 func (x exchange) Value(key any) any {
@@ -137,8 +104,3 @@ func (x exchange) Kept() *adapter.Decision {
 	d, _ := x.c.Locals(keptKey{}).(*adapter.Decision)
 	return d
 }
-
-// header writes response header fields.
-type header struct{ *fasthttp.ResponseHeader }
-
-func (h header) Get(name string) string { return string(h.Peek(name)) }

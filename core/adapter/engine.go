@@ -146,3 +146,17 @@ func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool)
 	_ = v.limiter.Undo(context.WithoutCancel(x.Context()), v.key, v.Result)
 	return true
 }
+
+// Asker is Done for frameworks that tell the status when the response is written, and may tell another
+// before: what it returns takes each status once, until tokens are given back. It is for the goroutine
+// of the request alone.
+func (e *Engine[C]) Asker(c C, x Exchange, v Verdict) func(status int) {
+	over, last := false, 0
+	return func(status int) {
+		if over || status == last {
+			return
+		}
+		over, last = true, status // should Done panic: it may be told the recovery's answer next
+		over = e.Done(c, x, v, status)
+	}
+}

@@ -11,8 +11,10 @@ import (
 const (
 	gin      = "github.com/gin-gonic/gin"
 	echo     = "github.com/labstack/echo/v4"
+	echo5    = "github.com/labstack/echo/v5"
 	chi      = "github.com/go-chi/chi/v5"
 	fiber    = "github.com/gofiber/fiber/v2"
+	fiber3   = "github.com/gofiber/fiber/v3"
 	fasthttp = "github.com/valyala/fasthttp"
 	yaml     = "go.yaml.in/yaml/v3"
 
@@ -52,10 +54,10 @@ func TestCoreLinks(t *testing.T) {
 	}
 }
 
-// TestLinks: whoever imports one package of this module gets the framework of that package and no
-// other.
+// TestLinks: whoever imports one package of this module gets the framework of that package, in
+// its version, and no other.
 func TestLinks(t *testing.T) {
-	frameworks := []string{gin, echo, chi, fiber, fasthttp, prometheus, otel, otelMetric, otelTrace}
+	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp, prometheus, otel, otelMetric, otelTrace}
 	for _, p := range []struct {
 		pkg  string
 		want []string // of frameworks
@@ -64,8 +66,10 @@ func TestLinks(t *testing.T) {
 		{"core/adapter", nil},
 		{"ginlimit", []string{gin}},
 		{"echolimit", []string{echo}},
+		{"echolimit/v5", []string{echo5}},
 		{"chilimit", []string{chi}},
 		{"fiberlimit", []string{fiber, fasthttp}},
+		{"fiberlimit/v3", []string{fiber3, fasthttp}},
 		{"httplimit", nil},
 		{"promlimit", []string{prometheus}},
 		{"otellimit", []string{otel, otelMetric, otelTrace}},

@@ -1,0 +1,96 @@
+package adapter_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// names are what every adapter exports.
+var names = []string{
+	"ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
+	"CostByContentLength", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "OnDenied", "OnError", "Option",
+	"WithCost", "WithLimits", "WithRefund", "WithSkip",
+}
+
+// TestNames: who knows one adapter knows them all. Adapters are the packages of this module that
+// declare a KeyFunc and New.
+func TestNames(t *testing.T) {
+	const root = "../.."
+	adapters := 0
+	err := filepath.WalkDir(root, func(dir string, d os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			return nil
+		case dir == root+"/benchmarks" || dir == root+"/core" || strings.HasPrefix(d.Name(), ".") && dir != root:
+			return filepath.SkipDir
+		}
+		exported := exports(t, dir)
+		if !slices.Contains(exported, "KeyFunc") || !slices.Contains(exported, "New") {
+			return nil
+		}
+		adapters++
+		for _, name := range names {
+			if !slices.Contains(exported, name) {
+				t.Errorf("%s does not export %s, which the other adapters do", dir, name)
+			}
+		}
+		for _, name := range exported {
+			if !slices.Contains(names, name) && !strings.HasPrefix(dir, root+"/examples/") {
+				t.Errorf("%s exports %s, which the other adapters don't", dir, name)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if adapters < 7 {
+		t.Fatalf("the premise: there are 7 adapters or more, and %d were found", adapters)
+	}
+}
+
+// exports are the functions, types, variables and constants that a package exports, without methods.
+func exports(t *testing.T, dir string) (found []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					found = append(found, d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
+						found = append(found, s.Name.Name)
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							found = append(found, name.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(found, func(name string) bool { return !ast.IsExported(name) })
+}

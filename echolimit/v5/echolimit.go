@@ -1,0 +1,123 @@
+// Package echolimit limits requests in echo (v5) with token buckets:
+//
+//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
+//	}))
+//	e := echo.New()
+//	e.Use(echolimit.New(limiter, echolimit.ByIP()))
+//
+// The package for echo v4 is echolimit, without /v5.
+package echolimit
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// New returns a middleware that lets a request pass when limiter has tokens for its key.
+//
+// Headers are those of the policy. What does not pass ends with an [echo.HTTPError], for the app's
+// error handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision;
+// see OnDenied and OnError. [core.Problem] makes a body of a denial. New panics when limiter or key is
+// nil.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
+	var o config
+	for _, option := range options {
+		if option != nil {
+			option(&o)
+		}
+	}
+	engine := adapter.New(limiter, key, o.Options)
+	if o.denied == nil {
+		o.denied = func(_ *echo.Context, res core.Result) error { return httpError(core.Problem(res)) }
+	}
+	if o.failed == nil {
+		o.failed = func(c *echo.Context, err error) error {
+			return httpError(adapter.Refuse(c.Request().Context(), err))
+		}
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c *echo.Context) error {
+			x := exchange{c}
+			v := engine.Begin(c, x)
+			switch v.Outcome {
+			case adapter.Denied:
+				return o.denied(c, v.Result)
+			case adapter.Failed:
+				return o.failed(c, v.Err)
+			case adapter.Allowed:
+				if !engine.WantsStatus() {
+					break
+				}
+				res, err := echo.UnwrapResponse(c.Response())
+				if err != nil {
+					break // a writer that hides echo's: nobody will know the status
+				}
+				ask := engine.Asker(c, x, v)
+				// Whoever writes the response, the app's error handler for one, knows its status.
+				res.Before(func() { ask(res.Status) })
+				err = next(c)
+				// A writer around echo's, such as gzip's, may hold an answer back until the middleware that
+				// put it there returns: then Before tells.
+				if err == nil && !res.Committed && c.Response() == http.ResponseWriter(res) {
+					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
+				}
+				return err
+			case adapter.Skipped:
+			}
+			return next(c)
+		}
+	}
+}
+
+func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
+
+const keptKey = "ratelimit.decision"
+
+// FromContext returns the decision about the request: of several limiters, the one nearest to the
+// handler. Error handlers find a denial too.
+func FromContext(c *echo.Context) (core.Result, bool) {
+	return adapter.FromContext(c.Get(keptKey))
+}
+
+// exchange shows a request to the engine.
+type exchange struct{ c *echo.Context }
+
+func (x exchange) Context() context.Context    { return x.c.Request().Context() }
+func (x exchange) Method() string              { return x.c.Request().Method }
+func (x exchange) Path() string                { return x.c.Request().URL.Path }
+func (x exchange) Route() string               { return x.c.Path() }
+func (x exchange) RemoteAddr() string          { return x.c.Request().RemoteAddr }
+func (x exchange) ContentLength() int64        { return x.c.Request().ContentLength }
+func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
+func (x exchange) Query(name string) string    { return x.c.QueryParam(name) }
+func (x exchange) Param(name string) string    { return x.c.Param(name) }
+func (x exchange) Response() core.HeaderWriter { return x.c.Response().Header() }
+
+func (x exchange) Cookie(name string) string {
+	if c, err := x.c.Cookie(name); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+func (x exchange) Value(key any) any {
+	if s, ok := key.(string); ok {
+		if v := x.c.Get(s); v != nil {
+			return v
+		}
+	}
+	return x.c.Request().Context().Value(key)
+}
+
+func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
+
+func (x exchange) Kept() *adapter.Decision {
+	d, _ := x.c.Get(keptKey).(*adapter.Decision)
+	return d
+}

@@ -1,0 +1,42 @@
+package echolimit_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/echolimit/v5"
+)
+
+func Example() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(2)},
+	}))
+	e := echo.New()
+	e.Use(echolimit.New(limiter, echolimit.ByHeader("X-Api-Key")))
+	e.GET("/", func(c *echo.Context) error {
+		res, _ := echolimit.FromContext(c)
+		return c.String(http.StatusOK, fmt.Sprintf("%d left", res.Remaining))
+	})
+
+	for _, key := range []string{"ann", "ann", "ann", "bob", ""} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set("X-Api-Key", key)
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, req)
+		if rec.Code == http.StatusOK {
+			fmt.Println(rec.Code, rec.Body)
+			continue
+		}
+		fmt.Println(rec.Code, rec.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200 1 left
+	// 200 0 left
+	// 429 30
+	// 200 1 left
+	// 400
+}

@@ -1,0 +1,119 @@
+package echolimit_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/labstack/echo/v5"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/echolimit/v5"
+)
+
+var errNotFound = errors.New("no such row")
+
+// TestRefundStatus: in echo the error handler has the last word on the status, and that is the one
+// WithRefund must go by.
+func TestRefundStatus(t *testing.T) {
+	mapping := func(c *echo.Context, err error) {
+		if errors.Is(err, errNotFound) {
+			_ = c.NoContent(http.StatusNotFound)
+			return
+		}
+		echo.DefaultHTTPErrorHandler(false)(c, err)
+	}
+	for _, test := range []struct {
+		name    string
+		handler func(*echo.Context) error
+		errors  echo.HTTPErrorHandler
+	}{
+		{"an answer", func(c *echo.Context) error { return c.NoContent(http.StatusAccepted) }, nil},
+		{"an HTTP error", func(*echo.Context) error { return echo.ErrUnauthorized }, nil},
+		{"any error", func(*echo.Context) error { return errNotFound }, nil},
+		{"an error after an answer", func(c *echo.Context) error { _ = c.NoContent(http.StatusAccepted); return errNotFound }, nil},
+		{"an HTTP error that wraps another", func(*echo.Context) error { return echo.ErrUnauthorized.Wrap(echo.ErrForbidden) }, nil},
+		{"a wrapped HTTP error", func(*echo.Context) error { return fmt.Errorf("login: %w", echo.ErrUnauthorized) }, nil},
+		{"an error that the app's error handler maps", func(*echo.Context) error { return errNotFound }, mapping},
+		{"an error answered early", func(c *echo.Context) error { c.Echo().HTTPErrorHandler(c, errNotFound); return nil }, mapping},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+			asked := 0
+			e := echo.New()
+			if test.errors != nil {
+				e.HTTPErrorHandler = test.errors
+			}
+			e.GET("/", test.handler, echolimit.New(limiter, echolimit.Global("all"),
+				echolimit.WithRefund(func(_ *echo.Context, status int) bool { asked = status; return false })))
+			rec := httptest.NewRecorder()
+			e.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
+			if rec.Code != asked {
+				t.Errorf("the client got %d, but WithRefund was asked about %d", rec.Code, asked)
+			}
+		})
+	}
+}
+
+// TestRefundAndMiddlewareInFront: what stands in front of the limiter has the last word on the status.
+func TestRefundAndMiddlewareInFront(t *testing.T) {
+	pass := func(_ *echo.Context, err error) error { return err }
+	dropping := func(*echo.Context, error) error { return nil }
+	answering := func(status int) func(*echo.Context, error) error {
+		return func(c *echo.Context, _ error) error {
+			if res, err := echo.UnwrapResponse(c.Response()); err != nil || res.Committed {
+				return err
+			}
+			return c.NoContent(status)
+		}
+	}
+	failing := func(*echo.Context) error { return errNotFound }
+	silent := func(*echo.Context) error { return nil }
+	writing := func(c *echo.Context) error { return c.NoContent(http.StatusAccepted) }
+	for _, test := range []struct {
+		name    string
+		handler func(*echo.Context) error
+		front   func(*echo.Context, error) error
+		refunds int // the status that is refunded
+		code    int
+		asked   []int
+	}{
+		{"nothing is written", silent, pass, 0, 200, []int{200}},
+		{"nothing is written, refunded", silent, pass, 200, 200, []int{200}},
+		{"an answer to what was not answered", silent, answering(404), 404, 404, []int{200, 404}},
+		{"the same answer", silent, answering(200), 0, 200, []int{200}},
+		{"an answer that comes after the refund", silent, answering(404), 200, 404, []int{200}},
+		{"an answer to what was answered", writing, answering(404), 0, 202, []int{202}},
+		{"an answer to an error", failing, answering(404), 404, 404, []int{404}},
+		{"an error", failing, pass, 500, 500, []int{500}},
+		{"an error that is dropped: nobody tells", failing, dropping, 200, 200, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+			var asked []int
+			e := echo.New()
+			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
+				return func(c *echo.Context) error { return test.front(c, next(c)) }
+			}, echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
+				asked = append(asked, status)
+				return status == test.refunds
+			})))
+			e.GET("/", test.handler)
+			rec := httptest.NewRecorder()
+			e.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
+			if rec.Code != test.code || !slices.Equal(asked, test.asked) {
+				t.Errorf("the client got %d, want %d; WithRefund was asked about %v, want %v", rec.Code, test.code, asked, test.asked)
+			}
+			left := int64(4)
+			if slices.Contains(test.asked, test.refunds) {
+				left = 5
+			}
+			if res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all")); err != nil || res.Remaining != left {
+				t.Errorf("%d tokens are left, %v; want %d of 5", res.Remaining, err, left)
+			}
+		})
+	}
+}

@@ -1,0 +1,239 @@
+// Package fasthttplimit limits requests of plain fasthttp: a complete adapter in one file, to begin
+// one for another framework with. See docs/adapters.md.
+package fasthttplimit
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// Where a router in front leaves what fasthttp does not know itself. The router's parameters are user
+// values under their names.
+const (
+	RouteKey   = "fasthttplimit.route"   // the pattern, a string
+	ContextKey = "fasthttplimit.context" // the request's context.Context
+)
+
+// New returns a middleware that lets a request pass when limiter has tokens for its key.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
+	var o config
+	for _, option := range options {
+		if option != nil {
+			option(&o)
+		}
+	}
+	engine := adapter.New(limiter, owned(key), o.Options)
+	if o.denied == nil {
+		o.denied = func(c *fasthttp.RequestCtx, res core.Result) { refuse(c, core.Problem(res)) }
+	}
+	if o.failed == nil {
+		o.failed = func(c *fasthttp.RequestCtx, err error) { refuse(c, adapter.Refuse(exchange{c}.Context(), err)) }
+	}
+	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+		return func(c *fasthttp.RequestCtx) {
+			x := exchange{c}
+			switch v := engine.Begin(c, x); v.Outcome {
+			case adapter.Denied:
+				o.denied(c, v.Result)
+			case adapter.Failed:
+				o.failed(c, v.Err)
+			case adapter.Skipped:
+				next(c)
+			case adapter.Allowed:
+				if !engine.WantsStatus() {
+					next(c)
+					return
+				}
+				status := http.StatusInternalServerError // should the handler panic
+				defer func() { engine.Done(c, x, v, status) }()
+				next(c)
+				status = c.Response.StatusCode()
+			}
+		}
+	}
+}
+
+// owned copies what key returns: fasthttp's strings are views of buffers that it uses again.
+func owned(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
+	if key == nil {
+		return nil
+	}
+	return func(c *fasthttp.RequestCtx) (string, error) {
+		k, err := key(c)
+		return strings.Clone(k), err
+	}
+}
+
+// refuse answers the way the framework does: here, with a problem of RFC 9457.
+func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
+	body, err := json.Marshal(p)
+	if err != nil { // strings and an integer can't fail
+		body = []byte("{}")
+	}
+	c.SetStatusCode(p.Status)
+	c.SetContentType("application/problem+json")
+	c.SetBody(body)
+}
+
+// FromContext returns the decision about the request.
+func FromContext(c *fasthttp.RequestCtx) (core.Result, bool) {
+	return adapter.FromContext(c.UserValue(keptKey{}))
+}
+
+type keptKey struct{}
+
+// exchange shows a request to the engine.
+type exchange struct{ c *fasthttp.RequestCtx }
+
+func (x exchange) Method() string              { return string(x.c.Method()) }
+func (x exchange) Path() string                { return string(x.c.Path()) }
+func (x exchange) RemoteAddr() string          { return x.c.RemoteAddr().String() }
+func (x exchange) Cookie(name string) string   { return string(x.c.Request.Header.Cookie(name)) }
+func (x exchange) Query(name string) string    { return string(x.c.QueryArgs().Peek(name)) }
+func (x exchange) Keep(d *adapter.Decision)    { x.c.SetUserValue(keptKey{}, d) }
+func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response.Header} }
+
+// Context is not the RequestCtx itself, which serves the next request while a store may still look.
+func (x exchange) Context() context.Context {
+	if ctx, ok := x.c.UserValue(ContextKey).(context.Context); ok {
+		return ctx
+	}
+	return context.Background()
+}
+
+func (x exchange) Route() string {
+	pattern, _ := x.c.UserValue(RouteKey).(string)
+	return pattern
+}
+
+func (x exchange) Param(name string) string {
+	value, _ := x.c.UserValue(name).(string)
+	return value
+}
+
+// ContentLength is -1 for a chunked body; fasthttp's -2 is no body.
+func (x exchange) ContentLength() int64 {
+	if length := x.c.Request.Header.ContentLength(); length >= -1 {
+		return int64(length)
+	}
+	return 0
+}
+
+func (x exchange) Header(name string) (values []string) {
+	for _, field := range x.c.Request.Header.PeekAll(name) {
+		values = append(values, string(field))
+	}
+	return values
+}
+
+func (x exchange) Value(key any) any {
+	if v := x.c.UserValue(key); v != nil {
+		return v
+	}
+	return x.Context().Value(key)
+}
+
+func (x exchange) Kept() *adapter.Decision {
+	d, _ := x.c.UserValue(keptKey{}).(*adapter.Decision)
+	return d
+}
+
+// header writes response header fields.
+type header struct{ *fasthttp.ResponseHeader }
+
+func (h header) Get(name string) string { return string(h.Peek(name)) }
+
+// KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey].
+type KeyFunc func(*fasthttp.RequestCtx) (string, error)
+
+func keyed(key adapter.KeyFunc) KeyFunc {
+	return func(c *fasthttp.RequestCtx) (string, error) { return key(exchange{c}) }
+}
+
+// ByIP limits by the client's address.
+func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
+
+// ByHeader limits by a request header field.
+func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
+
+// ByCookie limits by a cookie's value.
+func ByCookie(name string) KeyFunc { return keyed(adapter.ByCookie(name)) }
+
+// ByQuery limits by a query parameter.
+func ByQuery(name string) KeyFunc { return keyed(adapter.ByQuery(name)) }
+
+// ByParam limits by a parameter of the route.
+func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
+
+// ByMethod limits by the request's method.
+func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
+
+// ByPath limits by the path as requested.
+func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
+
+// ByRoute limits by the pattern that matched.
+func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+
+// ByContextValue limits by a value that earlier middleware left.
+func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
+
+// Global limits all requests together.
+func Global(name string) KeyFunc { return keyed(adapter.Global(name)) }
+
+// Join limits by several keys together.
+func Join(keys ...KeyFunc) KeyFunc { return adapter.Join[*fasthttp.RequestCtx](keys...) }
+
+// FirstOf limits by the first key that is not missing.
+func FirstOf(keys ...KeyFunc) KeyFunc { return adapter.FirstOf[*fasthttp.RequestCtx](keys...) }
+
+type config struct {
+	adapter.Options[*fasthttp.RequestCtx]
+	denied func(*fasthttp.RequestCtx, core.Result)
+	failed func(*fasthttp.RequestCtx, error)
+}
+
+// Option is an option of [New].
+type Option func(*config)
+
+// WithCost sets how many tokens a request takes.
+func WithCost(cost func(*fasthttp.RequestCtx) (int64, error)) Option {
+	return func(o *config) { o.Cost = cost }
+}
+
+// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body.
+func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*fasthttp.RequestCtx) (int64, error) {
+	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
+	return func(c *fasthttp.RequestCtx) (int64, error) { return cost(exchange{c}) }
+}
+
+// WithLimits holds a request to other limits than the policy's.
+func WithLimits(limits func(*fasthttp.RequestCtx) ([]core.Limit, error)) Option {
+	return func(o *config) { o.Limits = limits }
+}
+
+// WithSkip lets requests through, not counted.
+func WithSkip(skip func(*fasthttp.RequestCtx) bool) Option {
+	return func(o *config) { o.Skip = skip }
+}
+
+// WithRefund gives a request's tokens back when refund is true for its status.
+func WithRefund(refund func(c *fasthttp.RequestCtx, status int) bool) Option {
+	return func(o *config) { o.Refund = refund }
+}
+
+// OnDenied answers a denied request in place of 429.
+func OnDenied(denied func(*fasthttp.RequestCtx, core.Result)) Option {
+	return func(o *config) { o.denied = denied }
+}
+
+// OnError answers a request that could not be decided.
+func OnError(failed func(*fasthttp.RequestCtx, error)) Option {
+	return func(o *config) { o.failed = failed }
+}

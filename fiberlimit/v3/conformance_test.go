@@ -1,0 +1,110 @@
+package fiberlimit_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	recovery "github.com/gofiber/fiber/v3/middleware/recover"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Run("MemoryStore", func(t *testing.T) {
+		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+	})
+	t.Run("RedisStore", func(t *testing.T) {
+		client := redistest.Client(t)
+		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store {
+			return core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(10*time.Second), clock)
+		})
+	})
+}
+
+// header shows the request's own strings: views of a buffer that the next request overwrites.
+func header(c fiber.Ctx) adaptertest.Header {
+	return func(name string) string { return c.Get(name) }
+}
+
+var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
+	ByIP: fiberlimit.ByIP, ByHeader: fiberlimit.ByHeader, ByCookie: fiberlimit.ByCookie, ByQuery: fiberlimit.ByQuery,
+	ByParam: fiberlimit.ByParam, ByContextValue: fiberlimit.ByContextValue, ByMethod: fiberlimit.ByMethod,
+	ByPath: fiberlimit.ByPath, ByRoute: fiberlimit.ByRoute, Global: fiberlimit.Global, Join: fiberlimit.Join,
+	FirstOf: fiberlimit.FirstOf,
+	Custom: func(key func(adaptertest.Header) (string, error)) fiberlimit.KeyFunc {
+		return func(c fiber.Ctx) (string, error) { return key(header(c)) }
+	},
+	WithCost: func(cost func(adaptertest.Header) (int64, error)) fiberlimit.Option {
+		return fiberlimit.WithCost(func(c fiber.Ctx) (int64, error) { return cost(header(c)) })
+	},
+	CostByContentLength: func(bytesPerToken int64, unknown ...int64) fiberlimit.Option {
+		return fiberlimit.WithCost(fiberlimit.CostByContentLength(bytesPerToken, unknown...))
+	},
+	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fiberlimit.Option {
+		return fiberlimit.WithLimits(func(c fiber.Ctx) ([]core.Limit, error) { return limits(header(c)) })
+	},
+	WithSkip: func(skip func(adaptertest.Header) bool) fiberlimit.Option {
+		return fiberlimit.WithSkip(func(c fiber.Ctx) bool { return skip(header(c)) })
+	},
+	WithRefund: func(refund func(adaptertest.Header, int) bool) fiberlimit.Option {
+		return fiberlimit.WithRefund(func(c fiber.Ctx, status int) bool { return refund(header(c), status) })
+	},
+	OnDenied: func(denied func(core.Result) (int, string)) fiberlimit.Option {
+		return fiberlimit.OnDenied(func(c fiber.Ctx, res core.Result) error {
+			status, body := denied(res)
+			return c.Status(status).SendString(body)
+		})
+	},
+	OnError: func(failed func(error) (int, string)) fiberlimit.Option {
+		return fiberlimit.OnError(func(c fiber.Ctx, err error) error {
+			status, body := failed(err)
+			return c.Status(status).SendString(body)
+		})
+	},
+	Serve: serve,
+}
+
+func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Option]) error {
+	f := fiber.New(fiber.Config{
+		ErrorHandler: func(c fiber.Ctx, err error) error {
+			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
+				c.Set(adaptertest.ErrorHeader, fmt.Sprint(fe.Code))
+			}
+			return fiber.DefaultErrorHandler(c, err)
+		},
+	})
+	f.Use(recovery.New())
+	f.Use(func(c fiber.Ctx) error {
+		c.Locals(adaptertest.ValueKey, app.Value)
+		c.SetContext(app.Context(c.Context()))
+		return c.Next()
+	})
+	for _, m := range limiters(app.Use) {
+		f.Use(m)
+	}
+	for _, route := range app.Routes {
+		chain := append(limiters(route.Use), func(c fiber.Ctx) error {
+			reply := route.Handle(c.Context())
+			if reply.AsError {
+				return fiber.NewError(reply.Status)
+			}
+			return c.Status(reply.Status).SendString(adaptertest.Body(fiberlimit.FromContext(c)))
+		})
+		f.Add([]string{route.Method}, adaptertest.Colons(route.Pattern), chain[0], chain[1:]...)
+	}
+	return f.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})
+}
+
+func limiters(described []adaptertest.Limiter[fiberlimit.KeyFunc, fiberlimit.Option]) (chain []any) {
+	for _, m := range described {
+		chain = append(chain, fiberlimit.New(m.Limiter, m.Key, m.Options...))
+	}
+	return chain
+}

@@ -1,0 +1,48 @@
+package fiberlimit_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
+)
+
+func Example() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(2)},
+	}))
+	app := fiber.New()
+	app.Use(fiberlimit.New(limiter, fiberlimit.ByHeader("X-Api-Key")))
+	app.Get("/", func(c fiber.Ctx) error {
+		res, _ := fiberlimit.FromContext(c)
+		return c.SendString(fmt.Sprintf("%d left", res.Remaining))
+	})
+
+	for _, key := range []string{"ann", "ann", "ann", "bob", ""} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header.Set("X-Api-Key", key)
+		res, err := app.Test(req)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusOK {
+			fmt.Println(res.StatusCode, string(body))
+			continue
+		}
+		fmt.Println(res.StatusCode, res.Header.Get("Retry-After"))
+	}
+	// Output:
+	// 200 1 left
+	// 200 0 left
+	// 429 30
+	// 200 1 left
+	// 400
+}

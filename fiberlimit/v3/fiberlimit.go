@@ -1,0 +1,109 @@
+// Package fiberlimit limits requests in fiber (v3) with token buckets:
+//
+//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
+//	}))
+//	app := fiber.New()
+//	app.Use(fiberlimit.New(limiter, fiberlimit.ByIP()))
+//
+// With a custom context of the app's own, key and option functions receive that: c.(*myCtx). Fiber v3.1
+// and fiber v2 build on one fasthttp, v1.69.0, so both adapters are in this module.
+package fiberlimit
+
+import (
+	"context"
+	"errors"
+
+	"github.com/gofiber/fiber/v3"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/fast"
+)
+
+// New returns a middleware that lets a request pass when limiter has tokens for its key.
+//
+// Headers are those of the policy. What does not pass ends with a [fiber.Error], for the app's error
+// handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision; see
+// OnDenied and OnError. [core.Problem] makes a body of a denial. New panics when limiter or key is nil.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
+	var o config
+	for _, option := range options {
+		if option != nil {
+			option(&o)
+		}
+	}
+	engine := adapter.New(limiter, fast.Owned(key), o.Options)
+	if o.denied == nil {
+		o.denied = func(_ fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
+	}
+	if o.failed == nil {
+		o.failed = func(c fiber.Ctx, err error) error { return httpError(adapter.Refuse(c.Context(), err)) }
+	}
+	return func(c fiber.Ctx) error {
+		x := exchange{c}
+		v := engine.Begin(c, x)
+		switch v.Outcome {
+		case adapter.Denied:
+			return o.denied(c, v.Result)
+		case adapter.Failed:
+			return o.failed(c, v.Err)
+		case adapter.Allowed:
+			if engine.WantsStatus() {
+				status := fiber.StatusInternalServerError // should the handler panic
+				defer func() { engine.Done(c, x, v, status) }()
+				err := c.Next()
+				if e := (*fiber.Error)(nil); errors.As(err, &e) {
+					status = e.Code
+				} else if err == nil {
+					status = c.Response().StatusCode()
+				}
+				return err
+			}
+		case adapter.Skipped:
+		}
+		return c.Next()
+	}
+}
+
+func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
+
+type keptKey struct{}
+
+// FromContext returns the decision about the request: of several limiters, the one nearest to the
+// handler. Error handlers find a denial too.
+func FromContext(c fiber.Ctx) (core.Result, bool) {
+	return adapter.FromContext(c.Locals(keptKey{}))
+}
+
+// exchange shows a request to the engine.
+type exchange struct{ c fiber.Ctx }
+
+func (x exchange) Context() context.Context    { return x.c.Context() }
+func (x exchange) Method() string              { return x.c.Method() }
+func (x exchange) Path() string                { return x.c.Path() }
+func (x exchange) Route() string               { return x.c.Route().Path }
+func (x exchange) Cookie(name string) string   { return x.c.Cookies(name) }
+func (x exchange) Query(name string) string    { return x.c.Query(name) }
+func (x exchange) Param(name string) string    { return x.c.Params(name) }
+func (x exchange) ContentLength() int64        { return fast.ContentLength(x.c.RequestCtx()) }
+func (x exchange) RemoteAddr() string          { return fast.RemoteAddr(x.c.RequestCtx()) }
+func (x exchange) Header(name string) []string { return fast.Header(x.c.RequestCtx(), name) }
+
+func (x exchange) Response() core.HeaderWriter {
+	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}
+}
+
+func (x exchange) Value(key any) any {
+	if v := x.c.Locals(key); v != nil {
+		return v
+	}
+	return x.c.Context().Value(key)
+}
+
+func (x exchange) Keep(d *adapter.Decision) { x.c.Locals(keptKey{}, d) }
+
+func (x exchange) Kept() *adapter.Decision {
+	d, _ := x.c.Locals(keptKey{}).(*adapter.Decision)
+	return d
+}
