@@ -26,7 +26,7 @@ func chooseBackend(ctx context.Context, host string, port int, asked bool) (*bac
 		return nil, fmt.Errorf("-redis-port %d: must be 1 to 65535", port)
 	}
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	client := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: time.Second, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: time.Second, MaxRetries: -1, DialerRetries: 1})
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := client.Ping(ctx).Err(); err != nil {
