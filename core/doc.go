@@ -11,6 +11,4 @@
 // A [Limit] is one bucket, a [Policy] a named set of limits that hold together and what to do when
 // they can't be asked, a [Store] where the buckets live, a [Limiter] a policy bound to a store, and a
 // [Result] one decision.
-//
-// The algorithm is in script.lua, as Redis runs it, and in bucket.go and rate.go, its twin in Go.
 package core

@@ -8,7 +8,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// BatchSizes is in how many classes [RedisStats.Batches] counts.
+// BatchSizes is the length of [RedisStats.Batches], a histogram of decisions per call.
 const BatchSizes = 10
 
 // RedisStats is what a RedisStore did since it was made. All but Breaker only grow.

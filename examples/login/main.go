@@ -1,4 +1,4 @@
-// A fiber app whose login resists guessing: only failures count, and three limits hold together.
+// A fiber app whose login resists guessing: only failures count, and three limiters hold together.
 // Nobody learns from it whether an account exists: unknown accounts are limited, answered and timed
 // like known ones. Try:
 //

@@ -65,7 +65,10 @@ func main() {
 		running.Go(func() {
 			for call := range jobs {
 				status, err := get(ctx, client, *url, *timeout)
-				fmt.Printf("%4.1fs  worker %d, call %d: %s %v\n", time.Since(start).Seconds(), worker, call, status, err)
+				if err != nil {
+					status = err.Error()
+				}
+				fmt.Printf("%4.1fs  worker %d, call %d: %s\n", time.Since(start).Seconds(), worker, call, status)
 			}
 		})
 	}

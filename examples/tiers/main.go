@@ -10,7 +10,7 @@
 //	curl -i -H 'X-Api-Key: bob-key' localhost:8080/reports              # pro: 60 a minute, 20 at once, 10000 a day
 //	for i in 1 2 3 4 5 6; do curl -H 'X-Api-Key: ann-key' localhost:8080/reports; done  # free is used up
 //	curl -X POST -H 'X-Api-Key: ann-key' 'localhost:8080/plan?name=pro' # ann pays
-//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # faster from now on (the bucket starts where it was)
+//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # 429 until the next second, then faster: the bucket starts where it was, empty
 //	curl -i -H 'X-Api-Key: eve-key' localhost:8080/reports              # 401: nobody's key
 package main
 

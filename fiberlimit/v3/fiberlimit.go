@@ -6,8 +6,8 @@
 //	app := fiber.New()
 //	app.Use(fiberlimit.New(limiter, fiberlimit.ByIP()))
 //
-// With a custom context of the app's own, key and option functions receive that: c.(*myCtx). Fiber v3.1
-// and fiber v2 build on one fasthttp, v1.69.0, so both adapters are in this module.
+// With a custom context of the app's own, key and option functions receive that: c.(*myCtx). The package for
+// fiber v2 is fiberlimit, without /v3.
 package fiberlimit
 
 import (

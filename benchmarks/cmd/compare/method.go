@@ -13,7 +13,7 @@ denied), none by a fallback, no error, all keys really in use (counted in Redis)
 connection pool of its own with its client's defaults. Load is a closed loop: each goroutine asks again as soon as it is answered.
 
 Contenders do not all do the same: token buckets and GCRA decide exactly by a rate and a burst; a fixed window only counts, and admits
-twice its limit around its end. sethvargo/go-limiter's Redis store is missing: its module, go-redisstore, can't be fetched
-from the module proxy here.
+twice its limit around its end. sethvargo/go-limiter is measured with its memory store only: its
+Redis store, go-redisstore, is another module.
 `, s.rounds, s.round)
 }

@@ -35,8 +35,7 @@ var builders = []func(addr string, db int, l Limit) (*Redis, error){
 	newThrottled,
 	newHTTPRate,
 	newGinRateLimit,
-	// sethvargo/go-limiter keeps its Redis store in a module of its own, go-redisstore, which the
-	// module proxy does not serve here.
+	// sethvargo/go-limiter keeps its Redis store in another module, go-redisstore.
 }
 
 // OnRedis builds all limiters on the server at addr. Names, if given, choose among them.

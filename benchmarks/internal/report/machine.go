@@ -38,7 +38,8 @@ func kernel() string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(text))
+	version, _, _ := strings.Cut(strings.TrimSpace(string(text)), "-") // what follows names a build
+	return version
 }
 
 // measured are the modules whose version matters.
