@@ -31,6 +31,9 @@ const wantInterval = "must be a time such as s, min, h, day, week, 30s, 5 min or
 // begins after the space that follows it. What was read is returned for messages.
 func cutInterval(s string) (d time.Duration, read, rest, reason string) {
 	s = strings.TrimLeft(s, space)
+	if len(s) > maxLimitText {
+		return 0, clip(s, maxNumberText), "", wantInterval
+	}
 	total, rest := new(big.Rat), s
 	for first := true; first || rest != "" && isDigit(rest[0]); first = false {
 		n := strings.IndexFunc(rest, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign

@@ -36,7 +36,8 @@ const (
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
-// others' use it learns with the next lease. A Reset leaves other processes their leases.
+// others' use it learns with the next lease. A Reset leaves other processes their leases, and so does a change of the policy: while some hold
+// a key to a faster refill than the one a lease was taken under, that lease does not melt as fast, for up to 2 s.
 func WithLease(n int64) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if n < 0 {
@@ -135,17 +136,19 @@ func (k *watchedKey) spend(n int64, a *Answer, now time.Time) (ok bool) {
 	return true
 }
 
-// refund puts up to n tokens back on the lease and returns how many. mu is held.
-func (k *watchedKey) refund(n int64, a *Answer, now time.Time) int64 {
+// refund puts n tokens back on the lease, if they fit. mu is held.
+func (k *watchedKey) refund(n int64, a *Answer, now time.Time) (fits bool) {
 	h := k.held
 	if h == nil {
-		return 0
+		return false
 	}
-	n = max(0, min(n, h.melt(k.plan, a, now)-h.left, h.given.lent-h.spare))
+	if whole := h.melt(k.plan, a, now); n > whole-h.left || n > h.given.lent-h.spare {
+		return false
+	}
 	h.left, h.spare = h.left+n, h.spare+n
 	a.Allowed, a.source = true, FromLease
 	a.levels.add(k.plan, h.left)
-	return n
+	return true
 }
 
 // melt brings h up to now: it drops what has melted of what is left, tells in a what the bucket has, and

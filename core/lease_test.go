@@ -324,6 +324,18 @@ func TestALeaseAndOtherActs(t *testing.T) {
 			require.ErrorIs(t, err, core.ErrUnavailable)
 		}
 	})
+	t.Run("a Refund that fails gives nothing back", func(t *testing.T) {
+		b, l := busy(t)
+		off := &switched{failing: "evalsha"}
+		b.client.AddHook(off)
+		off.on.Store(true)
+		require.ErrorIs(t, l.Refund(ctx, "k", 150), core.ErrUnavailable)
+		off.on.Store(false)
+		require.NoError(t, l.Refund(ctx, "k", 150))
+		res, err := l.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.LessOrEqual(t, res.Remaining, int64(950))
+	})
 	t.Run("Reserve", func(t *testing.T) {
 		b, l := busy(t)
 		r, err := l.Reserve(ctx, "k", 1)
@@ -418,6 +430,23 @@ func (f failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if cmd.Name() == string(f) {
 			cmd.SetErr(errors.New("refused by the test"))
 			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// switched fails while it is on.
+type switched struct {
+	failing
+
+	on atomic.Bool
+}
+
+func (s *switched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	fail := s.failing.ProcessHook(next)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if s.on.Load() {
+			return fail(ctx, cmd)
 		}
 		return next(ctx, cmd)
 	}

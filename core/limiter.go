@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,7 +19,10 @@ type Limiter struct {
 	store Store
 	plans *planCache // of limits given per request, shared by all limiters derived from one
 	watch watch
-	rules atomic.Pointer[rules]
+
+	// fallback is where FailLocal decides, made when it is first needed and kept whatever the policy becomes.
+	fallback func() *MemoryStore
+	rules    atomic.Pointer[rules]
 }
 
 // rules are what a limiter goes by until it is given others. They never change.
@@ -26,8 +30,7 @@ type rules struct {
 	policy Policy
 	plan   *plan
 
-	// FailLocal: the limits this process grants on its own, and where.
-	local      *MemoryStore
+	// FailLocal: the limits this process grants on its own; nil under other modes.
 	localPlans *planCache
 	localPlan  *plan
 }
@@ -41,7 +44,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	} else if s, ok := store.(interface{ mistakes() []error }); ok {
 		errs = append(errs, s.mistakes()...)
 	}
-	l := &Limiter{store: store, plans: &planCache{}}
+	l := &Limiter{store: store, plans: &planCache{}, fallback: sync.OnceValue(func() *MemoryStore { return newFallback(store) })}
 	for _, o := range options {
 		if o != nil {
 			o.limiter(l)
@@ -65,7 +68,6 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
 	next.policy.Limits = next.plan.given
 	if _, inProcess := l.store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
-		next.local = newFallback(l.store)
 		next.localPlans = &planCache{}
 		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
@@ -85,9 +87,6 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	next, err := l.newRules(policy, errs...)
 	if err != nil {
 		return err
-	}
-	if next.local != nil && now.local != nil {
-		next.local = now.local
 	}
 	l.rules.Store(next)
 	return nil
@@ -112,16 +111,6 @@ func (l *Limiter) Policy() Policy {
 	return p
 }
 
-// MaxCost is the most that one request can take: the smallest Capacity.
-func (l *Limiter) MaxCost() int64 {
-	limits := l.rules.Load().policy.Limits
-	most := limits[0].Capacity
-	for _, limit := range limits {
-		most = min(most, limit.Capacity)
-	}
-	return most
-}
-
 // WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
 // tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) are one,
 // cut to the lower capacity, and so are two lists of one limit each, whatever its name. A limit that
@@ -136,10 +125,10 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	next := *now
 	next.plan = plan
 	next.policy.Limits = plan.given
-	if now.local != nil {
+	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, plans: l.plans, watch: l.watch}
+	derived := &Limiter{store: l.store, plans: l.plans, watch: l.watch, fallback: l.fallback}
 	derived.rules.Store(&next)
 	return derived, nil
 }
@@ -160,6 +149,13 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Resul
 	return res, err
 }
 
+// AllowAll takes as many tokens as one request can, the smallest Capacity, or none: for a request whose cost
+// nobody knows. It is AllowN otherwise; Result.Cost tells how many that are.
+func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
+	err = l.take(ctx, &res, Request{key: key, all: true})
+	return res, err
+}
+
 // Peek tells the state of key's bucket and takes nothing.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
@@ -176,7 +172,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens == 0 {
 		return nil
 	}
-	return l.giveBack(ctx, Request{key: key, action: refund, n: tokens}, FromStore)
+	return l.giveBack(ctx, Request{key: key, action: refund, n: tokens, plan: l.rules.Load().plan}, FromStore)
 }
 
 // Undo gives back what the decision res took from key, to where it was taken: the store, or the
@@ -185,19 +181,19 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
-	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost}, res.Source)
+	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan}, res.Source)
 }
 
-// giveBack refunds or cancels where source says the tokens were taken, and nowhere else.
+// giveBack refunds or cancels where source says the tokens were taken, under the limits that r's plan says,
+// and nowhere else.
 func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error {
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	now := l.rules.Load()
-	r.policy, r.plan, r.key = now.policy.Name, now.plan, boundedKey(r.key)
+	r.policy, r.key = l.Name(), boundedKey(r.key)
 	store := l.store
-	if source == FromFallback && now.local != nil {
-		r.plan, store = now.localPlan, now.local
+	if source == FromFallback {
+		store = l.fallback()
 	}
 	_, err := store.Do(ctx, r)
 	return l.failed(ctx, err)
@@ -224,8 +220,8 @@ func (g gone) Unwrap() error { return g.error }
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	now := l.rules.Load()
 	key = boundedKey(key)
-	if now.local != nil {
-		if err := now.local.Reset(ctx, now.policy.Name, key); err != nil {
+	if now.localPlan != nil {
+		if err := l.fallback().Reset(ctx, now.policy.Name, key); err != nil {
 			return err
 		}
 	}
@@ -236,19 +232,22 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // in where the caller wants them.
 func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	now := l.rules.Load()
-	if r.n == 0 || !l.watch.active() {
+	if r.n == 0 && !r.all || !l.watch.active() {
 		return l.decide(ctx, now, res, &r)
 	}
-	began := time.Now()
+	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, &r)
 	if !errors.Is(err, ErrCost) {
-		l.watch.tell(ctx, now.policy.Name, res, r.key, time.Since(began), err)
+		l.watch.tell(ctx, now.policy.Name, res, key, time.Since(began), err)
 	}
 	return err
 }
 
 // decide has r decided by the store, or by the failure policy when the store can't answer.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
+	if r.all {
+		r.n = now.plan.leastCapacity()
+	}
 	res.Cost = r.n
 	if r.n < 0 {
 		return fmt.Errorf("%w: %d tokens", ErrCost, r.n)
@@ -309,11 +308,14 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 		res.Source = FromFailOpen
 		return nil
 	case FailLocal:
-		if now.local == nil { // the store is in this process already
+		if now.localPlan == nil { // the store is in this process already
 			break
 		}
 		r.plan = now.localPlan
-		now.local.decide(r, &res.answer)
+		if r.all {
+			r.n = r.plan.leastCapacity()
+		}
+		l.fallback().decide(r, &res.answer)
 		res.read(now.localPlan, r.n)
 		res.Source = FromFallback
 		return nil

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// maxNumberText is far more than any number needs, and keeps hostile ones cheap.
+const maxNumberText = 64
+
 // parseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It refuses what two readers
 // could take for two numbers (1,000 and 010) and digits that a float64 would drop: what it returns
 // prints as what was written. The reason is "" when it could.
@@ -16,6 +19,9 @@ func parseNumber(s string) (f float64, reason string) {
 	}
 	if !isNumber(s) {
 		return 0, "must be a number such as 100, 0.5 or 1_000"
+	}
+	if len(s) > maxNumberText {
+		return 0, "must be at most " + itoa(maxNumberText) + " digits long"
 	}
 	s = strings.ReplaceAll(s, "_", "")
 	f, err := strconv.ParseFloat(s, 64)
@@ -29,7 +35,7 @@ func parseNumber(s string) (f float64, reason string) {
 		}
 		return 0, ""
 	}
-	// Cheap: f is neither 0 nor infinite, so the exponent is about as long as s at most.
+	// Cheap: s is short, and f is neither 0 nor infinite, so the exponent is small.
 	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(decimal(f)) != 0 {
 		return 0, "has more digits than can be kept: use 15 or fewer"
 	}

@@ -143,6 +143,14 @@ func TestObserversAreJoined(t *testing.T) {
 	assert.Equal(t, []string{"a-k", "b-k", "a-tier", "b-tier"}, order)
 }
 
+func TestObservedKeysAreWhole(t *testing.T) {
+	long := strings.Repeat("k", 200)
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}, core.WithObservedKeys())
+	_, err := l.Allow(context.Background(), long)
+	require.NoError(t, err)
+	assert.Equal(t, long, (*told)[0].Key)
+}
+
 func TestNobodyWatchingCostsNothing(t *testing.T) {
 	l := limiter(t, core.NewMemoryStore(), "api", core.PerSecond(1_000_000))
 	ctx := context.Background()

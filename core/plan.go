@@ -27,10 +27,16 @@ type plan struct {
 	stepped bool // one of the limits is Stepped: a bucket's steps count from its first use
 }
 
+// maxLimits bounds the limits of a policy, of which each costs every decision.
+const maxLimits = 64
+
 // limitMistakes reports what is wrong with a policy's limits; field is how the caller writes the list.
 func limitMistakes(limits []Limit, field string) []error {
 	if len(limits) == 0 {
 		return []error{&ConfigError{field, len(limits), "limits: at least one is required"}}
+	}
+	if len(limits) > maxLimits {
+		return []error{&ConfigError{field, len(limits), "limits: at most " + strconv.Itoa(maxLimits) + " can hold together"}}
 	}
 	var errs []error
 	names := make(map[string]int)
@@ -81,6 +87,15 @@ func makePlan(policy string, limits []Limit) *plan {
 	p.policyField, p.draft6Field = policyFields(p.limits)
 	p.members, p.capacities = headerTexts(p.limits)
 	return p
+}
+
+// leastCapacity is the most that one request can take.
+func (p *plan) leastCapacity() int64 {
+	least := p.limits[0].Capacity
+	for _, l := range p.limits {
+		least = min(least, l.Capacity)
+	}
+	return least
 }
 
 // nameFor derives a name that is not in taken.

@@ -11,7 +11,7 @@ type Policy struct {
 	// printable ASCII, at most 128 bytes. Limiters with the same name, store and key share buckets.
 	Name string
 
-	// Limits are decided together, in one step: at least one.
+	// Limits are decided together, in one step: at least one, at most 64.
 	Limits []Limit
 
 	// OnFailure says what happens while the store can't be reached. The zero value is FailLocal.
@@ -55,7 +55,9 @@ func scaled(limits []Limit, share float64) []Limit {
 	for i, l := range limits {
 		if share > 0 && share < 1 {
 			l.Capacity = max(1, int64(float64(l.Capacity)*share))
-			l.RefillRate *= share
+			// No slower than what fills the bucket in the longest time that a limit may take.
+			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(maxFill))
+			l.RefillRate = max(l.RefillRate*share, slowest)
 		}
 		local[i] = l
 	}

@@ -58,6 +58,10 @@ func (d *document) policy(n *yaml.Node, path string) (p Policy, name *yaml.Node)
 			var s string
 			s, ok = d.scalar(value, at, "must be true or false", "!!bool")
 			p.Shadow = strings.EqualFold(s, "true")
+			if ok && !p.Shadow && !strings.EqualFold(s, "false") { // a tag can call anything a bool
+				ok = false
+				d.wrong(value, at, shown(value), "must be true or false")
+			}
 		}
 		c.told[field] = !ok
 	}

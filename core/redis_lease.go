@@ -41,7 +41,7 @@ func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, er
 	case r.action == take && r.n > 0:
 		return s.lease(ctx, r)
 	case r.action == refund:
-		if r.n -= s.refund(&r, &a); r.n == 0 {
+		if s.refund(&r, &a) {
 			return a, nil
 		}
 	}
@@ -55,8 +55,13 @@ func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, er
 // lease decides r together with a new lease, on one that others wait for, or as if there were none.
 func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error) {
 	arrived := time.Now()
-	renewal, own := s.renew(ctx, r)
-	if renewal == nil || !own && renewal.extra < r.n {
+	renewal, own, settled := s.renew(ctx, r)
+	if renewal == nil && !settled || renewal != nil && !own && renewal.extra < r.n {
+		return s.ask(ctx, r)
+	}
+	if renewal == nil { // all together takes no longer than one call may
+		ctx, cancel := context.WithDeadline(ctx, arrived.Add(s.timeout))
+		defer cancel()
 		return s.ask(ctx, r)
 	}
 	select {
@@ -78,16 +83,16 @@ func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error)
 
 // renew returns the renewal of r's lease that is under way, or begins its own. It returns nil when r is to be
 // decided as if there were no leases; what was on lease for its key is settled then.
-func (s *RedisStore) renew(ctx context.Context, r Request) (_ *renewal, own bool) {
+func (s *RedisStore) renew(ctx context.Context, r Request) (_ *renewal, own, settled bool) {
 	sh, now := s.leases.shard(r.key), s.now()
 	sh.mu.Lock()
 	k := sh.watch(&r, now)
 	if k == nil || k.renewal != nil {
 		defer sh.mu.Unlock()
 		if k == nil || !k.serves(&r) {
-			return nil, false
+			return nil, false, false
 		}
-		return k.renewal, false
+		return k.renewal, false, false
 	}
 	old := k.end()
 	extra := k.next(&r, s.leases.most, now)
@@ -97,7 +102,7 @@ func (s *RedisStore) renew(ctx context.Context, r Request) (_ *renewal, own bool
 		case <-s.settle(old):
 		case <-ctx.Done():
 		}
-		return nil, false
+		return nil, false, old != nil
 	}
 	defer sh.mu.Unlock()
 	k.renewal = &renewal{extra: extra, done: make(chan struct{})}
@@ -108,7 +113,7 @@ func (s *RedisStore) renew(ctx context.Context, r Request) (_ *renewal, own bool
 	r.terms.extra = extra
 	// Not in the caller's context, nor its goroutine: others wait too, and tokens that come must be kept.
 	go s.fetch(context.WithoutCancel(ctx), sh, k, r, now)
-	return k.renewal, true
+	return k.renewal, true, false
 }
 
 // fetch has Redis answer the renewal r of k.
@@ -164,18 +169,19 @@ func (s *RedisStore) settle(old *Request) (done <-chan struct{}) {
 	return settled
 }
 
-// refund puts tokens of r back on the lease they may be from, and returns how many.
-func (s *RedisStore) refund(r *Request, a *Answer) (n int64) {
+// refund puts the tokens of r back on the lease they may be from, if all fit: a part could not be told from the
+// whole if Redis failed for the rest.
+func (s *RedisStore) refund(r *Request, a *Answer) (fits bool) {
 	sh := s.leases.shard(r.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if k := sh.keys[entryKey{r.policy, r.key}]; k != nil && k.serves(r) {
-		n = k.refund(r.n, a, s.now())
+		fits = k.refund(r.n, a, s.now())
 	}
-	if n > 0 {
+	if fits {
 		s.denials.taken(r.policy, r.key) // a denial that counted without them is old
 	}
-	return n
+	return fits
 }
 
 // held is how many tokens of r's key this process has on lease.

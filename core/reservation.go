@@ -35,7 +35,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, within time.
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
-	if r.ok && res.plan != nil {
+	if r.ok && res.plan != nil && !res.ShadowDenied {
 		r.delay = res.debt()
 		r.due = res.answer.now + r.delay.Microseconds()
 	}
@@ -59,8 +59,11 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.plan == nil || r.result.ShadowDenied {
 		return nil
 	}
+	if err := ctx.Err(); err != nil {
+		return gone{err} // nothing was sent
+	}
 	r.ok = false
-	request := Request{key: r.key, action: cancel, n: r.n, due: r.due}
+	request := Request{key: r.key, action: cancel, n: r.n, due: r.due, plan: r.result.plan}
 	if r.result.Source == FromLease {
 		request.action = refund // the tokens were there, so nobody builds on them
 	}

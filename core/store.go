@@ -31,6 +31,7 @@ type Request struct {
 
 	action action
 	n      int64  // tokens
+	all    bool   // as many as the smallest capacity; n is set where the limits are known
 	within int64  // take: how far ahead tokens may be promised, µs
 	due    int64  // cancel: when the reservation's tokens are there, µs since 1970
 	terms  *terms // lease

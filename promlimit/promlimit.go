@@ -29,6 +29,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -94,7 +95,7 @@ func WithMaxSeries(n int) Option {
 }
 
 // WithExemplars has durations carry the labels that f returns, such as the trace's ID. It returns nil
-// for none, and no more than [prometheus.ExemplarMaxRunes] in all. They are exposed as OpenMetrics only:
+// for none; labels that are more than [prometheus.ExemplarMaxRunes] in all or no UTF-8 are left out. They are exposed as OpenMetrics only:
 // see [promhttp.HandlerOpts].
 //
 // [promhttp.HandlerOpts]: https://pkg.go.dev/github.com/prometheus/client_golang/prometheus/promhttp#HandlerOpts
@@ -150,12 +151,25 @@ func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 		s.tokens.Add(float64(o.Cost))
 	}
 	if c.exemplar != nil {
-		if labels := c.exemplar(ctx); labels != nil {
+		if labels := c.exemplar(ctx); fits(labels) {
 			s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(o.Latency.Seconds(), labels)
 			return
 		}
 	}
 	s.duration.Observe(o.Latency.Seconds())
+}
+
+// fits reports whether there are labels that client_golang takes for an exemplar: it panics on others, which
+// may be what a client sent.
+func fits(labels prometheus.Labels) bool {
+	runes := 0
+	for name, value := range labels {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return false
+		}
+		runes += utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
+	}
+	return len(labels) > 0 && runes <= prometheus.ExemplarMaxRunes
 }
 
 // Describe is for the registry.

@@ -112,9 +112,10 @@ func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error) {
 		}
 	}
 	if unknown {
-		cost = v.limiter.MaxCost()
+		v.Result, err = v.limiter.AllowAll(ctx, v.key)
+	} else {
+		v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
 	}
-	v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
 	return err
 }
 

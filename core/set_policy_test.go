@@ -1,0 +1,155 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// fickleStore is a MemoryStore that can be away.
+type fickleStore struct {
+	*core.MemoryStore
+
+	away bool
+}
+
+func (s *fickleStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	if s.away {
+		return core.Answer{}, errors.New("away")
+	}
+	return s.MemoryStore.Do(ctx, r)
+}
+
+func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
+	ctx := context.Background()
+	old := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h")}}
+	next := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h"), core.PerDay(5).WithName("d")}}
+	l, err := core.NewLimiter(core.NewMemoryStore(), old)
+	require.NoError(t, err)
+	taken, err := l.AllowN(ctx, "k", 4)
+	require.NoError(t, err)
+	r, err := l.Reserve(ctx, "k", 1)
+	require.NoError(t, err)
+	require.NoError(t, l.SetPolicy(next))
+	res, err := l.AllowN(ctx, "k", 5)
+	require.NoError(t, err)
+	require.True(t, res.Allowed)
+	require.NoError(t, l.Undo(ctx, "k", taken))
+	require.NoError(t, r.Cancel(ctx))
+	res, err = l.Peek(ctx, "k")
+	require.NoError(t, err)
+	assert.Equal(t, []int64{5, 0}, []int64{res.Limits()[0].Remaining, res.Limits()[1].Remaining}, "the day's tokens were not taken then")
+}
+
+func TestTheFallbackRemembersWhateverThePolicyBecomes(t *testing.T) {
+	ctx := context.Background()
+	store := &fickleStore{core.NewMemoryStore(), false}
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}
+	l, err := core.NewLimiter(store, policy)
+	require.NoError(t, err)
+	_, err = l.AllowN(ctx, "k", 5)
+	require.NoError(t, err)
+	store.away = true
+	granted, err := l.AllowN(ctx, "k", 5)
+	require.NoError(t, err)
+	require.Equal(t, core.FromFallback, granted.Source)
+	for _, mode := range []core.FailureMode{core.FailOpen, core.FailLocal, core.FailClosed, core.FailLocal} {
+		policy.OnFailure = mode
+		require.NoError(t, l.SetPolicy(policy))
+	}
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed, "changing the mode and back fills no bucket")
+	policy.OnFailure = core.FailOpen
+	require.NoError(t, l.SetPolicy(policy))
+	store.away = false
+	require.NoError(t, l.Undo(ctx, "k", granted))
+	res, err = l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed, "what the fallback granted is given back to the fallback")
+}
+
+func TestAllowAllTakesTheSmallestCapacityInForce(t *testing.T) {
+	ctx := context.Background()
+	store := &fickleStore{core.NewMemoryStore(), false}
+	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100), core.PerHour(40)}, LocalShare: 0.5})
+	require.NoError(t, err)
+	res, err := l.AllowAll(ctx, "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	assert.Equal(t, int64(40), res.Cost)
+	store.away = true
+	res, err = l.AllowAll(ctx, "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed, "of what this process grants alone")
+	assert.Equal(t, int64(20), res.Cost)
+}
+
+func TestShadowModeWaitsForNobodyElse(t *testing.T) {
+	ctx := context.Background()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}
+	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
+	require.NoError(t, err)
+	for range 4 { // tokens are promised ahead
+		_, err := l.Reserve(ctx, "k", 1)
+		require.NoError(t, err)
+	}
+	policy.Shadow = true
+	require.NoError(t, l.SetPolicy(policy))
+	r, err := l.Reserve(ctx, "k", 1)
+	require.NoError(t, err)
+	assert.True(t, r.OK())
+	assert.Zero(t, r.Delay())
+	short, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	require.NoError(t, l.Wait(short, "k"))
+}
+
+func TestACancelThatWasNotSentCanBeRepeated(t *testing.T) {
+	l := limiter(t, core.NewMemoryStore(), "api", core.PerDay(2))
+	r, err := l.Reserve(context.Background(), "k", 2)
+	require.NoError(t, err)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	require.ErrorIs(t, r.Cancel(gone), context.Canceled)
+	require.NoError(t, r.Cancel(context.Background()))
+	res, err := l.Peek(context.Background(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, int64(2), res.Remaining)
+}
+
+func TestExtremePoliciesAreRefusedOrWork(t *testing.T) {
+	away := &awayStore{errors.New("away")}
+	for _, share := range []float64{5e-324, 1e-300, 1e-9} {
+		l, err := core.NewLimiter(away, core.Policy{Name: "api", Limits: []core.Limit{{Capacity: 1, RefillRate: 0.4, RefillInterval: time.Second}}, LocalShare: share})
+		require.NoError(t, err)
+		res, err := l.Allow(context.Background(), "k")
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+		h := headerList{}
+		res.WriteHeaders(h)
+		assert.NotContains(t, h["RateLimit-Policy"], "w=0", "%g", share)
+	}
+	_, err := core.NewLimiter(away, core.Policy{Name: "api", Limits: make([]core.Limit, 65)})
+	require.ErrorContains(t, err, "Policy.Limits: 65 limits: at most 64 can hold together")
+
+	long := strings.Repeat("0", 400_000)
+	for _, text := range []string{
+		"name: a\nlimits: [{refill_rate: 0.5" + long + ", capacity: 1, refill_interval: s}]\n",
+		"name: a\nlimits: [{refill_rate: 1, refill_interval: 1" + long + "s}]\n",
+		"name: a\nlimits: [" + strings.Repeat("1/s,", 66_000) + "]\n",
+		"name: a\nlimits: [1/s]\nshadow: !!bool yes\n",
+	} {
+		began := time.Now()
+		_, err := core.ParsePolicy([]byte(text))
+		require.Error(t, err, "%.60s", text)
+		assert.Less(t, time.Since(began), time.Minute)
+	}
+}
