@@ -106,9 +106,11 @@ func (d *demo) restore(before *scene) {
 // limited serves a request by one of the frameworks, and tells the pages.
 func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string) {
 	now := d.scene.Load()
-	if r.Header.Get(userHeader) == "" {
-		r.Header.Set(userHeader, users[0])
+	user := clip(r.Header.Get(userHeader)) // it is shown to all pages
+	if user == "" {
+		user = users[0]
 	}
+	r.Header.Set(userHeader, user)
 	var body bytes.Buffer
 	seen := httpsnoop.Wrap(w, httpsnoop.Hooks{
 		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
@@ -126,7 +128,7 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 	_ = json.Unmarshal(body.Bytes(), &answer) // of another shape when it was refused
 	key, _ := httpKey(now.settings.Key)(r)
 	d.history.add(request{
-		At: millis(began), Framework: framework, User: r.Header.Get(userHeader), Key: key,
+		At: millis(began), Framework: framework, User: user, Key: key,
 		Status: m.Code, Allowed: m.Code == http.StatusOK, Micros: float64(time.Since(began).Nanoseconds()) / 1000,
 		Headers: shown(w.Header()), Cost: now.settings.Cost, Source: answer.Source,
 	})

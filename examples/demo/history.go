@@ -9,6 +9,7 @@ import (
 const (
 	kept       = 100         // requests that a page gets when it is opened
 	told       = 200         // that pages are told of one by one, of those that came at once
+	maxKeys    = 1000        // whose buckets may be shown
 	remembered = time.Minute // how long a bucket is shown after its last request
 )
 
@@ -62,7 +63,7 @@ func (h *history) add(r request) {
 	if over := len(h.fresh) - told; over > 0 {
 		h.fresh, h.dropped = h.fresh[over:], h.dropped+over
 	}
-	if r.Key != "" {
+	if _, known := h.keys[r.Key]; r.Key != "" && (known || len(h.keys) < maxKeys) {
 		h.keys[r.Key] = used{r.User, time.Now()}
 	}
 }

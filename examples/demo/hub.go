@@ -111,6 +111,7 @@ func (d *demo) events(w http.ResponseWriter, r *http.Request) {
 			if !open {
 				return
 			}
+			_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
 			if _, err := w.Write(message); err != nil || stream.Flush() != nil {
 				return
 			}

@@ -65,7 +65,9 @@ func run(args []string) error {
 	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	fmt.Printf("demo: http://%s, %s\n", listener.Addr(), backend.text)
-	if err := server.Serve(listener); ctx.Err() == nil {
+	err = server.Serve(listener)
+	d.script.close()
+	if ctx.Err() == nil {
 		return err
 	}
 	return nil

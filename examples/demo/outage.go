@@ -91,14 +91,15 @@ func newServer() (*server, error) {
 
 // start returns when the server takes connections.
 func (s *server) start(ctx context.Context) error {
-	s.process = exec.CommandContext(ctx, "redis-server", "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir)
-	out, err := s.process.StdoutPipe()
+	process := exec.CommandContext(ctx, "redis-server", "--port", s.port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir)
+	out, err := process.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	if err := s.process.Start(); err != nil {
+	if err := process.Start(); err != nil {
 		return fmt.Errorf("redis-server: %w", err)
 	}
+	s.process = process
 	lines, last := bufio.NewScanner(out), ""
 	for lines.Scan() {
 		last = lines.Text()

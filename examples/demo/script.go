@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"sync"
+	"time"
 )
 
 // A scenario is requests to run with one click: what to expect, and whether it was so.
@@ -111,12 +112,25 @@ func (d *demo) postScenario(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *demo) stopScenario(w http.ResponseWriter, _ *http.Request) {
-	d.script.mu.Lock()
-	if d.script.cancel != nil {
-		d.script.cancel()
-	}
-	d.script.mu.Unlock()
+	d.script.stop()
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// stop ends the scenario that runs, if one does.
+func (s *script) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel != nil {
+		s.cancel()
+	}
+}
+
+// close ends it and waits until it has cleaned up: a server and a directory of its own.
+func (s *script) close() {
+	s.stop()
+	for end := time.Now().Add(5 * time.Second); s.running() && time.Now().Before(end); {
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // rehearse runs a scenario under its own settings and puts the page's back.
