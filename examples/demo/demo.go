@@ -22,6 +22,9 @@ var page []byte
 // userHeader says on whose behalf a request comes. A login would, in an app.
 const userHeader = "X-User"
 
+// maxUser is how many bytes of a user's name count: all pages are told of it.
+const maxUser = 256
+
 // users are those of the page.
 var users = []string{"ann", "bob"}
 
@@ -106,10 +109,11 @@ func (d *demo) restore(before *scene) {
 // limited serves a request by one of the frameworks, and tells the pages.
 func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string) {
 	now := d.scene.Load()
-	user := clip(r.Header.Get(userHeader)) // it is shown to all pages
+	user := r.Header.Get(userHeader)
 	if user == "" {
 		user = users[0]
 	}
+	user = user[:min(len(user), maxUser)]
 	r.Header.Set(userHeader, user)
 	var body bytes.Buffer
 	seen := httpsnoop.Wrap(w, httpsnoop.Hooks{
