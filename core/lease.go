@@ -31,13 +31,15 @@ const (
 // Nothing is ever admitted beyond the limits: leased tokens have left the bucket, and those behind which it
 // would fill up melt, as the refill replaces them. The price is that they are parked: for up to 200 ms after
 // its last request a process may hold up to n tokens that others could use, and those who were denied
-// meanwhile may repeat that for as long as WithDenyCache says. When a call that was to bring a lease gets no
-// answer in time but is executed, its tokens are lost. Up to 65,536 keys are watched for being busy.
+// meanwhile may repeat that for as long as WithDenyCache says. Tokens are lost, until they refill, when a
+// call that was to bring a lease is executed but gets no answer in time, and when a lease is given back while
+// Redis is away. Up to 65,536 keys are watched for being busy.
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
-// others' use it learns with the next lease. A Reset leaves other processes their leases, and so does a change of the policy: while some hold
-// a key to a faster refill than the one a lease was taken under, that lease does not melt as fast, for up to 2 s.
+// others' use it learns with the next lease. A Reset leaves other processes their leases. While processes
+// hold a key to different limits, as when a policy changes, a lease melts by the refill it was taken under:
+// for up to 2 s it may let as many tokens more pass as are on it.
 func WithLease(n int64) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if n < 0 {
