@@ -119,11 +119,7 @@ func (d *denyCache) keep(r *Request, a Answer, version uint32, asked, heard time
 	if a.levels.many != nil {
 		return // its levels are on the heap, where callers of repeat would share them
 	}
-	wait := time.Duration(0)
-	for i := range r.plan.rates {
-		wait = max(wait, retryAfter(&r.plan.rates[i], *a.levels.at(i), r.n, a.now))
-	}
-	wait = min(wait, d.horizon)
+	wait := min(a.retryAfter(r.plan, r.n), d.horizon)
 	key := entryKey{r.policy, r.key}
 	sh, slot := d.shard(r.key)
 	sh.mu.Lock()

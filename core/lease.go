@@ -131,10 +131,8 @@ func (k *watchedKey) spend(n int64, a *Answer, now time.Time) (ok bool) {
 	if h == nil || h.left < n || h.melt(k.plan, a, now) == 0 || h.left < n {
 		return false
 	}
-	h.left, h.spare = h.left-n, h.spare-n
 	h.used = true
-	a.Allowed, a.source = true, FromLease
-	a.levels.add(k.plan, h.left)
+	h.use(n, k.plan, a)
 	return true
 }
 
@@ -147,10 +145,15 @@ func (k *watchedKey) refund(n int64, a *Answer, now time.Time) (fits bool) {
 	if whole := h.melt(k.plan, a, now); n > whole-h.left || n > h.given.lent-h.spare {
 		return false
 	}
-	h.left, h.spare = h.left+n, h.spare+n
-	a.Allowed, a.source = true, FromLease
-	a.levels.add(k.plan, h.left)
+	h.use(-n, k.plan, a)
 	return true
+}
+
+// use takes n tokens off h, or puts them back when n is below 0, and tells so in a, which melt began. mu is held.
+func (h *holding) use(n int64, p *plan, a *Answer) {
+	h.left, h.spare = h.left-n, h.spare-n
+	a.Allowed, a.source = true, FromLease
+	a.levels.add(p, h.left)
 }
 
 // melt brings h up to now: it drops what has melted of what is left, tells in a what the bucket has, and

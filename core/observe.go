@@ -135,12 +135,9 @@ func (r *Result) limitName() string {
 }
 
 // retryAfter is RetryAfter, and in shadow mode what it would be.
-func (r *Result) retryAfter() (longest time.Duration) {
+func (r *Result) retryAfter() time.Duration {
 	if r.plan == nil || r.answer.Allowed {
 		return 0
 	}
-	for i := range r.plan.rates {
-		longest = max(longest, retryAfter(&r.plan.rates[i], *r.answer.levels.at(i), r.Cost, r.answer.now))
-	}
-	return longest
+	return r.answer.retryAfter(r.plan, r.Cost)
 }

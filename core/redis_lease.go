@@ -38,12 +38,10 @@ func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, er
 		return s.ask(ctx, r)
 	}
 	switch {
-	case r.action == take && r.n > 0:
+	case s.mayLease(&r):
 		return s.lease(ctx, r)
-	case r.action == refund:
-		if s.refund(&r, &a) {
-			return a, nil
-		}
+	case r.action == refund && s.refund(&r, &a):
+		return a, nil
 	}
 	a, err = s.ask(ctx, r)
 	if err == nil && r.action == take { // a peek: what is here is there for its process
@@ -59,23 +57,20 @@ func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error)
 	if renewal == nil && !settled || renewal != nil && !own && renewal.extra < r.n {
 		return s.ask(ctx, r)
 	}
-	if renewal == nil { // all together takes no longer than one call may
-		ctx, cancel := context.WithDeadline(ctx, arrived.Add(s.timeout))
-		defer cancel()
-		return s.ask(ctx, r)
+	if renewal != nil {
+		select {
+		case <-renewal.done:
+		case <-ctx.Done():
+			return a, ctx.Err()
+		}
+		if own {
+			return renewal.answer, renewal.err
+		}
+		if s.spend(&r, &a, s.now()) {
+			return a, nil
+		}
 	}
-	select {
-	case <-renewal.done:
-	case <-ctx.Done():
-		return a, ctx.Err()
-	}
-	if own {
-		return renewal.answer, renewal.err
-	}
-	if s.spend(&r, &a, s.now()) {
-		return a, nil
-	}
-	// The renewal is over no later than the store's timeout after it began, which was before r came.
+	// It has waited for another call. All together takes no longer than one may.
 	ctx, cancel := context.WithDeadline(ctx, arrived.Add(s.timeout))
 	defer cancel()
 	return s.ask(ctx, r)

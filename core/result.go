@@ -138,6 +138,14 @@ func (r *Result) read(p *plan, cost int64) {
 	}
 }
 
+// retryAfter is how long until every limit of p has cost tokens.
+func (a *Answer) retryAfter(p *plan, cost int64) (longest time.Duration) {
+	for i := range p.rates {
+		longest = max(longest, retryAfter(&p.rates[i], *a.levels.at(i), cost, a.now))
+	}
+	return longest
+}
+
 // retryAfter is how long until a refilled l has cost tokens.
 func retryAfter(r *rate, l level, cost, now int64) time.Duration {
 	if cost > r.capacity {

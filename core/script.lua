@@ -192,6 +192,7 @@ local function decide(key, limits, action, n, moment, terms)
     end
   end
 
+  local takes = action == TAKE or action == LEASE
   local allowed, write = true, false
   local out, back = 0, 0 -- tokens on lease, and those that come back of the lease before
   if action == LEASE then
@@ -227,14 +228,13 @@ local function decide(key, limits, action, n, moment, terms)
     if back > 0 then
       limit.level = give(limit, back * limit.unit, out)
     end
-    if action == TAKE and not grants(limit, limit.level, limit.at, n, moment)
-      or action == LEASE and not grants(limit, limit.level, limit.at, n, 0) then
+    if takes and not grants(limit, limit.level, limit.at, n, action == TAKE and moment or 0) then
       allowed = false
     end
   end
 
   local taken, extra = 0, 0
-  if action == TAKE or action == LEASE then
+  if takes then
     if allowed and n > 0 then
       write, taken = true, n
     end

@@ -37,6 +37,14 @@ type Request struct {
 	terms  *terms // lease
 }
 
+// under sets the limits that hold for r, and with them how many tokens `all` are.
+func (r *Request) under(p *plan) {
+	r.plan = p
+	if r.all {
+		r.n = p.leastCapacity()
+	}
+}
+
 // Policy is the name of the policy: part of the bucket's address.
 func (r Request) Policy() string { return r.policy }
 

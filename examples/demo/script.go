@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os/exec"
 	"sync"
-	"time"
 )
 
 // A scenario is requests to run with one click: what to expect, and whether it was so.
@@ -36,6 +35,8 @@ type script struct {
 	current  string
 	cancel   context.CancelFunc
 	verdicts map[string]verdict
+
+	rehearsals sync.WaitGroup
 }
 
 func (s *script) running() bool {
@@ -101,10 +102,10 @@ func (d *demo) postScenario(w http.ResponseWriter, r *http.Request) {
 			writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
 			return
 		}
-		go func() {
+		d.script.rehearsals.Go(func() {
 			defer cancel()
 			d.rehearse(ctx, sc)
-		}()
+		})
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
@@ -128,9 +129,7 @@ func (s *script) stop() {
 // close ends it and waits until it has cleaned up: a server and a directory of its own.
 func (s *script) close() {
 	s.stop()
-	for end := time.Now().Add(5 * time.Second); s.running() && time.Now().Before(end); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	s.rehearsals.Wait()
 }
 
 // rehearse runs a scenario under its own settings and puts the page's back.

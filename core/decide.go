@@ -1,0 +1,149 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Allow is shorthand for AllowN(ctx, key, 1).
+func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
+	return l.AllowN(ctx, key, 1)
+}
+
+// AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost
+// of 0 takes nothing and tells the state; it is denied only while tokens are promised ahead. It costs
+// at most one round trip to Redis, none to memory.
+//
+// The error is not nil when there is no decision: [ErrCost], the caller's own context error, or,
+// under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
+func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
+	err = l.take(ctx, &res, Request{key: key, n: cost})
+	return res, err
+}
+
+// AllowAll takes as many tokens as one request can, the smallest Capacity, or none: for a request whose cost
+// nobody knows. It is AllowN otherwise; Result.Cost tells how many that are.
+func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
+	err = l.take(ctx, &res, Request{key: key, all: true})
+	return res, err
+}
+
+// Peek tells the state of key's bucket and takes nothing.
+func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
+	return l.AllowN(ctx, key, 0)
+}
+
+// take has r, which takes tokens, decided in res, and tells who watches. Results are large, so they are filled
+// in where the caller wants them.
+func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
+	now := l.rules.Load()
+	if r.n == 0 && !r.all || !l.watch.active() {
+		return l.decide(ctx, now, res, &r)
+	}
+	began, key := time.Now(), r.key
+	err := l.decide(ctx, now, res, &r)
+	if !errors.Is(err, ErrCost) {
+		l.watch.tell(ctx, now.policy.Name, res, key, time.Since(began), err)
+	}
+	return err
+}
+
+// decide has r decided by the store, or by the failure policy when the store can't answer.
+func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
+	r.under(now.plan)
+	res.Cost = r.n
+	if r.n < 0 {
+		return fmt.Errorf("%w: %d tokens", ErrCost, r.n)
+	}
+	if err := ctx.Err(); err != nil {
+		return gone{err}
+	}
+	r.policy, r.key = now.policy.Name, boundedKey(r.key)
+	res.headers = now.policy.Headers
+	if now.policy.Shadow {
+		r.within = 0 // nobody waits
+		res.headers = HeadersNone
+	}
+	var err error
+	switch s := l.store.(type) { // stores of our own need no copies
+	case *MemoryStore:
+		s.decide(r, &res.answer)
+	case *RedisStore:
+		err = s.answer(ctx, r, &res.answer)
+	default:
+		res.answer, err = s.Do(ctx, *r)
+	}
+	if err != nil {
+		err = l.onFailure(ctx, now, res, r, err)
+	} else {
+		res.read(now.plan, r.n)
+	}
+	if now.policy.Shadow {
+		return res.shadow(err)
+	}
+	return err
+}
+
+// shadow lets a request pass that was denied, or not decided for another reason than that its caller left.
+func (r *Result) shadow(err error) error {
+	switch {
+	case errors.As(err, &gone{}):
+		return err
+	case err != nil:
+		r.Source = FromFailOpen
+	case !r.Allowed && r.Cost > 0:
+		r.ShadowDenied = true
+	}
+	r.Allowed, r.RetryAfter = true, 0
+	return nil
+}
+
+// onFailure decides r while the store can't: err says why.
+func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, err error) error {
+	res.answer, res.Cause = Answer{}, err
+	failed := l.failed(ctx, err)
+	if errors.As(failed, &gone{}) {
+		return failed
+	}
+	switch now.policy.OnFailure {
+	case FailOpen:
+		res.Allowed = true
+		res.Source = FromFailOpen
+		return nil
+	case FailLocal:
+		if now.localPlan == nil { // the store is in this process already
+			break
+		}
+		r.under(now.localPlan)
+		l.fallback().decide(r, &res.answer)
+		res.read(now.localPlan, r.n)
+		res.Source = FromFallback
+		return nil
+	case FailClosed:
+	}
+	return failed
+}
+
+// maxLocalKeys bounds the store that stands in for another.
+const maxLocalKeys = 100_000
+
+// newFallback is the store that stands in for another, on the same clock.
+func newFallback(store Store) *MemoryStore {
+	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
+	if s, ok := store.(*RedisStore); ok && s.clock != nil {
+		options = append(options, WithClock(s.clock))
+	}
+	return NewMemoryStore(options...)
+}
+
+// boundedKey keeps keys short: one longer than 128 bytes is replaced by its SHA-256. So is one that
+// looks like such a replacement, so that no two keys are ever taken for each other.
+func boundedKey(key string) string {
+	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
+		return key
+	}
+	return hashKey(key)
+}

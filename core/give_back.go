@@ -1,0 +1,74 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Refund gives tokens of key back to the store, up to each limit's capacity: for work that turned out
+// cheaper or was not done. Refunding more than was taken admits more than the policy says. When the
+// store can't be reached nothing is given back, whatever the policy's OnFailure, and the error is
+// [ErrUnavailable].
+func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
+	if tokens < 0 {
+		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
+	}
+	if tokens == 0 {
+		return nil
+	}
+	return l.giveBack(ctx, Request{key: key, action: refund, n: tokens, plan: l.rules.Load().plan}, FromStore)
+}
+
+// Undo gives back what the decision res took from key, to where it was taken: the store, or the
+// fallback that stood in for it. Of a decision that took nothing there is nothing to undo.
+func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
+	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
+		return nil
+	}
+	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan}, res.Source)
+}
+
+// giveBack refunds or cancels where source says the tokens were taken, under the limits that r's plan says,
+// and nowhere else.
+func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error {
+	if err := ctx.Err(); err != nil {
+		return gone{err}
+	}
+	r.policy, r.key = l.Name(), boundedKey(r.key)
+	store := l.store
+	if source == FromFallback {
+		store = l.fallback()
+	}
+	_, err := store.Do(ctx, r)
+	return l.failed(ctx, err)
+}
+
+// Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised.
+func (l *Limiter) Reset(ctx context.Context, key string) error {
+	now := l.rules.Load()
+	key = boundedKey(key)
+	if now.localPlan != nil {
+		if err := l.fallback().Reset(ctx, now.policy.Name, key); err != nil {
+			return err
+		}
+	}
+	return l.failed(ctx, l.store.Reset(ctx, now.policy.Name, key))
+}
+
+// failed tells whose failure a store's error is: the caller's, when its own context has ended, or the
+// store's.
+func (l *Limiter) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return gone{err}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
+
+// gone is an error of the caller's own context, which says nothing about the store.
+type gone struct{ error }
+
+func (g gone) Unwrap() error { return g.error }
