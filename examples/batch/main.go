@@ -5,7 +5,8 @@
 //	go run ./examples/batch                        # bucket in this process
 //	go run ./examples/batch -redis localhost:6379  # in two terminals: together 100 rows a second
 //
-// Press Ctrl-C while it runs: what waits is cancelled, and its tokens are there for the others.
+// Press Ctrl-C while it runs: what waits is cancelled, and the tokens that no later job builds on are
+// there for the others.
 package main
 
 import (
