@@ -24,7 +24,8 @@ type Policy struct {
 
 	// Shadow decides, charges and reports, and never denies: to introduce a limit without hurting anyone.
 	// Results are Allowed then, with ShadowDenied where they would not be; no header fields are sent, nobody
-	// waits, and neither a request without a key nor a store that is away stops anyone.
+	// waits, and neither a request without a key, nor a store that is away, nor a context that has ended
+	// makes middleware stop anyone.
 	Shadow bool
 
 	// Headers are the header fields sent with every response. The zero value is HeadersDefault.

@@ -68,8 +68,8 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 		return v // Skipped
 	}
 	if v.Err = e.decide(x.Context(), c, &v); v.Err != nil {
-		if e.limiter.Policy().Shadow && x.Context().Err() == nil {
-			return Verdict{} // Skipped: a policy in shadow mode stops nobody
+		if e.limiter.Policy().Shadow {
+			return Verdict{} // Skipped: a policy in shadow mode stops nobody, not even who can't wait any more
 		}
 		if errors.Is(v.Err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetry)

@@ -71,6 +71,13 @@ func (s *suite[K, O]) context() {
 		},
 	}
 	for name, end := range ended {
+		s.rule(fmt.Sprintf("a policy in shadow mode does not stop a request whose context is %s", name), func(c *trial[K, O]) {
+			policy := policyOf(1)
+			policy.Shadow = true
+			app := c.app(answer(http.StatusOK), Limiter[K, O]{c.limiter(policy), c.kit.Global("all"), nil})
+			app.Context = end
+			c.wantStatus(c.serve(app).send(request{}), http.StatusOK, "the request")
+		})
 		for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 			rule := fmt.Sprintf("a request whose context is %s is refused and takes nothing (%v)", name, mode)
 			s.rule(rule, func(c *trial[K, O]) {
