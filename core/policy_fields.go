@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,10 @@ import (
 var (
 	policyNames = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow"}
 	limitNames  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode"}
+
+	// What FailureMode and the parts of HeaderStyle are called, in the order of their values.
+	failureNames = []string{"local", "open", "closed"}
+	styleNames   = []string{"legacy", "ietf", "draft6"}
 )
 
 // inFile gives the fields of Policy and Limit, and what mistakes say of them, the names that files use.
@@ -46,7 +51,7 @@ func (d *document) policy(n *yaml.Node, path string) (p Policy, name *yaml.Node)
 			p.Limits = c.limits(value)
 			ok = len(p.Limits) > 0
 		case "on_failure":
-			p.OnFailure, ok = word(d, value, at, []string{"local", "open", "closed"}, []FailureMode{FailLocal, FailOpen, FailClosed})
+			p.OnFailure, ok = word(d, value, at, failureNames, []FailureMode{FailLocal, FailOpen, FailClosed})
 		case "local_share":
 			if p.LocalShare, ok = number(d, value, at, parseNumber); ok && p.LocalShare == 0 {
 				ok = false // as a zero value it would mean 1
@@ -74,7 +79,6 @@ func (d *document) policy(n *yaml.Node, path string) (p Policy, name *yaml.Node)
 
 // headers reads a style or a list of them.
 func (d *document) headers(n *yaml.Node, path string) (style HeaderStyle, ok bool) {
-	styles := map[string]HeaderStyle{"legacy": HeadersLegacy, "ietf": HeadersIETF, "draft6": HeadersDraft6}
 	if n.Kind != yaml.SequenceNode {
 		return word(d, n, path, []string{"default", "none", "legacy", "ietf", "draft6"},
 			[]HeaderStyle{HeadersDefault, HeadersNone, HeadersLegacy, HeadersIETF, HeadersDraft6})
@@ -84,10 +88,11 @@ func (d *document) headers(n *yaml.Node, path string) (style HeaderStyle, ok boo
 	for i, item := range items {
 		element := path + "[" + strconv.Itoa(i) + "]"
 		s, isText := d.scalar(item, element, "must be legacy, ietf or draft6", "!!str")
-		one, found := styles[strings.ToLower(s)]
+		bit := slices.Index(styleNames, strings.ToLower(s))
+		one := HeadersLegacy << max(0, bit)
 		switch {
 		case !isText:
-		case !found:
+		case bit < 0:
 			d.wrong(item, element, shown(item), "must be legacy, ietf or draft6 (default and none stand alone, without a list)")
 		case !(style | one).valid():
 			d.wrong(item, element, shown(item), "can't be sent together with the others: the RateLimit-Policy of ietf and draft6 differ")

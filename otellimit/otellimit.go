@@ -99,8 +99,9 @@ func WithMaxSeries(n int) Option {
 	}
 }
 
-// New returns Telemetry on instruments of its own. The error joins every mistake in the options, or
-// tells what the meter refused.
+// New returns Telemetry for any number of limiters and stores. Make one for each MeterProvider: a second
+// on the same provider would report a store that both watch under one name twice. The error joins every
+// mistake in the options, or tells what the meter refused.
 func New(options ...Option) (*Telemetry, error) {
 	t := &Telemetry{most: series.DefaultMost}
 	for _, o := range options {
