@@ -24,6 +24,7 @@ func TestSmallMemoryStoreConforms(t *testing.T) {
 
 func TestRedisStoreConforms(t *testing.T) {
 	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
 		return core.NewRedisStore(client, core.WithClock(clock), core.WithPrefix(redistest.Prefix()), patient)
 	})

@@ -88,7 +88,7 @@ func newRaceBench(t *testing.T, left int64) *raceBench {
 	t.Helper()
 	b := &raceBench{T: t, gate: &gateHook{}, prefix: redistest.Prefix(), client: redistest.Client(t)}
 	b.client.AddHook(b.gate)
-	b.l = limiter(t, core.NewRedisStore(b.client, core.WithPrefix(b.prefix), patient), "api", core.PerDay(10))
+	b.l = limiter(t, core.NewRedisStore(b.client, core.WithPrefix(b.prefix), patient, core.WithDenyCache(time.Hour)), "api", core.PerDay(10))
 	use(t, b.l, "k", 10-left)
 	return b
 }

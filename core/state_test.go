@@ -139,6 +139,7 @@ func FuzzDecide(f *testing.F) {
 func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, cost int64) {
 	ctx := context.Background()
 	client, prefix, clock := redistest.Client(t), redistest.Prefix(), newTestClock()
+	client.AddHook(&redistest.Keeper{})
 	twin := newDecidingStore(clock.Now)
 	store := core.NewRedisStore(client, core.WithPrefix(prefix), core.WithClock(clock.Now), patient)
 	return func(fatalf func(string, ...any), state []byte, cost int64) {

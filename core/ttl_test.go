@@ -84,6 +84,8 @@ func TestKeysLiveUntilFull(t *testing.T) {
 			switch {
 			case ttl == -1:
 				rt.Fatalf("after %s the key has no expiry: %+v", what, limits)
+			case ttl == -2 && after.Sub(before) > res.ResetAfter+time.Second-time.Millisecond:
+				continue // the machine stood still for as long as the key was to live
 			case ttl == -2 && wrote:
 				rt.Fatalf("after %s the key does not exist: %+v", what, limits)
 			case ttl == -2 || !wrote && what != "refund":

@@ -7,6 +7,7 @@ package redistest
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -75,17 +76,16 @@ var shared = sync.OnceValues(func() (string, error) {
 // sharedServer keeps the pipe to the server open: the collector would close it.
 var sharedServer *Server
 
-// FreePort returns a TCP port that was free a moment ago, and so low that a Cluster's bus, at that
-// plus 10,000, has one too.
-func FreePort() (string, error) {
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		_ = l.Close()
-		if addr, ok := l.Addr().(*net.TCPAddr); ok && addr.Port < 55000 {
-			return strconv.Itoa(addr.Port), nil
+// FreePort returns a TCP port that was free a moment ago. It is below those that systems give to clients,
+// so that none takes it while its server is restarted, and so is that of a Cluster's bus, 10,000 above, which
+// is no other server's.
+func FreePort() (port string, err error) {
+	for range 100 {
+		port = strconv.Itoa(10_000 + rand.IntN(10_000))
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
+			return port, l.Close()
 		}
 	}
+	return "", err
 }

@@ -2,7 +2,7 @@ package redistest
 
 import (
 	"bufio"
-	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -98,11 +98,7 @@ func (s *Server) run() error {
 	if s.pid, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
 		return err
 	}
-	if err := s.ready(); err != nil {
-		log, _ := os.ReadFile(filepath.Join(s.dir, "server.log"))
-		return fmt.Errorf("%w\n%s", err, log)
-	}
-	return nil
+	return s.ready()
 }
 
 // files gives a server that keeps its own configuration, as Sentinel does, a file to write it to.
@@ -118,24 +114,20 @@ func (s *Server) files() []string {
 
 func (s *Server) sentinel() bool { return len(s.args) > 0 && s.args[0] == "--sentinel" }
 
-// ready waits until the server answers, whatever it answers.
+// ready waits until the server says that it serves its port: another that took it first would answer, too.
 func (s *Server) ready() error {
-	c := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1, DialerRetries: 1, Protocol: 2, DisableIdentity: true})
-	defer c.Close()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		err := c.Ping(context.Background()).Err()
-		if err == nil || redis.HasErrorPrefix(err, "NOAUTH") || redis.HasErrorPrefix(err, "LOADING") {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		log, err := os.ReadFile(filepath.Join(s.dir, "server.log"))
+		switch said := string(log); {
+		case strings.Contains(said, "Ready to accept connections"), strings.Contains(said, "Sentinel ID is"):
 			return nil
+		case strings.Contains(said, "Address already in use"):
+			return fmt.Errorf("redis-server: port %s is taken", s.port)
+		case time.Now().After(deadline):
+			return errors.Join(fmt.Errorf("redis-server at %s is not ready:\n%s", s.Addr, said), err)
 		}
-		if time.Now().After(deadline) || !s.alive() {
-			return fmt.Errorf("redis-server at %s does not answer: %w", s.Addr, err)
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
-
-func (s *Server) alive() bool { return syscall.Kill(s.pid, 0) == nil }
 
 // Client returns a client of this server.
 func (s *Server) Client(t testing.TB) *redis.Client {

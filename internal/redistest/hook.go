@@ -1,0 +1,63 @@
+package redistest
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Hook passes everything on. Embed it in hooks that meddle with one thing.
+type Hook struct{}
+
+// DialHook passes connections on.
+func (Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook passes commands on.
+func (Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook passes pipelines on.
+func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+
+// Keeper is a hook that lets the keys of scripts live on for minutes: for tests with a clock of their own,
+// on which a machine that stands still for a second must not lose a key whose time by that clock is not up.
+type Keeper struct {
+	Hook
+
+	mu   sync.Mutex
+	ttls map[string]time.Duration
+}
+
+// TTL is the one that the last script gave to key.
+func (k *Keeper) TTL(key string) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ttls[key]
+}
+
+// ProcessHook notes the TTLs of keys that a script may have written, and prolongs them.
+func (k *Keeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if !strings.HasPrefix(cmd.Name(), "eval") {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+		args := cmd.Args()
+		for _, arg := range args[3 : 3+args[2].(int)] {
+			key := arg.(string)
+			ttl := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
+			_ = next(ctx, ttl)
+			_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, (10*time.Minute).Milliseconds()))
+			k.mu.Lock()
+			if k.ttls == nil {
+				k.ttls = make(map[string]time.Duration)
+			}
+			k.ttls[key] = ttl.Val()
+			k.mu.Unlock()
+		}
+		return err
+	}
+}
