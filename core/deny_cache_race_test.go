@@ -18,13 +18,9 @@ import (
 
 // gateHook does something of the test's with the next decision or reset that is sent.
 type gateHook struct {
+	redistest.Hook
+
 	next atomic.Pointer[func(send func() error) error]
-}
-
-func (*gateHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*gateHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func (g *gateHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

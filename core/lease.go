@@ -53,6 +53,7 @@ func WithLease(n int64) RedisOption {
 // leases are what this process knows of busy keys. Its zero value leases nothing.
 type leases struct {
 	most   int64
+	idle   time.Duration // leaseIdle, but in tests
 	seed   maphash.Seed
 	shards [leaseShards]leasesShard
 }

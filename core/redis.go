@@ -87,7 +87,7 @@ func (o ClockOption) redis(s *RedisStore) {
 func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisStore {
 	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
 	s.denials.horizon, s.denials.seed = defaultHorizon, maphash.MakeSeed()
-	s.leases.seed = s.denials.seed
+	s.leases.seed, s.leases.idle = s.denials.seed, leaseIdle
 	for _, o := range options {
 		if o != nil {
 			o.redis(s)

@@ -13,20 +13,20 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // stuckServer is a client whose decisions each wait for word of the test, and then grant everything.
-type stuckServer struct{ sent chan sending }
+type stuckServer struct {
+	redistest.Hook
+
+	sent chan sending
+}
 
 type sending struct {
 	calls  int
 	answer chan struct{}
-}
-
-func (*stuckServer) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*stuckServer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
@@ -59,7 +59,7 @@ const patience = 100 * time.Millisecond
 
 func newFlightBench(t *testing.T) *flightBench {
 	t.Helper()
-	b := &flightBench{T: t, server: &stuckServer{make(chan sending, 100)}, began: time.Now()}
+	b := &flightBench{T: t, server: &stuckServer{sent: make(chan sending, 100)}, began: time.Now()}
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // no name that would be looked up
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)

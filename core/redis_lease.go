@@ -136,14 +136,14 @@ func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *watchedKey, 
 // watchIdle gives k's lease back when it is not used, or ends. sh.mu is held.
 func (s *RedisStore) watchIdle(sh *leasesShard, k *watchedKey) {
 	h := k.held
-	h.timer = time.AfterFunc(leaseIdle, func() {
+	h.timer = time.AfterFunc(s.leases.idle, func() {
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 		switch {
 		case k.held != h:
 		case h.used && s.now().Before(h.until.Add(-leaseMargin)):
 			h.used = false
-			h.timer.Reset(leaseIdle)
+			h.timer.Reset(s.leases.idle)
 		default:
 			s.settle(k.end())
 		}

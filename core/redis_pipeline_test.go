@@ -8,15 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // brokenShards answers the first command of a pipeline with an error of its server, and loses the rest.
-type brokenShards struct{}
+type brokenShards struct{ redistest.Hook }
 
 var errLost = errors.New("read: i/o timeout")
-
-func (brokenShards) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (brokenShards) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {

@@ -98,15 +98,11 @@ func TestARefusedWriteIsOneKeysError(t *testing.T) {
 
 // onScript does something before the n-th script.
 type onScript struct {
+	redistest.Hook
+
 	n    int64
 	do   func()
 	seen atomic.Int64
-}
-
-func (*onScript) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*onScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

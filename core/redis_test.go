@@ -197,9 +197,11 @@ func TestServerTellsTheTime(t *testing.T) {
 }
 
 // countingHook is what tracing and metrics are to a client.
-type countingHook struct{ scripts atomic.Int64 }
+type countingHook struct {
+	redistest.Hook
 
-func (h *countingHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+	scripts atomic.Int64
+}
 
 func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -208,10 +210,6 @@ func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-func (h *countingHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 func TestHooksOfTheClientSeeDecisions(t *testing.T) {

@@ -111,7 +111,8 @@ func TestScrapeTellsOfRequests(t *testing.T) {
 }
 
 func TestScrapeTellsOfRedis(t *testing.T) {
-	store := core.NewRedisStore(redistest.Client(t), core.WithPrefix(redistest.Prefix()), core.WithTimeout(10*time.Second), core.WithLease(10))
+	store := core.NewRedisStore(redistest.Client(t), core.WithPrefix(redistest.Prefix()), core.WithTimeout(10*time.Second), core.WithLease(10),
+		core.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) })) // stands still, so that the key is busy however slow the machine
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{{Name: "l", Capacity: 100, RefillRate: 1, RefillInterval: 24 * time.Hour}}},
 		promlimit.WithRedisStore("main", store))
 	for range 120 {

@@ -19,7 +19,9 @@ func (Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 func (Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 
 // ProcessPipelineHook passes pipelines on.
-func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // Keeper is a hook that lets the keys of scripts live on for minutes: for tests with a clock of their own,
 // on which a machine that stands still for a second must not lose a key whose time by that clock is not up.
