@@ -30,8 +30,14 @@ func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (wri
 	a.now = now
 	a.levels.grow(len(rates))
 	a.Allowed = true
+	var before leased // what was on lease while time passed
+	if on != nil {
+		on.forgetAhead(now)
+		before = *on
+		on.forget(now)
+	}
+	around := before.tokens() > 0
 	back := int64(0)
-	on.forget(now)
 	if r.action == lease {
 		back, write = on.settle(*r.terms)
 	}
@@ -41,7 +47,12 @@ func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (wri
 		if stored == nil || stored[i].tag != rate.tag {
 			*l = rate.fresh(now)
 		} else {
-			*l = rate.refill(rate.level(stored[i]), now)
+			*l = rate.level(stored[i])
+			if around {
+				*l = rate.refillAround(before, *l, now)
+			} else {
+				*l = rate.refill(*l, now)
+			}
 			write = write || stored[i].at > now
 		}
 		if back > 0 {
@@ -98,16 +109,19 @@ func (r *rate) units(n int64) int64 { return min(n, r.capacity) * r.unit }
 
 // give adds more to units, as long as there is room for them and for `out` tokens on lease.
 func (r *rate) give(units, more, out int64) int64 {
-	room := r.full - min(out, r.capacity)*r.unit
-	return max(units, min(units+more, room))
+	return max(units, min(units+more, r.room(out)))
 }
 
-// untilFull is how many µs pass until every limit is full again: as long as the state must be kept.
-func (r *Request) untilFull(a *Answer) int64 {
+// untilFull is how many µs pass until every limit is full again: as long as the state must be kept. What is
+// on lease may be used until leasesEnd, if that is not past, so a bucket counts as filling from then.
+func (r *Request) untilFull(a *Answer, leasesEnd int64) int64 {
 	longest := int64(0)
 	for i := range r.plan.rates {
-		rate := &r.plan.rates[i]
-		longest = max(longest, rate.wait(*a.levels.at(i), rate.full, a.now))
+		rate, l := &r.plan.rates[i], *a.levels.at(i)
+		if leasesEnd > a.now {
+			l.at = rate.refill(l, leasesEnd).at
+		}
+		longest = max(longest, rate.wait(l, rate.full, a.now))
 	}
 	return longest
 }

@@ -28,8 +28,8 @@ const (
 // what the bucket has left. A lease that is not used for 100 to 200 ms is given back; at the latest it ends
 // after 1 to 2 s.
 //
-// Nothing is ever admitted beyond the limits: leased tokens have left the bucket, and those behind which it
-// would fill up melt, as the refill replaces them. The price is that they are parked: for up to 200 ms after
+// Nothing is ever admitted beyond the limits: leased tokens have left the bucket, and it does not fill up
+// behind them while they may be used. The price is that they are parked: for up to 200 ms after
 // its last request a process may hold up to n tokens that others could use, and those who were denied
 // meanwhile may repeat that for as long as WithDenyCache says. Tokens are lost, until they refill, when a
 // call that was to bring a lease is executed but gets no answer in time, and when a lease is given back while
@@ -37,9 +37,7 @@ const (
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
-// others' use it learns with the next lease. A Reset leaves other processes their leases. While processes
-// hold a key to different limits, as when a policy changes, a lease melts by the refill it was taken under:
-// for up to 2 s it may let as many tokens more pass as are on it.
+// others' use it learns with the next lease. A Reset leaves other processes their leases.
 func WithLease(n int64) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if n < 0 {
@@ -82,8 +80,7 @@ type holding struct {
 	given Answer    // that brought it
 	asked time.Time // not after the instant that given tells
 	until time.Time
-	left  int64 // tokens that are good, as of the last look
-	spare int64 // tokens that nobody used, molten or not
+	left  int64 // tokens that nobody has used
 	used  bool  // since the timer last looked
 	timer *time.Timer
 }
@@ -129,53 +126,41 @@ func (k *watchedKey) serves(r *Request) bool {
 // here, and what is left of the lease. mu is held.
 func (k *watchedKey) spend(n int64, a *Answer, now time.Time) (ok bool) {
 	h := k.held
-	if h == nil || h.left < n || h.melt(k.plan, a, now) == 0 || h.left < n {
+	if h == nil || h.left < n || h.over(now) {
 		return false
 	}
 	h.used = true
-	h.use(n, k.plan, a)
+	h.left -= n
+	h.tell(a, k.plan, now)
 	return true
 }
 
 // refund puts n tokens back on the lease, if they fit. mu is held.
 func (k *watchedKey) refund(n int64, a *Answer, now time.Time) (fits bool) {
 	h := k.held
-	if h == nil {
+	if h == nil || n > h.given.lent-h.left || h.over(now) {
 		return false
 	}
-	if whole := h.melt(k.plan, a, now); n > whole-h.left || n > h.given.lent-h.spare {
-		return false
-	}
-	h.use(-n, k.plan, a)
+	h.left += n
+	h.tell(a, k.plan, now)
 	return true
 }
 
-// use takes n tokens off h, or puts them back when n is below 0, and tells so in a, which melt began. mu is held.
-func (h *holding) use(n int64, p *plan, a *Answer) {
-	h.left, h.spare = h.left-n, h.spare-n
-	a.Allowed, a.source = true, FromLease
-	a.levels.add(p, h.left)
-}
+// over reports whether the time of h is: a clock that stepped back ends it too. mu is held.
+func (h *holding) over(now time.Time) bool { return !now.Before(h.until) || now.Before(h.asked) }
 
-// melt brings h up to now: it drops what has melted of what is left, tells in a what the bucket has, and
-// returns how many tokens of the whole lease are good. mu is held.
-func (h *holding) melt(p *plan, a *Answer, now time.Time) (whole int64) {
-	if !now.Before(h.until) || now.Before(h.asked) {
-		h.left = 0 // over
-		return 0
-	}
+// tell fills in a for what was decided on h: what the bucket has at now, as far as is known here, and what is
+// left of h. mu is held.
+func (h *holding) tell(a *Answer, p *plan, now time.Time) {
 	*a = h.given
+	a.Allowed, a.source = true, FromLease
+	a.now += now.Sub(h.asked).Microseconds()
 	a.levels = a.levels.clone()
-	a.now += now.Sub(h.asked).Microseconds() + 1 // both instants had begun a microsecond
-	whole = h.given.lent
 	for i := range p.rates {
 		rate, l := &p.rates[i], a.levels.at(i)
-		level := l.units
-		*l = rate.refill(*l, a.now)
-		whole = min(whole, max(0, h.given.lent*rate.unit-(l.units-level))/rate.unit)
+		*l = rate.refillTo(rate.room(h.given.lent), *l, a.now)
 	}
-	h.left = min(h.left, whole)
-	return whole
+	a.levels.add(p, h.left)
 }
 
 // next chooses how many tokens r's decision should lease beyond its cost: about what the key uses in
@@ -211,7 +196,7 @@ func (k *watchedKey) end() *Request {
 	}
 	k.held = nil
 	h.timer.Stop()
-	t := terms{taken: h.given.lent, at: floorTo(h.given.now, leaseWindow), back: h.spare}
+	t := terms{taken: h.given.lent, at: floorTo(h.given.now, leaseWindow), back: h.left}
 	return &Request{policy: k.key.policy, key: k.key.key, plan: k.plan, action: lease, terms: &t}
 }
 
@@ -229,6 +214,6 @@ func (k *watchedKey) renewed(a Answer, err error, extra int64, asked, now time.T
 		return false
 	}
 	end := floorTo(a.now, leaseWindow) + 2*leaseWindow
-	k.held = &holding{given: a, asked: asked, until: asked.Add(duration(end - a.now)), left: a.lent, spare: a.lent, used: true}
+	k.held = &holding{given: a, asked: asked, until: asked.Add(duration(end - a.now)), left: a.lent, used: true}
 	return true
 }

@@ -1,13 +1,15 @@
 package core
 
 // Tokens on lease have left a bucket, but nobody has used them yet: a process holds them, to decide by
-// itself (WithLease). Were they good for ever, the bucket would fill up behind them, and a full bucket and
-// they together would be a burst that no limit allows. So a lease of k tokens melts: at most k less what the
-// bucket gained since are good, used ones not counted. Used faster than the bucket refills, none melts.
+// itself (WithLease). Would the bucket fill up behind them, a full bucket and they together would be a burst
+// that no limit allows. So their room stays theirs: while k tokens are on lease a bucket refills, and takes
+// back what is refunded, up to its capacity less k. For that, and for nothing else, the stored state counts
+// them. A lease ends by being settled, when what nobody used of it comes back, or with its time, when all of
+// it counts as used.
 //
-// While the bucket gains, every lease loses as much, so that together they don't grow. Tokens that come back,
-// by a refund or of a lease, must leave room for all that are on other leases; for that, and for nothing else,
-// the stored state counts them. So a bucket and all leases of it never hold more than the capacity.
+// Why that is exact: the level and what is on lease together are what a bucket without leases would hold if
+// each use were charged when its lease ends. Charged at once, it would hold no less, as some of what it gained
+// meanwhile may not have overflowed. So it would admit whatever is admitted here.
 
 const (
 	// leaseWindow is how long, in µs, the windows are by which leases are counted. A lease ends with the
@@ -25,7 +27,7 @@ type terms struct {
 
 	taken int64 // the last lease: what was on it
 	at    int64 // in the window that began then, µs since 1970
-	back  int64 // and what nobody used of it, molten or not
+	back  int64 // and what nobody used of it
 }
 
 // extra is how many tokens beyond its cost a lease gets: half of what every limit has left, so that the
@@ -55,15 +57,23 @@ func splitLeased(stored []bucket) (limits []bucket, on leased) {
 	return limits, on
 }
 
-// forget forgets leases that are over at now, and those that a clock which stepped back left ahead.
-func (on *leased) forget(now int64) {
-	if on == nil {
-		return
-	}
-	window := floorTo(now, leaseWindow)
+// leasesEnd is when the leases of the window that began at `at` are over.
+func leasesEnd(at int64) int64 { return at + 2*leaseWindow }
+
+// forgetAhead forgets leases that a clock which stepped back left ahead of now.
+func (on *leased) forgetAhead(now int64) {
 	for i := range on {
-		if b := &on[i]; b.at < window-leaseWindow || b.at > window+leaseWindow {
-			*b = bucket{}
+		if on[i].at > floorTo(now, leaseWindow)+leaseWindow {
+			on[i] = bucket{}
+		}
+	}
+}
+
+// forget forgets leases that are over at now.
+func (on *leased) forget(now int64) {
+	for i := range on {
+		if leasesEnd(on[i].at) <= now {
+			on[i] = bucket{}
 		}
 	}
 }
@@ -76,6 +86,19 @@ func (on *leased) tokens() int64 {
 	return int64(on[0].tokens) + int64(on[1].tokens)
 }
 
+// end is when all leases are over, 0 when there are none.
+func (on *leased) end() (end int64) {
+	if on == nil {
+		return 0
+	}
+	for _, b := range on {
+		if b.tokens > 0 {
+			end = max(end, leasesEnd(b.at))
+		}
+	}
+	return end
+}
+
 // settle ends the lease that t tells of. Of one that is over nothing comes back.
 func (on *leased) settle(t terms) (back int64, settled bool) {
 	b := &on[t.at/leaseWindow&1]
@@ -85,6 +108,27 @@ func (on *leased) settle(t terms) (back int64, settled bool) {
 	b.tokens -= float64(t.taken)
 	return t.back, true
 }
+
+// refillAround is refill of a bucket with tokens on lease: each window's keep their room until they are over.
+func (r *rate) refillAround(on leased, l level, now int64) level {
+	if on[0].at > on[1].at {
+		on[0], on[1] = on[1], on[0]
+	}
+	for i := range on {
+		end := leasesEnd(on[i].at)
+		if end > now {
+			break
+		}
+		if end > l.at {
+			l = r.refillTo(r.room(on.tokens()), l, end)
+		}
+		on[i] = bucket{}
+	}
+	return r.refillTo(r.room(on.tokens()), l, now)
+}
+
+// room is how much a bucket can hold while so many tokens are on lease.
+func (r *rate) room(out int64) int64 { return r.full - min(out, r.capacity)*r.unit }
 
 // add counts tokens leased at now.
 func (on *leased) add(tokens, now int64) {

@@ -117,7 +117,7 @@ func (s *MemoryStore) decide(r *Request, a *Answer) {
 	if write := r.decide(a, stored, nil, now); !write {
 		return
 	}
-	fullAt := now + r.untilFull(a)
+	fullAt := now + r.untilFull(a, 0)
 	if e == nil {
 		e = s.insert(sh, hash, r, now, fullAt)
 	} else {

@@ -116,7 +116,10 @@ func (r *rate) anchor(now int64) int64 {
 
 // refill brings l up to now: whole steps count, and l.at moves on by just those. A clock that
 // stepped back refills nothing and steps count anew from now.
-func (r *rate) refill(l level, now int64) level {
+func (r *rate) refill(l level, now int64) level { return r.refillTo(r.full, l, now) }
+
+// refillTo is refill of a bucket with so much room.
+func (r *rate) refillTo(room int64, l level, now int64) level {
 	if r.aligned {
 		l.at = floorTo(l.at, r.step)
 	}
@@ -127,10 +130,10 @@ func (r *rate) refill(l level, now int64) level {
 	steps := (now - l.at) / r.step
 	l.at += steps * r.step
 	// Lua's doubles don't wrap around; here a product above 64 bits is more than any bucket lacks.
-	if high, gained := bits.Mul64(uint64(steps), uint64(r.gain)); high == 0 && gained < uint64(r.full-l.units) {
+	if high, gained := bits.Mul64(uint64(steps), uint64(r.gain)); l.units < room && high == 0 && gained < uint64(room-l.units) {
 		l.units += int64(gained)
 	} else {
-		l.units = r.full
+		l.units = room
 	}
 	return l
 }

@@ -185,11 +185,9 @@ func (s *RedisStore) held(r *Request) int64 {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.keys[entryKey{r.policy, r.key}]
-	if k == nil || k.held == nil {
+	if k == nil || k.held == nil || k.held.over(s.now()) {
 		return 0
 	}
-	var a Answer
-	k.held.melt(k.plan, &a, s.now())
 	return k.held.left
 }
 

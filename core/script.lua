@@ -25,6 +25,7 @@ local NUMBER, ERROR = '>d', '>I2c0'
 local TAKE, CANCEL, LEASE = 0, 2, 3 -- 1 is refund
 local LEASED_TAG, LEASE_WINDOW = 2 ^ 16 - 2, 1000000
 local MAX_DEBT = 2 ^ 51 - 1
+local NONE = { tokens = 0, at = 0 } -- no lease
 local FOREVER = 2 ^ 53
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS = 8
@@ -42,7 +43,7 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
-local function refill(limit, level, at, to)
+local function refill(room, limit, level, at, to)
   local step = limit.step
   if limit.aligned then
     at = at - at % step
@@ -53,8 +54,8 @@ local function refill(limit, level, at, to)
   local steps = (to - at) / step
   steps = steps - steps % 1
   level = level + steps * limit.gain
-  if level > limit.full then
-    level = limit.full
+  if level > room then
+    level = room
   end
   return level, at + steps * step
 end
@@ -80,24 +81,94 @@ local function grants(limit, level, at, n, within)
   return n <= limit.capacity and wait(limit, level, at, need) <= within and level - need >= -MAX_DEBT
 end
 
--- A limit's level with more units, as long as it has room for them and `out` tokens on lease
-local function give(limit, more, out)
-  local room = limit.full - math.min(out, limit.capacity) * limit.unit
-  return math.max(limit.level, math.min(limit.level + more, room))
-end
+-- What only leases and refunds need, made for the first that comes: see leased.go
+local rare
+local function leasing()
+  if rare then
+    return rare
+  end
+  rare = {}
 
--- Takes up to `extra` tokens beyond n on lease: half of what every limit has left at most. Returns how many.
-local function lend(leased, limits, n, extra)
-  for _, limit in ipairs(limits) do
-    extra = math.min(extra, math.floor((math.floor(limit.level / limit.unit) - n) / 2))
+  -- How much a limit's bucket can hold while `out` tokens are on lease
+  local function room(limit, out)
+    return limit.full - math.min(out, limit.capacity) * limit.unit
   end
-  local window = now - now % LEASE_WINDOW
-  local side = window / LEASE_WINDOW % 2
-  if not leased[side] or leased[side].at ~= window then
-    leased[side] = { tokens = 0, at = window }
+
+  local function over(lease)
+    return lease.at + 2 * LEASE_WINDOW
   end
-  leased[side].tokens = leased[side].tokens + extra
-  return extra
+
+  local function tokens(leased)
+    return (leased[0] and leased[0].tokens or 0) + (leased[1] and leased[1].tokens or 0)
+  end
+
+  -- A limit's level with more units, as long as it has room for them and for what is on lease
+  function rare.give(limit, more, out)
+    return math.max(limit.level, math.min(limit.level + more, room(limit, out)))
+  end
+
+  -- refill around what is on lease: each window's tokens keep their room until they are over.
+  function rare.refill(leased, limit, level, at)
+    local out = tokens(leased)
+    local first = (leased[0] and leased[1] and leased[1].at < leased[0].at) and 1 or 0
+    for _, lease in ipairs({ leased[first] or NONE, leased[1 - first] or NONE }) do
+      if over(lease) > now then
+        break
+      end
+      if over(lease) > at then
+        level, at = refill(room(limit, out), limit, level, at, over(lease))
+      end
+      out = out - lease.tokens
+    end
+    return refill(room(limit, out), limit, level, at, now)
+  end
+
+  -- Forgets leases that are over, and settles the one that a request's terms tell of. Returns how many
+  -- tokens are on lease still, and how many come back: nil if there is nothing to settle.
+  function rare.settle(leased, terms)
+    for side = 0, 1 do
+      if leased[side] and over(leased[side]) <= now then
+        leased[side] = nil
+      end
+    end
+    local back
+    if terms then
+      local taken, at, unused = unpack(TERMS, ARGV[2], terms)
+      local before = leased[at / LEASE_WINDOW % 2]
+      if taken > 0 and before and before.at == at and before.tokens >= taken then
+        before.tokens = before.tokens - taken
+        back = unused
+      end
+    end
+    return tokens(leased), back
+  end
+
+  -- Takes up to `extra` tokens beyond n on lease: half of what every limit has left at most. Returns how many.
+  function rare.lend(leased, limits, n, extra)
+    for _, limit in ipairs(limits) do
+      extra = math.min(extra, math.floor((math.floor(limit.level / limit.unit) - n) / 2))
+    end
+    local window = now - now % LEASE_WINDOW
+    local side = window / LEASE_WINDOW % 2
+    leased[side] = leased[side] or { tokens = 0, at = window }
+    leased[side].tokens = leased[side].tokens + extra
+    return extra
+  end
+
+  -- The records of what is on lease, and when the last of it is over: nil when nothing is
+  function rare.records(leased)
+    local records, ends = '', nil
+    for side = 0, 1 do
+      local lease = leased[side]
+      if lease and lease.tokens > 0 then
+        records = records .. pack(RECORD, LEASED_TAG + side, lease.tokens, lease.at)
+        ends = math.max(ends or 0, over(lease))
+      end
+    end
+    return records, ends
+  end
+
+  return rare
 end
 
 -- A limit's tokens (as stored), level and at are those of the key that is being decided.
@@ -134,9 +205,9 @@ end
 -- The same for any state: limits that it does not have get nil, for they start full. Returns false when
 -- state is none of this script's, and the records of limits that this request does not have, as when two
 -- versions of a policy are in use at once: they are kept, so that neither forgets what the other's limits
--- lost. The records of leases that are not over come third, by whether their window is of even number.
+-- lost. The records of leases come third, by whether their window is of even number; nil if there are none.
 local function arrange(limits, state)
-  local records, leased = {}, {}
+  local records, leased = {}, nil
   local window = now - now % LEASE_WINDOW
   for from = 1, #state, RECORD_SIZE do
     local tag, tokens, at = unpack(RECORD, state, from)
@@ -145,7 +216,8 @@ local function arrange(limits, state)
     end
     if tag < LEASED_TAG then
       records[#records + 1] = { tag = tag, tokens = tokens, at = at }
-    elseif math.abs(at - window) <= LEASE_WINDOW then
+    elseif at <= window + LEASE_WINDOW then -- else a clock that stepped back left it ahead
+      leased = leased or {}
       leased[tag - LEASED_TAG] = { tokens = tokens, at = at }
     end
   end
@@ -194,19 +266,6 @@ local function decide(key, limits, action, n, moment, terms)
 
   local takes = action == TAKE or action == LEASE
   local allowed, write = true, false
-  local out, back = 0, 0 -- tokens on lease, and those that come back of the lease before
-  if action == LEASE then
-    leased = leased or {}
-    local taken, at, unused = unpack(TERMS, ARGV[2], terms)
-    local before = leased[at / LEASE_WINDOW % 2]
-    if taken > 0 and before and before.at == at and before.tokens >= taken then
-      before.tokens = before.tokens - taken
-      write, back = true, unused
-    end
-  end
-  for side = 0, leased and 1 or -1 do
-    out = out + (leased[side] and leased[side].tokens or 0)
-  end
   for i = 1, #limits do
     local limit = limits[i]
     if limit.tokens then
@@ -221,15 +280,28 @@ local function decide(key, limits, action, n, moment, terms)
         level = -MAX_DEBT
       end
       write = write or at > now
-      limit.level, limit.at = refill(limit, level, at, now)
+      if leased then
+        limit.level, limit.at = leasing().refill(leased, limit, level, at)
+      else
+        limit.level, limit.at = refill(limit.full, limit, level, at, now)
+      end
     else
-      limit.level, limit.at = refill(limit, limit.full, now, now) -- its steps begin here
+      limit.level, limit.at = refill(limit.full, limit, limit.full, now, now) -- its steps begin here
     end
-    if back > 0 then
-      limit.level = give(limit, back * limit.unit, out)
-    end
-    if takes and not grants(limit, limit.level, limit.at, n, action == TAKE and moment or 0) then
+    if action == TAKE and limit.level < n * limit.unit and not grants(limit, limit.level, limit.at, n, moment) then
       allowed = false
+    end
+  end
+
+  local out = 0 -- tokens on lease
+  if leased or action == LEASE then
+    leased = leased or {}
+    local back
+    out, back = leasing().settle(leased, action == LEASE and terms)
+    write = write or back ~= nil
+    for _, limit in ipairs(action == LEASE and limits or {}) do
+      limit.level = leasing().give(limit, (back or 0) * limit.unit, out)
+      allowed = allowed and grants(limit, limit.level, limit.at, n, 0)
     end
   end
 
@@ -239,7 +311,7 @@ local function decide(key, limits, action, n, moment, terms)
       write, taken = true, n
     end
     if action == LEASE and taken > 0 then
-      extra = lend(leased, limits, n, moment)
+      extra = leasing().lend(leased, limits, n, moment)
       taken = n + extra
     end
   elseif state then
@@ -248,13 +320,17 @@ local function decide(key, limits, action, n, moment, terms)
       local more = math.min(n, limit.capacity) * limit.unit
       if action == CANCEL then
         -- What the bucket would lack when the reservation is due is promised to later ones.
-        local lack = math.min(0, (refill(limit, limit.level, limit.at, math.max(now, moment))))
+        local lack = math.min(0, (refill(limit.full, limit, limit.level, limit.at, math.max(now, moment))))
         more = math.max(0, more + lack)
       end
-      limit.level = give(limit, more, out)
+      limit.level = leasing().give(limit, more, out)
     end
   end
 
+  local leases, ends = '', nil -- what is on lease, and till when it may be used
+  if leased then
+    leases, ends = leasing().records(leased)
+  end
   local packed, until_full = '', 0
   for i = 1, #limits do
     local limit = limits[i]
@@ -262,6 +338,10 @@ local function decide(key, limits, action, n, moment, terms)
     local record = pack(RECORD, limit.tag, level / limit.unit, at)
     packed = i == 1 and record or packed .. record
     if write then
+      if ends then
+        local _
+        _, at = refill(limit.full, limit, level, at, ends)
+      end
       local refilled = wait(limit, level, at, limit.full)
       if refilled > until_full then
         until_full = refilled
@@ -281,13 +361,7 @@ local function decide(key, limits, action, n, moment, terms)
     if ttl < MAX_INT then
       ttl = format('%d', ttl)
     end
-    for side = 0, leased and 1 or -1 do
-      local lease = leased[side]
-      if lease and lease.tokens > 0 then
-        kept = kept .. pack(RECORD, LEASED_TAG + side, lease.tokens, lease.at)
-      end
-    end
-    local set = pcall('SET', key, packed .. kept, 'PX', ttl)
+    local set = pcall('SET', key, packed .. kept .. leases, 'PX', ttl)
     if set.err then
       return '!', set.err, true
     end

@@ -97,5 +97,5 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 		next = appendBucket(next, b)
 	}
 	next = on.append(next)
-	return answer, next, duration(r.untilFull(&answer)), nil
+	return answer, next, duration(r.untilFull(&answer, on.end())), nil
 }
