@@ -61,7 +61,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.key = now.policy.Name, boundedKey(r.key)
+	r.policy, r.key, r.varies = now.policy.Name, boundedKey(r.key), l.plans.varies.Load()
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
 		r.within = 0 // nobody waits

@@ -36,3 +36,10 @@ var (
 	// ErrClock says that an injected clock shows an instant that can't be kept in microseconds.
 	ErrClock = errors.New("ratelimit: clock out of range")
 )
+
+// StateError says that one key of the store can't be used: it holds another type or bytes that are
+// not a bucket. The store itself is well. [Limiter.Reset] makes the key usable again.
+type StateError struct{ reason string }
+
+// Error tells what Redis or the script said of the key.
+func (e *StateError) Error() string { return "stored state: " + e.reason }

@@ -26,7 +26,7 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
-	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan}, res.Source)
+	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan.forReturns()}, res.Source)
 }
 
 // giveBack refunds or cancels where source says the tokens were taken, under the limits that r's plan says,
@@ -35,7 +35,10 @@ func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error 
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.key = l.Name(), boundedKey(r.key)
+	if r.plan == nil { // none of the limits is left
+		return nil
+	}
+	r.policy, r.key, r.varies = l.Name(), boundedKey(r.key), l.plans.varies.Load()
 	store := l.store
 	if source == FromFallback {
 		store = l.fallback()

@@ -113,7 +113,8 @@ func (l Limit) WithMode(mode Mode) Limit {
 //
 // Continuous tokens come back evenly, so that is Capacity + RefillRate × d/RefillInterval. Tokens
 // that come at once may all come just after the window opened, so the Stepped and Aligned modes
-// count every interval that d touches. A result above the largest int64 is the largest int64; a
+// count every interval that d touches, up to Capacity each: what overflows is not admitted, unless Reserve
+// or Wait has promised it before. A result above the largest int64 is the largest int64; a
 // negative d and a Limit that no constructor would accept admit nothing.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
@@ -124,7 +125,7 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	if l.Mode != Continuous || r.step > 1 {
 		steps = ceil(steps)
 	}
-	tokens := steps.Mul(steps, big.NewRat(r.gain, r.unit))
+	tokens := steps.Mul(steps, big.NewRat(min(r.gain, r.full), r.unit))
 	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
 	if total.Add(total, big.NewInt(l.Capacity)); !total.IsInt64() {
 		return math.MaxInt64

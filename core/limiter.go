@@ -73,7 +73,8 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 
 // SetPolicy replaces the policy, from the next decision on: for limits that change while a service runs. Its
 // name must stay, and with it buckets keep their tokens: limits are told apart as for [Limiter.WithLimits].
-// Limiters that WithLimits derived before keep what they have. When the error is not nil nothing has changed;
+// Limiters that WithLimits derived before keep what they have. What was taken before comes back, by Undo or
+// Cancel, to those of its limits that are left, as they are then. When the error is not nil nothing has changed;
 // it tells all mistakes, as NewLimiter does.
 func (l *Limiter) SetPolicy(policy Policy) error {
 	now := l.rules.Load()
@@ -85,7 +86,12 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	if err != nil {
 		return err
 	}
-	l.rules.Store(next)
+	l.plans.vary()
+	before := l.rules.Swap(next)
+	before.plan.successor.Store(next.plan)
+	if before.localPlan != nil {
+		before.localPlan.successor.Store(next.localPlan) // nil where this process never decides any more
+	}
 	return nil
 }
 
@@ -110,8 +116,8 @@ func (l *Limiter) Policy() Policy {
 
 // WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
 // tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) are one,
-// cut to the lower capacity, and so are two lists of one limit each, whatever its name. A limit that
-// was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that
+// cut to the lower capacity, and so are two lists of one limit each, whatever its name, on a key that
+// was used with no other list. A limit that was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that
 // calling this for every request costs a look-up; more are forgotten all at once.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.rules.Load()
@@ -119,6 +125,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
+	l.plans.vary()
 	next := *now
 	next.plan = plan
 	next.policy.Limits = plan.given

@@ -121,7 +121,7 @@ func (s *MemoryStore) decide(r *Request, a *Answer) {
 	if e == nil {
 		e = s.insert(sh, hash, r, now, fullAt)
 	} else {
-		if len(others) > 0 {
+		if len(others) > 0 || r.varies {
 			fullAt = max(fullAt, e.rank[full])
 		}
 		if e.rank[full] = fullAt; fullAt < e.place[full] {

@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unique"
 )
 
-// plan is a policy's limits, checked, named and in whole numbers. It never changes.
+// plan is a policy's limits, checked, named and in whole numbers. They never change.
 type plan struct {
 	policy unique.Handle[string] // its name
 
@@ -25,6 +26,34 @@ type plan struct {
 	capacities  []string // and their capacities in digits
 
 	stepped bool // one of the limits is Stepped: a bucket's steps count from its first use
+
+	successor atomic.Pointer[plan] // what a SetPolicy put in its place
+}
+
+// forReturns are the limits to which comes back what was taken under p: p's, as they are now. The rates of
+// others would be wrong for the time since, and limits that p did not have were not charged. It is nil when
+// none is left.
+func (p *plan) forReturns() *plan {
+	now := p
+	for next := p.successor.Load(); next != nil; next = next.successor.Load() {
+		now = next
+	}
+	if now == p || len(now.rates) == 1 && len(p.rates) == 1 { // sole limits are one whatever their names
+		return now
+	}
+	common := &plan{policy: now.policy, stepped: now.stepped}
+	var packed []byte
+	for i := range now.rates {
+		if r := &now.rates[i]; p.indexOf(r.tag) >= 0 {
+			common.rates, common.limits = append(common.rates, *r), append(common.limits, now.limits[i])
+			packed = appendRate(packed, r)
+		}
+	}
+	if len(common.rates) == 0 {
+		return nil
+	}
+	common.packed = string(packed)
+	return common
 }
 
 // maxLimits bounds the limits of a policy, of which each costs every decision.

@@ -5,14 +5,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // maxPlans bounds a planCache. A service has a few plans or tiers; one that makes up limits for each
 // request still gets right answers, at the cost of making the plan each time.
 const maxPlans = 1024
 
-// planCache remembers the plans of limits that were given per request.
+// planCache remembers the plans of limits that were given per request, all scaled by the same share.
 type planCache struct {
+	varies atomic.Bool // buckets are used under more limits than one list
+
 	mu    sync.RWMutex
 	plans map[uint64][]cachedPlan // by a hash of the limits
 	count int
@@ -24,6 +27,14 @@ type cachedPlan struct {
 }
 
 var planSeed = maphash.MakeSeed()
+
+// vary notes that a bucket may be used under several lists of limits: none may then let it be forgotten that is
+// not full under the others.
+func (c *planCache) vary() {
+	if !c.varies.Load() {
+		c.varies.Store(true)
+	}
+}
 
 // get returns the plan of limits scaled by share.
 func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []error) {

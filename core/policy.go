@@ -55,7 +55,7 @@ func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
 		if share > 0 && share < 1 {
-			l.Capacity = max(1, int64(float64(l.Capacity)*share))
+			l.Capacity = max(1, part(l.Capacity, share))
 			// No slower than what fills the bucket in the longest time that a limit may take.
 			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(maxFill))
 			l.RefillRate = max(l.RefillRate*share, slowest)
@@ -63,6 +63,15 @@ func scaled(limits []Limit, share float64) []Limit {
 		local[i] = l
 	}
 	return local
+}
+
+// part is share × capacity, rounded down: but a share of 1/n, which a float64 can't hold, is meant as that.
+func part(capacity int64, share float64) int64 {
+	exact := float64(capacity) * share
+	if nearest := math.Round(exact); math.Abs(exact-nearest) < 1e-9*nearest {
+		return int64(nearest)
+	}
+	return int64(exact)
 }
 
 // FailureMode is what a limiter does while its store can't answer.

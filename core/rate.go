@@ -20,7 +20,7 @@ type rate struct {
 	capacity int64  // tokens
 	unit     int64  // units in a token
 	full     int64  // units in a full bucket: capacity × unit
-	gain     int64  // units gained every step, at most full
+	gain     int64  // units gained every step, at most what fills the bucket from the deepest debt
 	step     int64  // µs
 	longest  int64  // the most steps in a delay that is told: forever / step
 }
@@ -59,8 +59,8 @@ func newRate(l Limit, tag uint16) rate {
 	}
 	r.unit = unit.Int64()
 	r.full = r.unit * r.capacity
-	if full := big.NewInt(r.full); gain.Cmp(full) > 0 {
-		gain = full // what overflows is lost anyway
+	if most := big.NewInt(r.full + maxDebt); gain.Cmp(most) > 0 {
+		gain = most // what overflows is lost anyway
 	}
 	r.gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
 	r.longest = forever / r.step

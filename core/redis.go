@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -83,7 +84,7 @@ func (o ClockOption) redis(s *RedisStore) {
 
 // NewRedisStore returns a store on a client of any topology. It does not connect: a server that
 // can't be reached is met by the policy's OnFailure. Mistakes in its options are reported by
-// [NewLimiter].
+// [NewLimiter], or by every decision where another Store wraps this one.
 func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisStore {
 	s := &RedisStore{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
 	s.denials.horizon, s.denials.seed = defaultHorizon, maphash.MakeSeed()
@@ -126,6 +127,9 @@ func (s *RedisStore) Do(ctx context.Context, r Request) (a Answer, err error) {
 
 // answer is Do, into a.
 func (s *RedisStore) answer(ctx context.Context, r *Request, a *Answer) (err error) {
+	if len(s.errs) > 0 { // NewLimiter does not see them where another store wraps this one
+		return errors.Join(s.errs...)
+	}
 	now := s.now()
 	if s.mayLease(r) && s.spend(r, a, now) {
 		return nil
@@ -173,6 +177,9 @@ func (s *RedisStore) now() time.Time {
 
 // Reset deletes the key of a policy's bucket, whatever it holds.
 func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
+	if len(s.errs) > 0 {
+		return errors.Join(s.errs...)
+	}
 	report, err := s.breaker.enter()
 	if err == nil {
 		old := s.forget(policy, key)
@@ -208,6 +215,6 @@ func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 	case <-ctx.Done():
 		return gone{ctx.Err()}
 	case <-time.After(s.timeout):
-		return errTimeout(s.timeout)
+		return timeoutError(s.timeout)
 	}
 }

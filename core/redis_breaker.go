@@ -148,7 +148,7 @@ func (b *breaker) log(err error) {
 	}
 }
 
-// errTimeout is what a call that took too long is answered with.
-func errTimeout(after time.Duration) error {
+// timeoutError is what a call that took too long is answered with.
+func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }

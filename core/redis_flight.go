@@ -109,7 +109,7 @@ func (s *RedisStore) watch(ctx context.Context, calls []*call, report func(error
 		if len(late) == 0 {
 			return
 		}
-		err := errTimeout(s.timeout)
+		err := timeoutError(s.timeout)
 		if first {
 			report(err)
 		}

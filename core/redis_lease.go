@@ -12,6 +12,8 @@ type renewal struct {
 
 	answer Answer
 	err    error
+
+	left bool // nobody waits for the decision any more; guarded by the shard's mu
 }
 
 // mayLease reports whether r may be decided on leased tokens.
@@ -46,6 +48,7 @@ func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, er
 	a, err = s.ask(ctx, r)
 	if err == nil && r.action == take { // a peek: what is here is there for its process
 		a.levels.add(r.plan, s.held(&r))
+		a.Allowed = a.retryAfter(r.plan, r.n) == 0
 	}
 	return a, err
 }
@@ -61,6 +64,12 @@ func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error)
 		select {
 		case <-renewal.done:
 		case <-ctx.Done():
+			if own {
+				sh := s.leases.shard(r.key)
+				sh.mu.Lock()
+				renewal.left = true
+				sh.mu.Unlock()
+			}
 			return a, ctx.Err()
 		}
 		if own {
@@ -116,6 +125,7 @@ func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *watchedKey, 
 	answer, err := s.ask(ctx, r)
 	sh.mu.Lock()
 	renewal := k.renewal
+	unwanted := renewal.left && err == nil && answer.Allowed
 	var old *Request
 	if k.renewed(answer, err, r.terms.extra, asked, s.now()) {
 		s.watchIdle(sh, k)
@@ -131,6 +141,10 @@ func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *watchedKey, 
 	renewal.answer, renewal.err = answer, err
 	close(renewal.done)
 	s.settle(old)
+	if unwanted { // who leaves pays nothing
+		r.action, r.terms = refund, nil
+		_, _ = s.ask(ctx, r)
+	}
 }
 
 // watchIdle gives k's lease back when it is not used, or ends. sh.mu is held.

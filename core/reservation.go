@@ -35,7 +35,7 @@ func (l *Limiter) reserve(ctx context.Context, key string, n int64, within time.
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
-	if r.ok && res.plan != nil && !res.ShadowDenied {
+	if r.ok && res.plan != nil && !l.rules.Load().policy.Shadow { // where nobody waits
 		r.delay = res.debt()
 		r.due = res.answer.now + r.delay.Microseconds()
 	}
@@ -63,7 +63,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return gone{err} // nothing was sent
 	}
 	r.ok = false
-	request := Request{key: r.key, action: cancel, n: r.n, due: r.due, plan: r.result.plan}
+	request := Request{key: r.key, action: cancel, n: r.n, due: r.due, plan: r.result.plan.forReturns()}
 	if r.result.Source == FromLease {
 		request.action = refund // the tokens were there, so nobody builds on them
 	}

@@ -26,7 +26,11 @@ const requestSize = 19
 // appendPacked appends r, whose limits are the list-th.
 func (r Request) appendPacked(b []byte, list int) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(list))
-	b = append(b, byte(r.action))
+	flags := byte(0)
+	if r.varies {
+		flags = 0x80
+	}
+	b = append(b, byte(r.action)|flags)
 	switch r.action {
 	case cancel:
 		return appendDoubles(b, r.n, r.due)
@@ -126,10 +130,3 @@ func (e serverError) Error() string { return string(e) }
 
 // RedisError marks it as a server's.
 func (serverError) RedisError() {}
-
-// StateError says that one key of the store can't be used: it holds another type or bytes that are
-// not a bucket. The store itself is well. [Limiter.Reset] makes the key usable again.
-type StateError struct{ reason string }
-
-// Error tells what Redis or the script said of the key.
-func (e *StateError) Error() string { return "stored state: " + e.reason }

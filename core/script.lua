@@ -10,7 +10,8 @@
 -- KEYS[i]   state of one (policy, key): a record for each limit, tag, tokens and time
 -- ARGV[1]   now in µs since 1970; '' for this server's clock
 -- ARGV[2]   a request for each of KEYS: which limits, action, n, and within (take) or due (cancel) in µs;
---           of a lease (see leased.go) n, extra, and taken, at and back of the one before
+--           of a lease (see leased.go) n, extra, and taken, at and back of the one before.
+--           An action of 128 more: the key is used under other limits too, and kept for as long as they said
 -- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
 -- Returns one string: now, then for each key '+' or '-' (allowed or not) and the records of its limits,
@@ -23,6 +24,7 @@ local REQUEST, REQUEST_SIZE = '>I2Bdd', 19
 local TERMS, TERMS_SIZE = '>ddd', 24
 local NUMBER, ERROR = '>d', '>I2c0'
 local TAKE, CANCEL, LEASE = 0, 2, 3 -- 1 is refund
+local VARIES = 128
 local LEASED_TAG, LEASE_WINDOW = 2 ^ 16 - 2, 1000000
 local MAX_DEBT = 2 ^ 51 - 1
 local NONE = { tokens = 0, at = 0 } -- no lease
@@ -244,7 +246,7 @@ end
 
 -- Decides one key. Returns '+' or '-' and the records of its limits; or '!', an error, and whether that
 -- says more of the server than of the key.
-local function decide(key, limits, action, n, moment, terms)
+local function decide(key, limits, action, varies, n, moment, terms)
   local state = pcall('GET', key)
   local kept, leased = '', nil
   if not state then
@@ -351,7 +353,7 @@ local function decide(key, limits, action, n, moment, terms)
   if write then
     local ttl = until_full / 1000
     ttl = ttl + -ttl % 1 + MARGIN
-    if kept ~= '' then
+    if varies or kept ~= '' then
       local left = pcall('PTTL', key)
       if type(left) == 'table' then
         return '!', left.err, true
@@ -379,7 +381,10 @@ local refused, from = 0, 1
 for i = 1, #keys do
   local list, action, n, moment = unpack(REQUEST, requests, from)
   from = from + REQUEST_SIZE
-  local terms = from
+  local terms, varies = from, action >= VARIES
+  if varies then
+    action = action - VARIES
+  end
   if action == LEASE then
     from = from + TERMS_SIZE
   end
@@ -388,7 +393,7 @@ for i = 1, #keys do
     limits = parse(ARGV[3 + list])
     lists[list] = limits
   end
-  local sign, answer, refusal = decide(keys[i], limits, action, n, moment, terms)
+  local sign, answer, refusal = decide(keys[i], limits, action, varies, n, moment, terms)
   if sign == '!' then
     answer = answer:match('^%-?(.-)%s*$') -- without the frame that servers before Redis 7 leave
     if refusal then

@@ -35,6 +35,7 @@ type Request struct {
 	within int64  // take: how far ahead tokens may be promised, µs
 	due    int64  // cancel: when the reservation's tokens are there, µs since 1970
 	terms  *terms // lease
+	varies bool   // its bucket may be used under other limits too: it is kept for as long as they said
 }
 
 // under sets the limits that hold for r, and with them how many tokens `all` are.
@@ -77,7 +78,7 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 		var room [inlineLevels]bucket
 		stored, err = parseBuckets(room[:0], state)
 		if err != nil {
-			return Answer{}, nil, 0, fmt.Errorf("state of policy %q: %w", r.policy, err)
+			return Answer{}, nil, 0, fmt.Errorf("policy %q: %w", r.policy, &StateError{err.Error()})
 		}
 		stored, on = splitLeased(stored)
 		stored, others = r.plan.arrange(stored)
