@@ -234,7 +234,6 @@ func TestKnownKeyCostsNoAllocation(t *testing.T) {
 	for _, limits := range [][]core.Limit{
 		{core.PerDay(1_000_000)},
 		{core.PerDay(1_000_000), core.PerHour(1_000_000), core.PerMinute(1_000_000), core.PerSecond(1_000_000)},
-		{core.PerDay(1_000_000), core.PerHour(1_000_000), core.PerMinute(1_000_000), core.PerSecond(1_000_000), core.PerMinute(2_000_000)},
 	} {
 		l := limiter(t, core.NewMemoryStore(), "api", limits...)
 		drained := limiter(t, core.NewMemoryStore(), "api", core.PerDay(1))
@@ -245,11 +244,7 @@ func TestKnownKeyCostsNoAllocation(t *testing.T) {
 			"peek":    func() { _, _ = l.Peek(context.Background(), "user") },
 			"denied":  func() { _, _ = drained.Allow(context.Background(), "user") },
 		} {
-			n := testing.AllocsPerRun(200, do)
-			switch {
-			case len(limits) > 4: // an Answer holds four in line
-				t.Logf("%d limits, %s: %v allocations", len(limits), name, n)
-			case n != 0:
+			if n := testing.AllocsPerRun(200, do); n != 0 {
 				t.Errorf("%d limits, %s: a decision on a known key costs %v allocations, want none", len(limits), name, n)
 			}
 		}

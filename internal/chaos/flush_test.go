@@ -79,14 +79,14 @@ func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	const callers, flushes = 4, 3
 	ld := startLoad(l, keys(callers)...)
-	ld.pass(t, callers*capacity*2)
+	drained(t, l, keys(callers))
 	for range flushes {
 		require.NoError(t, client.FlushAll(context.Background()).Err())
-		ld.pass(t, callers*capacity*2)
+		drained(t, l, keys(callers))
 	}
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "no decision fails")
-	assert.LessOrEqual(t, ld.admitted.Load(), int64(callers*capacity*(1+flushes)), "a flush gives each bucket once more, no more")
+	assert.Equal(t, int64(callers*capacity*(1+flushes)), ld.admitted.Load(), "a flush gives each bucket once more, no more and no less")
 }
 
 // A replica with a slower clock takes over: its server, and the application's view of time, step back.
@@ -99,7 +99,7 @@ func TestFailoverToAnOlderClock(t *testing.T) {
 
 	now := time.Now()
 	policy := core.Policy{Name: "clock", OnFailure: core.FailClosed,
-		Limits: []core.Limit{{Capacity: 10, RefillRate: 10, RefillInterval: 10 * time.Second}}}
+		Limits: []core.Limit{{Capacity: 10, RefillRate: 10, RefillInterval: 10 * time.Hour}}}
 	limiter := func(c *redis.Client, clock func() time.Time) *core.Limiter {
 		return core.Must(core.NewLimiter(core.NewRedisStore(c, patient, core.WithClock(clock)), policy))
 	}
@@ -113,12 +113,12 @@ func TestFailoverToAnOlderClock(t *testing.T) {
 
 	master.Kill()
 	require.NoError(t, toReplica.ReplicaOf(ctx, "NO", "ONE").Err())
-	behind := now.Add(-time.Hour)
+	behind := now.Add(-24 * time.Hour)
 	after := limiter(toReplica, func() time.Time { return behind })
 	res, err = after.Allow(ctx, "k")
 	require.NoError(t, err)
 	require.False(t, res.Allowed, "a clock that stepped back refills nothing")
-	assert.Equal(t, time.Second, res.RetryAfter, "nor does it stall: one token is a second away")
+	assert.Equal(t, time.Hour, res.RetryAfter, "nor does it stall: one token is an hour away")
 	behind = behind.Add(res.RetryAfter)
 	res, err = after.Allow(ctx, "k")
 	require.NoError(t, err)

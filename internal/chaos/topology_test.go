@@ -59,7 +59,8 @@ func TestSentinelFailsOverUnderLoad(t *testing.T) {
 		c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
 		defer c.Close()
 		require.NoError(t, c.Monitor(ctx, "limits", host, port, "2").Err())
-		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "500").Err())
+		// A machine that stands still is no reason to fail over before the master is killed.
+		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "60000").Err())
 		require.NoError(t, c.Set(ctx, "limits", "failover-timeout", "5000").Err())
 	}
 	require.Eventually(t, func() bool { // the sentinels know each other and the replica
@@ -78,6 +79,11 @@ func TestSentinelFailsOverUnderLoad(t *testing.T) {
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)
 	ld.pass(t, callers*10)
+	for _, addr := range sentinels {
+		c := redis.NewSentinelClient(&redis.Options{Addr: addr})
+		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "500").Err())
+		require.NoError(t, c.Close())
+	}
 	start := time.Now()
 	master.Kill()
 	decidesAgain(t, l, names)
@@ -100,7 +106,7 @@ func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterCl
 	t.Helper()
 	create := []string{"--cluster", "create"}
 	for range 6 {
-		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0")
+		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--cluster-replica-validity-factor", "0")
 		servers = append(servers, s)
 		create = append(create, s.Addr)
 	}
@@ -195,6 +201,9 @@ func TestClusterMovesSlotsAndFailsOverUnderLoad(t *testing.T) {
 	ld = startLoad(l, names...)
 	ld.pass(t, callers*10)
 	dead := masterOf(t, servers, client, "ratelimit:topology:"+names[0])
+	for _, s := range servers { // till now, a machine that stands still was no reason to fail over
+		require.NoError(t, s.Client(t).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
+	}
 	start := time.Now()
 	dead.Kill()
 	ld.pass(t, callers*10)
