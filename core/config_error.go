@@ -12,7 +12,7 @@ import (
 // ConfigError is one mistake in a configuration. Constructors report all of them at once, joined
 // with [errors.Join]; [errors.As] finds the first.
 type ConfigError struct {
-	Field  string // the field as it is written in Go, such as Policy.Limits[1].Capacity
+	Field  string // as it is written in Go, such as Policy.Limits[1].Capacity; the option, or what was given to a constructor
 	Value  any    // what it holds
 	Reason string // what it must be
 }

@@ -31,7 +31,8 @@ func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err err
 	return res, err
 }
 
-// Peek tells the state of key's bucket and takes nothing.
+// Peek tells the state of key's bucket and takes nothing. It always asks the store; otherwise it is AllowN
+// with a cost of 0.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }

@@ -9,7 +9,8 @@ import (
 // Refund gives tokens of key back to the store, up to each limit's capacity: for work that turned out
 // cheaper or was not done. Refunding more than was taken admits more than the policy says. When the
 // store can't be reached nothing is given back, whatever the policy's OnFailure, and the error is
-// [ErrUnavailable].
+// [ErrUnavailable]; [ErrCost] is that of fewer than 0 tokens, ctx's own when it has ended. It costs one round
+// trip to Redis.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens < 0 {
 		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
@@ -21,7 +22,8 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 }
 
 // Undo gives back what the decision res took from key, to where it was taken: the store, or the
-// fallback that stood in for it. Of a decision that took nothing there is nothing to undo.
+// fallback that stood in for it. Of a decision that took nothing there is nothing to undo. Errors and cost are
+// those of Refund.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
@@ -47,7 +49,8 @@ func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error 
 	return l.failed(ctx, err)
 }
 
-// Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised.
+// Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised. Errors and
+// cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	now := l.rules.Load()
 	key = boundedKey(key)

@@ -74,6 +74,9 @@ func TestLeases(t *testing.T) {
 				if left := keeper.TTL(redisKey(prefix, "api", key)); left > ttl+time.Second+time.Millisecond {
 					t.Fatalf("Redis keeps the key for %v, want %v and a second", left, ttl)
 				}
+				if end := time.UnixMicro(floorTo(want.now, leaseWindow) + 2*leaseWindow); want.lent > 0 && now.Add(ttl).Before(end) {
+					t.Fatalf("state is kept for %v, but what is on lease may be used until %v from now", ttl, end.Sub(now))
+				}
 			}
 			stored, _ := client.Get(context.Background(), redisKey(prefix, "api", key)).Result()
 			if stored != string(state) {

@@ -82,7 +82,7 @@ type LoggerOption struct{ logger *slog.Logger }
 // WithLogger has a limiter log each request that it denies, or would in shadow mode, at level debug, and a
 // RedisStore its breaker's changes at level warn. Without it, limiters log nothing and stores log to
 // [slog.Default]. Keys are logged as the first 12 hex digits of their SHA-256: lines of one client can be
-// told, but an address is found by trying all, so they are no less personal data.
+// told, but an address is found by trying all, so they are no less personal data. Nil is as without it.
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
 
 func (o LoggerOption) limiter(l *Limiter) { l.watch.logger = o.logger }

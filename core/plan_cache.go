@@ -67,6 +67,11 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	if c.count >= maxPlans || c.plans == nil {
 		c.plans, c.count = make(map[uint64][]cachedPlan), 0
 	}
+	for _, known := range c.plans[sum] { // another goroutine may have been quicker
+		if slices.Equal(known.limits, limits) {
+			return known.plan, nil
+		}
+	}
 	c.plans[sum] = append(c.plans[sum], cachedPlan{limits, p})
 	c.count++
 	return p, nil

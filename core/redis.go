@@ -44,7 +44,7 @@ type RedisStore struct {
 	logger    *slog.Logger // nil: slog.Default
 	batcher   batcher
 	scattered atomic.Bool // keys may be on different servers: a script call can't take several
-	minds     bool        // the client minds the deadlines of contexts
+	punctual  bool        // the client minds the deadlines of contexts
 	eviction  evictionWatch
 }
 
@@ -55,8 +55,9 @@ type redisOption func(*RedisStore)
 
 func (o redisOption) redis(s *RedisStore) { o(s) }
 
-// WithPrefix sets what every key begins with: by default "ratelimit:". A prefix with a hash tag, such
-// as "{limits}:", puts all keys of the store into one Cluster slot.
+// WithPrefix sets what every key begins with: by default "ratelimit:". It may be anything, "" too; two stores
+// with one prefix on one server share buckets. A prefix with a hash tag, such as "{limits}:", puts all keys of
+// the store into one Cluster slot.
 func WithPrefix(prefix string) RedisOption {
 	return redisOption(func(s *RedisStore) { s.prefix = prefix })
 }
@@ -103,11 +104,11 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 	switch c := client.(type) {
 	case *redis.Client: // of one server, so all keys are in one place
 		s.scattered.Store(false)
-		s.minds = c.Options().ContextTimeoutEnabled
+		s.punctual = c.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		s.minds = c.Options().ContextTimeoutEnabled
+		s.punctual = c.Options().ContextTimeoutEnabled
 	case *redis.Ring:
-		s.minds = c.Options().ContextTimeoutEnabled
+		s.punctual = c.Options().ContextTimeoutEnabled
 	}
 	s.batcher.most = maxFlights
 	if s.clock != nil {

@@ -18,7 +18,7 @@ func (s *RedisStore) decide(ctx context.Context, r Request) (Answer, error) {
 		}
 		go s.flights(s.batcher.takeOff(c), report)
 	} else if batch := s.batcher.board(c); batch != nil {
-		if s.minds && ctx.Done() == nil {
+		if s.punctual && ctx.Done() == nil {
 			// Nobody can call this caller away and the client minds the deadline, so it may go itself:
 			// that spares a change of goroutines, which is what a lone decision costs most.
 			s.flight(batch, nil, false)

@@ -19,7 +19,7 @@ type Reservation struct {
 
 // Reserve takes n tokens even if they are not there yet, and tells how long to wait before acting
 // on them. Those who ask later wait behind it, in the order of their asking. Act after Delay, or
-// Cancel.
+// Cancel. It costs one round trip to Redis, none to memory, and its errors are AllowN's.
 //
 // A reservation is not OK when it can't be kept: n is above a Capacity, or too much is promised
 // already. Twice the Capacity can always be promised, and up to 100 years ahead of all but
@@ -54,7 +54,7 @@ func (r *Reservation) Result() Result { return r.result }
 
 // Cancel gives the tokens back, for an act that won't happen. Tokens that later reservations already
 // build on stay taken, so that their delays stay true. Only the first call does anything; it is not
-// safe for concurrent use.
+// safe for concurrent use. It costs one round trip to Redis; its errors are those of [Limiter.Refund].
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.plan == nil || r.result.ShadowDenied {
 		return nil
@@ -88,8 +88,8 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 // order of their asking. It takes one round trip, however long the wait.
 //
 // It returns [ErrDeadline] at once when the wait would pass ctx's deadline, [ErrCapacity] when it
-// would never end, [ErrPromised] when the queue is as long as can be, ctx's error when ctx ends while it waits (the tokens are given back then), and
-// what AllowN returns when there is no decision.
+// would never end, [ErrPromised] when the queue is as long as can be, ctx's error when ctx ends while it
+// waits (the tokens are given back then), and what AllowN returns when there is no decision.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
 	if deadline, ok := ctx.Deadline(); ok {

@@ -15,8 +15,9 @@
 -- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
 -- Returns one string: now, then for each key '+' or '-' (allowed or not) and the records of its limits,
--- refilled to now, and of a lease how many tokens are on it; or '!' and why that key was not decided, the length first. One key's error leaves the
--- others alone. Where the server refuses all of them, that error is the reply.
+-- refilled to now, and of a lease how many tokens are on it; or '!' and why that key was not decided, the
+-- length first. One key's error leaves the others alone. Where the server refuses all of them, that error is
+-- the reply.
 
 local RECORD, RECORD_SIZE = '>I2dI7', 17
 local LIMIT, LIMIT_SIZE = '>I2Bdddd', 35

@@ -69,8 +69,8 @@ type Answer struct {
 //
 // A next that is not nil must replace state in the same atomic step, in which now was read too, and be
 // kept for at least ttl, and as long as state was to be kept: then the bucket is full and may be
-// forgotten. State that this library did not write is an
-// error and should be left alone. Decide allocates next and nothing else.
+// forgotten. State that this library did not write is a [StateError] and should be left alone. Decide
+// allocates next and nothing else.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
 	var stored, others []bucket
 	var on leased
