@@ -173,7 +173,12 @@ func (c *ClientIP) warnOfProxy(header func(string) []string) {
 // parseAddr reads an address with or without port, brackets, zone and surrounding space. IPv4 mapped
 // into IPv6 is IPv4.
 func parseAddr(s string) (netip.Addr, bool) {
-	s = strings.Trim(s, " \t")
+	for s != "" && isBlank(s[0]) { // strings.Trim is slow with two
+		s = s[1:]
+	}
+	for s != "" && isBlank(s[len(s)-1]) {
+		s = s[:len(s)-1]
+	}
 	if s == "" {
 		return netip.Addr{}, false
 	}
@@ -194,6 +199,8 @@ func parseAddr(s string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(s)
 	return a.Unmap().WithZone(""), err == nil
 }
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
 // isPort reports whether s is the number of a port.
 func isPort(s string) bool {
