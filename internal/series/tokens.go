@@ -1,0 +1,9 @@
+package series
+
+import "github.com/tokenbucket-go/ratelimit/core"
+
+// Tokens is what a decision adds to the tokens that buckets were asked for: its cost, and no more than it
+// could have been granted. A cost may be what a client wrote, such as a Content-Length: one of 2^63-1 would
+// wrap an integer counter, and a float64 would count nothing after it. A decision of which no limit is known
+// asked no bucket, and its cost has no such bound: it adds nothing.
+func Tokens(o *core.Observation) int64 { return max(0, min(o.Cost, o.Capacity)) }
