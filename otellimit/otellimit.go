@@ -10,7 +10,7 @@
 //	| metric                      | kind      | unit       | attributes                           |                                                    |
 //	| --------------------------- | --------- | ---------- | ------------------------------------ | -------------------------------------------------- |
 //	| ratelimit.decisions         | counter   | {decision} | policy, limit, outcome, source       | decisions                                          |
-//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens that they asked buckets for, each at most a Capacity |
+//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked of buckets, each at most a Capacity   |
 //	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long they took, waits for Redis included       |
 //	| ratelimit.breaker.state     | gauge     |            | store                                | 0 closed, 1 half-open, 2 open                      |
 //	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often it opened                                |

@@ -7,7 +7,7 @@
 // One [Collector] serves all limiters and stores of a process:
 //
 //	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
-//	ratelimit_tokens_total{policy,outcome}                     tokens that they asked buckets for, each at most a Capacity
+//	ratelimit_tokens_total{policy,outcome}                     tokens asked of buckets, each at most a Capacity
 //	ratelimit_decision_duration_seconds{policy,source}         how long each took: a histogram, classic and native
 //	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
 //	ratelimit_breaker_opened_total{store}                      how often it opened
