@@ -47,7 +47,7 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, &r)
 	if !errors.Is(err, ErrCost) {
-		l.watch.tell(ctx, now.policy.Name, res, key, time.Since(began), err)
+		l.watch.tell(ctx, now, res, key, time.Since(began), err)
 	}
 	return err
 }

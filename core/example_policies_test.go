@@ -18,7 +18,7 @@ func ExampleParseLimit() {
 	// Output:
 	// 1000 336h0m0s <nil>
 	// 1000/2weeks aligned name "per fortnight"
-	// ratelimit: limit "ten/month" (want RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
+	// ratelimit: limit "ten/month" (want RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
 	// Limit.RefillInterval: "month" must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m
 }
 
@@ -51,8 +51,8 @@ onFailure: open
 `))
 	fmt.Println(err)
 	// Output:
-	// line 4:5: limits[0]: "brust" is not understood: a limit is RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"
-	// line 4:5: limits[0]: "30" is not understood: a limit is RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"
+	// line 4:5: limits[0]: "brust" is not understood: a limit is RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"
+	// line 4:5: limits[0]: "30" is not understood
 	// line 5:44: limits[1].refill_interval: 86400 needs a unit, such as 86400s
 	// line 6:1: "onFailure" is not a field of a policy: write on_failure
 }

@@ -24,19 +24,25 @@ func (r LimitResult) MarshalText() ([]byte, error) { return []byte(r.String()), 
 // limitFields is a Limit without its text form.
 type limitFields Limit
 
-// limitResultFields is a LimitResult as encoding/json sees it.
+// limitResultFields is a LimitResult as encoders see it.
 type limitResultFields struct {
-	limitFields
-	Remaining  int64
-	Violated   bool
-	RetryAfter time.Duration
-	ResetAfter time.Duration
+	limitFields `yaml:",inline"`
+	Remaining   int64
+	Violated    bool
+	RetryAfter  time.Duration
+	ResetAfter  time.Duration
+}
+
+func (r LimitResult) fields() limitResultFields {
+	return limitResultFields{limitFields(r.Limit), r.Remaining, r.Violated, r.RetryAfter, r.ResetAfter}
+}
+
+func (f limitResultFields) result() LimitResult {
+	return LimitResult{Limit(f.limitFields), f.Remaining, f.Violated, f.RetryAfter, f.ResetAfter}
 }
 
 // MarshalJSON writes an object of all fields, those of the Limit among them.
-func (r LimitResult) MarshalJSON() ([]byte, error) {
-	return json.Marshal(limitResultFields{limitFields(r.Limit), r.Remaining, r.Violated, r.RetryAfter, r.ResetAfter})
-}
+func (r LimitResult) MarshalJSON() ([]byte, error) { return json.Marshal(r.fields()) }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (r *LimitResult) UnmarshalJSON(data []byte) error {
@@ -44,6 +50,20 @@ func (r *LimitResult) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return err
 	}
-	*r = LimitResult{Limit(f.limitFields), f.Remaining, f.Violated, f.RetryAfter, f.ResetAfter}
+	*r = f.result()
+	return nil
+}
+
+// MarshalYAML writes a mapping of all fields, those of the Limit among them, for packages that look for it, as
+// go.yaml.in/yaml does. (They would write MarshalText's words else, which nothing reads.)
+func (r LimitResult) MarshalYAML() (any, error) { return r.fields(), nil }
+
+// UnmarshalYAML reads what MarshalYAML writes.
+func (r *LimitResult) UnmarshalYAML(unmarshal func(any) error) error {
+	var f limitResultFields
+	if err := unmarshal(&f); err != nil {
+		return err
+	}
+	*r = f.result()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -28,6 +29,15 @@ func TestLimitResultsAreToldWhole(t *testing.T) {
 	var again core.LimitResult
 	require.NoError(t, json.Unmarshal(object, &again))
 	require.Equal(t, r, again)
+
+	mapping, err := yaml.Marshal([]core.LimitResult{r})
+	require.NoError(t, err)
+	require.YAMLEq(t, `[{name: api, capacity: 20, refillrate: 60, refillinterval: 1m0s, mode: 0,
+		remaining: 7, violated: true, retryafter: 1s, resetafter: 13s}]`, string(mapping))
+	var list []core.LimitResult
+	require.NoError(t, yaml.Unmarshal(mapping, &list))
+	require.Equal(t, []core.LimitResult{r}, list)
+
 	r.RetryAfter = core.Never
 	require.Contains(t, r.String(), "violated for good")
 }

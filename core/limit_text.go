@@ -9,7 +9,7 @@ import (
 
 const (
 	// limitForm is the grammar in a few words, for messages.
-	limitForm = `RATE/INTERVAL [burst N] [stepped|aligned] [name NAME], such as "100/min burst 20"`
+	limitForm = `RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"`
 	// maxLimitText is far more than any limit needs.
 	maxLimitText = 1024
 	// space is what may stand between words.
@@ -69,7 +69,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	}
 	rate, rest, found := strings.Cut(s, "/")
 	if !found {
-		wrong("", strings.Trim(s, space), "must be "+limitForm)
+		wrong("", strings.Trim(s, space), "has no slash between a rate and an interval")
 		return Limit{}, mistakes
 	}
 	var reason string
@@ -97,11 +97,13 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 			if l.Name, value, rest, reason = cutName(rest); reason != "" {
 				wrong(field, value, reason)
 			}
-		case "continuous", "stepped", "aligned":
-			field, value = "Mode", word
-			l.Mode = modes[keyword]
 		default:
-			wrong("", word, "is not understood: a limit is "+limitForm)
+			mode, ok := meaning(modes, keyword)
+			if ok {
+				field, value, l.Mode = "Mode", word, mode
+				break
+			}
+			wrong("", word, "is not understood")
 			continue
 		}
 		if given[field] {
@@ -111,7 +113,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	}
 	if !given["Capacity"] {
 		if l.Capacity, reason = impliedCapacity(l.RefillRate); reason != "" {
-			wrong("Capacity", "", reason)
+			wrong("Capacity", "", reason+": add burst N")
 		}
 	}
 	for _, err := range l.mistakes("") {
@@ -142,9 +144,6 @@ func known(mistakes []*ConfigError, field string) bool {
 	}
 	return false
 }
-
-// modes are the modes as policies write them.
-var modes = map[string]Mode{"continuous": Continuous, "stepped": Stepped, "aligned": Aligned}
 
 // cutWord returns the first word of s, and what follows it without space in front.
 func cutWord(s string) (word, rest string) {
@@ -197,9 +196,9 @@ func cutName(s string) (name, written, rest, reason string) {
 //	100/min burst 20
 //	1000/2weeks aligned name "per fortnight"
 //
-// The burst is left out where it is the rate, and the mode where it is Continuous. The interval is in the largest
-// unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to the
-// last bit.
+// The burst is left out where it is the rate, and the mode where it is Continuous. The interval is in the
+// largest unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to
+// the last bit.
 func (l Limit) String() string {
 	s := formatNumber(l.RefillRate) + "/" + formatInterval(l.RefillInterval)
 	if float64(l.Capacity) != l.RefillRate {

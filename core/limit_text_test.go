@@ -124,7 +124,8 @@ func TestParseLimitReportsEveryMistake(t *testing.T) {
 			require.Error(t, err)
 			reports(t, err, want...)
 			require.Zero(t, l, "a limit with mistakes is not returned")
-			require.Contains(t, err.Error(), "RATE/INTERVAL", "the message shows the grammar")
+			require.Equal(t, 1, strings.Count(err.Error(), "RATE/INTERVAL"), "the message shows the grammar, once: %v", err)
+			require.Contains(t, err.Error(), "[continuous|stepped|aligned]", "all of it")
 		})
 	}
 }

@@ -15,14 +15,15 @@ type Observer func(ctx context.Context, o Observation)
 
 // Observation is one decision, as an [Observer] is told of it.
 type Observation struct {
-	Policy  string        // its name
-	Limit   string        // the name of the limit that mattered most; "" when nothing is known of any
-	Outcome Outcome       // what became of the request
-	Source  Source        // who decided; FromStore for an error too
-	Cost    int64         // tokens that were asked for
-	Latency time.Duration // from the question to the answer, waits for others and the fallback included
-	Err     error         // of OutcomeError; else why the store could not decide, or nil
-	Key     string        // "" unless WithObservedKeys
+	Policy   string        // its name
+	Limit    string        // the name of the limit that mattered most; "" when nothing is known of any
+	Outcome  Outcome       // what became of the request
+	Source   Source        // who decided; FromStore for an error too
+	Cost     int64         // tokens that were asked for; a client that chooses its cost chooses this, up to the largest int64
+	Capacity int64         // the most that one request can take: the smallest Capacity of the policy's limits
+	Latency  time.Duration // from the question to the answer, waits for others and the fallback included
+	Err      error         // of OutcomeError; else why the store could not decide, or nil
+	Key      string        // "" unless WithObservedKeys
 }
 
 // Outcome is what became of a request.
@@ -101,8 +102,8 @@ type watch struct {
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
 // tell tells of a decision that took d.
-func (w *watch) tell(ctx context.Context, policy string, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+func (w *watch) tell(ctx context.Context, now *rules, res *Result, key string, d time.Duration, err error) {
+	o := Observation{Policy: now.policy.Name, Capacity: now.plan.leastCapacity(), Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
 	switch {
 	case err != nil:
 		o.Outcome, o.Err = OutcomeError, err

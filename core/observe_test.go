@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +31,7 @@ func watched(t *testing.T, store core.Store, policy core.Policy, options ...core
 // said is an observation without what differs from run to run.
 func said(told []core.Observation) (list []core.Observation) {
 	for _, o := range told {
-		o.Latency, o.Err = 0, nil
+		o.Latency, o.Capacity, o.Err = 0, 0, nil
 		list = append(list, o)
 	}
 	return list
@@ -142,6 +143,28 @@ func TestObserversAreJoined(t *testing.T) {
 	_, err = tier.Allow(context.Background(), "-tier")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a-k", "b-k", "a-tier", "b-tier"}, order)
+}
+
+// A cost may be whatever a client wrote, so who adds costs up is told how much a request could take at most.
+func TestObserversAreToldTheMostThatARequestCouldTake(t *testing.T) {
+	ctx := context.Background()
+	few := []core.Limit{core.PerDay(100), core.PerHour(20)}
+	for name, test := range map[string]struct {
+		store  core.Store
+		policy core.Policy
+		want   int64
+	}{
+		"decided by the store":    {core.NewMemoryStore(), core.Policy{Name: "api", Limits: few}, 20},
+		"decided by the fallback": {&awayStore{err: errors.New("away")}, core.Policy{Name: "api", Limits: few, LocalShare: 0.25}, 20},
+		"failed open":             {&awayStore{err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailOpen}, 20},
+		"failed closed":           {&awayStore{err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailClosed}, 20},
+	} {
+		l, told := watched(t, test.store, test.policy)
+		_, _ = l.AllowN(ctx, "k", math.MaxInt64)
+		require.Len(t, *told, 1, name)
+		assert.Equal(t, test.want, (*told)[0].Capacity, name)
+		assert.Equal(t, int64(math.MaxInt64), (*told)[0].Cost, name)
+	}
 }
 
 func TestObservedKeysAreWhole(t *testing.T) {

@@ -17,7 +17,15 @@ var (
 	// What FailureMode and the parts of HeaderStyle are called, in the order of their values.
 	failureNames = []string{"local", "open", "closed"}
 	styleNames   = []string{"legacy", "ietf", "draft6"}
+
+	modes    = []word[Mode]{called(Continuous), called(Stepped), called(Aligned)}
+	failures = []word[FailureMode]{{failureNames[FailLocal], FailLocal}, {failureNames[FailOpen], FailOpen}, {failureNames[FailClosed], FailClosed}}
+	styles   = []word[HeaderStyle]{{"default", HeadersDefault}, {"none", HeadersNone},
+		{styleNames[0], HeadersLegacy}, {styleNames[1], HeadersIETF}, {styleNames[2], HeadersDraft6}}
 )
+
+// called is what a limit writes of a mode: its name in Go, in lower case.
+func called(m Mode) word[Mode] { return word[Mode]{strings.ToLower(m.String()), m} }
 
 // inFile gives the fields of Policy and Limit, and what mistakes say of them, the names that files use.
 var inFile = strings.NewReplacer("Policy.", "", "Limits", "limits", "Name", "name", "Capacity", "capacity",
@@ -51,10 +59,10 @@ func (d *document) policy(n *yaml.Node, path string) (p Policy, name *yaml.Node)
 			p.Limits = c.limits(value)
 			ok = len(p.Limits) > 0
 		case "on_failure":
-			p.OnFailure, ok = word(d, value, at, failureNames, []FailureMode{FailLocal, FailOpen, FailClosed})
+			p.OnFailure, ok = choose(d, value, at, failures)
 		case "local_share":
-			if p.LocalShare, ok = number(d, value, at, parseNumber); ok && p.LocalShare == 0 {
-				ok = false // as a zero value it would mean 1
+			if p.LocalShare, ok = number(d, value, at, parseNumber); ok && (p.LocalShare <= 0 || p.LocalShare > 1) {
+				ok = false // 0 too: as a zero value it would mean 1
 				d.wrong(value, at, shown(value), "must be above 0 and at most 1")
 			}
 		case "headers":
@@ -80,8 +88,7 @@ func (d *document) policy(n *yaml.Node, path string) (p Policy, name *yaml.Node)
 // headers reads a style or a list of them.
 func (d *document) headers(n *yaml.Node, path string) (style HeaderStyle, ok bool) {
 	if n.Kind != yaml.SequenceNode {
-		return word(d, n, path, []string{"default", "none", "legacy", "ietf", "draft6"},
-			[]HeaderStyle{HeadersDefault, HeadersNone, HeadersLegacy, HeadersIETF, HeadersDraft6})
+		return choose(d, n, path, styles)
 	}
 	items := d.list(n, path, "header styles")
 	ok = len(items) > 0
@@ -135,6 +142,7 @@ func (c *checks) limits(n *yaml.Node) []Limit {
 		}
 		var mistakes []*ConfigError
 		limits[i], mistakes = parseLimit(s)
+		shownForm := false
 		for _, m := range mistakes {
 			c.told[field] = true
 			at := join(c.path, field)
@@ -145,7 +153,12 @@ func (c *checks) limits(n *yaml.Node) []Limit {
 			if m.Value != "" {
 				value = m.value()
 			}
-			c.wrong(item, at, value, inFile.Replace(m.Reason))
+			reason := inFile.Replace(m.Reason)
+			if m.Field == "" && !shownForm {
+				shownForm = true
+				reason += ": a limit is " + limitForm
+			}
+			c.wrong(item, at, value, reason)
 		}
 	}
 	return limits
@@ -180,7 +193,7 @@ func (c *checks) limit(n *yaml.Node, field string) (l Limit) {
 		case "refill_interval":
 			l.RefillInterval, ok = c.interval(value, at)
 		case "mode":
-			l.Mode, ok = word(c.document, value, at, []string{"continuous", "stepped", "aligned"}, []Mode{Continuous, Stepped, Aligned})
+			l.Mode, ok = choose(c.document, value, at, modes)
 		}
 		c.told[f] = !ok
 	}
@@ -226,6 +239,8 @@ func (c *checks) tell(errs []error) {
 		}
 		n, value := c.nodes[field], ""
 		switch {
+		case n != nil && n.Kind != yaml.ScalarNode: // the mistake tells what it is of the list
+			value = m.value()
 		case n != nil:
 			value = shown(n)
 		case c.nodes[limit] != nil: // a limit that is a string, or a field that is not given

@@ -24,8 +24,9 @@ import (
 //	headers: [legacy, ietf]  # default, none, or one or more of legacy, ietf and draft6
 //	shadow: false
 //
-// The fields are those of [Policy] and [Limit]. Numbers are written as in ParseLimit. Anchors, aliases and
-// merge keys work. Unknown and repeated fields are mistakes, and so is a second document. At most 1 MiB is read.
+// The fields are those of [Policy] and [Limit]. Numbers are written as in ParseLimit. YAML is that of version
+// 1.1; anchors, aliases and merge keys work. Unknown and repeated fields are mistakes, and so is a second
+// document. At most 1 MiB is read.
 //
 // The policy is one that [NewLimiter] accepts, or the error joins a [PolicyFileError] for every mistake.
 func ParsePolicy(data []byte) (Policy, error) {
@@ -44,8 +45,8 @@ func ParsePolicy(data []byte) (Policy, error) {
 // policies, each as [ParsePolicy] has it, at least one, no two of one name.
 //
 // The policies are by name, which is how limiters are made from them and given new limits. A name that is
-// not there yields the zero Policy, which [NewLimiter] refuses. It reads all or nothing: the error joins a [PolicyFileError]
-// for every mistake.
+// not there yields the zero Policy, which [NewLimiter] refuses. It reads all or nothing: the error joins a
+// [PolicyFileError] for every mistake.
 func LoadPolicies(r io.Reader) (map[string]Policy, error) {
 	return loadPolicies(r, "")
 }

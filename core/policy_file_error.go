@@ -15,7 +15,7 @@ type PolicyFileError struct {
 
 // Error tells the place as compilers do, so that editors can go there:
 //
-//	policies.yaml:7:15: limits[1].capacity: -1 must be from 1 to 999999999999999 tokens
+//	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens
 func (e *PolicyFileError) Error() string {
 	place := ":" + strconv.Itoa(e.Line)
 	if e.Column > 0 {

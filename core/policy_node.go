@@ -117,6 +117,9 @@ func (d *document) list(n *yaml.Node, path, what string) []*yaml.Node {
 // scalar returns the text of n if it has one of the tags, or false.
 func (d *document) scalar(n *yaml.Node, path, want string, tags ...string) (string, bool) {
 	if n.Kind != yaml.ScalarNode || !slices.Contains(tags, n.ShortTag()) {
+		if n.Style&yaml.TaggedStyle != 0 {
+			want += ": leave out the tag " + clip(n.Tag, 80)
+		}
 		d.wrong(n, path, shown(n), want)
 		return "", false
 	}
@@ -125,7 +128,7 @@ func (d *document) scalar(n *yaml.Node, path, want string, tags ...string) (stri
 
 // text returns the string that n is, or false.
 func (d *document) text(n *yaml.Node, path, want string) (string, bool) {
-	if n.Kind == yaml.ScalarNode && !isNull(n) && n.ShortTag() != "!!str" {
+	if n.Kind == yaml.ScalarNode && !isNull(n) && n.ShortTag() != "!!str" && n.Style&yaml.TaggedStyle == 0 {
 		want += ": put it in quotes"
 	}
 	return d.scalar(n, path, want, "!!str")
@@ -133,30 +136,58 @@ func (d *document) text(n *yaml.Node, path, want string) (string, bool) {
 
 // number returns the number that n is, read by one of parseNumber and parseTokens, or false.
 func number[T any](d *document, n *yaml.Node, path string, parse func(string) (T, string)) (v T, ok bool) {
-	s, ok := d.scalar(n, path, "must be a number", "!!int", "!!float")
-	if !ok {
-		return v, false
+	// YAML calls what it can't hold a string, such as 1e999, so numbers are known by how they are written.
+	text, written := shown(n), n.Kind == yaml.ScalarNode && isNumber(n.Value)
+	if written && n.Style == 0 {
+		text = clip(n.Value, 80)
+	} else {
+		want := "must be a number"
+		if written && n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+			want += " without quotes"
+		}
+		if _, ok = d.scalar(n, path, want, "!!int", "!!float"); !ok {
+			return v, false
+		}
 	}
-	v, reason := parse(s)
+	v, reason := parse(n.Value)
 	if reason != "" {
-		d.wrong(n, path, shown(n), reason)
+		d.wrong(n, path, text, reason)
 	}
 	return v, reason == ""
 }
 
-// word returns what n means among the words of a choice, or false.
-func word[T any](d *document, n *yaml.Node, path string, words []string, values []T) (v T, ok bool) {
-	want := "must be " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
+// word is what files call a value.
+type word[T any] struct {
+	text  string
+	value T
+}
+
+// meaning returns what the text means, in capitals or not, or false.
+func meaning[T any](words []word[T], text string) (v T, ok bool) {
+	text = strings.ToLower(text)
+	for _, w := range words {
+		if w.text == text {
+			return w.value, true
+		}
+	}
+	return v, false
+}
+
+// choose returns what n means among the words of a choice, or false.
+func choose[T any](d *document, n *yaml.Node, path string, words []word[T]) (v T, ok bool) {
+	want := "must be " + words[0].text
+	for _, w := range words[1 : len(words)-1] {
+		want += ", " + w.text
+	}
+	want += " or " + words[len(words)-1].text
 	s, ok := d.scalar(n, path, want, "!!str")
 	if !ok {
 		return v, false
 	}
-	i := slices.Index(words, strings.ToLower(s))
-	if i < 0 {
+	if v, ok = meaning(words, s); !ok {
 		d.wrong(n, path, shown(n), want)
-		return v, false
 	}
-	return values[i], true
+	return v, ok
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

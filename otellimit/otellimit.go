@@ -10,7 +10,7 @@
 //	| metric                      | kind      | unit       | attributes                           |                                                    |
 //	| --------------------------- | --------- | ---------- | ------------------------------------ | -------------------------------------------------- |
 //	| ratelimit.decisions         | counter   | {decision} | policy, limit, outcome, source       | decisions                                          |
-//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens that they asked for                         |
+//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked of buckets, each at most a Capacity   |
 //	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long they took, waits for Redis included       |
 //	| ratelimit.breaker.state     | gauge     |            | store                                | 0 closed, 1 half-open, 2 open                      |
 //	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often it opened                                |
@@ -42,6 +42,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -59,10 +60,10 @@ type Telemetry struct {
 	duration          metric.Float64Histogram
 	series            *series.Cache[*labels]
 
-	meters metric.MeterProvider
-	stores []watched
-	most   int
-	errs   []error
+	settings series.Settings
+	meters   metric.MeterProvider
+	reading  metric.Registration // of the stores; nil without any, and once closed
+	closing  sync.Mutex          // guards reading
 }
 
 // labels are a series' attributes, in the shapes that instruments want, so that they are made once.
@@ -79,7 +80,7 @@ type Option func(*Telemetry)
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(t *Telemetry) {
 		if provider == nil {
-			t.mistake("WithMeterProvider: must be a MeterProvider")
+			t.settings.Mistake("WithMeterProvider: must be a MeterProvider")
 			return
 		}
 		t.meters = provider
@@ -87,30 +88,25 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 }
 
 // WithMaxSeries bounds the sets of attributes of decisions: by default 2,000. Decisions that would make
-// more are counted as those of policy and limit "(other)", by their outcome and source. The SDK has a
-// bound of its own for each instrument.
+// more are counted as those of policy and limit "(other)", by their outcome and source: at most 20
+// sets that come on top. The SDK has a bound of its own for each instrument.
 func WithMaxSeries(n int) Option {
-	return func(t *Telemetry) {
-		if n < 1 {
-			t.mistake("WithMaxSeries: %d: must be at least 1", n)
-			return
-		}
-		t.most = n
-	}
+	return func(t *Telemetry) { t.settings.SetMost(n) }
 }
 
-// New returns Telemetry for any number of limiters and stores. Make one for each MeterProvider: a second
-// on the same provider would report a store that both watch under one name twice. The error joins every
-// mistake in the options, or tells what the meter refused.
+// New returns Telemetry for any number of limiters and stores. Make one for each MeterProvider: of two on the
+// same provider both report a store that they watch under one name, and the SDK adds their counts up. Close
+// the first before you make a second. The error joins every mistake in the options, or tells what the meter
+// refused.
 func New(options ...Option) (*Telemetry, error) {
-	t := &Telemetry{most: series.DefaultMost}
+	t := &Telemetry{settings: series.Settings{Package: "otellimit", Most: series.DefaultMost}}
 	for _, o := range options {
 		if o != nil {
 			o(t)
 		}
 	}
-	if len(t.errs) > 0 {
-		return nil, errors.Join(t.errs...)
+	if err := t.settings.Err(); err != nil {
+		return nil, err
 	}
 	if t.meters == nil {
 		t.meters = otel.GetMeterProvider()
@@ -118,12 +114,24 @@ func New(options ...Option) (*Telemetry, error) {
 	if err := t.register(t.meters.Meter(scope)); err != nil {
 		return nil, fmt.Errorf("otellimit: %w", err)
 	}
-	t.series = series.New(t.most, newLabels)
+	t.series = series.New(t.settings.Most, newLabels)
 	return t, nil
 }
 
-func (t *Telemetry) mistake(format string, args ...any) {
-	t.errs = append(t.errs, fmt.Errorf("otellimit: "+format, args...))
+// Close ends the reading of stores, so that a successor on the same MeterProvider can watch them. Decisions
+// that are observed later are still measured: instruments are the provider's. Calls after the first do nothing.
+func (t *Telemetry) Close() error {
+	t.closing.Lock()
+	defer t.closing.Unlock()
+	if t.reading == nil {
+		return nil
+	}
+	err := t.reading.Unregister()
+	t.reading = nil
+	if err != nil {
+		return fmt.Errorf("otellimit: %w", err)
+	}
+	return nil
 }
 
 // register makes the instruments.
@@ -132,10 +140,10 @@ func (t *Telemetry) register(meter metric.Meter) error {
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions."))
 	t.tokens, errs[1] = meter.Int64Counter("ratelimit.tokens", metric.WithUnit("{token}"),
-		metric.WithDescription("Tokens that decisions asked for."))
+		metric.WithDescription(series.TokensHelp))
 	t.duration, errs[2] = meter.Float64Histogram("ratelimit.decision.duration", metric.WithUnit("s"),
-		metric.WithDescription("How long decisions took, waits for Redis and the fallback included."),
-		metric.WithExplicitBucketBoundaries(1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1))
+		metric.WithDescription(series.DurationHelp),
+		metric.WithExplicitBucketBoundaries(series.Bounds...))
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -160,7 +168,7 @@ func newLabels(k series.Key) *labels {
 func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
 	l := t.series.Get(series.Of(&o))
 	t.decisions.Add(ctx, 1, l.counted...)
-	t.tokens.Add(ctx, o.Cost, l.counted...)
+	t.tokens.Add(ctx, series.Tokens(&o), l.counted...)
 	t.duration.Record(ctx, o.Latency.Seconds(), l.recorded...)
 	record(ctx, &o, l.event)
 }

@@ -7,7 +7,7 @@
 // One [Collector] serves all limiters and stores of a process:
 //
 //	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
-//	ratelimit_tokens_total{policy,outcome}                     tokens that they asked for
+//	ratelimit_tokens_total{policy,outcome}                     tokens asked of buckets, each at most a Capacity
 //	ratelimit_decision_duration_seconds{policy,source}         how long each took: a histogram, classic and native
 //	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
 //	ratelimit_breaker_opened_total{store}                      how often it opened
@@ -24,10 +24,9 @@ package promlimit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -37,9 +36,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// defaultBuckets reach from a decision in the process, through a round trip, to a store's timeout and beyond.
-var defaultBuckets = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
-
 // Collector counts decisions and reads stores when it is scraped. Make it with [New]. It is safe for
 // concurrent use.
 type Collector struct {
@@ -47,11 +43,9 @@ type Collector struct {
 	duration          *prometheus.HistogramVec
 	series            *series.Cache[*counted]
 
-	stores   []watched
-	most     int
+	settings series.Settings
 	buckets  []float64
 	exemplar func(context.Context) prometheus.Labels
-	errs     []error
 }
 
 // counted is a series of decisions.
@@ -70,12 +64,12 @@ func WithBuckets(seconds ...float64) Option {
 	return func(c *Collector) {
 		for i, s := range seconds {
 			if math.IsNaN(s) || i > 0 && s <= seconds[i-1] {
-				c.mistake("WithBuckets: %v: must be in increasing order", seconds)
+				c.settings.Mistake("WithBuckets: %v: must be in increasing order", seconds)
 				return
 			}
 		}
 		if len(seconds) == 0 {
-			c.mistake("WithBuckets: must be at least one bound")
+			c.settings.Mistake("WithBuckets: must be at least one bound")
 			return
 		}
 		c.buckets = slices.Clone(seconds)
@@ -83,20 +77,16 @@ func WithBuckets(seconds ...float64) Option {
 }
 
 // WithMaxSeries bounds the series of decisions: by default 2,000. Decisions that would make more are
-// counted as those of policy and limit "(other)", by their outcome and source.
+// counted as those of policy and limit "(other)", by their outcome and source: at most 20 series that
+// come on top.
 func WithMaxSeries(n int) Option {
-	return func(c *Collector) {
-		if n < 1 {
-			c.mistake("WithMaxSeries: %d: must be at least 1", n)
-			return
-		}
-		c.most = n
-	}
+	return func(c *Collector) { c.settings.SetMost(n) }
 }
 
 // WithExemplars has durations carry the labels that f returns, such as the trace's ID. It returns nil
-// for none; labels that are more than [prometheus.ExemplarMaxRunes] in all or no UTF-8 are left out. They are exposed as OpenMetrics only:
-// see [promhttp.HandlerOpts].
+// for none. They are left out, all of them, if they are more than [prometheus.ExemplarMaxRunes] together, or
+// if one of them is no UTF-8, has no name, or a name that begins with the "__" that Prometheus keeps for
+// itself. They are exposed as OpenMetrics only: see [promhttp.HandlerOpts].
 //
 // [promhttp.HandlerOpts]: https://pkg.go.dev/github.com/prometheus/client_golang/prometheus/promhttp#HandlerOpts
 func WithExemplars(f func(context.Context) prometheus.Labels) Option {
@@ -105,7 +95,7 @@ func WithExemplars(f func(context.Context) prometheus.Labels) Option {
 
 // New returns a Collector. Mistakes in its options are reported when it is registered, all at once.
 func New(options ...Option) *Collector {
-	c := &Collector{most: series.DefaultMost, buckets: defaultBuckets}
+	c := &Collector{settings: series.Settings{Package: "promlimit", Most: series.DefaultMost}, buckets: series.Bounds}
 	for _, o := range options {
 		if o != nil {
 			o(c)
@@ -117,18 +107,18 @@ func New(options ...Option) *Collector {
 	}, []string{"policy", "limit", "outcome", "source"})
 	c.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ratelimit_tokens_total",
-		Help: "Tokens that decisions asked for, by policy and outcome.",
+		Help: series.TokensHelp,
 	}, []string{"policy", "outcome"})
 	c.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "ratelimit_decision_duration_seconds",
-		Help:    "How long decisions took, waits for Redis and the fallback included, by policy and who decided.",
+		Help:    series.DurationHelp,
 		Buckets: c.buckets,
 
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour, // as seldom as one with too many buckets begins anew
 	}, []string{"policy", "source"})
-	c.series = series.New(c.most, func(k series.Key) *counted {
+	c.series = series.New(c.settings.Most, func(k series.Key) *counted {
 		return &counted{
 			c.decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
 			c.tokens.WithLabelValues(k.Policy, k.Outcome.String()),
@@ -138,18 +128,12 @@ func New(options ...Option) *Collector {
 	return c
 }
 
-func (c *Collector) mistake(format string, args ...any) {
-	c.errs = append(c.errs, fmt.Errorf("promlimit: "+format, args...))
-}
-
 // Observe counts a decision. It is a [core.Observer]: give it to [core.WithObserver]. It allocates
 // nothing but for a new series, and what exemplars need.
 func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 	s := c.series.Get(series.Of(&o))
 	s.decisions.Inc()
-	if o.Cost > 0 {
-		s.tokens.Add(float64(o.Cost))
-	}
+	s.tokens.Add(float64(series.Tokens(&o)))
 	if c.exemplar != nil {
 		if labels := c.exemplar(ctx); fits(labels) {
 			s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(o.Latency.Seconds(), labels)
@@ -164,7 +148,7 @@ func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 func fits(labels prometheus.Labels) bool {
 	runes := 0
 	for name, value := range labels {
-		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+		if name == "" || strings.HasPrefix(name, "__") || !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return false
 		}
 		runes += utf8.RuneCountInString(name) + utf8.RuneCountInString(value)
@@ -174,7 +158,7 @@ func fits(labels prometheus.Labels) bool {
 
 // Describe is for the registry.
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	if err := errors.Join(c.errs...); err != nil {
+	if err := c.settings.Err(); err != nil {
 		ch <- prometheus.NewInvalidDesc(err)
 		return
 	}
@@ -191,7 +175,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.decisions.Collect(ch)
 	c.tokens.Collect(ch)
 	c.duration.Collect(ch)
-	for _, w := range c.stores {
-		w.collect(ch)
+	for _, store := range c.settings.Stores {
+		collect(ch, store)
 	}
 }

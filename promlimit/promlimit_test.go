@@ -189,54 +189,10 @@ func TestNamesAreWellChosen(t *testing.T) {
 	assert.NoError(t, err, "promtool check metrics: %s", out)
 }
 
-func TestDurationIsANativeHistogramToo(t *testing.T) {
-	c := promlimit.New(promlimit.WithBuckets(.001, .01))
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(c))
-	for _, d := range []time.Duration{0, time.Microsecond, 5 * time.Millisecond, time.Second} {
-		c.Observe(context.Background(), core.Observation{Policy: "api", Cost: 1, Latency: d})
-	}
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() != "ratelimit_decision_duration_seconds" {
-			continue
-		}
-		h := f.GetMetric()[0].GetHistogram()
-		assert.Equal(t, uint64(4), h.GetSampleCount())
-		assert.Equal(t, int32(3), h.GetSchema(), "a bucket is at most 1.1 times as wide as the one before")
-		assert.NotEmpty(t, h.GetPositiveSpan())
-		require.Len(t, h.GetBucket(), 2)
-		assert.Equal(t, uint64(2), h.GetBucket()[0].GetCumulativeCount())
-		assert.Equal(t, uint64(3), h.GetBucket()[1].GetCumulativeCount())
-		return
-	}
-	t.Fatal("there is no such histogram")
-}
-
-func TestExemplars(t *testing.T) {
-	type traceKey struct{}
-	c := promlimit.New(promlimit.WithExemplars(func(ctx context.Context) prometheus.Labels {
-		if id, ok := ctx.Value(traceKey{}).(string); ok {
-			return prometheus.Labels{"trace_id": id}
-		}
-		return nil
-	}))
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(c))
-	o := core.Observation{Policy: "api", Cost: 1, Latency: 2 * time.Millisecond}
-	c.Observe(context.Background(), o)
-	c.Observe(context.WithValue(context.Background(), traceKey{}, "4bf92f35"), o)
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	r.Header.Set("Accept", "application/openmetrics-text")
-	promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(w, r)
-	assert.Equal(t, 1, strings.Count(w.Body.String(), `# {trace_id="4bf92f35"} 0.002`))
-}
-
 func TestObserveAllocatesNothing(t *testing.T) {
 	c := promlimit.New()
 	ctx := context.Background()
-	o := core.Observation{Policy: "api", Limit: "burst", Cost: 3, Outcome: core.OutcomeDenied, Source: core.FromDenyCache, Latency: 321 * time.Microsecond}
+	o := core.Observation{Policy: "api", Limit: "burst", Cost: 3, Capacity: 5, Outcome: core.OutcomeDenied, Source: core.FromDenyCache, Latency: 321 * time.Microsecond}
 	c.Observe(ctx, o)
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { c.Observe(ctx, o) }))
 }
@@ -247,7 +203,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for i := range 100 {
-				c.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 2})
+				c.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 2, Capacity: 5})
 			}
 		})
 	}

@@ -29,6 +29,9 @@ import (
 func main() {
 	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the bucket in this process")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {

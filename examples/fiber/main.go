@@ -22,6 +22,9 @@ func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
 	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {

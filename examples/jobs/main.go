@@ -24,6 +24,9 @@ func main() {
 	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the bucket in this process")
 	mails := flag.Int("mails", 15, "how many mails to send")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {

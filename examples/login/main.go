@@ -38,6 +38,9 @@ func main() {
 	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
 	proxy := flag.String("proxy", "", "address or CIDR range of the proxy in front; empty: clients connect directly")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {

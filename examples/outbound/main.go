@@ -41,6 +41,12 @@ func main() {
 	workers := flag.Int("workers", 4, "how many to make at once")
 	timeout := flag.Duration("timeout", 30*time.Second, "of each call, its waits included")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
+	if *workers < 1 {
+		log.Fatalf("-workers %d: must be at least 1", *workers)
+	}
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {

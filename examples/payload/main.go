@@ -5,8 +5,9 @@
 //	go run ./examples/payload -redis localhost:6379  # buckets shared through Redis
 //
 //	head -c 200000 /dev/zero >body.bin
-//	curl -i --data-binary @body.bin localhost:8080/upload    # costs 196: a token for each KiB; the third is denied
-//	curl -i -H 'Transfer-Encoding: chunked' --data-binary @body.bin localhost:8080/upload  # of unknown length: counted
+//	curl -i --data-binary @body.bin localhost:8080/upload    # costs 196: a token for each KiB
+//	curl -i -H 'Transfer-Encoding: chunked' --data-binary @body.bin localhost:8080/upload  # of unknown length: counted, 196 too
+//	curl -i --data-binary @body.bin localhost:8080/upload    # 429, within seconds of those two: 120 of 512 were left
 //	head -c 300000 /dev/zero | curl -i --data-binary @- localhost:8080/upload               # 413, costs nothing
 //	curl -i -d '[{"id":1},{"id":2},{"id":3}]' localhost:8080/items                          # costs 3
 //	curl -i -d '[{"id":1},' localhost:8080/items                                            # 400, costs nothing
@@ -45,6 +46,9 @@ func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
 	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {

@@ -35,6 +35,9 @@ func main() {
 	dial := flag.String("dial", "", "URL of a server: be its client instead")
 	rude := flag.Bool("rude", false, "as a client, don't wait")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
+	}
 	if *dial != "" {
 		if err := talk(context.Background(), *dial, *rude); err != nil {
 			log.Fatal(err)
@@ -121,8 +124,9 @@ func (s *room) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decide takes a token for the message. Being denied once is no abuse, only to go on without waiting. To slow a client down rather than refuse its messages, call
-// s.messages.Wait here: nothing is read meanwhile, so TCP holds the client back.
+// decide takes a token for the message. Being denied once is no abuse; to go on without waiting is. To slow a
+// client down rather than refuse its messages, call s.messages.Wait here: nothing is read meanwhile, so TCP
+// holds the client back.
 func (s *room) decide(ctx context.Context, key, message string, warned bool) (reply, error) {
 	res, err := s.messages.Allow(ctx, key)
 	if err != nil {

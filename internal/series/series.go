@@ -13,10 +13,6 @@ import (
 // Other stands for the policy and the limit of decisions beyond a [Cache]'s bound.
 const Other = "(other)"
 
-// DefaultMost is how many series a metrics package counts unless it is told otherwise. A policy
-// commonly has 2 for each of its limits.
-const DefaultMost = 2000
-
 // Key is what a decision is counted under. Keys of clients are not in it: there is no bound on those.
 type Key struct {
 	Policy, Limit string

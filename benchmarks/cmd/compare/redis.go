@@ -114,7 +114,8 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 		})
 	}
 	s.section("Redis: latency", "The time of one decision with nobody else about, for a caller that could leave, as the client of a web service.\n"+
-		"The row of jobs: context.Background and a client with ContextTimeoutEnabled, for which the library stays in the caller's goroutine.", rows)
+		"ratelimit (jobs) is this library as background jobs may use it: nobody cancels (context.Background), and the client has\n"+
+		"ContextTimeoutEnabled, so that the decision stays in its caller's goroutine.", rows)
 	s.serverTable(at[64])
 }
 

@@ -1,0 +1,78 @@
+package core_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// What a file may cost is bounded, whatever is in it.
+func TestHostileFiles(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("- &p {name: a, limits: &l [")
+	for range 1000 {
+		bomb.WriteString("1/s, ")
+	}
+	bomb.WriteString("]}\n")
+	for range 100_000 {
+		bomb.WriteString("- *p\n")
+	}
+	lol := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		prev := "*" + string(c-1)
+		lol += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Join([]string{prev, prev, prev, prev, prev, prev, prev, prev, prev}, ","))
+	}
+	for rule, text := range map[string]string{
+		"a list of one policy over and over": bomb.String(),
+		"a billion laughs":                   lol + "policies: *j\n",
+		"merges of merges":                   "- &a {name: a, <<: &b [" + strings.Repeat("*a, ", 30) + "]}\n",
+		"deep nesting":                       strings.Repeat("[", 1<<20),
+		"only mistakes":                      strings.Repeat("- \n", 300_000),
+		"one byte too much":                  strings.Repeat(" ", 1<<20) + "a",
+	} {
+		start := time.Now()
+		_, err := core.LoadPolicies(strings.NewReader(text))
+		require.Error(t, err, rule)
+		require.LessOrEqual(t, len(places(t, err)), 101, rule)
+		require.Less(t, len(err.Error()), 64<<10, rule)
+		t.Logf("%s: %v, %.100q", rule, time.Since(start), err)
+	}
+	read := &countingReader{}
+	_, err := core.LoadPolicies(read)
+	require.ErrorContains(t, err, "the file is too large")
+	require.LessOrEqual(t, read.n, 2<<20, "an endless reader is left")
+}
+
+type countingReader struct{ n int }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	r.n += len(p)
+	return copy(p, bytes.Repeat([]byte(" "), len(p))), nil
+}
+
+var _ io.Reader = (*countingReader)(nil)
+
+func FuzzParsePolicy(f *testing.F) {
+	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "!!binary x: y", "name: !foo bar"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if p, err := core.ParsePolicy(data); err == nil {
+			if _, err := core.NewLimiter(core.NewMemoryStore(), p); err != nil {
+				t.Fatalf("what is read is accepted: %v", err)
+			}
+		} else {
+			places(t, err)
+		}
+		if _, err := core.LoadPolicies(bytes.NewReader(data)); err != nil {
+			places(t, err)
+		}
+	})
+}

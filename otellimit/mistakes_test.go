@@ -1,0 +1,84 @@
+package otellimit_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/otellimit"
+)
+
+func TestMistakesAreTold(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = client.Close() })
+	store := core.NewRedisStore(client)
+	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
+		otellimit.WithRedisStore("main", store), otellimit.WithRedisStore("main", store))
+	for _, want := range []string{
+		"WithMeterProvider: must be a MeterProvider", "WithMaxSeries: 0: must be at least 1", `WithRedisStore("a"): must be a store`,
+		`WithRedisStore("main"): two stores must not have the same name`,
+	} {
+		assert.ErrorContains(t, err, "otellimit: "+want)
+	}
+
+	for _, refused := range []string{"ratelimit.decisions", "ratelimit.decision.duration", "ratelimit.redis.calls", "ratelimit.breaker.state", "ratelimit.fallback", "callback"} {
+		_, err = otellimit.New(otellimit.WithMeterProvider(refusing{name: refused}), otellimit.WithRedisStore("main", store))
+		assert.ErrorIs(t, err, errRefused, refused)
+		assert.ErrorContains(t, err, "otellimit: ")
+	}
+}
+
+var errRefused = errors.New("refused")
+
+// refusing makes all instruments but one.
+type refusing struct {
+	noop.MeterProvider
+
+	name string
+}
+
+func (r refusing) Meter(string, ...metric.MeterOption) metric.Meter {
+	return refusingMeter{name: r.name}
+}
+
+type refusingMeter struct {
+	noop.Meter
+
+	name string
+}
+
+func (m refusingMeter) err(name string) error {
+	if name == m.name {
+		return errRefused
+	}
+	return nil
+}
+
+func (m refusingMeter) Int64Counter(name string, _ ...metric.Int64CounterOption) (metric.Int64Counter, error) {
+	return noop.Int64Counter{}, m.err(name)
+}
+
+func (m refusingMeter) Float64Histogram(name string, _ ...metric.Float64HistogramOption) (metric.Float64Histogram, error) {
+	return noop.Float64Histogram{}, m.err(name)
+}
+
+func (m refusingMeter) Int64ObservableCounter(name string, _ ...metric.Int64ObservableCounterOption) (metric.Int64ObservableCounter, error) {
+	return noop.Int64ObservableCounter{}, m.err(name)
+}
+
+func (m refusingMeter) Int64ObservableGauge(name string, _ ...metric.Int64ObservableGaugeOption) (metric.Int64ObservableGauge, error) {
+	return noop.Int64ObservableGauge{}, m.err(name)
+}
+
+func (m refusingMeter) Float64ObservableCounter(name string, _ ...metric.Float64ObservableCounterOption) (metric.Float64ObservableCounter, error) {
+	return noop.Float64ObservableCounter{}, m.err(name)
+}
+
+func (m refusingMeter) RegisterCallback(metric.Callback, ...metric.Observable) (metric.Registration, error) {
+	return noop.Registration{}, m.err("callback")
+}

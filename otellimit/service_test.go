@@ -1,0 +1,102 @@
+package otellimit_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/otellimit"
+)
+
+// service is a real server whose every request has a span.
+type service struct {
+	*httptest.Server
+
+	metrics *sdkmetric.ManualReader
+	spans   *tracetest.InMemoryExporter
+}
+
+func serve(t *testing.T, store core.Store, policy core.Policy, limiterOptions []core.LimiterOption, options ...otellimit.Option) *service {
+	t.Helper()
+	s := &service{metrics: sdkmetric.NewManualReader(), spans: tracetest.NewInMemoryExporter()}
+	meters := sdkmetric.NewMeterProvider(sdkmetric.WithReader(s.metrics))
+	telemetry, err := otellimit.New(append(options, otellimit.WithMeterProvider(meters))...)
+	require.NoError(t, err)
+	limiter, err := core.NewLimiter(store, policy, append(limiterOptions, core.WithObserver(telemetry.Observe))...)
+	require.NoError(t, err)
+
+	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(s.spans)).Tracer("test")
+	limited := httplimit.New(limiter, httplimit.ByHeader("X-User"))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, span := tracer.Start(r.Context(), "request")
+		limited.ServeHTTP(w, r.WithContext(ctx))
+		span.End()
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// get sends a request of a user and returns the status and, once it has ended, the request's span.
+func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
+	t.Helper()
+	s.spans.Reset()
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.URL, nil)
+	require.NoError(t, err)
+	r.Header.Set("X-User", user)
+	res, err := s.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Eventually(t, func() bool { return len(s.spans.GetSpans()) == 1 }, 10*time.Second, time.Millisecond)
+	return res.StatusCode, s.spans.GetSpans()[0]
+}
+
+// collect reads all metrics as name{attributes} and value; of histograms, the count.
+func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, reader.Collect(context.Background(), &all))
+	values := map[string]float64{}
+	at := func(name string, set attribute.Set) string {
+		return name + "{" + set.Encoded(attribute.DefaultEncoder()) + "}"
+	}
+	for _, scope := range all.ScopeMetrics {
+		assert.Equal(t, "github.com/tokenbucket-go/ratelimit/otellimit", scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			assert.NotEmpty(t, m.Description, m.Name)
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				assert.True(t, data.IsMonotonic, m.Name)
+				for _, p := range data.DataPoints {
+					values[at(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Sum[float64]:
+				for _, p := range data.DataPoints {
+					values[at(m.Name, p.Attributes)] = p.Value
+				}
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					values[at(m.Name, p.Attributes)] = float64(p.Value)
+				}
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					values[at(m.Name, p.Attributes)] = float64(p.Count)
+				}
+			default:
+				t.Errorf("%s is a %T", m.Name, data)
+			}
+		}
+	}
+	return values
+}
