@@ -161,7 +161,7 @@ func freeAddr(t *testing.T) string {
 
 // greeting is what the server tells a page first, as far as the tests look at it.
 type greeting struct {
-	Store    map[string]string
+	Store    struct{ Text string }
 	Settings map[string]any
 	Log      []struct {
 		ID     int64
