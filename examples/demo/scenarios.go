@@ -101,7 +101,7 @@ func flood(ctx context.Context, r *rehearsal) (verdict, error) {
 	}
 	return r.judge(
 		passed <= most && passed >= least,
-		fmt.Sprintf("%d of %d passed in %.2f s. Expected are at most %d, which is 20 + 50 × %.2f, and by when the requests came at least %d.",
+		fmt.Sprintf("%d of %d passed in %.2f s. Expected: at most %d, which is 20 + 50 × %.2f, and at least %d, by when the requests came.",
 			passed, len(all), took, most, took, least),
 	), nil
 }
