@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -316,6 +317,12 @@ func TestOnlyGETIsServed(t *testing.T) {
 			require.Equal(t, http.StatusMethodNotAllowed, status, "%s %s", method, f.name)
 		}
 	}
+}
+
+func TestTheAddressThatIsPrintedCanBeOpened(t *testing.T) {
+	require.Equal(t, "localhost:8080", reachable(&net.TCPAddr{IP: net.IPv6zero, Port: 8080}))
+	require.Equal(t, "localhost:8080", reachable(&net.TCPAddr{IP: net.IPv4zero, Port: 8080}))
+	require.Equal(t, "192.0.2.7:8080", reachable(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8080}))
 }
 
 func TestMistakesOfTheCommandLineAreOneLine(t *testing.T) {

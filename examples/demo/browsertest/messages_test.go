@@ -97,6 +97,15 @@ func TestLimitsOfSomeoneElseWhileTyping(t *testing.T) {
 	b.wait("those in force are shown, and the focus is in the form", `document.querySelector("#elsewhere").hidden && document.activeElement.id === "f-capacity" && document.querySelector("#f-interval").value === "3600000"`)
 }
 
+func TestWhatWasSaidOfALostServerGoesWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	b := p.open()
+	js[any](b, `(() => { note("send", away); note("reset", away); document.querySelector("#scenario-note").textContent = away; lost() })()`)
+	b.wait("the page is live again, and says nothing of it", `document.querySelector("#live").dataset.live === "true" && document.querySelector("#banner").hidden &&
+		["#send-note", "#scenario-note"].every(s => document.querySelector(s).textContent === "")`)
+}
+
 func TestNothingMovesForThoseWhoWantItSo(t *testing.T) {
 	t.Parallel()
 	p := start(t)

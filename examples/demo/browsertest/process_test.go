@@ -110,14 +110,14 @@ func onRedis(t *testing.T) []string {
 }
 
 // redisServer is onRedis, with a function that kills the server before the test ends.
-func redisServer(t *testing.T) (flags []string, kill func()) {
+func redisServer(t *testing.T, options ...string) (flags []string, kill func()) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("needs redis-server on the PATH")
 	}
 	for range 5 {
 		_, port, _ := net.SplitHostPort(freeAddr(t))
-		cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+		cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, options...)...)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

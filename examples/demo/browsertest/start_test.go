@@ -35,6 +35,14 @@ func TestStartFailsInOneLine(t *testing.T) {
 	}
 }
 
+func TestARedisWithAPasswordIsNotTakenForNone(t *testing.T) {
+	flags, _ := redisServer(t, "--requirepass", "secret")
+	stderr, code := ends(t, append([]string{"-addr", "127.0.0.1:0"}, flags...)...)
+	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "wants a password") {
+		t.Errorf("exit code %d and\n%s", code, stderr)
+	}
+}
+
 func TestWithoutRedisBucketsAreInTheProcess(t *testing.T) {
 	t.Parallel()
 	if redisAtUsualPlace() {
