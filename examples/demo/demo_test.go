@@ -155,7 +155,7 @@ func TestBucketsOfAnotherKindOfKeyAreForgotten(t *testing.T) {
 func played(t *testing.T, d *demo, id string) (v verdict) {
 	t.Helper()
 	for range 10 {
-		if v = playedOnce(t, d, id, func() {}); v.Outcome != none {
+		if v = playedOnce(t, d, id); v.Outcome != none {
 			break
 		}
 		t.Log(v.Text)
@@ -163,11 +163,10 @@ func played(t *testing.T, d *demo, id string) (v verdict) {
 	return v
 }
 
-func playedOnce(t *testing.T, d *demo, id string, during func()) verdict {
+func playedOnce(t *testing.T, d *demo, id string) verdict {
 	t.Helper()
 	status, body := call(t, d, http.MethodPost, "/api/scenarios/"+id, nil)
 	require.Equal(t, http.StatusAccepted, status, body)
-	during()
 	d.script.rehearsals.Wait()
 	_, verdicts, _ := d.script.info()
 	return verdicts[id]
@@ -255,9 +254,22 @@ func TestAChangeIsNotLostToAScenarioThatBegins(t *testing.T) {
 
 func TestStoppingIsNoFailure(t *testing.T) {
 	d := serve(t)
-	v := playedOnce(t, d, "flood", func() { call(t, d, http.MethodDelete, "/api/scenarios", nil) })
-	require.Equal(t, none, v.Outcome)
-	require.Contains(t, v.Text, "Stopped")
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, d.script.begin("flood", "", cancel))
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		d.rehearse(ctx, scenario{id: "flood", run: func(ctx context.Context, r *rehearsal) (verdict, error) {
+			<-ctx.Done()
+			return r.judge(false, "half of a flood"), nil
+		}})
+	}()
+	status, _ := call(t, d, http.MethodDelete, "/api/scenarios", nil)
+	require.Equal(t, http.StatusNoContent, status)
+	<-done
+	_, verdicts, _ := d.script.info()
+	require.Equal(t, none, verdicts["flood"].Outcome)
+	require.Contains(t, verdicts["flood"].Text, "Stopped")
 }
 
 // away is a store that does not answer in time, so that this process decides alone.
@@ -272,7 +284,7 @@ func TestAStoreThatIsTooSlowGetsNoVerdict(t *testing.T) {
 	b.store, b.patient = away{b.store}, away{b.store}
 	d := serveOn(t, b)
 	for _, id := range []string{"burst", "users"} {
-		v := playedOnce(t, d, id, func() {})
+		v := playedOnce(t, d, id)
 		require.Equal(t, none, v.Outcome, v.Text)
 		require.NotContains(t, v.Text, "tcp")
 	}

@@ -9,8 +9,8 @@ func (b *tab) verdict(id string) (ok, text string) {
 	b.t.Helper()
 	card := `[data-scenario="` + id + `"]`
 	for range 5 {
+		js[any](b, `document.querySelector($[0] + " .verdict").replaceChildren()`, card) // that of another run
 		b.click(card + " button.run")
-		b.wait("it runs, or is over", `document.querySelector($[0]).classList.contains("running") || document.querySelector($[0] + " .verdict").textContent`, card)
 		b.wait("the verdict is there", `document.querySelector($[0] + " .verdict").textContent.trim() && stage.running === ""`, card)
 		ok = js[string](b, `document.querySelector($[0] + " .verdict").dataset.ok`, card)
 		text = js[string](b, `document.querySelector($[0] + " .verdict").textContent.trim()`, card)
