@@ -37,8 +37,9 @@ func (c *contexts) through(w http.ResponseWriter, r *http.Request, next http.Han
 }
 
 func (c *contexts) of(id string) context.Context {
-	if ctx, ok := c.byID.Load(id); ok {
-		return ctx.(context.Context)
+	kept, _ := c.byID.Load(id)
+	if ctx, ok := kept.(context.Context); ok {
+		return ctx
 	}
 	return context.Background()
 }

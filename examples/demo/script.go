@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -58,11 +59,7 @@ func (s *script) info() (list []scenarioInfo, verdicts map[string]verdict, runni
 		}
 		list = append(list, i)
 	}
-	verdicts = make(map[string]verdict)
-	for id, v := range s.verdicts {
-		verdicts[id] = v
-	}
-	return list, verdicts, s.current
+	return list, maps.Clone(s.verdicts), s.current
 }
 
 var errRunning = errors.New("a scenario is running: stop it first, or wait until it is over")
