@@ -3,10 +3,14 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,11 +32,29 @@ const maxUser = 256
 // users are those of the page.
 var users = []string{"ann", "bob"}
 
+// policyName names the buckets that everybody's requests use. Demos on one Redis share them.
+const policyName = "demo"
+
 // scene is the settings in force, and the apps that serve under them. It never changes.
 type scene struct {
 	settings settings
+	policy   string // whose buckets
+	place    string // where they are
 	limiter  *core.Limiter
 	apps     map[string]http.Handler
+	alone    atomic.Int64 // decisions of this process alone
+
+	// Of a scenario's scene: what the requests of its run show, as no others are served, and what comes back.
+	ticket string
+	before *scene
+}
+
+// own are the settings that hold when no scenario runs.
+func (s *scene) own() settings {
+	if s.before != nil {
+		return s.before.own()
+	}
+	return s.settings
 }
 
 // demo is the whole server: the page, the limited endpoints, and what the page is told.
@@ -40,6 +62,7 @@ type demo struct {
 	mux     *http.ServeMux
 	backend *backend
 	url     string // of itself
+	host    string // that it was told to listen on
 	scene   atomic.Pointer[scene]
 	hub     hub
 	history history
@@ -47,12 +70,13 @@ type demo struct {
 	script  script
 
 	changing sync.Mutex // one change of the scene at a time
+	telling  sync.Mutex // what is told of requests, and what a page begins with, are of one piece
 }
 
 func newDemo(b *backend, url string) (*demo, error) {
 	d := &demo{mux: http.NewServeMux(), backend: b, url: url}
 	d.history.clear()
-	if _, err := d.change(defaults, b.store); err != nil {
+	if err := d.change(defaults, b.store); err != nil {
 		return nil, err
 	}
 	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -61,6 +85,7 @@ func newDemo(b *backend, url string) (*demo, error) {
 		_, _ = w.Write(page)
 	})
 	d.mux.HandleFunc("GET /events", d.events)
+	d.mux.HandleFunc("GET /api/hello", d.getHello)
 	d.mux.HandleFunc("POST /api/settings", d.postSettings)
 	d.mux.HandleFunc("POST /api/reset", d.postReset)
 	d.mux.HandleFunc("POST /api/scenarios/{id}", d.postScenario)
@@ -71,44 +96,76 @@ func newDemo(b *backend, url string) (*demo, error) {
 	return d, nil
 }
 
-// ServeHTTP lets no other site's page change anything through its visitor's browser.
+// bodyTime is how long a client may take to send its body.
+const bodyTime = 10 * time.Second
+
+// ServeHTTP lets no other site's page change or read anything through its visitor's browser.
 func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !known(r, d.host) {
+		http.Error(w, unknownHost, http.StatusForbidden)
+		return
+	}
+	if r.Method == http.MethodPost {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a recorder has none
+	}
 	http.NewCrossOriginProtection().Handler(d.mux).ServeHTTP(w, r)
 }
 
-// change puts settings in force, in a store. Buckets keep their tokens.
-func (d *demo) change(s settings, store core.Store) (*scene, error) {
-	d.changing.Lock()
-	defer d.changing.Unlock()
-	limiter, err := core.NewLimiter(&timed{store, &d.latency}, s.policy())
+// change puts settings in force for everybody, in a store. Buckets keep their tokens.
+func (d *demo) change(s settings, store core.Store) error {
+	next, err := d.build(s, policyName, store)
+	if err == nil {
+		next.place = d.backend.text
+		d.show(next)
+	}
+	return err
+}
+
+// build makes the scene of settings, with buckets of a name in a store.
+func (d *demo) build(s settings, name string, store core.Store) (*scene, error) {
+	next := &scene{settings: s, policy: name, apps: make(map[string]http.Handler)}
+	policy := s.policy()
+	policy.Name = name
+	var err error
+	next.limiter, err = core.NewLimiter(&timed{store, &d.latency}, policy, core.WithObserver(note),
+		core.WithObserver(func(_ context.Context, o core.Observation) {
+			if o.Source == core.FromFallback {
+				next.alone.Add(1)
+			}
+		}))
 	if err != nil {
 		return nil, err
 	}
-	next := &scene{settings: s, limiter: limiter, apps: make(map[string]http.Handler)}
 	for _, f := range frameworks {
-		next.apps[f.name] = f.app(limiter, s)
+		next.apps[f.name] = f.app(next.limiter, s)
 	}
-	before := d.scene.Swap(next)
-	if before == nil || before.settings.Key != s.Key {
-		d.history.forgetKeys()
-	}
-	d.hub.send("settings", s)
-	return before, nil
+	return next, nil
 }
 
-// restore puts back what change replaced.
-func (d *demo) restore(before *scene) {
+// show makes next the scene.
+func (d *demo) show(next *scene) {
 	d.changing.Lock()
 	defer d.changing.Unlock()
-	if d.scene.Swap(before).settings.Key != before.settings.Key {
+	before := d.scene.Swap(next)
+	if before != nil && before.own().Key != next.own().Key {
 		d.history.forgetKeys()
 	}
-	d.hub.send("settings", before.settings)
+	d.hub.send("settings", next.settings)
 }
 
 // limited serves a request by one of the frameworks, and tells the pages.
 func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string) {
+	if r.Method != http.MethodGet { // frameworks differ in what they make of HEAD
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
+		return
+	}
 	now := d.scene.Load()
+	if r.Header.Get(ticketHeader) != now.ticket {
+		http.Error(w, "a scenario is running, and only its own requests are served: come back when it is over", http.StatusConflict)
+		return
+	}
+	r.Header.Del(ticketHeader)
 	user := r.Header.Get(userHeader)
 	if user == "" {
 		user = users[0]
@@ -127,15 +184,16 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 		},
 	})
 	began := time.Now()
-	m := httpsnoop.CaptureMetrics(now.apps[framework], seen, r)
+	var decided decision
+	m := httpsnoop.CaptureMetrics(now.apps[framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, &decided)))
 	answer := hello{}
 	_ = json.Unmarshal(body.Bytes(), &answer) // of another shape when it was refused
 	key, _ := httpKey(now.settings.Key)(r)
 	d.history.add(request{
 		At: millis(began), Framework: framework, User: user, Key: key,
 		Status: m.Code, Allowed: m.Code == http.StatusOK, Micros: float64(time.Since(began).Nanoseconds()) / 1000,
-		Headers: shown(w.Header()), Cost: now.settings.Cost, Source: answer.Source,
-	})
+		Headers: shown(w.Header()), Cost: now.settings.Cost, Source: cmp.Or(decided.source, answer.Source),
+	}, now.before == nil)
 }
 
 // shown are the header fields that the page shows, in the order of their names.
@@ -156,31 +214,51 @@ func shown(h http.Header) [][2]string {
 func (d *demo) postSettings(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, 1<<16)); err != nil {
-		writeJSON(w, http.StatusRequestEntityTooLarge, map[string]any{"errors": fieldErrors{"": "the settings are too long"}})
+		writeJSON(w, http.StatusRequestEntityTooLarge, map[string]any{"errors": fieldErrors{"": "the settings are too long, or came too slowly"}})
 		return
 	}
 	s, err := parseSettings(body.Bytes())
-	if err == nil && d.script.running() {
-		err = fieldErrors{"": "a scenario is running: stop it first"}
-	}
 	if err == nil {
-		_, err = d.change(s, d.backend.store)
+		err = d.script.between(func() error { return d.change(s, d.backend.store) })
 	}
-	if err != nil {
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"errors": err})
-		return
+	var fields fieldErrors
+	switch {
+	case errors.Is(err, errRunning):
+		writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
+	case errors.As(err, &fields):
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"errors": fields})
+	case err != nil:
+		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"errors": fieldErrors{"": err.Error()}})
+	default:
+		writeJSON(w, http.StatusOK, s)
 	}
-	writeJSON(w, http.StatusOK, s)
 }
 
+// patience is how long filling all buckets may wait for a Redis that is busy.
+const patience = 5 * time.Second
+
+// postReset fills all buckets, also those of keys that are no longer shown, and clears the run.
 func (d *demo) postReset(w http.ResponseWriter, r *http.Request) {
-	now := d.scene.Load()
-	for key := range d.inUse(now) {
-		if err := now.limiter.Reset(r.Context(), key); err != nil {
-			writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "the buckets can't be reset: the store is away"})
-			return
+	err := d.script.between(func() error {
+		ctx, cancel := context.WithTimeout(r.Context(), patience)
+		defer cancel()
+		store, err := d.backend.refill(ctx)
+		if err != nil {
+			return err
 		}
+		d.backend.store = store
+		return d.change(d.scene.Load().settings, store)
+	})
+	switch {
+	case errors.Is(err, errRunning):
+		writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
+		return
+	case err != nil:
+		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "Redis does not answer, so the buckets could not be filled. Try again in a moment."})
+		return
 	}
+	d.telling.Lock()
+	defer d.telling.Unlock()
 	d.history.clear()
 	d.latency.clear()
 	d.hub.send("cleared", struct{}{})
@@ -194,3 +272,6 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 func millis(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
+
+// random is a text that nobody can guess.
+func random() string { return strings.ToLower(rand.Text()) }

@@ -74,14 +74,18 @@ func chiApp(l *core.Limiter, s settings) http.Handler {
 
 func fiberApp(l *core.Limiter, s settings) http.Handler {
 	key := map[string]fiberlimit.KeyFunc{"client": fiberlimit.Global("demo"), "user": fiberlimit.ByHeader(userHeader), "ip": fiberlimit.ByIP()}[s.Key]
-	app := fiber.New()
-	app.Get("/fiber/limited", fiberlimit.New(l, key,
+	app, known := fiber.New(), &contexts{}
+	app.Get("/fiber/limited", func(c *fiber.Ctx) error {
+		c.SetUserContext(known.of(c.Get(contextHeader)))
+		return c.Next()
+	}, fiberlimit.New(l, key,
 		fiberlimit.WithCost(func(*fiber.Ctx) (int64, error) { return s.Cost, nil }),
 	), func(c *fiber.Ctx) error {
 		res, _ := fiberlimit.FromContext(c)
 		return c.JSON(hello{c.Get(userHeader), "fiber", res.Source.String()})
 	})
-	return adaptor.FiberApp(app) // fiber is no net/http: this lets it share the port
+	shared := adaptor.FiberApp(app) // fiber is no net/http: this lets it share the port
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { known.through(w, r, shared) })
 }
 
 func httpApp(l *core.Limiter, s settings) http.Handler {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +13,8 @@ const (
 	told       = 200         // that pages are told of one by one, of those that came at once
 	maxKeys    = 1000        // whose buckets may be shown
 	remembered = time.Minute // how long a bucket is shown after its last request
+	binWidth   = 100         // ms of the timeline that are counted together
+	binsKept   = 320         // a little more than the 30 s that pages show
 )
 
 // request is what the pages are told of one.
@@ -28,75 +32,129 @@ type request struct {
 	Source    string      `json:"source"`
 }
 
+func (r *request) denied() bool { return r.Status == 429 }
+
+func (r *request) bin() int64 { return int64(r.At / binWidth) }
+
+// counts are requests by what became of them.
+type counts struct {
+	Allowed int64 `json:"allowed"`
+	Denied  int64 `json:"denied"`
+	Error   int64 `json:"error"`
+}
+
+func (c counts) with(r *request) counts {
+	switch {
+	case r.Allowed:
+		c.Allowed++
+	case r.denied():
+		c.Denied++
+	default:
+		c.Error++
+	}
+	return c
+}
+
+func (c counts) plus(other counts) counts {
+	return counts{c.Allowed + other.Allowed, c.Denied + other.Denied, c.Error + other.Error}
+}
+
+// bins are counts by tenth of a second since 1970.
+type bins map[int64]counts
+
 // history is the requests of the run.
 type history struct {
-	mu                       sync.Mutex // guards all below
-	last                     []request  // the latest, at most kept
-	fresh                    []request  // not told yet, at most told
-	dropped                  int        // and those that won't be
-	admitted, denied, errors int64
-	since                    time.Time
-	keys                     map[string]used
+	mu      sync.Mutex // guards all below
+	id      int64      // of the latest request; it never restarts, so that pages tell old from new
+	fresh   []request  // not told yet, at most told
+	dropped bins       // and those that are only counted
+	last    []request  // told, the latest, at most kept
+	past    bins       // told
+	sums    counts
+	since   time.Time
+	keys    map[string]used
 }
 
 // used is who used a key, and when.
 type used struct {
-	user string
-	at   time.Time
+	user   string
+	at     time.Time
+	denied time.Time
 }
 
-func (h *history) add(r request) {
+// add notes a request. visited tells whether its bucket is one of those to show.
+func (h *history) add(r request, visited bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	switch {
-	case r.Allowed:
-		h.admitted++
-	case r.Status == 429:
-		h.denied++
-	default:
-		h.errors++
-	}
-	r.ID = h.admitted + h.denied + h.errors
-	h.last = append(h.last, r)
-	h.last = h.last[max(0, len(h.last)-kept):]
+	h.sums = h.sums.with(&r)
+	h.id++
+	r.ID = h.id
 	h.fresh = append(h.fresh, r)
-	if over := len(h.fresh) - told; over > 0 {
-		h.fresh, h.dropped = h.fresh[over:], h.dropped+over
+	if len(h.fresh) > told {
+		i := expendable(h.fresh)
+		gone := h.fresh[i]
+		h.dropped[gone.bin()] = h.dropped[gone.bin()].with(&gone)
+		h.fresh = slices.Delete(h.fresh, i, i+1)
 	}
-	if _, known := h.keys[r.Key]; r.Key != "" && (known || len(h.keys) < maxKeys) {
-		h.keys[r.Key] = used{r.User, time.Now()}
+	u, known := h.keys[r.Key]
+	if visited && r.Key != "" && (known || len(h.keys) < maxKeys) {
+		u.user, u.at = r.User, time.Now()
+		if r.denied() {
+			u.denied = u.at
+		}
+		h.keys[r.Key] = u
 	}
 }
 
-// news takes what was not told yet.
-func (h *history) news() (fresh []request, dropped int) {
+// expendable is which request pages miss least: in a flood most are denied, and those that passed are the news.
+func expendable(list []request) int {
+	if i := slices.IndexFunc(list, func(r request) bool { return r.denied() }); i >= 0 {
+		return i
+	}
+	return max(0, slices.IndexFunc(list, func(r request) bool { return !r.Allowed }))
+}
+
+// news takes what was not told yet: it counts as told then.
+func (h *history) news() (fresh []request, dropped bins) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	fresh, dropped = h.fresh, h.dropped
-	h.fresh, h.dropped = nil, 0
+	h.fresh, h.dropped = nil, bins{}
+	h.last = append(h.last, fresh...)
+	h.last = slices.Clone(h.last[max(0, len(h.last)-kept):])
+	for i := range fresh {
+		h.past[fresh[i].bin()] = h.past[fresh[i].bin()].with(&fresh[i])
+	}
+	for bin, c := range dropped {
+		h.past[bin] = h.past[bin].plus(c)
+	}
+	oldest := time.Now().UnixMilli()/binWidth - binsKept
+	maps.DeleteFunc(h.past, func(bin int64, _ counts) bool { return bin < oldest })
 	return fresh, dropped
 }
 
-// latest are the requests that a page begins with.
-func (h *history) latest() []request {
+// latest is what a page begins with: requests, and the counts of the timeline.
+func (h *history) latest() ([]request, bins) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.last)
+	return append([]request{}, h.last...), maps.Clone(h.past)
 }
 
-// buckets are the keys that were used lately, with their users.
-func (h *history) buckets() map[string]string {
+// recent are the keys that were used lately, with their users: first those that were denied last, then those
+// that were used last. Within two seconds their names decide, so that what is shown does not jump.
+func (h *history) recent() (keys, owners []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := make(map[string]string)
-	for key, u := range h.keys {
-		if time.Since(u.at) < remembered {
-			list[key] = u.user
-		} else {
-			delete(h.keys, key)
-		}
+	maps.DeleteFunc(h.keys, func(_ string, u used) bool { return time.Since(u.at) >= remembered })
+	keys = slices.SortedFunc(maps.Keys(h.keys), func(a, b string) int {
+		x, y := h.keys[a], h.keys[b]
+		return cmp.Or(y.denied.Truncate(2*time.Second).Compare(x.denied.Truncate(2*time.Second)),
+			y.at.Truncate(2*time.Second).Compare(x.at.Truncate(2*time.Second)), cmp.Compare(a, b))
+	})
+	for _, k := range keys {
+		owners = append(owners, h.keys[k].user)
 	}
-	return list
+	return keys, owners
 }
 
 // forgetKeys drops the buckets in use: under another kind of key they are no longer asked for.
@@ -110,7 +168,7 @@ func (h *history) forgetKeys() {
 func (h *history) clear() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last, h.fresh, h.dropped = nil, nil, 0
-	h.admitted, h.denied, h.errors = 0, 0, 0
+	h.last, h.fresh, h.dropped, h.past = nil, nil, bins{}, bins{}
+	h.sums = counts{}
 	h.since, h.keys = time.Now(), make(map[string]used)
 }

@@ -13,27 +13,35 @@ import (
 // hub tells all open pages what happens, as server-sent events.
 type hub struct {
 	mu    sync.Mutex
+	seq   int64 // of the latest event
 	pages map[chan []byte]bool
 }
 
 // backlog is how many events a page may be behind. One that is further is cut off, and comes again by itself.
 const backlog = 256
 
-func (h *hub) join() chan []byte {
+// join opens a stream, of the events after seq.
+func (h *hub) join() (page chan []byte, seq int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pages == nil {
 		h.pages = make(map[chan []byte]bool)
 	}
-	page := make(chan []byte, backlog)
+	page = make(chan []byte, backlog)
 	h.pages[page] = true
-	return page
+	return page, h.seq
 }
 
 func (h *hub) leave(page chan []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.pages, page)
+}
+
+func (h *hub) latest() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.seq
 }
 
 func (h *hub) empty() bool {
@@ -44,9 +52,10 @@ func (h *hub) empty() bool {
 
 // send tells all pages.
 func (h *hub) send(event string, data any) {
-	message := encode(event, data)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.seq++
+	message := encode(event, h.seq, data)
 	for page := range h.pages {
 		select {
 		case page <- message:
@@ -57,42 +66,60 @@ func (h *hub) send(event string, data any) {
 	}
 }
 
-func encode(event string, data any) []byte {
+func encode(event string, seq int64, data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil { // numbers that JSON has not, which settings can't lead to
 		text = []byte("null")
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text)
+	return fmt.Appendf(nil, "event: %s\ndata: %s\nid: %d\n\n", event, text, seq)
 }
 
 // greeting is what a page begins with.
 type greeting struct {
-	Store      map[string]string  `json:"store"`
-	Settings   settings           `json:"settings"`
+	Seq        int64              `json:"seq"` // of the latest event that it knows of
+	Store      place              `json:"store"`
+	Settings   settings           `json:"settings"` // in force
+	Own        settings           `json:"own"`      // when no scenario runs
 	Frameworks []string           `json:"frameworks"`
 	Users      []string           `json:"users"`
 	Scenarios  []scenarioInfo     `json:"scenarios"`
 	Now        float64            `json:"now"`
 	Log        []request          `json:"log"`
+	Bins       bins               `json:"bins"`
 	Metrics    metrics            `json:"metrics"`
 	State      []bucketState      `json:"state"`
+	More       int                `json:"more"`
 	Verdicts   map[string]verdict `json:"verdicts"`
 	Running    string             `json:"running"`
 }
 
-func (d *demo) greet() greeting {
-	g := greeting{
-		Store: map[string]string{"kind": d.backend.kind, "text": d.backend.text}, Settings: d.scene.Load().settings, Users: users,
-		Now: millis(time.Now()), Log: d.history.latest(), Metrics: d.metrics(), State: d.states(),
+// greet makes a greeting and, with it, opens a stream of all that comes after, if one is wanted.
+func (d *demo) greet(stream bool) (g greeting, page chan []byte) {
+	s := d.states() // it may wait for Redis
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	if stream {
+		page, g.Seq = d.hub.join()
+	} else {
+		g.Seq = d.hub.latest()
 	}
+	now := d.scene.Load()
+	g.Store, g.State, g.More = s.Store, s.List, s.More
+	g.Settings, g.Own, g.Users, g.Metrics = now.settings, now.own(), users, d.metrics()
+	g.Log, g.Bins = d.history.latest()
 	for _, f := range frameworks {
 		g.Frameworks = append(g.Frameworks, f.name)
 	}
 	g.Scenarios, g.Verdicts, g.Running = d.script.info()
-	if g.Log == nil {
-		g.Log = []request{}
-	}
-	return g
+	g.Now = millis(time.Now())
+	return g, page
+}
+
+// getHello greets a page that hears the events from another tab's stream.
+func (d *demo) getHello(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	g, _ := d.greet(false)
+	writeJSON(w, http.StatusOK, g)
 }
 
 // events streams to one page.
@@ -100,9 +127,9 @@ func (d *demo) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	stream := http.NewResponseController(w)
-	page := d.hub.join()
+	g, page := d.greet(true)
 	defer d.hub.leave(page)
-	if _, err := w.Write(encode("hello", d.greet())); err != nil || stream.Flush() != nil {
+	if _, err := w.Write(encode("hello", g.Seq, g)); err != nil || stream.Flush() != nil {
 		return
 	}
 	for {
@@ -125,26 +152,35 @@ func (d *demo) events(w http.ResponseWriter, r *http.Request) {
 func (d *demo) tick(ctx context.Context) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
-	var told metrics
+	var last metrics
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		fresh, dropped := d.history.news()
+		some := d.tellRequests()
 		if d.hub.empty() { // a page that comes begins with the latest
 			continue
 		}
-		if len(fresh) > 0 {
-			d.hub.send("requests", map[string]any{"list": fresh, "dropped": dropped})
+		if some || n%5 == 0 {
+			d.hub.send("state", d.states())
 		}
-		if len(fresh) > 0 || n%5 == 0 {
-			d.hub.send("state", map[string]any{"list": d.states()})
-		}
-		if m := d.metrics(); n%5 == 0 && !reflect.DeepEqual(m, told) {
+		if m := d.metrics(); n%5 == 0 && !reflect.DeepEqual(m, last) {
 			d.hub.send("metrics", m)
-			told = m
+			last = m
 		}
 	}
+}
+
+// tellRequests tells the pages of requests, if there were any.
+func (d *demo) tellRequests() bool {
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	fresh, dropped := d.history.news()
+	if len(fresh) == 0 {
+		return false
+	}
+	d.hub.send("requests", map[string]any{"list": fresh, "dropped": dropped})
+	return true
 }

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -32,11 +33,18 @@ func main() {
 func run(args []string) error {
 	gin.SetMode(gin.ReleaseMode) // the terminal is for the demo's own lines: no list of routes,
 	logging.Disable()            // and nothing about a Redis that is away, which the page tells
-	flags := flag.NewFlagSet("demo", flag.ExitOnError)
-	addr := flags.String("addr", "localhost:8080", "address to listen on")
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // a mistake is one line, which main prints
+	addr := flags.String("addr", "localhost:8080", "address to listen on; the page opens by this host, localhost or an IP address")
 	host := flags.String("redis-host", "localhost", "host of a Redis server")
 	port := flags.Int("redis-port", 6379, "port of a Redis server; without these two flags the demo does without Redis if none is there")
-	_ = flags.Parse(args) // it exits
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(os.Stdout)
+		flags.Usage()
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("%w: -h lists the flags", err)
+	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: flags are written as -addr localhost:8081", flags.Arg(0))
 	}
@@ -50,6 +58,10 @@ func run(args []string) error {
 		return err
 	}
 	defer backend.close()
+	name, _, err := net.SplitHostPort(*addr)
+	if err != nil {
+		return fmt.Errorf("-addr %s: must be a host and a port, such as localhost:8081, or :8081 for all addresses of this machine", *addr)
+	}
 	listener, err := net.Listen("tcp", *addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s is taken: choose another address, such as -addr localhost:8081", *addr)
@@ -61,10 +73,11 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	d.host = name
 	go d.tick(ctx)
 	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	fmt.Printf("demo: http://%s, %s\n", listener.Addr(), backend.text)
+	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
 	err = server.Serve(listener)
 	d.script.close()
 	if ctx.Err() == nil {

@@ -23,7 +23,8 @@ type metrics struct {
 
 func (d *demo) metrics() metrics {
 	d.history.mu.Lock()
-	m := metrics{Admitted: d.history.admitted, Denied: d.history.denied, Errors: d.history.errors, Since: millis(d.history.since)}
+	sums := d.history.sums
+	m := metrics{Admitted: sums.Allowed, Denied: sums.Denied, Errors: sums.Error, Since: millis(d.history.since)}
 	elapsed := time.Since(d.history.since).Seconds()
 	d.history.mu.Unlock()
 	if all := m.Admitted + m.Denied + m.Errors; all > 0 {

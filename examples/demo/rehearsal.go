@@ -11,30 +11,39 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// rehearsal is what a scenario has at hand.
+// ticketHeader is what a scenario's requests show, so that nobody else's take from its buckets.
+const ticketHeader = "X-Demo-Scenario"
+
+// rehearsal is what a scenario has at hand in one run.
 type rehearsal struct {
-	demo  *demo
-	id    string
-	store core.Store
-	undo  []func()
-	turn  atomic.Int64
+	demo   *demo
+	id     string
+	ticket string
+	store  core.Store
+	place  string
+	before *scene // that comes back
+
+	scenes []*scene
+	undo   []func()
+	turn   atomic.Int64
+	lost   atomic.Int64 // requests without an answer
+	odd    atomic.Int64 // a status that no limiter answers with
 }
 
-// set puts settings in force, with full buckets.
-func (r *rehearsal) set(ctx context.Context, s settings) error {
-	if _, err := r.demo.change(s, r.store); err != nil {
+func (d *demo) rehearsal(id string) *rehearsal {
+	return &rehearsal{demo: d, id: id, ticket: random(), store: d.backend.patient, place: d.backend.text, before: d.scene.Load()}
+}
+
+// set puts settings in force. The buckets are new, so they are full without a word to the store, and no other demo on
+// the same Redis knows of them.
+func (r *rehearsal) set(s settings) error {
+	next, err := r.demo.build(s, policyName+"-"+random(), r.store)
+	if err != nil {
 		return err
 	}
-	limiter := r.demo.scene.Load().limiter
-	keys := []string{core.JoinKey("global", "demo")}
-	for _, u := range users {
-		keys = append(keys, core.JoinKey("header", "x-user", u))
-	}
-	for _, key := range keys {
-		if err := limiter.Reset(ctx, key); err != nil {
-			return err
-		}
-	}
+	next.place, next.ticket, next.before = r.place, r.ticket, r.before
+	r.scenes = append(r.scenes, next)
+	r.demo.show(next)
 	return nil
 }
 
@@ -43,45 +52,57 @@ func (r *rehearsal) say(progress string) {
 	r.demo.hub.send("scenario", map[string]any{"id": r.id, "running": true, "progress": progress})
 }
 
-// reply is what came back for one request.
+// reply is what came back for one request, and between which instants it was decided.
 type reply struct {
-	status int // 0 when nothing did
-	source string
+	status         int // 0 when nothing did
+	source         string
+	sent, answered time.Time
 }
 
-var caller = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+func (r reply) passed() bool { return r.status == http.StatusOK }
+func (r reply) denied() bool { return r.status == http.StatusTooManyRequests }
+
+var caller = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 
 // ask sends a request of user's through the next framework in turn.
-func (r *rehearsal) ask(ctx context.Context, user string) reply {
+func (r *rehearsal) ask(ctx context.Context, user string) (got reply) {
 	f := frameworks[r.turn.Add(1)%int64(len(frameworks))]
+	got.sent = time.Now()
+	defer func() {
+		got.answered = time.Now()
+		switch {
+		case got.status == 0:
+			r.lost.Add(1)
+		case !got.passed() && !got.denied():
+			r.odd.Store(int64(got.status))
+		}
+	}()
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, r.demo.url+"/"+f.name+"/limited", nil)
 	if err != nil {
-		return reply{}
+		return got
 	}
 	q.Header.Set(userHeader, user)
+	q.Header.Set(ticketHeader, r.ticket)
 	resp, err := caller.Do(q)
 	if err != nil {
-		return reply{}
+		return got
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var h hello
 	_ = json.NewDecoder(resp.Body).Decode(&h) // of another shape when it was refused
-	return reply{resp.StatusCode, h.Source}
+	got.status, got.source = resp.StatusCode, h.Source
+	return got
 }
 
-// burst sends n requests at once and tells how many passed.
-func (r *rehearsal) burst(ctx context.Context, user string, n int) (admitted int) {
-	var sum atomic.Int64
+// burst sends n requests at once.
+func (r *rehearsal) burst(ctx context.Context, user string, n int) replies {
+	list := make(replies, n)
 	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			if r.ask(ctx, user).status == http.StatusOK {
-				sum.Add(1)
-			}
-		})
+	for i := range n {
+		wg.Go(func() { list[i] = r.ask(ctx, user) })
 	}
 	wg.Wait()
-	return int(sum.Load())
+	return list
 }
 
 // steadily calls f every d, until it returns false or ctx ends.
@@ -94,5 +115,13 @@ func steadily(ctx context.Context, d time.Duration, f func(n int) bool) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }

@@ -69,6 +69,8 @@ func parseSettings(body []byte) (s settings, err error) {
 		switch {
 		case !given:
 			bad[prefix+name] = "is missing"
+		case string(text) == `""`:
+			bad[prefix+name] = must + ", and is empty"
 		case string(text) == "null", json.Unmarshal(text, into) != nil:
 			bad[prefix+name] = must + ": got " + clip(string(text))
 		}
@@ -115,7 +117,7 @@ func (s *settings) check(bad fieldErrors) {
 			say(prefix+"mode", "must be continuous, stepped or aligned: got %q", clip(b.Mode))
 		}
 		if !(b.Interval >= 1 && b.Interval <= maxInterval) {
-			say(prefix+"interval_ms", "must be 1 to %.0f ms: got %v", maxInterval, b.Interval)
+			say(prefix+"interval_ms", "must be from 1 ms to a year, which is %.4g ms: got %v", maxInterval, b.Interval)
 		}
 	}
 	if s.Cost < 0 || s.Cost > 1_000_000 {
@@ -135,9 +137,12 @@ func (s *settings) check(bad fieldErrors) {
 			prefix = "second."
 		}
 		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms"}[name]
-		say(prefix+field, "%s: got %v", e.Reason, e.Value)
+		say(prefix+field, "%s: got %v", inWords.Replace(e.Reason), e.Value)
 	}
 }
+
+// inWords puts the names of Go's fields as the page does.
+var inWords = strings.NewReplacer("tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
 
 // maxInterval is a year, in ms.
 const maxInterval = 365 * 24 * 3600 * 1000.0
@@ -161,7 +166,7 @@ func configErrors(err error) []*core.ConfigError {
 
 // policy is what the limiter gets. Its name stays, so that buckets keep their tokens when limits change.
 func (s *settings) policy() core.Policy {
-	p := core.Policy{Name: "demo", Limits: []core.Limit{s.limit()}, Headers: styles[s.Headers]}
+	p := core.Policy{Name: policyName, Limits: []core.Limit{s.limit()}, Headers: styles[s.Headers]}
 	if s.Second.On {
 		p.Limits = append(p.Limits, s.Second.limit().WithName("second"))
 	}

@@ -10,10 +10,28 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// bucketState is one bucket as the page draws it.
+// maxShown is how many buckets have room on the page.
+const maxShown = 8
+
+// states is the buckets as the page draws them.
+type states struct {
+	List  []bucketState `json:"list"`
+	More  int           `json:"more"` // in use, and not in the list
+	Store place         `json:"store"`
+}
+
+// place is where the buckets are, in words.
+type place struct {
+	Kind  string `json:"kind"`
+	Text  string `json:"text"`
+	Alone bool   `json:"alone"` // Redis does not answer
+}
+
 type bucketState struct {
 	User   string       `json:"user"`
 	Key    string       `json:"key"`
+	Policy string       `json:"policy"`
+	Alone  bool         `json:"alone"` // this is the level of the process alone
 	At     float64      `json:"at"`
 	Limits []limitState `json:"limits"`
 }
@@ -30,39 +48,61 @@ type limitState struct {
 	Retry    float64 `json:"retry_ms"` // until there are enough for a request; -1 when there never are
 }
 
-// inUse are the keys of the buckets that were used lately and of the page's own users, with their users.
-func (d *demo) inUse(now *scene) map[string]string {
-	buckets := d.history.buckets()
-	switch now.settings.Key {
-	case "client":
-		buckets = map[string]string{core.JoinKey("global", "demo"): ""}
-	case "user":
+// together is the key of everybody's bucket.
+var together = core.JoinKey("global", "demo")
+
+// inUse are the keys of the buckets to show, with their users: those of the page's own users, and those that were
+// used lately.
+func (d *demo) inUse(now *scene) (keys, owners []string) {
+	if now.settings.Key == "client" {
+		return []string{together}, []string{""}
+	}
+	if now.settings.Key == "user" {
 		for _, u := range users {
-			buckets[core.JoinKey("header", "x-user", u)] = u
+			keys, owners = append(keys, core.JoinKey("header", "x-user", u)), append(owners, u)
 		}
 	}
-	return buckets
+	if now.before != nil { // a scenario's requests are of these users
+		return keys, owners
+	}
+	more, theirs := d.history.recent()
+	for i, key := range more {
+		if !slices.Contains(keys, key) {
+			keys, owners = append(keys, key), append(owners, theirs[i])
+		}
+	}
+	return keys, owners
 }
 
 // states are those of the buckets in use.
-func (d *demo) states() []bucketState {
+func (d *demo) states() states {
 	now := d.scene.Load()
 	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), looking{}, true), time.Second)
 	defer cancel()
-	list := []bucketState{}
-	for key, user := range d.inUse(now) {
+	s := states{List: []bucketState{}, Store: place{Kind: d.backend.kind, Text: now.place}}
+	keys, owners := d.inUse(now)
+	s.More = max(0, len(keys)-maxShown)
+	if len(keys) == 0 { // it is still to be told who decides
+		res, err := now.limiter.Peek(ctx, together)
+		s.Store.Alone = err != nil || res.Source == core.FromFallback
+	}
+	for i, key := range keys[:min(len(keys), maxShown)] {
 		res, err := now.limiter.Peek(ctx, key)
 		if err != nil {
 			continue
 		}
-		s := bucketState{User: user, Key: key, At: millis(time.Now())}
+		b := bucketState{User: owners[i], Key: key, Policy: now.policy, At: millis(time.Now()), Alone: res.Source == core.FromFallback}
+		s.Store.Alone = s.Store.Alone || b.Alone
 		for _, l := range res.Limits() {
-			s.Limits = append(s.Limits, stateOf(l, now.settings.Cost))
+			b.Limits = append(b.Limits, stateOf(l, now.settings.Cost))
 		}
-		list = append(list, s)
+		s.List = append(s.List, b)
 	}
-	slices.SortFunc(list, func(a, b bucketState) int { return strings.Compare(a.Key, b.Key) })
-	return list[:min(len(list), 8)]
+	if s.Store.Alone {
+		s.Store.Text = "Redis does not answer: this process decides alone"
+	}
+	slices.SortFunc(s.List, func(a, b bucketState) int { return strings.Compare(a.Key, b.Key) })
+	return s
 }
 
 // stateOf draws the exact level, of which a LimitResult tells whole tokens, from when it will be full.

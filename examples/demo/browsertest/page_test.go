@@ -16,8 +16,8 @@ func TestLoad(t *testing.T) {
 	if title := js[string](b, `document.title`); title == "" {
 		t.Error("the page has no title")
 	}
-	if got := js[string](b, `document.querySelector("#store-text").textContent.trim()`); !strings.EqualFold(got, hello.Store["text"]) {
-		t.Errorf("the page says of the store %q, the server %q", got, hello.Store["text"])
+	if got := js[string](b, `document.querySelector("#store-text").textContent.trim()`); !strings.EqualFold(got, hello.Store.Text) {
+		t.Errorf("the page says of the store %q, the server %q", got, hello.Store.Text)
 	}
 	for _, name := range []string{"capacity", "rate", "interval_ms", "mode", "cost", "headers", "key"} {
 		if got, want := js[string](b, `document.querySelector($[0]).value`, field(name)), fmt.Sprint(hello.Settings[name]); got != want {

@@ -105,12 +105,19 @@ func redisAtUsualPlace() bool {
 // onRedis starts a redis-server for the test and returns the flags that lead to it.
 func onRedis(t *testing.T) []string {
 	t.Helper()
+	flags, _ := redisServer(t)
+	return flags
+}
+
+// redisServer is onRedis, with a function that kills the server before the test ends.
+func redisServer(t *testing.T, options ...string) (flags []string, kill func()) {
+	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("needs redis-server on the PATH")
 	}
 	for range 5 {
 		_, port, _ := net.SplitHostPort(freeAddr(t))
-		cmd := exec.Command("redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir())
+		cmd := exec.Command("redis-server", append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", t.TempDir()}, options...)...)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -130,22 +137,22 @@ func onRedis(t *testing.T) []string {
 				}
 			}
 		}()
-		stop := func() {
+		stop := sync.OnceFunc(func() {
 			_ = cmd.Process.Kill()
 			<-read
 			_ = cmd.Wait()
-		}
+		})
 		select {
 		case <-ready:
 			t.Cleanup(stop)
-			return []string{"-redis-host", "127.0.0.1", "-redis-port", port}
+			return []string{"-redis-host", "127.0.0.1", "-redis-port", port}, stop
 		case <-read: // someone took the port meanwhile
 		case <-time.After(patience):
 		}
 		stop()
 	}
 	t.Fatal("redis-server did not start")
-	return nil
+	return nil, nil
 }
 
 // freeAddr is an address on which nobody listens at the moment.
@@ -161,7 +168,7 @@ func freeAddr(t *testing.T) string {
 
 // greeting is what the server tells a page first, as far as the tests look at it.
 type greeting struct {
-	Store    map[string]string
+	Store    struct{ Text string }
 	Settings map[string]any
 	Log      []struct {
 		ID     int64

@@ -16,11 +16,8 @@ func TestScenarios(t *testing.T) {
 			if !s.Available {
 				t.Skip(s.Reason)
 			}
-			card := `[data-scenario="` + s.ID + `"]`
-			b.click(card + " button.run")
-			b.wait("the verdict is there", `document.querySelector($[0] + " .verdict[data-ok='true'], " + $[0] + " .verdict[data-ok='false']")`, card)
-			text := js[string](b, `document.querySelector($[0] + " .verdict").textContent.trim()`, card)
-			if ok := js[string](b, `document.querySelector($[0] + " .verdict").dataset.ok`, card); ok != "true" || text == "" {
+			ok, text := b.verdict(s.ID)
+			if ok != "true" || text == "" {
 				t.Errorf("the verdict is %s: %q", ok, text)
 			}
 			if n := js[int](b, `document.querySelectorAll("#log tr[data-id]").length`); n == 0 {

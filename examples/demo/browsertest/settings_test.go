@@ -76,6 +76,7 @@ func TestBadInput(t *testing.T) {
 		{"capacity", "1.5", "10"},
 		{"capacity", "1000000000000000", "10"},
 		{"capacity", "", "10"},
+		{"capacity", "0x10", "10"},
 		{"rate", "0", "1"},
 		{"rate", "-1", "1"},
 		{"rate", "", "1"},

@@ -22,6 +22,9 @@ func TestStartFailsInOneLine(t *testing.T) {
 		{"no Redis there", []string{"-addr", "127.0.0.1:0", "-redis-host", "127.0.0.1", "-redis-port", closed}, "no Redis at 127.0.0.1:" + closed},
 		{"impossible Redis port", []string{"-addr", "127.0.0.1:0", "-redis-port", "70000"}, "70000"},
 		{"stray argument", []string{"8081"}, `"8081"`},
+		{"a port alone", []string{"-addr", "8081"}, "such as localhost:8081"},
+		{"unknown flag", []string{"-bogus"}, "-bogus"},
+		{"a word for a port", []string{"-redis-port", "abc"}, `"abc"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			stderr, code := ends(t, c.flags...)
@@ -29,6 +32,14 @@ func TestStartFailsInOneLine(t *testing.T) {
 				t.Errorf("exit code %d and\n%swant 1 and one line that says %q", code, stderr, c.says)
 			}
 		})
+	}
+}
+
+func TestARedisWithAPasswordIsNotTakenForNone(t *testing.T) {
+	flags, _ := redisServer(t, "--requirepass", "secret")
+	stderr, code := ends(t, append([]string{"-addr", "127.0.0.1:0"}, flags...)...)
+	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "wants a password") {
+		t.Errorf("exit code %d and\n%s", code, stderr)
 	}
 }
 

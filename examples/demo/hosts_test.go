@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestForeignHostNamesAreRefused(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "localhost:8080": true, "LOCALHOST:8080": true, "demo.localhost:8080": true, "localhost.": true,
+		"127.0.0.1:8080": true, "192.168.1.7:8080": true, "192.168.1.7": true, "[::1]:8080": true, "[::1]": true, "[fe80::1%25eth0]:8080": true,
+		"box.lan:8080": true, "BOX.lan": true,
+		"evil.com": false, "evil.com:8080": false, "localhost.evil.com": false, "127.0.0.1.evil.com:8080": false, "evillocalhost": false, "": false,
+	} {
+		require.Equal(t, want, known(&http.Request{Host: host}, "box.lan"), "Host: %s", host)
+	}
+	require.False(t, known(&http.Request{Host: ""}, ""), "no host at all")
+}
+
+func TestAForeignNameGetsNothing(t *testing.T) {
+	d := serve(t)
+	for method, path := range map[string]string{http.MethodPost: "/api/reset", http.MethodGet: "/events", http.MethodDelete: "/api/scenarios"} {
+		q, err := http.NewRequestWithContext(t.Context(), method, d.url+path, nil)
+		require.NoError(t, err)
+		q.Host = "evil.com"
+		q.Header.Set("Origin", "http://evil.com")
+		resp, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		var text bytes.Buffer
+		_, err = text.ReadFrom(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusForbidden, resp.StatusCode, path)
+		require.Contains(t, text.String(), "open it as localhost")
+	}
+}
