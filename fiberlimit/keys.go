@@ -20,7 +20,8 @@ func keyed(key adapter.KeyFunc) KeyFunc {
 // addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
 
-// ByHeader limits by a request header field, such as an API key.
+// ByHeader limits by a request header field, such as an API key: its first value, but of User-Agent and
+// Content-Type, of which fasthttp keeps one, the last.
 func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
 
 // ByCookie limits by a cookie's value.

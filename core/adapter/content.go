@@ -14,11 +14,11 @@ func CostByContentLength(bytesPerToken int64, unknown ...int64) func(Exchange) (
 	var mistake error
 	switch {
 	case bytesPerToken < 1:
-		mistake = fmt.Errorf("CostByContentLength: %d bytes a token: must be at least 1", bytesPerToken)
+		mistake = fmt.Errorf("ratelimit: CostByContentLength: %d bytes a token: must be at least 1", bytesPerToken)
 	case len(unknown) > 1:
-		mistake = fmt.Errorf("CostByContentLength: %d costs of an unknown length: one is enough", len(unknown))
+		mistake = fmt.Errorf("ratelimit: CostByContentLength: %d costs of an unknown length: one is enough", len(unknown))
 	case len(unknown) == 1 && unknown[0] < 1:
-		mistake = fmt.Errorf("CostByContentLength: an unknown length costs %d: must be at least 1", unknown[0])
+		mistake = fmt.Errorf("ratelimit: CostByContentLength: an unknown length costs %d: must be at least 1", unknown[0])
 	}
 	if mistake != nil {
 		slog.Error("ratelimit: bad cost function, every request will be refused", "error", mistake)

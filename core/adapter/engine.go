@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -16,7 +17,7 @@ type Engine[C any] struct {
 	key     func(C) (string, error)
 	options Options[C]
 
-	warnTwice sync.Once
+	warnTwice, warnNoKey, warnBroken sync.Once
 }
 
 // New returns an engine. A nil limiter or key is a mistake in the program, so it panics, as
@@ -40,6 +41,7 @@ type Verdict struct {
 	// Err is why there is no decision (Failed). Its text is not for clients.
 	Err error
 
+	ctx     context.Context // the request's as it came: frameworks may have another by the time of Done
 	limiter *core.Limiter
 	key     string
 }
@@ -67,10 +69,13 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return v // Skipped
 	}
-	if v.Err = e.decide(x.Context(), c, &v); v.Err != nil {
+	v.ctx = x.Context()
+	if v.Err = e.decide(v.ctx, c, &v); v.Err != nil {
 		if e.limiter.Policy().Shadow {
+			e.foretell(x, v.Err)
 			return Verdict{} // Skipped: a policy in shadow mode stops nobody, not even who can't wait any more
 		}
+		v.Result = core.Result{}
 		if errors.Is(v.Err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetry)
 			x.Response().Set("Cache-Control", "no-store")
@@ -85,6 +90,21 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 		v.Outcome = Allowed
 	}
 	return v
+}
+
+// foretell says once, of each kind, what requests that shadow mode lets pass will be answered without it.
+func (e *Engine[C]) foretell(x Exchange, err error) {
+	switch status := core.ProblemOf(err).Status; status {
+	case http.StatusBadRequest:
+		e.warnNoKey.Do(func() { e.warn(x, status, err) })
+	case http.StatusInternalServerError:
+		e.warnBroken.Do(func() { e.warn(x, status, err) })
+	}
+}
+
+func (e *Engine[C]) warn(x Exchange, status int, err error) {
+	slog.Warn("ratelimit: shadow mode lets a request pass that will be refused when the policy is enforced",
+		"policy", e.limiter.Name(), "status", status, "path", x.Path(), "error", err)
 }
 
 // decide fills in v, but for its Outcome.
@@ -144,7 +164,7 @@ func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool)
 		return false
 	}
 	// What can't be given back refills; the response is on its way and can't tell.
-	_ = v.limiter.Undo(context.WithoutCancel(x.Context()), v.key, v.Result)
+	_ = v.limiter.Undo(context.WithoutCancel(v.ctx), v.key, v.Result)
 	return true
 }
 
@@ -154,7 +174,7 @@ func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool)
 func (e *Engine[C]) Asker(c C, x Exchange, v Verdict) func(status int) {
 	over, last := false, 0
 	return func(status int) {
-		if over || status == last {
+		if over || status == last || status < 200 && status != http.StatusSwitchingProtocols { // 103 is no answer yet
 			return
 		}
 		over, last = true, status // should Done panic: it may be told the recovery's answer next

@@ -33,7 +33,7 @@ func FromContext(kept any) (core.Result, bool) {
 type Exchange interface {
 	Context() context.Context
 	Method() string
-	Path() string         // as requested, such as /items/7
+	Path() string         // as requested, percent-decoded, such as /items/7
 	Route() string        // the pattern that matched, such as /items/{id}; "" when none did or none is known yet
 	RemoteAddr() string   // of the connection's peer
 	ContentLength() int64 // of the body, in bytes; -1 when it is not known

@@ -18,6 +18,19 @@ import (
 // API key "192.0.2.1" and the address 192.0.2.1 never share a bucket.
 type KeyFunc func(Exchange) (string, error)
 
+// call asks a key function. An empty key is a missing one: it would silently make strangers share a
+// bucket.
+func call[C any, K ~func(C) (string, error)](key K, c C) (string, error) {
+	if key == nil {
+		return "", errors.New("ratelimit: the key function is nil")
+	}
+	k, err := key(c)
+	if err == nil && k == "" {
+		err = fmt.Errorf("%w: the key function returned an empty key", core.ErrNoKey)
+	}
+	return k, err
+}
+
 // ByIP limits by the client's address; see [core.ClientIP] for whose word is taken for it.
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip := core.NewClientIP(options...)
@@ -65,7 +78,7 @@ func ByParam(name string) KeyFunc {
 func ByContextValue(key any) KeyFunc {
 	name := fmt.Sprint(key)
 	if t := reflect.TypeOf(key); t == nil || !t.Comparable() {
-		return broken(fmt.Errorf("ByContextValue: a %T can't be a key of a context", key))
+		return broken(fmt.Errorf("ratelimit: ByContextValue: a %T can't be a key of a context", key))
 	}
 	return func(x Exchange) (string, error) {
 		v, err := text(x.Value(key))
@@ -98,7 +111,7 @@ func ByMethod() KeyFunc {
 	return func(x Exchange) (string, error) { return core.JoinKey("method", x.Method()), nil }
 }
 
-// ByPath limits by the path as requested. Clients choose it, so alone it gives every path they make
+// ByPath limits by the path as requested, percent-decoded. Clients choose it, so alone it gives every path they make
 // up a full bucket: join it with who they are, or use ByRoute.
 func ByPath() KeyFunc {
 	return func(x Exchange) (string, error) { return core.JoinKey("path", x.Path()), nil }
@@ -126,7 +139,7 @@ func broken(err error) KeyFunc {
 // named is an extractor of one field; a field that is empty is missing.
 func named(kind, name string, value func(Exchange) string) KeyFunc {
 	if name == "" {
-		return broken(fmt.Errorf("key by %s: the name is empty", kind))
+		return broken(fmt.Errorf("ratelimit: key by %s: the name is empty", kind))
 	}
 	return func(x Exchange) (string, error) {
 		v := value(x)
@@ -163,7 +176,7 @@ func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 		err := errors.New("ratelimit: FirstOf no keys")
 		for _, key := range keys {
 			var k string
-			if k, err = call(key, c); err == nil || !isNoKey(err) {
+			if k, err = call(key, c); err == nil || !errors.Is(err, core.ErrNoKey) {
 				return k, err
 			}
 		}

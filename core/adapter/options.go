@@ -1,9 +1,6 @@
 package adapter
 
 import (
-	"errors"
-	"fmt"
-
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
@@ -15,18 +12,3 @@ type Options[C any] struct {
 	Skip   func(C) bool                  // whether to let a request through unlimited
 	Refund func(C, int) bool             // whether to give a request's tokens back, by its status
 }
-
-// call asks a key function. An empty key is a missing one: it would silently make strangers share a
-// bucket.
-func call[C any, K ~func(C) (string, error)](key K, c C) (string, error) {
-	if key == nil {
-		return "", errors.New("ratelimit: the key function is nil")
-	}
-	k, err := key(c)
-	if err == nil && k == "" {
-		err = fmt.Errorf("%w: the key function returned an empty key", core.ErrNoKey)
-	}
-	return k, err
-}
-
-func isNoKey(err error) bool { return errors.Is(err, core.ErrNoKey) }

@@ -54,17 +54,18 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				if !engine.WantsStatus() {
 					break
 				}
-				res, err := echo.UnwrapResponse(c.Response())
-				if err != nil {
+				nearest, plain := c.Response().(*echo.Response)
+				res := innermost(c.Response())
+				if res == nil {
 					break // a writer that hides echo's: nobody will know the status
 				}
 				ask := engine.Asker(c, x, v)
 				// Whoever writes the response, the app's error handler for one, knows its status.
 				res.Before(func() { ask(res.Status) })
-				err = next(c)
+				err := next(c)
 				// A writer around echo's, such as gzip's, may hold an answer back until the middleware that
 				// put it there returns: then Before tells.
-				if err == nil && !res.Committed && c.Response() == http.ResponseWriter(res) {
+				if err == nil && plain && !nearest.Committed && !res.Committed {
 					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
 				}
 				return err
@@ -72,6 +73,18 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			}
 			return next(c)
 		}
+	}
+}
+
+// innermost is echo's own response below w: middleware may have put others of its type around it, past which
+// an error handler writes. It is nil when w hides it.
+func innermost(w http.ResponseWriter) (res *echo.Response) {
+	for {
+		next, err := echo.UnwrapResponse(w)
+		if err != nil {
+			return res
+		}
+		res, w = next, next.Unwrap()
 	}
 }
 

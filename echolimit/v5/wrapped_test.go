@@ -35,6 +35,8 @@ func TestRefundAndWrappedResponses(t *testing.T) {
 		}
 	}
 	passing := echo.WrapMiddleware(func(h http.Handler) http.Handler { return h })
+	both := func(next echo.HandlerFunc) echo.HandlerFunc { return gzip(passing(next)) }
+	nothing := func(next echo.HandlerFunc) echo.HandlerFunc { return next }
 	answer := func(status int, body string) echo.HandlerFunc {
 		return func(c *echo.Context) error { return c.String(status, body) }
 	}
@@ -57,6 +59,12 @@ func TestRefundAndWrappedResponses(t *testing.T) {
 		{"net/http middleware, an error", passing, failing, 401, []int{401}},
 		{"net/http middleware, nothing written", passing, silent, 200, []int{200}},
 		{"a writer without Unwrap: not asked", hiding, empty, 401, nil},
+		{"net/http middleware behind gzip", both, empty, 401, []int{401}},
+		{"net/http middleware behind gzip, a body", both, answer(401, "no"), 401, []int{401}},
+		{"net/http middleware behind gzip, an error", both, failing, 401, []int{401}},
+		{"nothing in front, net/http middleware behind", nothing, passing(empty), 401, []int{401}},
+		{"nothing in front, net/http middleware behind, nothing written", nothing, passing(silent), 200, []int{200}},
+		{"nothing in front, net/http middleware behind, an error", nothing, passing(failing), 401, []int{401}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))

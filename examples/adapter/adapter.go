@@ -127,6 +127,9 @@ func (x exchange) ContentLength() int64 {
 }
 
 func (x exchange) Header(name string) (values []string) {
+	if name == "Host" { // of a request line with a whole URL that URL's, whatever the field says
+		return []string{string(x.c.Host())}
+	}
 	for _, field := range x.c.Request.Header.PeekAll(name) {
 		values = append(values, string(field))
 	}

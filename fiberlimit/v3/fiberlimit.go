@@ -25,7 +25,8 @@ import (
 //
 // Headers are those of the policy. What does not pass ends with a [fiber.Error], for the app's error
 // handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision; see
-// OnDenied and OnError. [core.Problem] makes a body of a denial. New panics when limiter or key is nil.
+// OnDenied and OnError. [core.Problem] makes a body of a denial. A handler that replaces the whole response, as
+// a proxy does, takes the limit's header fields along. New panics when limiter or key is nil.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 	var o config
 	for _, option := range options {
@@ -81,7 +82,7 @@ type exchange struct{ c fiber.Ctx }
 
 func (x exchange) Context() context.Context    { return x.c.Context() }
 func (x exchange) Method() string              { return x.c.Method() }
-func (x exchange) Path() string                { return x.c.Path() }
+func (x exchange) Path() string                { return fast.Path(x.c.RequestCtx()) }
 func (x exchange) Route() string               { return x.c.Route().Path }
 func (x exchange) Cookie(name string) string   { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string    { return x.c.Query(name) }

@@ -43,7 +43,8 @@ func WithSkip(skip func(fiber.Ctx) bool) Option {
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
 // to count failed logins only, or not to count errors of the service. An error that a handler returns
-// counts by the code of its [fiber.Error], any other as 500: the app's error handler runs later.
+// counts by the code of its [fiber.Error], any other as 500: the app's error handler runs later. A panic counts
+// as 500 too, whatever middleware in front makes of it.
 func WithRefund(refund func(c fiber.Ctx, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

@@ -3,6 +3,7 @@ package fast
 
 import (
 	"net"
+	"net/url"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -37,14 +38,40 @@ func ContentLength(c *fasthttp.RequestCtx) int64 {
 	return int64(length)
 }
 
-// Header returns copies of a request header field's values.
-func Header(c *fasthttp.RequestCtx, name string) []string {
+// Header returns copies of a request header field's values. Host is the one that the request is for: of a
+// request line with a whole URL that URL's (RFC 9112, 3.2.2), whatever the field says.
+func Header(c *fasthttp.RequestCtx, name string) (values []string) {
+	if name == "Host" {
+		if host := c.Host(); len(host) > 0 {
+			values = append(values, string(host))
+		}
+		return values
+	}
 	fields := c.Request.Header.PeekAll(name)
-	values := make([]string, len(fields))
-	for i, f := range fields {
-		values[i] = string(f)
+	if len(fields) == 0 { // an app that has names kept as they are sent finds each by its own spelling only
+		fields = c.Request.Header.PeekAll(lower(name))
+	}
+	for _, f := range fields {
+		values = append(values, string(f))
 	}
 	return values
+}
+
+// lower is name in lower case, as proxies send it that speak HTTP/2 to their clients.
+func lower(name string) string {
+	if name == "X-Forwarded-For" { // looked for in nearly every request
+		return "x-forwarded-for"
+	}
+	return strings.ToLower(name)
+}
+
+// Path is the path as requested, percent-decoded, as net/http has it.
+func Path(c *fasthttp.RequestCtx) string {
+	sent := string(c.URI().PathOriginal())
+	if path, err := url.PathUnescape(sent); err == nil {
+		return path
+	}
+	return sent
 }
 
 // ResponseHeader writes response header fields.

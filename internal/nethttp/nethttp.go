@@ -3,6 +3,7 @@ package nethttp
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"github.com/felixge/httpsnoop"
@@ -70,12 +71,37 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 				}
 				status := http.StatusInternalServerError // should the handler panic
 				defer func() { engine.Done(x.r, x, v, status) }()
-				status = httpsnoop.CaptureMetrics(next, w, x.r).Code
+				status = serve(next, w, x.r)
 			case adapter.Skipped:
 				next.ServeHTTP(w, x.r)
 			}
 		})
 	}
+}
+
+// serve has next answer r and returns the status that the client sees.
+func serve(next http.Handler, w http.ResponseWriter, r *http.Request) (status int) {
+	answered := func(code int) {
+		if status == 0 && (code >= 200 || code == http.StatusSwitchingProtocols) { // 103 is no answer yet
+			status = code
+		}
+	}
+	next.ServeHTTP(httpsnoop.Wrap(w, httpsnoop.Hooks{
+		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+			return func(code int) { answered(code); write(code) }
+		},
+		Write: func(write httpsnoop.WriteFunc) httpsnoop.WriteFunc {
+			return func(b []byte) (int, error) { answered(http.StatusOK); return write(b) }
+		},
+		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
+			return func(from io.Reader) (int64, error) { answered(http.StatusOK); return read(from) }
+		},
+		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
+			return func() { answered(http.StatusOK); flush() }
+		},
+	}), r)
+	answered(http.StatusOK) // net/http's own, of a handler that writes nothing
+	return status
 }
 
 // exchange shows a request to the engine (w is set) or to a key function (router is set).

@@ -43,6 +43,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(clock core.ClockOptio
 		{"Address", (*suite[K, O]).address},
 		{"Proxies", (*suite[K, O]).proxies},
 		{"Route", (*suite[K, O]).route},
+		{"Host", (*suite[K, O]).host},
 		{"NoKey", (*suite[K, O]).noKey},
 		{"Stacked", (*suite[K, O]).stacked},
 		{"Outage", (*suite[K, O]).outage},

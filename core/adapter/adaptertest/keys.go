@@ -77,6 +77,8 @@ func (s *suite[K, O]) keys() {
 			request{method: http.MethodGet}, request{method: http.MethodPost}, request{method: http.MethodHead})},
 		{"ByMethod minds no path", inUse, true, of(k.ByMethod(), targets("/items/1", "/other", "/nowhere")...)},
 		{"ByPath tells paths apart", inUse, false, of(k.ByPath(), targets("/items/1", "/items/2", "/other", "/nowhere")...)},
+		{"ByPath decodes what is percent-encoded, so that a path has one spelling", inUse, true, of(k.ByPath(),
+			targets("/items/a", "/items/%61", "/items/a?x=%2F")...)},
 		{"ByPath minds neither query nor method", inUse, true, of(k.ByPath(), request{target: "/items/1?a"},
 			request{target: "/items/1?b", method: http.MethodPost})},
 		{"ByContextValue tells values of earlier middleware apart", inUse, false, values("ann", "bob", 7, named("carol"), int64(8))},

@@ -2,6 +2,23 @@ package adaptertest
 
 import "net/http"
 
+// host: a request line with a whole URL says what the request is for, and its Host field does not (RFC 9112,
+// section 3.2.2): else clients could choose their key.
+func (s *suite[K, O]) host() {
+	s.rule("ByHeader takes the Host of the request line, where it has one", func(c *trial[K, O]) {
+		app := c.use(c.holding(1), c.kit.ByHeader("Host"))
+		for i, host := range []string{"app.test", "one.test", "two.test"} {
+			got := app.raw("GET http://app.test/other HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n")
+			if want := http.StatusTooManyRequests; i > 0 {
+				c.wantStatus(got, want, "the same URL with another Host field")
+			} else {
+				c.wantStatus(got, http.StatusOK, "the first")
+			}
+		}
+		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "the same host in the field alone")
+	})
+}
+
 // route: ByRoute.
 func (s *suite[K, O]) route() {
 	key := s.kit.ByRoute()

@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -129,6 +130,28 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
 	return response{got.StatusCode, got.Header, string(text)}, err
+}
+
+// raw sends a request as it is written, and fails the test when there is no answer.
+func (s *server) raw(text string) response {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := s.l.dial(ctx, "192.0.2.1:4712")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		s.t.Fatal(err)
+	}
+	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		s.t.Fatalf("%q: %v", text, err)
+	}
+	defer got.Body.Close()
+	body, _ := io.ReadAll(got.Body)
+	return response{got.StatusCode, got.Header, string(body)}
 }
 
 // header makes a header of names and values in turn. A name may come more than once.

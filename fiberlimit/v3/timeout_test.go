@@ -1,0 +1,32 @@
+package fiberlimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/timeout"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
+)
+
+// Fiber's timeout middleware puts the request's context back in a goroutine of its own, while the limiter
+// gives tokens back: with -race this fails if that asks fiber for the context again.
+func TestRefundAfterATimeoutIsNoRace(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+	app := fiber.New()
+	app.Use(fiberlimit.New(limiter, fiberlimit.Global("all"), fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { return status >= 400 })))
+	app.Get("/", timeout.New(func(c fiber.Ctx) error { <-c.Context().Done(); return c.Context().Err() }, timeout.Config{Timeout: time.Millisecond}))
+	for range 50 {
+		res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil), fiber.TestConfig{Timeout: 20 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusRequestTimeout {
+			t.Fatalf("answered %d, want 408: each is refunded, so none of 50 is refused", res.StatusCode)
+		}
+	}
+}

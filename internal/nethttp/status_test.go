@@ -1,0 +1,56 @@
+package nethttp_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
+)
+
+// However a handler answers, Refund is asked about the status that the client has.
+func TestRefundIsAskedAboutTheStatusOfTheClient(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"nothing written": func(http.ResponseWriter, *http.Request) {},
+		"a body alone":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") },
+		"a body copied":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("ok")) },
+		"a status":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
+		"two statuses": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusTeapot)
+			w.WriteHeader(http.StatusOK)
+		},
+		"early hints, then a status": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusUnauthorized)
+		},
+		"flushed, then an error": func(w http.ResponseWriter, _ *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			http.Error(w, "too late", http.StatusInternalServerError)
+		},
+		"flushed the old way, then an error": func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			http.Error(w, "too late", http.StatusInternalServerError)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+			asked := make(chan int, 1)
+			wrap := nethttp.New(limiter, func(*http.Request) (string, error) { return "all", nil }, nethttp.Config{
+				Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { asked <- status; return false }},
+			})
+			server := httptest.NewServer(wrap(handler))
+			defer server.Close()
+			res, err := http.Get(server.URL)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			assert.Equal(t, res.StatusCode, <-asked)
+		})
+	}
+}
