@@ -107,3 +107,6 @@ func formatNumber(f float64) string {
 	}
 	return ftoa(f)
 }
+
+func itoa(n int64) string   { return strconv.FormatInt(n, 10) }
+func ftoa(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
