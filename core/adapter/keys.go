@@ -46,14 +46,19 @@ func ByIP(options ...core.IPOption) KeyFunc {
 
 // ByHeader limits by the first value of a request header field, such as an API key.
 //
-// Host is read as the others, though Go keeps it apart from the header.
+// Host is read as the others, though Go keeps it apart from the header, but in lower case: hosts have no other
+// (RFC 9110, section 4.2.3).
 func ByHeader(name string) KeyFunc {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	return named("header", strings.ToLower(name), func(x Exchange) string {
-		if values := x.Header(name); len(values) > 0 {
-			return values[0]
+		values := x.Header(name)
+		switch {
+		case len(values) == 0:
+			return ""
+		case name == "Host":
+			return strings.ToLower(values[0])
 		}
-		return ""
+		return values[0]
 	})
 }
 

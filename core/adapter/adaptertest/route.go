@@ -16,6 +16,7 @@ func (s *suite[K, O]) host() {
 			}
 		}
 		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "the same host in the field alone")
+		c.wantStatus(app.raw("GET /other HTTP/1.1\r\nHost: App.TEST\r\nConnection: close\r\n\r\n"), http.StatusTooManyRequests, "the same host in capitals")
 	})
 }
 
