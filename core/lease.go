@@ -32,8 +32,9 @@ const (
 // behind them while they may be used. The price is that they are parked: for up to 200 ms after
 // its last request a process may hold up to n tokens that others could use, and those who were denied
 // meanwhile may repeat that for as long as WithDenyCache says. Tokens are lost, until they refill, when a
-// call that was to bring a lease is executed but gets no answer in time, and when a lease is given back while
-// Redis is away. Up to 65,536 keys are watched for being busy.
+// process ends with a lease, when a call that was to bring one is executed but gets no answer in time, when one
+// is given back while Redis is away, and when a full bucket, or a step of a Stepped or Aligned limit, finds no
+// room for what was used on a lease that is not settled yet. Up to 65,536 keys are watched for being busy.
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of

@@ -35,8 +35,8 @@ func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
 // ByMethod limits by the request's method.
 func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 
-// ByPath limits by the path as requested. Clients choose it: join it with who they are, or use
-// ByRoute.
+// ByPath limits by the path as requested, percent-decoded. Clients choose it: join it with who they are, or
+// use ByRoute.
 func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/:id, without its method. In e.Pre the

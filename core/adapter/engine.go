@@ -160,6 +160,9 @@ func (e *Engine[C]) WantsStatus() bool { return e.options.Refund != nil }
 // Done ends an Allowed request that was answered with status: it gives the tokens back if the user's
 // Refund says so, even when the client has gone, and reports whether it did.
 func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool) {
+	if informational(status) {
+		status = http.StatusOK // net/http's own follows
+	}
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
@@ -174,10 +177,15 @@ func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool)
 func (e *Engine[C]) Asker(c C, x Exchange, v Verdict) func(status int) {
 	over, last := false, 0
 	return func(status int) {
-		if over || status == last || status < 200 && status != http.StatusSwitchingProtocols { // 103 is no answer yet
+		if over || status == last || informational(status) {
 			return
 		}
 		over, last = true, status // should Done panic: it may be told the recovery's answer next
 		over = e.Done(c, x, v, status)
 	}
+}
+
+// informational reports whether status, such as 103, is no answer yet (RFC 9110, section 15.2).
+func informational(status int) bool {
+	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
 }

@@ -28,7 +28,7 @@ func FromContext(kept any) (core.Result, bool) {
 }
 
 // Exchange is one HTTP request and the header of its response, as a framework shows them. Methods
-// return what was sent, undecoded by this library; "" or nil where there is nothing. The strings need
+// return what was sent; "" or nil where there is nothing. The strings need
 // only be valid while the request is handled.
 type Exchange interface {
 	Context() context.Context

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -119,7 +120,9 @@ func ByMethod() KeyFunc {
 // ByPath limits by the path as requested, percent-decoded. Clients choose it, so alone it gives every path they make
 // up a full bucket: join it with who they are, or use ByRoute.
 func ByPath() KeyFunc {
-	return func(x Exchange) (string, error) { return core.JoinKey("path", x.Path()), nil }
+	return func(x Exchange) (string, error) {
+		return core.JoinKey("path", cmp.Or(x.Path(), "/")), nil // a URL without a path is that of the root
+	}
 }
 
 // ByRoute limits by the pattern of the route that matched, without its method. Requests that match no

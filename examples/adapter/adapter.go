@@ -178,7 +178,7 @@ func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
 // ByMethod limits by the request's method.
 func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 
-// ByPath limits by the path as requested.
+// ByPath limits by the path as requested, percent-decoded.
 func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched.

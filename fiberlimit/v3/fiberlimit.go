@@ -80,16 +80,19 @@ func FromContext(c fiber.Ctx) (core.Result, bool) {
 // exchange shows a request to the engine.
 type exchange struct{ c fiber.Ctx }
 
-func (x exchange) Context() context.Context    { return x.c.Context() }
-func (x exchange) Method() string              { return x.c.Method() }
-func (x exchange) Path() string                { return fast.Path(x.c.RequestCtx()) }
-func (x exchange) Route() string               { return x.c.Route().Path }
-func (x exchange) Cookie(name string) string   { return x.c.Cookies(name) }
-func (x exchange) Query(name string) string    { return x.c.Query(name) }
-func (x exchange) Param(name string) string    { return x.c.Params(name) }
-func (x exchange) ContentLength() int64        { return fast.ContentLength(x.c.RequestCtx()) }
-func (x exchange) RemoteAddr() string          { return fast.RemoteAddr(x.c.RequestCtx()) }
-func (x exchange) Header(name string) []string { return fast.Header(x.c.RequestCtx(), name) }
+func (x exchange) Context() context.Context  { return x.c.Context() }
+func (x exchange) Method() string            { return x.c.Method() }
+func (x exchange) Path() string              { return fast.Path(x.c.RequestCtx()) }
+func (x exchange) Route() string             { return x.c.Route().Path }
+func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
+func (x exchange) Query(name string) string  { return x.c.Query(name) }
+func (x exchange) Param(name string) string  { return x.c.Params(name) }
+func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
+func (x exchange) RemoteAddr() string        { return fast.RemoteAddr(x.c.RequestCtx()) }
+
+func (x exchange) Header(name string) []string {
+	return fast.Header(x.c.RequestCtx(), name, x.c.App().Config().DisableHeaderNormalizing)
+}
 
 func (x exchange) Response() core.HeaderWriter {
 	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}

@@ -40,29 +40,28 @@ func ContentLength(c *fasthttp.RequestCtx) int64 {
 
 // Header returns copies of a request header field's values. Host is the one that the request is for: of a
 // request line with a whole URL that URL's (RFC 9112, 3.2.2), whatever the field says.
-func Header(c *fasthttp.RequestCtx, name string) (values []string) {
+//
+// asSent says that the app has names kept as they are sent: then fields are found under any spelling, and no
+// client can hide one behind another.
+func Header(c *fasthttp.RequestCtx, name string, asSent bool) (values []string) {
 	if name == "Host" {
 		if host := c.Host(); len(host) > 0 {
 			values = append(values, string(host))
 		}
 		return values
 	}
-	fields := c.Request.Header.PeekAll(name)
-	if len(fields) == 0 { // an app that has names kept as they are sent finds each by its own spelling only
-		fields = c.Request.Header.PeekAll(lower(name))
+	if asSent {
+		for sent, value := range c.Request.Header.All() {
+			if strings.EqualFold(string(sent), name) {
+				values = append(values, string(value))
+			}
+		}
+		return values
 	}
-	for _, f := range fields {
-		values = append(values, string(f))
+	for _, field := range c.Request.Header.PeekAll(name) {
+		values = append(values, string(field))
 	}
 	return values
-}
-
-// lower is name in lower case, as proxies send it that speak HTTP/2 to their clients.
-func lower(name string) string {
-	if name == "X-Forwarded-For" { // looked for in nearly every request
-		return "x-forwarded-for"
-	}
-	return strings.ToLower(name)
 }
 
 // Path is the path as requested, percent-decoded, as net/http has it.

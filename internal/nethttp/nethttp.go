@@ -94,7 +94,13 @@ func serve(next http.Handler, w http.ResponseWriter, r *http.Request) (status in
 			return func(b []byte) (int, error) { answered(http.StatusOK); return write(b) }
 		},
 		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(from io.Reader) (int64, error) { answered(http.StatusOK); return read(from) }
+			return func(from io.Reader) (int64, error) {
+				n, err := read(from)
+				if n > 0 { // else nothing is written, and the handler may yet answer otherwise
+					answered(http.StatusOK)
+				}
+				return n, err
+			}
 		},
 		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
 			return func() { answered(http.StatusOK); flush() }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,7 +22,12 @@ func TestRefundIsAskedAboutTheStatusOfTheClient(t *testing.T) {
 		"nothing written": func(http.ResponseWriter, *http.Request) {},
 		"a body alone":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") },
 		"a body copied":   func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("ok")) },
-		"a status":        func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
+		"a body that can't be read, then an error": func(w http.ResponseWriter, _ *http.Request) {
+			if _, err := io.Copy(w, iotest.ErrReader(io.ErrUnexpectedEOF)); err != nil {
+				http.Error(w, "no", http.StatusUnauthorized)
+			}
+		},
+		"a status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
 		"two statuses": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusTeapot)
 			w.WriteHeader(http.StatusOK)
