@@ -38,7 +38,9 @@ const (
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
-// others' use it learns with the next lease. A Reset leaves other processes their leases.
+// others' use it learns with the next lease. A Reset leaves other processes their leases. Limits of one name
+// share their buckets, so where WithLimits gives a key widely different capacities, what the large ones lease
+// may leave the small ones nothing.
 func WithLease(n int64) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if n < 0 {
@@ -189,7 +191,8 @@ func (k *watchedKey) next(r *Request, most int64, now time.Time) (extra int64) {
 	return k.size
 }
 
-// end forgets the lease and returns the request that settles it: nil when there is none. mu is held.
+// end forgets the lease and returns the request that settles it: nil when there is none, or when none of its
+// limits is left. The key may have come under other limits since. mu is held.
 func (k *watchedKey) end() *Request {
 	h := k.held
 	if h == nil {
@@ -197,8 +200,12 @@ func (k *watchedKey) end() *Request {
 	}
 	k.held = nil
 	h.timer.Stop()
+	p := k.plan.forReturns()
+	if p == nil {
+		return nil
+	}
 	t := terms{taken: h.given.lent, at: floorTo(h.given.now, leaseWindow), back: h.left}
-	return &Request{policy: k.key.policy, key: k.key.key, plan: k.plan, action: lease, terms: &t}
+	return &Request{policy: k.key.policy, key: k.key.key, plan: p, varies: true, action: lease, terms: &t}
 }
 
 // renewed takes the answer to a renewal for extra tokens, which was asked at asked and came at now. It

@@ -27,6 +27,7 @@ type Limiter struct {
 type rules struct {
 	policy Policy
 	plan   *plan
+	shared bool // the plan is also that of other limiters that WithLimits derived
 
 	// FailLocal: the limits this process grants on its own; nil under other modes.
 	localPlans *planCache
@@ -89,6 +90,9 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	}
 	l.plans.vary()
 	before := l.rules.Swap(next)
+	if before.shared {
+		return nil
+	}
 	before.plan.successor.Store(next.plan)
 	if before.localPlan != nil {
 		before.localPlan.successor.Store(next.localPlan) // nil where this process never decides any more
@@ -134,7 +138,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	}
 	l.plans.vary()
 	next := *now
-	next.plan = plan
+	next.plan, next.shared = plan, true
 	next.policy.Limits = plan.given
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above

@@ -34,11 +34,11 @@ type plan struct {
 // others would be wrong for the time since, and limits that p did not have were not charged. It is nil when
 // none is left.
 func (p *plan) forReturns() *plan {
-	now := p
+	now, sole := p, len(p.rates) == 1
 	for next := p.successor.Load(); next != nil; next = next.successor.Load() {
-		now = next
+		now, sole = next, sole && len(next.rates) == 1
 	}
-	if now == p || len(now.rates) == 1 && len(p.rates) == 1 { // sole limits are one whatever their names
+	if now == p || sole { // sole limits are one whatever their names
 		return now
 	}
 	common := &plan{policy: now.policy, stepped: now.stepped}

@@ -13,7 +13,9 @@ type renewal struct {
 	answer Answer
 	err    error
 
-	left bool // nobody waits for the decision any more; guarded by the shard's mu
+	// Guarded by the shard's mu:
+	decided bool // it is about to be done
+	left    bool // nobody waits for its decision any more
 }
 
 // mayLease reports whether r may be decided on leased tokens.
@@ -57,20 +59,30 @@ func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, er
 func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error) {
 	arrived := time.Now()
 	renewal, own, settled := s.renew(ctx, r)
-	if renewal == nil && !settled || renewal != nil && !own && renewal.extra < r.n {
+	if renewal != nil && !own && renewal.extra < r.n { // it needs what the lease is to bring, and more
+		select {
+		case <-renewal.done:
+		case <-ctx.Done():
+			return a, ctx.Err()
+		}
+		if renewal.err == nil {
+			renewal, own, settled = s.renew(ctx, r)
+		}
+		if renewal != nil && !own {
+			renewal, settled = nil, true
+		}
+	}
+	if renewal == nil && !settled {
 		return s.ask(ctx, r)
 	}
 	if renewal != nil {
 		select {
 		case <-renewal.done:
 		case <-ctx.Done():
-			if own {
-				sh := s.leases.shard(r.key)
-				sh.mu.Lock()
-				renewal.left = true
-				sh.mu.Unlock()
+			if !own || s.leave(renewal, r.key) {
+				return a, ctx.Err()
 			}
-			return a, ctx.Err()
+			<-renewal.done // its tokens are taken
 		}
 		if own {
 			return renewal.answer, renewal.err
@@ -83,6 +95,15 @@ func (s *RedisStore) lease(ctx context.Context, r Request) (a Answer, err error)
 	ctx, cancel := context.WithDeadline(ctx, arrived.Add(s.timeout))
 	defer cancel()
 	return s.ask(ctx, r)
+}
+
+// leave tells a renewal that nobody waits for its decision, unless that is made already.
+func (s *RedisStore) leave(renewal *renewal, key string) (left bool) {
+	sh := s.leases.shard(key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	renewal.left = !renewal.decided
+	return renewal.left
 }
 
 // renew returns the renewal of r's lease that is under way, or begins its own. It returns nil when r is to be
@@ -125,12 +146,12 @@ func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *watchedKey, 
 	answer, err := s.ask(ctx, r)
 	sh.mu.Lock()
 	renewal := k.renewal
+	renewal.decided = true
 	unwanted := renewal.left && err == nil && answer.Allowed
-	var old *Request
 	if k.renewed(answer, err, r.terms.extra, asked, s.now()) {
 		s.watchIdle(sh, k)
-		if k.reset { // by a Reset, which this lease may be older than
-			old = k.end()
+		if k.reset { // by a Reset, which may have forgotten this lease: what came back would be another's
+			k.end()
 		}
 	}
 	sh.mu.Unlock()
@@ -140,7 +161,6 @@ func (s *RedisStore) fetch(ctx context.Context, sh *leasesShard, k *watchedKey, 
 	}
 	renewal.answer, renewal.err = answer, err
 	close(renewal.done)
-	s.settle(old)
 	if unwanted { // who leaves pays nothing
 		r.action, r.terms = refund, nil
 		_, _ = s.ask(ctx, r)
