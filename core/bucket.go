@@ -41,13 +41,29 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	a.now, a.Allowed = now, true
 	a.levels.grow(len(rates))
 	for i := range rates {
-		l := a.levels.at(i)
-		if s.own == nil || s.own[i].tag == 0 {
-			*l = level{rates[i].full, now}
+		rate, l := &rates[i], a.levels.at(i)
+		switch {
+		case s.own == nil || s.own[i].tag == 0:
+			*l = level{rate.full, now}
 			continue
+		case s.own[i].at > now:
+			s.stepBack(i, rate, now)
+			write = true
 		}
-		write = s.stepBack(i, &rates[i], now) || write
-		*l = s.refill(i, &rates[i], now)
+		*l = rate.level(s.own[i])
+		if s.holds == nil {
+			*l = rate.refill(*l, rate.full, now)
+		} else {
+			*l, s.holds[i] = rate.refillAround(s.holds[i], *l, now)
+		}
+		// A limit that was full under the limits that wrote it is as one that was never used: its bucket is full,
+		// whatever its Capacity has become.
+		if s.own[i].keep <= now {
+			l.units = rate.full
+		}
+	}
+	if r.action == take && r.ends.ticket == 0 && s.holds == nil {
+		return r.take(a, s, write)
 	}
 	if r.ends.ticket != 0 && s.end(a, r) {
 		write = true
@@ -75,6 +91,26 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	return write
 }
 
+// take is the usual request: tokens of limits of which none are held.
+func (r *Request) take(a *Answer, s *stored, write bool) bool {
+	rates := r.plan.rates
+	for i := range rates {
+		if r.n > rates[i].capacity || a.levels.at(i).units < r.n*rates[i].unit {
+			a.Allowed = false
+		}
+	}
+	if a.Allowed && r.n > 0 {
+		for i := range rates {
+			a.levels.at(i).units -= r.n * rates[i].unit
+		}
+		return true
+	}
+	if !write && s.fullEarlier(a, r) {
+		s.tellWaits(a, r, false)
+	}
+	return write
+}
+
 // fullEarlier reports whether other limits wrote a record that r's would need longer to fill.
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 	for i := range s.own {
@@ -85,35 +121,16 @@ func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 	return false
 }
 
-// stepBack moves what is stored of the i-th limit back to now if it is ahead: the clock stepped back. Nothing
+// stepBack moves what is stored of the i-th limit back to now, where the clock has stepped back to. Nothing
 // refills for the time between, and whatever was to last on lasts as long as it would have.
-func (s *stored) stepBack(i int, rate *rate, now int64) (back bool) {
+func (s *stored) stepBack(i int, rate *rate, now int64) {
 	own := &s.own[i]
-	if own.at <= now {
-		return false
-	}
 	by := own.at - now
 	own.keep -= rate.steppedAt(level{at: own.at}) - rate.steppedAt(level{at: now})
 	own.at = now
 	for j := range s.holdsOf(i) {
 		s.holds[i][j].at -= by
 	}
-	return true
-}
-
-// refill is the level of the i-th limit at now. A limit that was full under the limits that wrote it is as one
-// that was never used: its bucket is full, whatever its Capacity has become.
-func (s *stored) refill(i int, rate *rate, now int64) level {
-	l := rate.level(s.own[i])
-	if holds := s.holdsOf(i); len(holds) > 0 {
-		l, s.holds[i] = rate.refillAround(holds, l, now)
-	} else {
-		l = rate.refill(l, rate.full, now)
-	}
-	if s.own[i].keep <= now {
-		l.units = rate.full
-	}
-	return l
 }
 
 // end ends r's hold in every limit that has it. What comes back is at most what was held.
@@ -227,7 +244,10 @@ func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 
 // fullAt is when the i-th limit will be full and nothing held, so that its record doesn't matter any more.
 func (s *stored) fullAt(i int, rate *rate, l level, now int64) int64 {
-	holds := s.holdsOf(i)
+	if s.holds == nil {
+		return min(now+rate.wait(l, rate.full, now), forever-1)
+	}
+	holds := s.holds[i]
 	at := now + rate.waitAround(holds, l, rate.full, now)
 	if len(holds) > 0 {
 		at = max(at, holds[len(holds)-1].at+1)
@@ -238,15 +258,10 @@ func (s *stored) fullAt(i int, rate *rate, l level, now int64) int64 {
 // records appends to list what must be stored after a decision of p's limits, and tells until when.
 func (s *stored) records(list []record, p *plan, a *Answer) (_ []record, keep int64) {
 	for i := range p.rates {
-		rate, l := &p.rates[i], *a.levels.at(i)
-		level := record{rate.tag, float64(l.units) / float64(rate.unit), l.at, s.fullAt(i, rate, l, a.now)}
-		if s.own != nil {
-			level.keep = max(level.keep, s.own[i].keep)
-		}
-		keep = max(keep, level.keep)
-		list = append(list, level)
+		list = append(list, record{})
+		keep = max(keep, s.record(&list[len(list)-1], i, &p.rates[i], a))
 		for _, h := range s.holdsOf(i) {
-			list = append(list, record{rate.tag, float64(h.tokens), h.at, h.ticket})
+			list = append(list, record{p.rates[i].tag, float64(h.tokens), h.at, h.ticket})
 		}
 	}
 	before := uint32(0)
@@ -256,6 +271,17 @@ func (s *stored) records(list []record, p *plan, a *Answer) (_ []record, keep in
 		}
 	}
 	return list, keep
+}
+
+// record writes the i-th limit's level, and returns until when it must be stored.
+func (s *stored) record(to *record, i int, rate *rate, a *Answer) (keep int64) {
+	l := *a.levels.at(i)
+	keep = s.fullAt(i, rate, l, a.now)
+	if s.own != nil {
+		keep = max(keep, s.own[i].keep)
+	}
+	*to = record{rate.tag, float64(l.units) / float64(rate.unit), l.at, keep}
+	return keep
 }
 
 // promises reports whether r may be granted tokens that are not there yet.

@@ -121,16 +121,29 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	if write := r.decide(a, &before, now); !write {
 		return nil
 	}
-	var room [inlineLevels]record
-	records, keep := before.records(room[:0], r.plan, a)
+	s.keep(sh, hash, e, r, &before, a)
+	return nil
+}
+
+// keep stores what r's decision left. e is the key's entry, nil when there is none yet. sh.mu is held.
+func (s *MemoryStore) keep(sh *shard, hash uint64, e *entry, r *Request, before *stored, a *Answer) {
+	if e != nil && before.holds == nil && before.others == nil && &before.own[0] == &e.records()[0] {
+		until := int64(0) // the common case, in place
+		for i := range before.own {
+			until = max(until, before.record(&before.own[i], i, &r.plan.rates[i], a))
+		}
+		e.stepped = r.plan.stepped
+		sh.fullAt(e, until)
+		return
+	}
+	records, until := before.records(nil, r.plan, a)
 	if e == nil {
-		e = s.insert(sh, hash, r, now, keep)
-	} else if e.rank[full] = keep; keep < e.place[full] {
-		sh.byFull.lowered(full, e)
+		e = s.insert(sh, hash, r, a.now, until)
+	} else {
+		sh.fullAt(e, until)
 	}
 	e.stepped = r.plan.stepped
 	copy(e.resize(len(records)), records)
-	return nil
 }
 
 // now is the instant of a decision, in µs since 1970.

@@ -91,6 +91,13 @@ func (sh *shard) find(hash uint64, policy unique.Handle[string], key string) *en
 	return e
 }
 
+// fullAt sets when every limit of e is full.
+func (sh *shard) fullAt(e *entry, at int64) {
+	if e.rank[full] = at; at < e.place[full] {
+		sh.byFull.lowered(full, e)
+	}
+}
+
 // The two orders of a shard's entries.
 const (
 	use  = 0

@@ -118,9 +118,14 @@ func (r *Result) read(p *plan, cost int64) {
 	a := &r.answer
 	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.source, p
 	for i := range p.rates {
-		remaining := max(0, a.levels.at(i).units/p.rates[i].unit)
-		reset := a.resetAfter(p, i)
-		retry := time.Duration(0)
+		rate, l := &p.rates[i], *a.levels.at(i)
+		remaining := max(0, l.units/rate.unit)
+		reset, retry := time.Duration(0), time.Duration(0)
+		if a.waits == nil {
+			reset = duration(rate.wait(l, rate.full, a.now))
+		} else {
+			reset = a.resetAfter(p, i)
+		}
 		if !a.Allowed {
 			retry = a.retryAfter(p, i, cost)
 		}
