@@ -1,0 +1,90 @@
+package core_test
+
+import (
+	"math"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// A denial must be owed to something: that is how tokens that are lost are found. What a bucket must hold at least
+// follows from what was taken from it, at the slowest of the limits in use.
+
+// flow is tokens taken at an instant, or given back where they are negative.
+type flow struct{ at, n int64 }
+
+// surely reports whether all limits must have n tokens at an instant that is not past, if nobody asks until then.
+// A bucket that has been full under all limits that wrote it counts as never used, but only once it is.
+func (o *oracle) surely(rules []rule, n, at int64) bool {
+	if o.leases {
+		return false // tokens may be parked in other processes
+	}
+	for i := range rules {
+		x := &rules[i]
+		if n > x.capacity {
+			return false
+		}
+		tl := o.lines[x.name]
+		if tl == nil {
+			continue // never used: it is full
+		}
+		if !tl.holds(x, n, at) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether the bucket of the limit x must hold n tokens at an instant.
+func (tl *timeline) holds(x *rule, n, at int64) bool {
+	limits := make([]rule, 0, 4)
+	most := int64(0)
+	for _, u := range tl.uses {
+		limits = append(limits, u.rule)
+		most = max(most, u.rule.capacity)
+		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && u.rule.interval != x.interval {
+			return false // what one of them has not counted yet the other may never count
+		}
+	}
+	if len(limits) > 0 && at == tl.oracle.now && tl.least(limits, most, at) >= float64(most) {
+		return true // full under all limits that wrote it
+	}
+	slack := 0.0
+	if len(limits) > 1 || len(limits) == 1 && limits[0] != *x {
+		slack = 0.5 // what is too small a part of a token for one of them is rounded down
+	}
+	capacity := x.capacity
+	for _, l := range limits {
+		capacity = min(capacity, l.capacity)
+	}
+	return tl.least(append(limits, *x), capacity, at) >= float64(n)+slack
+}
+
+// least is the tokens that a bucket of such a capacity holds at least, less a millionth unless it is full.
+func (tl *timeline) least(limits []rule, capacity, at int64) float64 {
+	level := float64(capacity)
+	for i, taken := len(tl.flows)-1, int64(0); i >= 0; i-- {
+		taken += tl.flows[i].n
+		gained := math.Inf(1)
+		for j := range limits {
+			gained = min(gained, tl.regained(&limits[j], tl.flows[i].at, at))
+		}
+		level = min(level, float64(capacity)+gained-float64(taken)-1e-6)
+	}
+	return level
+}
+
+// regained is the tokens that come back from s to t at least. What was on the way when a clock was set back is lost.
+func (tl *timeline) regained(x *rule, s, t int64) float64 {
+	if s = max(s, tl.clean); s >= t {
+		return 0
+	}
+	if x.mode == core.Continuous {
+		return float64(t-s) * float64(x.num) / float64(x.den) / float64(x.interval)
+	}
+	steps := (t - s) / x.interval
+	if x.mode == core.Aligned {
+		ahead := tl.oracle.wall - tl.oracle.now
+		steps = (t+ahead)/x.interval - (s+ahead)/x.interval // no step back since clean
+	}
+	return float64(steps) * float64(x.num) / float64(x.den)
+}

@@ -1,0 +1,243 @@
+package core_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// oracle keeps a timeline of what was admitted on one key, and tells when it is more than the limits promise. It
+// shares no code with the library, and it knows nothing of buckets: it only counts, in every window.
+//
+// Its time is effective: how far the clock went forward, all together. A step back adds nothing.
+type oracle struct {
+	now, wall int64 // µs
+	offset    int64 // wall - now, while no step back happened
+	lines     map[string]*timeline
+	stepsBack []stepBack // since the key was new
+	reserved  []*grant   // promised, in the order of asking
+	era       int        // how often the key was reset
+	leases    bool       // some process may hold a lease
+}
+
+// grant is tokens that were admitted, or are promised for an instant.
+type grant struct {
+	asked, at int64 // effective µs
+	n         int64 // what was not given back
+	rules     []rule
+	era       int
+	undone    bool // all was given back
+}
+
+// timeline is what was admitted under one name.
+type timeline struct {
+	oracle  *oracle
+	grants  []*grant // by their instants
+	uses    []inUse
+	ahead   bool  // something was promised ahead
+	written int64 // when the key was last written for sure
+	flows   []flow
+	clean   int64 // the first decision after the last step back; never: there was none
+}
+
+// breach is a promise that was broken.
+type breach struct {
+	rule string // in few words
+	text string
+}
+
+func (b *breach) Error() string { return b.rule + ": " + b.text }
+
+func broken(rule, format string, args ...any) error {
+	return &breach{rule, fmt.Sprintf(format, args...)}
+}
+
+func newOracle(wall int64) *oracle {
+	o := &oracle{wall: wall}
+	o.reset()
+	o.era = 0
+	return o
+}
+
+// reset begins anew: what was before no longer counts.
+func (o *oracle) reset() {
+	o.era++
+	o.offset = o.wall - o.now
+	o.lines = make(map[string]*timeline)
+	o.stepsBack, o.reserved = nil, nil
+}
+
+func (o *oracle) line(name string) *timeline {
+	tl := o.lines[name]
+	if tl == nil {
+		tl = &timeline{oracle: o, written: o.now, clean: o.now}
+		o.lines[name] = tl
+	}
+	return tl
+}
+
+func (tl *timeline) backs() []stepBack { return tl.oracle.stepsBack }
+
+// move moves the clock.
+func (o *oracle) move(d int64) {
+	if d < 0 {
+		o.stepsBack = append(o.stepsBack, stepBack{o.now, o.wall, o.wall + d})
+		for _, tl := range o.lines {
+			tl.clean = never
+		}
+	} else {
+		o.now += d
+	}
+	o.wall += d
+}
+
+// touch notes that the store decided something under rules, and maybe wrote.
+func (o *oracle) touch(rules []rule) {
+	for _, x := range rules {
+		tl := o.line(x.name)
+		if tl.clean == never {
+			tl.clean = o.now
+		}
+		if i := slices.IndexFunc(tl.uses, func(u inUse) bool { return u.rule == x }); i >= 0 {
+			tl.uses[i].end = never
+			continue
+		}
+		tl.uses = append(tl.uses, inUse{rule: x, start: tl.written, end: never})
+	}
+}
+
+// wrote notes that the store wrote under rules for sure: other limits of these names are out of use.
+func (o *oracle) wrote(rules []rule) {
+	for _, x := range rules {
+		tl := o.line(x.name)
+		tl.written = o.now
+		for i := range tl.uses {
+			if u := &tl.uses[i]; u.rule != x && u.end == never {
+				u.end = max(o.now, u.due)
+			}
+		}
+	}
+}
+
+// seen notes that the store answered under rules without taking anything.
+func (o *oracle) seen(rules []rule) {
+	if len(o.stepsBack) > 0 { // which it notes
+		o.touch(rules)
+		return
+	}
+	for _, x := range rules {
+		o.line(x.name)
+	}
+}
+
+// admit puts n tokens, asked for now and due at an instant, on the timelines, and looks at every window they are in.
+// sure says that the store wrote them now.
+func (o *oracle) admit(rules []rule, n, at int64, sure bool) (*grant, error) {
+	o.touch(rules)
+	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era}
+	var err error
+	for i := range rules {
+		tl := o.line(rules[i].name)
+		if at > o.now {
+			tl.ahead = true
+			for j := range tl.uses {
+				if u := &tl.uses[j]; u.rule == rules[i] {
+					u.due = max(u.due, at)
+				}
+			}
+		}
+		tl.flows = append(tl.flows, flow{o.now, n})
+		if e := tl.add(g, &rules[i]); e != nil && err == nil {
+			err = e
+		}
+	}
+	if sure {
+		o.wrote(rules)
+	}
+	return g, err
+}
+
+// add inserts g and checks all windows that hold it.
+func (tl *timeline) add(g *grant, x *rule) error {
+	i := len(tl.grants)
+	for i > 0 && tl.grants[i-1].at > g.at {
+		i--
+	}
+	tl.grants = slices.Insert(tl.grants, i, g)
+	left := int64(0)
+	for first := i; first >= 0; first-- {
+		left += tl.grants[first].n
+		if first > 0 && tl.grants[first-1].at == tl.grants[first].at {
+			continue
+		}
+		sum := left
+		for last := i; last < len(tl.grants); last++ {
+			if last > i {
+				sum += tl.grants[last].n
+			}
+			if s, t := tl.grants[first].at, tl.grants[last].at; !tl.within(sum, s, t) {
+				return broken("more than MaxIn", "limit %q (now %d every %v of %d): %d tokens from %s to %s, that is within %v",
+					x.name, x.num/x.den, time.Duration(x.interval)*time.Microsecond, x.capacity, sum, instant(s), instant(t), time.Duration(t-s)*time.Microsecond)
+			}
+		}
+	}
+	return nil
+}
+
+// instant is an effective time, for people.
+func instant(at int64) string { return (time.Duration(at) * time.Microsecond).String() }
+
+// takeBack makes n tokens of g not have happened. Where whole is true, the store must have given all of them back to
+// the limits in rules.
+func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
+	if g.era != o.era {
+		return
+	}
+	g.n -= n
+	g.undone = g.n == 0
+	for _, x := range g.rules {
+		tl := o.line(x.name)
+		if whole && slices.Contains(rules, x) && !tl.promised(g) {
+			tl.flows = append(tl.flows, flow{o.now, -n})
+		}
+		if g.n == 0 {
+			tl.grants = slices.DeleteFunc(tl.grants, func(other *grant) bool { return other == g })
+		}
+	}
+	o.touch(rules)
+}
+
+// promised reports whether others than g are promised ahead.
+func (tl *timeline) promised(g *grant) bool {
+	last := len(tl.grants) - 1
+	return last >= 0 && (tl.grants[last] != g && tl.grants[last].at > tl.oracle.now ||
+		last > 0 && tl.grants[last-1] != g && tl.grants[last-1].at > tl.oracle.now)
+}
+
+// reserve is admit for a reservation, which must not fall due before an earlier one.
+func (o *oracle) reserve(rules []rule, n, delay int64, sure bool) (*grant, error) {
+	at := o.now + delay
+	var first *grant
+	for _, g := range o.reserved {
+		if !g.undone && g.at > at && shareName(g.rules, rules) {
+			first = g
+		}
+	}
+	g, err := o.admit(rules, n, at, sure)
+	o.reserved = append(o.reserved, g)
+	if err == nil && first != nil {
+		err = broken("reservations out of order", "due at %s, asked for after one of %d that is due at %s", instant(at), first.n, instant(first.at))
+	}
+	return g, err
+}
+
+func shareName(a, b []rule) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x.name == y.name {
+				return true
+			}
+		}
+	}
+	return false
+}

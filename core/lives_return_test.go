@@ -1,0 +1,178 @@
+package core_test
+
+import (
+	"context"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// giveBack cancels, undoes or refunds something that was taken.
+func (pl *player) giveBack(h *handle, o op) error {
+	var may []*taking
+	for _, k := range pl.taken {
+		if pl.mayReturn(k, h, o.kind) {
+			may = append(may, k)
+		}
+	}
+	if len(may) == 0 {
+		pl.now = pl.now[:0] // nothing was done
+		return nil
+	}
+	k := may[o.pick%len(may)]
+	pl.call(h)
+	ctx := context.Background()
+	switch o.kind {
+	case doCancel:
+		err := k.r.Cancel(ctx)
+		pl.note("%28s %s.Cancel of %d due at %s: %v", pl.at(), k.h.name, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Cancel: %v", err)
+		}
+		if k.g != nil && k.g.at < pl.oracle.now { // it was acted on
+			pl.touch(k.h.rules)
+			pl.drop(k)
+			return nil
+		}
+		pl.back(k, k.n, k.h.rules)
+	case doUndo:
+		err := k.h.Undo(ctx, livesKey, k.res)
+		pl.note("%28s %s.Undo of %d taken at %s: %v", pl.at(), k.h.name, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Undo: %v", err)
+		}
+		pl.back(k, k.n, k.h.rules)
+	case doRefund:
+		n := 1 + int64(o.part*float64(k.n))
+		n = min(n, k.n)
+		err := h.Refund(ctx, livesKey, n)
+		pl.note("%28s %s.Refund(%d) of %d taken at %s: %v", pl.at(), h.name, n, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Refund: %v", err)
+		}
+		k.touched = true
+		pl.back(k, n, h.rules)
+	}
+	return nil
+}
+
+func (k *taking) due() string {
+	if k.g == nil {
+		return "a time before a reset, on lease"
+	}
+	return instant(k.g.at)
+}
+
+// mayReturn reports whether a client may give k back so: what was taken, once.
+func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
+	if k.h.p != h.p {
+		return false // it does not know
+	}
+	switch kind {
+	case doCancel:
+		// After its due instant a reservation was acted on, and to cancel it does nothing. Where a clock was set back
+		// no store can tell that instant, so clients don't.
+		return k.r != nil && !k.touched && (k.g == nil || k.g.at >= pl.oracle.now || k.backs == len(pl.stepsBack) && k.era == pl.era)
+	case doUndo:
+		return !k.touched && (k.r == nil || k.g == nil || k.g.at >= pl.oracle.now)
+	}
+	if k.era != pl.era || k.g == nil || k.g.at > pl.oracle.now {
+		return false
+	}
+	// Every limit must have been charged.
+	return !slices.ContainsFunc(h.rules, func(x rule) bool {
+		return !slices.ContainsFunc(k.g.rules, func(y rule) bool { return x.name == y.name })
+	})
+}
+
+// back notes that n tokens of k came back to the limits in rules.
+func (pl *player) back(k *taking, n int64, rules []rule) {
+	if k.g == nil {
+		k.h.p.lent += n // the old lease has them again
+	} else {
+		pl.takeBack(k.g, n, rules, !pl.leases && k.res.Source == core.FromStore)
+	}
+	if k.n -= n; k.n == 0 {
+		pl.drop(k)
+	}
+}
+
+func (pl *player) drop(k *taking) {
+	pl.taken = slices.DeleteFunc(pl.taken, func(other *taking) bool { return other == k })
+}
+
+// recover ends a life: nobody asks until all debts, leases and refills are over, and then every limit is full.
+func (pl *player) recover() error {
+	pl.now = pl.now[:0]
+	if h := pl.procs[0].base; pl.life.last {
+		res, err := pl.peek(h)
+		if err != nil {
+			return err
+		}
+		pl.moveBy(res.ResetAfter.Microseconds())
+		if err := pl.full(h, "ResetAfter, of "+res.ResetAfter.String()); err != nil {
+			return err
+		}
+	}
+	var all []*handle
+	for _, p := range pl.procs {
+		all = append(all, p.base)
+		for list := range pl.life.lists {
+			if p.tiers[list] != nil {
+				all = append(all, p.tiers[list])
+			}
+		}
+	}
+	for _, h := range all { // a step back counts from when a store could see it
+		if _, err := pl.peek(h); err != nil {
+			return err
+		}
+	}
+	pl.moveBy(pl.longest())
+	for _, h := range all {
+		if err := pl.full(h, "recovery"); err != nil {
+			return err
+		}
+	}
+	return pl.allowAll(pl.procs[len(pl.procs)-1].base)
+}
+
+func (pl *player) full(h *handle, what string) error {
+	res, err := pl.peek(h)
+	if err != nil {
+		return err
+	}
+	for i, l := range res.Limits() {
+		if l.Remaining != h.rules[i].capacity {
+			return broken("not full again", "%s: %q has %d of %d", what, l.Name, l.Remaining, l.Capacity)
+		}
+	}
+	return nil
+}
+
+// longest is how long the slowest limit needs at most to pay what is promised and fill up.
+func (pl *player) longest() int64 {
+	most := new(big.Rat)
+	last := int64(0)
+	for _, list := range pl.life.lists {
+		for _, x := range rulesOf(livesPolicy, list) {
+			owed := int64(0)
+			for _, tl := range pl.lines {
+				for _, g := range tl.grants {
+					if g.at > pl.oracle.now {
+						owed += g.n
+						last = max(last, g.at-pl.oracle.now)
+					}
+				}
+			}
+			tokens := big.NewRat(x.capacity*2+owed, 1)
+			time := tokens.Mul(tokens, big.NewRat(x.interval*x.den, x.num))
+			if time.Add(time, whole(x.interval)); time.Cmp(most) > 0 {
+				most = time
+			}
+		}
+	}
+	return last + roundUp(most) + 2*(3*time.Second).Microseconds()
+}
