@@ -78,7 +78,7 @@ func (tl *timeline) within(sum, s, t int64) bool {
 	several := false
 	for i := range tl.uses {
 		if u := &tl.uses[i]; u.start <= t && u.end >= s {
-			capacity = max(capacity, u.rule.capacity)
+			capacity = max(capacity, tl.burst(&u.rule))
 			several = several || only != nil
 			only = u
 		}
@@ -97,6 +97,15 @@ func (tl *timeline) within(sum, s, t int64) bool {
 	}
 	num, den := tl.gain(&only.rule, capacity)
 	return product(need, den).lessEqual(product(tl.steps(&only.rule, s, t), num))
+}
+
+// burst is the most that a limit admits at an instant. What was promised before of a refill that overflows the bucket
+// is admitted all at once.
+func (tl *timeline) burst(x *rule) int64 {
+	if x.mode != core.Continuous && tl.ahead {
+		return max(x.capacity, (x.num+x.den-1)/x.den)
+	}
+	return x.capacity
 }
 
 // gain is the tokens that a limit gets at a time. What overflows is not admitted, unless it was promised before.

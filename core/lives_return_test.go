@@ -161,7 +161,7 @@ func (pl *player) longest() int64 {
 			owed := int64(0)
 			for _, tl := range pl.lines {
 				for _, g := range tl.grants {
-					if g.at > pl.oracle.now {
+					if g.at > g.asked { // a slower limit may count it as owed though it was due
 						owed += g.n
 						last = max(last, g.at-pl.oracle.now)
 					}

@@ -134,10 +134,17 @@ func (l *life) simpler() (tries []func(*life) *life) {
 			return l
 		})
 		add(func(l *life) *life {
-			if i >= len(l.procs) || l.procs[i] == (proc{}) {
+			if i >= len(l.procs) || l.procs[i] == (proc{list: l.procs[i].list}) {
 				return nil
 			}
 			l.procs[i] = proc{list: l.procs[i].list}
+			return l
+		})
+		add(func(l *life) *life {
+			if i >= len(l.procs) || l.procs[i].list == 0 {
+				return nil
+			}
+			l.procs[i].list = 0
 			return l
 		})
 	}
