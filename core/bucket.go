@@ -7,121 +7,248 @@ package core
 type action uint8
 
 const (
-	// take takes n tokens from every limit, or nothing from any. Tokens may be promised up to
-	// `within` µs ahead: 0 for a plain decision.
+	// take takes n tokens from every limit, or nothing from any.
 	take action = iota
-	// refund puts n tokens back into every limit, up to its capacity.
+	// refund puts n tokens back into every limit, as far as there is room.
 	refund
-	// cancel puts back the n tokens of a reservation due at `due`, less those that later
-	// reservations already build on.
-	cancel
-	// lease settles the lease before, takes n tokens and, on lease, up to terms.extra beyond them.
+	// end ends a hold, and nothing else.
+	end
+	// reserve takes n tokens that are there within `more` µs, and holds them until they are. A later
+	// reservation is never due before an earlier one.
+	reserve
+	// await is reserve, but holds nothing that is there at once.
+	await
+	// lease takes n tokens and up to `more` beyond them, which it holds for leaseLife.
 	lease
 )
 
-// decide answers r in a, from the stored buckets, which are in the order of the plan's rates; nil means
-// the key does not exist. on is what is on lease, which it brings up to date; nil where nothing can be. It
-// reports whether the levels in the answer must be stored.
+// leaseLife is how long, in µs, tokens on lease may be used.
+const leaseLife = 2_000_000
+
+// ending ends a hold before its time, as part of a Request: those of its tokens that are not used come back.
+type ending struct {
+	ticket int64 // 0: none
+	back   int64 // how many come back
+}
+
+// decide answers r in a, from what is stored. It reports whether records must be stored: those that s.records
+// returns then.
 //
 // A denied request writes nothing, save that a clock that stepped back must be noted: elapsed time
 // would stay 0 until the old instant is reached again.
-func (r *Request) decide(a *Answer, stored []bucket, on *leased, now int64) (write bool) {
+func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	rates := r.plan.rates
-	a.now = now
+	a.now, a.Allowed = now, true
 	a.levels.grow(len(rates))
-	a.Allowed = true
-	var before leased // what was on lease while time passed
-	if on != nil {
-		on.forgetAhead(now)
-		before = *on
-		on.forget(now)
-	}
-	around := before.tokens() > 0
-	back := int64(0)
-	if r.action == lease {
-		back, write = on.settle(*r.terms)
-	}
-	out := on.tokens()
 	for i := range rates {
-		rate, l := &rates[i], a.levels.at(i)
-		if stored == nil || stored[i].tag != rate.tag {
-			*l = rate.fresh(now)
-		} else {
-			*l = rate.level(stored[i])
-			if around {
-				*l = rate.refillAround(before, *l, now)
-			} else {
-				*l = rate.refill(*l, now)
-			}
-			write = write || stored[i].at > now
+		l := a.levels.at(i)
+		if s.own == nil || s.own[i].tag == 0 {
+			*l = level{rates[i].full, now}
+			continue
 		}
-		if back > 0 {
-			l.units = rate.give(l.units, rate.units(back), out)
-		}
-		if r.takes() && !rate.grants(*l, r.n, r.within, now) {
-			a.Allowed = false
-		}
+		write = s.stepBack(i, &rates[i], now) || write
+		*l = s.refill(i, &rates[i], now)
 	}
-	if r.takes() && (!a.Allowed || r.n == 0) || !r.takes() && stored == nil {
-		return write
+	if r.ends.ticket != 0 && s.end(a, r) {
+		write = true
 	}
-	taken := r.n
-	if r.action == lease {
-		a.lent = r.extra(a)
-		on.add(a.lent, now)
-		taken += a.lent
-	}
-	for i := range rates {
-		rate, l := &rates[i], a.levels.at(i)
-		switch r.action {
-		case take, lease:
-			l.units -= taken * rate.unit
-		case refund:
-			l.units = rate.give(l.units, rate.units(r.n), out)
-		case cancel:
-			// What the bucket would lack when the reservation is due is promised to later ones.
-			lack := min(0, rate.refill(*l, max(now, r.due)).units)
-			l.units = rate.give(l.units, max(0, rate.units(r.n)+lack), out)
+	switch r.action {
+	case refund:
+		if s.own == nil {
+			return write // what was never used is full
 		}
+		for i := range rates {
+			s.give(i, a, r.plan, r.n)
+		}
+		write = true
+	case take, reserve, await, lease:
+		a.due = now
+		if a.Allowed = s.grants(a, r); a.Allowed && r.n > 0 {
+			s.charge(a, r)
+			write = true
+		}
+	case end:
+	}
+	if s.holds != nil {
+		s.tellWaits(a, r)
+	}
+	return write
+}
+
+// stepBack moves what is stored of the i-th limit back to now if it is ahead: the clock stepped back. Nothing
+// refills for the time between, and whatever was to last on lasts as long as it would have.
+func (s *stored) stepBack(i int, rate *rate, now int64) (back bool) {
+	own := &s.own[i]
+	if own.at <= now {
+		return false
+	}
+	by := own.at - now
+	own.keep -= rate.steppedAt(level{at: own.at}) - rate.steppedAt(level{at: now})
+	own.at = now
+	for j := range s.holdsOf(i) {
+		s.holds[i][j].at -= by
 	}
 	return true
 }
 
+// refill is the level of the i-th limit at now. A limit that was full under the limits that wrote it is as one
+// that was never used: its bucket is full, whatever its Capacity has become.
+func (s *stored) refill(i int, rate *rate, now int64) level {
+	l := rate.level(s.own[i])
+	if holds := s.holdsOf(i); len(holds) > 0 {
+		l, s.holds[i] = rate.refillAround(holds, l, now)
+	} else {
+		l = rate.refill(l, rate.full, now)
+	}
+	if s.own[i].keep <= now {
+		l.units = rate.full
+	}
+	return l
+}
+
+// end ends r's hold in every limit that has it. What comes back is at most what was held.
+func (s *stored) end(a *Answer, r *Request) (ended bool) {
+	for i := range r.plan.rates {
+		if rest, found := endHold(s.holdsOf(i), r.ends.ticket); found {
+			s.forgetKeep(i, a, r.plan)
+			s.holds[i] = rest
+			s.give(i, a, r.plan, r.ends.back)
+			ended = true
+		}
+	}
+	return ended
+}
+
+// give puts n tokens back into the i-th limit, as far as there is room.
+func (s *stored) give(i int, a *Answer, p *plan, n int64) {
+	s.forgetKeep(i, a, p)
+	rate, l := &p.rates[i], a.levels.at(i)
+	l.units = max(l.units, min(l.units+rate.units(n), rate.room(held(s.holdsOf(i)))))
+}
+
+// forgetKeep lets the i-th limit's record be kept for less long, unless other limits than p's asked for that.
+func (s *stored) forgetKeep(i int, a *Answer, p *plan) {
+	if s.own[i].keep <= s.fullAt(i, &p.rates[i], *a.levels.at(i), a.now) {
+		s.own[i].keep = 0
+	}
+}
+
+// grants reports whether every limit has n tokens: now, or for a reservation when it is due.
+func (s *stored) grants(a *Answer, r *Request) bool {
+	there := true
+	for i := range r.plan.rates {
+		if rate := &r.plan.rates[i]; r.n > rate.capacity {
+			return false
+		} else if a.levels.at(i).units < r.n*rate.unit {
+			there = false
+		}
+	}
+	if !r.promises() {
+		return there
+	}
+	granted := true
+	for i := range r.plan.rates {
+		rate, l, holds := &r.plan.rates[i], *a.levels.at(i), s.holdsOf(i)
+		need := r.n * rate.unit
+		a.due = max(a.due, min(forever, a.now+rate.waitAround(holds, l, need, a.now)), lastReservation(holds))
+		granted = granted && l.units-need >= -maxDebt && len(holds) < maxHolds
+	}
+	return granted && a.due-a.now <= r.more
+}
+
+// charge takes n tokens from every limit, and holds what r asks for.
+func (s *stored) charge(a *Answer, r *Request) {
+	for i := range r.plan.rates {
+		a.levels.at(i).units -= r.n * r.plan.rates[i].unit
+	}
+	h := hold{r.n, a.due, r.ticket}
+	switch {
+	case r.action == lease:
+		if a.lent = s.extra(a, r); a.lent == 0 {
+			return
+		}
+		for i := range r.plan.rates {
+			a.levels.at(i).units -= a.lent * r.plan.rates[i].unit
+		}
+		h = hold{a.lent, a.now + leaseLife, r.ticket}
+	case r.action == take, r.action == await && a.due == a.now:
+		return
+	}
+	if s.own == nil {
+		s.own = make([]record, len(r.plan.rates))
+	}
+	for i := range r.plan.rates {
+		s.hold(i, addHold(s.holdsOf(i), h))
+	}
+}
+
+// extra is how many tokens a lease gets: half of what every limit has left at most, so that the last tokens
+// of a bucket are not all with one process.
+func (s *stored) extra(a *Answer, r *Request) int64 {
+	extra := r.more
+	for i := range r.plan.rates {
+		if extra = min(extra, a.levels.at(i).units/r.plan.rates[i].unit/2); len(s.holdsOf(i)) >= maxHolds {
+			return 0
+		}
+	}
+	return max(0, extra)
+}
+
+// tellWaits has a tell how long holds make the limits wait.
+func (s *stored) tellWaits(a *Answer, r *Request) {
+	list := make([]waits, len(r.plan.rates))
+	for i := range r.plan.rates {
+		rate, l, holds := &r.plan.rates[i], *a.levels.at(i), s.holdsOf(i)
+		list[i].full = rate.waitAround(holds, l, rate.full, a.now)
+		need := r.n
+		if a.Allowed {
+			need = 1
+		}
+		if need <= rate.capacity {
+			list[i].retry = rate.waitAround(holds, l, need*rate.unit, a.now)
+		}
+	}
+	a.waits = &list
+}
+
+// fullAt is when the i-th limit will be full and nothing held, so that its record doesn't matter any more.
+func (s *stored) fullAt(i int, rate *rate, l level, now int64) int64 {
+	holds := s.holdsOf(i)
+	at := now + rate.waitAround(holds, l, rate.full, now)
+	if len(holds) > 0 {
+		at = max(at, holds[len(holds)-1].at+1)
+	}
+	return min(at, forever-1)
+}
+
+// records appends to list what must be stored after a decision of p's limits, and tells until when.
+func (s *stored) records(list []record, p *plan, a *Answer) (_ []record, keep int64) {
+	for i := range p.rates {
+		rate, l := &p.rates[i], *a.levels.at(i)
+		level := record{rate.tag, float64(l.units) / float64(rate.unit), l.at, s.fullAt(i, rate, l, a.now)}
+		if s.own != nil {
+			level.keep = max(level.keep, s.own[i].keep)
+		}
+		keep = max(keep, level.keep)
+		list = append(list, level)
+		for _, h := range s.holdsOf(i) {
+			list = append(list, record{rate.tag, float64(h.tokens), h.at, h.ticket})
+		}
+	}
+	before := uint32(0)
+	for _, other := range s.others {
+		if list = append(list, other); other.tag != before { // a level; holds end before its keep
+			before, keep = other.tag, max(keep, other.keep)
+		}
+	}
+	return list, keep
+}
+
+// promises reports whether r may be granted tokens that are not there yet.
+func (r *Request) promises() bool { return r.action == reserve || r.action == await }
+
 // takes reports whether r may be denied.
-func (r *Request) takes() bool { return r.action == take || r.action == lease }
+func (r *Request) takes() bool { return r.action != refund && r.action != end }
 
 // gives reports whether tokens come back by r.
-func (r *Request) gives() bool {
-	return r.action == refund || r.action == cancel || r.action == lease && r.terms.back > 0
-}
-
-// grants reports whether l has n tokens now or, in at most `within` µs, will have.
-func (r *rate) grants(l level, n, within, now int64) bool {
-	if n > r.capacity {
-		return false
-	}
-	need := n * r.unit
-	return r.wait(l, need, now) <= within && l.units-need >= -maxDebt
-}
-
-// units is n tokens in units; n is what a bucket can hold at most.
-func (r *rate) units(n int64) int64 { return min(n, r.capacity) * r.unit }
-
-// give adds more to units, as long as there is room for them and for `out` tokens on lease.
-func (r *rate) give(units, more, out int64) int64 {
-	return max(units, min(units+more, r.room(out)))
-}
-
-// untilFull is how many µs pass until every limit is full again: as long as the state must be kept. What is
-// on lease may be used until leasesEnd, if that is not past, so a bucket counts as filling from then.
-func (r *Request) untilFull(a *Answer, leasesEnd int64) int64 {
-	longest := int64(0)
-	for i := range r.plan.rates {
-		rate, l := &r.plan.rates[i], *a.levels.at(i)
-		if leasesEnd > a.now {
-			l.at = rate.refill(l, leasesEnd).at
-		}
-		longest = max(longest, rate.wait(l, rate.full, a.now))
-	}
-	return longest
-}
+func (r *Request) gives() bool { return r.action == refund || r.ends.back > 0 }

@@ -62,16 +62,16 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.key, r.varies = now.policy.Name, boundedKey(r.key), l.plans.varies.Load()
+	r.policy, r.key = now.policy.Name, boundedKey(r.key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
-		r.within = 0 // nobody waits
+		r.more = 0 // nobody waits
 		res.headers = HeadersNone
 	}
 	var err error
 	switch s := l.store.(type) { // stores of our own need no copies
 	case *MemoryStore:
-		s.decide(r, &res.answer)
+		err = s.decide(r, &res.answer)
 	case *RedisStore:
 		err = s.answer(ctx, r, &res.answer)
 	default:
@@ -119,7 +119,9 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 			break
 		}
 		r.under(now.localPlan)
-		l.fallback().decide(r, &res.answer)
+		if err := l.fallback().decide(r, &res.answer); err != nil {
+			break
+		}
 		res.read(now.localPlan, r.n)
 		res.Source = FromFallback
 		return nil

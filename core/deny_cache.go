@@ -2,6 +2,7 @@ package core
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +60,9 @@ type denialShard struct {
 
 type entryKey struct{ policy, key string }
 
+// clone is k for keeping: its key may be a view of a buffer that its owner reuses.
+func (k entryKey) clone() entryKey { return entryKey{k.policy, strings.Clone(k.key)} }
+
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
 	plan   *plan
@@ -76,7 +80,7 @@ func (d *denyCache) shard(key string) (sh *denialShard, slot int) {
 
 // applies reports whether r's denial may be repeated, and repeat others'.
 func (d *denyCache) applies(r *Request) bool {
-	return d.horizon > 0 && r.action == take && r.within == 0
+	return d.horizon > 0 && r.action == take
 }
 
 // repeat puts the denial of r that is known to hold still at now into a. Otherwise it returns a version for
@@ -88,10 +92,19 @@ func (d *denyCache) repeat(r *Request, a *Answer, now time.Time) (ok bool, versi
 	}
 	*a = known.answer
 	a.source = FromDenyCache
-	a.now += (now.Sub(known.heard) + begun(known.heard)).Microseconds()
+	age := (now.Sub(known.heard) + begun(known.heard)).Microseconds()
+	a.now += age
+	if a.waits != nil { // until it has a token, a bucket with holds has none: see keep
+		list := slices.Clone(*a.waits)
+		for i := range list {
+			list[i] = waits{max(0, list[i].retry-age), max(0, list[i].full-age)}
+		}
+		a.waits = &list
+		return true, 0
+	}
 	for i := range r.plan.rates {
 		l := a.levels.at(i)
-		*l = r.plan.rates[i].refill(*l, a.now)
+		*l = r.plan.rates[i].refill(*l, r.plan.rates[i].full, a.now)
 	}
 	return true, 0
 }
@@ -103,7 +116,7 @@ func (d *denyCache) find(r *Request, now time.Time) (known *denial, version uint
 	defer sh.mu.Unlock()
 	known = sh.entries[entryKey{r.policy, r.key}]
 	switch {
-	case known == nil, known.plan != r.plan, r.n < known.cost:
+	case known == nil, known.plan != r.plan, r.n < known.cost, r.n > known.cost && known.answer.waits != nil:
 		return nil, sh.versions[slot]
 	case !now.Before(known.until), now.Before(known.heard):
 		delete(sh.entries, entryKey{r.policy, r.key})
@@ -119,7 +132,14 @@ func (d *denyCache) keep(r *Request, a Answer, version uint32, asked, heard time
 	if a.levels.many != nil {
 		return // its levels are on the heap, where callers of repeat would share them
 	}
-	wait := min(a.retryAfter(r.plan, r.n), d.horizon)
+	if a.waits != nil && (r.n > 1 || len(r.plan.rates) > 1) {
+		return // how a level rises behind holds is not known here
+	}
+	wait := time.Duration(0) // until every limit has the tokens
+	for i := range r.plan.rates {
+		wait = max(wait, a.retryAfter(r.plan, i, r.n))
+	}
+	wait = min(wait, d.horizon)
 	key := entryKey{r.policy, r.key}
 	sh, slot := d.shard(r.key)
 	sh.mu.Lock()
@@ -136,8 +156,7 @@ func (d *denyCache) keep(r *Request, a Answer, version uint32, asked, heard time
 			break
 		}
 	}
-	key.key = strings.Clone(key.key)
-	sh.entries[key] = &denial{r.plan, r.n, a, heard, asked.Add(wait - begun(asked))}
+	sh.entries[key.clone()] = &denial{r.plan, r.n, a, heard, asked.Add(wait - begun(asked))}
 }
 
 // begun is what has passed of t's microsecond: the store counts whole ones.

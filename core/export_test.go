@@ -9,14 +9,15 @@ func (s *RedisStore) KeepLeases() { s.leases.idle = time.Hour }
 func (s *RedisStore) GiveBack() {
 	for i := range s.leases.shards {
 		sh := &s.leases.shards[i]
+		unused := make(map[entryKey]ending)
+		plans := make(map[entryKey]*plan)
 		sh.mu.Lock()
-		var old []*Request
-		for _, k := range sh.keys {
-			old = append(old, k.end())
+		for key, k := range sh.keys {
+			unused[key], plans[key] = k.end(), k.plan
 		}
 		sh.mu.Unlock()
-		for _, r := range old {
-			<-s.settle(r)
+		for key, u := range unused {
+			s.giveBack(key, plans[key], 0, u)
 		}
 	}
 }

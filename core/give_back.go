@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Refund gives tokens of key back to the store, up to each limit's capacity: for work that turned out
-// cheaper or was not done. Refunding more than was taken admits more than the policy says. When the
+// Refund gives tokens of key back to the store, for work that turned out cheaper or was not done: up to each
+// limit's capacity, less what is reserved or on lease. Refunding more than was taken admits more than the policy says. When the
 // store can't be reached nothing is given back, whatever the policy's OnFailure, and the error is
 // [ErrUnavailable]; [ErrCost] is that of fewer than 0 tokens, ctx's own when it has ended. It costs one round
 // trip to Redis.
@@ -28,7 +28,7 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
-	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan.forReturns()}, res.Source)
+	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan.refundPlan(), ends: ending{ticket: res.answer.ticket}}, res.Source)
 }
 
 // giveBack refunds or cancels where source says the tokens were taken, under the limits that r's plan says,
@@ -40,7 +40,7 @@ func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error 
 	if r.plan == nil { // none of the limits is left
 		return nil
 	}
-	r.policy, r.key, r.varies = l.Name(), boundedKey(r.key), l.plans.varies.Load()
+	r.policy, r.key = l.Name(), boundedKey(r.key)
 	store := l.store
 	if source == FromFallback {
 		store = l.fallback()

@@ -87,9 +87,8 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 	if style&HeadersDraft6 != 0 {
 		f.addPolicy(r.plan.draft6Field)
 	}
-	rate, l := &r.plan.rates[r.tightest], *r.answer.levels.at(int(r.tightest))
 	capacity := r.plan.capacities[r.tightest]
-	untilFull := rate.wait(l, rate.full, r.answer.now)
+	untilFull := r.answer.resetAfter(r.plan, int(r.tightest)).Microseconds()
 	if style&HeadersLegacy != 0 && r.tighterThan(f.get(legacyRemaining)) {
 		f.set(legacyLimit, capacity)
 		b = f.setInt(b, legacyRemaining, r.Remaining)
@@ -144,18 +143,21 @@ func (r *Result) appendIETF(b []byte) []byte {
 func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	rate, l, now := &r.plan.rates[i], *r.answer.levels.at(i), r.answer.now
 	if !r.Allowed {
-		if retry := retryAfter(rate, l, r.Cost, now); retry > 0 {
+		if retry := r.answer.retryAfter(r.plan, i, r.Cost); retry > 0 {
 			return 0, retry
 		}
 	}
 	remaining = max(0, l.units/rate.unit)
 	switch {
 	case remaining == 0:
+		if r.answer.waits != nil {
+			return 0, duration((*r.answer.waits)[i].retry)
+		}
 		return 0, duration(rate.wait(l, rate.unit, now))
 	case r.plan.limits[i].Mode == Continuous:
 		return remaining, duration(mulDiv(l.units, rate.step, rate.gain)) // T/ρ
 	default:
-		return remaining, duration(rate.step - (now - l.at))
+		return remaining, duration(rate.nextStep(l, now))
 	}
 }
 

@@ -1,8 +1,9 @@
 package core
 
 import (
+	"context"
 	"hash/maphash"
-	"strings"
+	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -21,26 +22,26 @@ const (
 )
 
 // WithLease lets a RedisStore take tokens of busy keys ahead and decide in this process while they last:
-// for a key so hot that one Redis is its ceiling. By default, and with 0, each decision asks Redis.
+// for a key that is asked for more often than one Redis can decide. By default, and with 0, each decision asks
+// Redis.
 //
 // A key that is asked for again within 50 ms leases tokens with its next decision: one at first, twice as
 // many each time they are used up within 50 ms, at most n, a tenth of the smallest Capacity, and half of
-// what the bucket has left. A lease that is not used for 100 to 200 ms is given back; at the latest it ends
-// after 1 to 2 s.
+// what the bucket has left. A lease that is not used for 100 to 200 ms is given back. It ends after 2 s.
 //
-// Nothing is ever admitted beyond the limits: leased tokens have left the bucket, and it does not fill up
-// behind them while they may be used. The price is that they are parked: for up to 200 ms after
-// its last request a process may hold up to n tokens that others could use, and those who were denied
-// meanwhile may repeat that for as long as WithDenyCache says. Tokens are lost, until they refill, when a
-// process ends with a lease, when a call that was to bring one is executed but gets no answer in time, when one
-// is given back while Redis is away, and when a full bucket, or a step of a Stepped or Aligned limit, finds no
-// room for what was used on a lease that is not settled yet. Up to 65,536 keys are watched for being busy.
+// Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them
+// until the lease has ended. The price is that they are parked: for up to 200 ms after its last request, or 2 s
+// when it dies, a process may hold up to n tokens that others could use. RetryAfter counts on the end of
+// leases. Tokens are lost, until they refill, when a process ends with a lease and when the call that brings or
+// settles one gets no answer.
+//
+// Leases are for Allow and AllowN, of one list of limits a key: while one is held, requests under other limits
+// are decided by Redis as if it were another process's. Peek, Reserve, Wait and requests that cost more than is
+// left of the lease settle it with their call. Up to 65,536 keys are watched for being busy.
 //
 // Decisions on leased tokens have the Source [FromLease] and cost no round trip and no allocation. Their
 // Remaining is what the bucket had when the lease was taken, refilled, less what this process has used: of
-// others' use it learns with the next lease. A Reset leaves other processes their leases. Limits of one name
-// share their buckets, so where WithLimits gives a key widely different capacities, what the large ones lease
-// may leave the small ones nothing.
+// others' use it learns with the next lease. A Reset leaves other processes their leases.
 func WithLease(n int64) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if n < 0 {
@@ -56,46 +57,44 @@ type leases struct {
 	most   int64
 	idle   time.Duration // leaseIdle, but in tests
 	seed   maphash.Seed
-	shards [leaseShards]leasesShard
+	shards [leaseShards]leaseShard
 }
 
-type leasesShard struct {
+type leaseShard struct {
 	mu    sync.Mutex // guards all below, and what is in it; never held across I/O
 	keys  map[entryKey]*watchedKey
 	spent int64    // decisions on leases
 	_     [48]byte // keeps two locks off one cache line
 }
 
-// watchedKey is a key that may be busy.
+// watchedKey is a key that may be busy. Its lease is one under its plan: the first that was asked for.
 type watchedKey struct {
-	key     entryKey
 	plan    *plan
-	asked   time.Time // when Redis was last asked
-	size    int64     // of the next lease
-	rest    time.Time // until then the bucket has nothing to lease
-	held    *holding  // nil: nothing
-	renewal *renewal  // under way, or nil
-	reset   bool      // and so forgotten, maybe while a renewal was under way
+	asked   time.Time     // when Redis was last asked
+	size    int64         // of the next lease
+	rest    time.Time     // until then the bucket has nothing to lease
+	held    *leased       // nil: nothing
+	renewal chan struct{} // closed when the call has landed that is to bring a lease; nil: none is under way
 }
 
-// holding is a lease.
-type holding struct {
-	given Answer    // that brought it
-	asked time.Time // not after the instant that given tells
-	until time.Time
-	left  int64 // tokens that nobody has used
-	used  bool  // since the timer last looked
-	timer *time.Timer
+// leased is tokens that this process has on lease.
+type leased struct {
+	given  Answer // that brought them
+	ticket int64
+	asked  time.Time // not after the instant that given tells
+	left   int64     // tokens that nobody has used
+	used   bool      // since the timer last looked
+	timer  *time.Timer
 }
 
-func (l *leases) shard(key string) *leasesShard {
-	return &l.shards[maphash.String(l.seed, key)%leaseShards]
+// shard returns where a key is watched, and as what.
+func (l *leases) shard(r *Request) (*leaseShard, entryKey) {
+	return &l.shards[maphash.String(l.seed, r.key)%leaseShards], entryKey{r.policy, r.key}
 }
 
-// watch begins to watch r's key, if it isn't yet: it returns nil when there is no room. mu is held.
-func (sh *leasesShard) watch(r *Request, now time.Time) *watchedKey {
-	key := entryKey{r.policy, r.key}
-	if k := sh.keys[key]; k != nil {
+// watch begins to watch a key, if it isn't yet: it returns nil when there is no room. mu is held.
+func (sh *leaseShard) watch(key entryKey, p *plan, now time.Time) *watchedKey {
+	if k := sh.keys[key]; k != nil && (k.plan == p || k.busy(now)) {
 		return k
 	}
 	// For each that comes up to two go, so that a spike of keys is forgotten as traffic goes on.
@@ -104,7 +103,7 @@ func (sh *leasesShard) watch(r *Request, now time.Time) *watchedKey {
 		if looks--; looks < 0 {
 			break
 		}
-		if k.renewal == nil && k.held == nil && now.Sub(k.asked) > leaseIdle {
+		if !k.busy(now) {
 			delete(sh.keys, key)
 		}
 	}
@@ -114,70 +113,33 @@ func (sh *leasesShard) watch(r *Request, now time.Time) *watchedKey {
 	if sh.keys == nil {
 		sh.keys = make(map[entryKey]*watchedKey)
 	}
-	key.key = strings.Clone(key.key) // it may be a view of a buffer that its owner reuses
-	k := &watchedKey{key: key, plan: r.plan}
-	sh.keys[key] = k
+	k := &watchedKey{plan: p}
+	sh.keys[key.clone()] = k
 	return k
 }
 
-// serves reports whether a lease of k is one under r's limits. mu is held.
-func (k *watchedKey) serves(r *Request) bool {
-	return k.plan == r.plan || k.plan.packed == r.plan.packed
+// busy reports whether k must stay watched under its plan. mu is held.
+func (k *watchedKey) busy(now time.Time) bool {
+	return k.renewal != nil || k.held != nil || now.Sub(k.asked) <= leaseIdle
 }
 
-// spend takes n tokens of the lease, if it has them at now. a tells what the bucket has, as far as is known
-// here, and what is left of the lease. mu is held.
-func (k *watchedKey) spend(n int64, a *Answer, now time.Time) (ok bool) {
+// end forgets the lease and returns what settles it. mu is held.
+func (k *watchedKey) end() (settles ending) {
 	h := k.held
-	if h == nil || h.left < n || h.over(now) {
-		return false
+	if h == nil {
+		return ending{}
 	}
-	h.used = true
-	h.left -= n
-	h.tell(a, k.plan, now)
-	return true
+	k.held = nil
+	h.timer.Stop()
+	return ending{h.ticket, h.left}
 }
 
-// refund puts n tokens back on the lease, if they fit. mu is held.
-func (k *watchedKey) refund(n int64, a *Answer, now time.Time) (fits bool) {
-	h := k.held
-	if h == nil || n > h.given.lent-h.left || h.over(now) {
-		return false
-	}
-	h.left += n
-	h.tell(a, k.plan, now)
-	return true
-}
-
-// over reports whether the time of h is: a clock that stepped back ends it too. mu is held.
-func (h *holding) over(now time.Time) bool { return !now.Before(h.until) || now.Before(h.asked) }
-
-// tell fills in a for what was decided on h: what the bucket has at now, as far as is known here, and what is
-// left of h. mu is held.
-func (h *holding) tell(a *Answer, p *plan, now time.Time) {
-	*a = h.given
-	a.Allowed, a.source = true, FromLease
-	a.now += now.Sub(h.asked).Microseconds()
-	a.levels = a.levels.clone()
-	for i := range p.rates {
-		rate, l := &p.rates[i], a.levels.at(i)
-		*l = rate.refillTo(rate.room(h.given.lent), *l, a.now)
-	}
-	a.levels.add(p, h.left)
-}
-
-// next chooses how many tokens r's decision should lease beyond its cost: about what the key uses in
-// leaseIdle, 0 while that is nothing. mu is held.
-func (k *watchedKey) next(r *Request, most int64, now time.Time) (extra int64) {
+// next chooses how many tokens a decision should lease beyond its cost: about what the key uses in leaseIdle, 0
+// while that is nothing. mu is held.
+func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 	age := now.Sub(k.asked)
 	k.asked = now
-	if !k.serves(r) { // limits are given per request, and another tier's hold now
-		k.plan, k.size = r.plan, 0
-		return 0
-	}
-	for _, l := range k.plan.limits {
-		most = min(most, l.Capacity/leaseShare)
-	}
+	most = min(most, k.plan.leastCapacity()/leaseShare)
 	switch {
 	case age < leaseIdle/2:
 		k.size = max(1, 2*k.size)
@@ -185,43 +147,228 @@ func (k *watchedKey) next(r *Request, most int64, now time.Time) (extra int64) {
 		k.size /= 2
 	}
 	k.size = min(k.size, most)
-	if r.within > 0 || now.Before(k.rest) {
+	if now.Before(k.rest) {
 		return 0
 	}
 	return k.size
 }
 
-// end forgets the lease and returns the request that settles it: nil when there is none, or when none of its
-// limits is left. The key may have come under other limits since. mu is held.
-func (k *watchedKey) end() *Request {
-	h := k.held
-	if h == nil {
-		return nil
-	}
-	k.held = nil
-	h.timer.Stop()
-	p := k.plan.forReturns()
-	if p == nil {
-		return nil
-	}
-	t := terms{taken: h.given.lent, at: floorTo(h.given.now, leaseWindow), back: h.left}
-	return &Request{policy: k.key.policy, key: k.key.key, plan: p, varies: true, action: lease, terms: &t}
+// over reports whether the time of h is: a clock that stepped back ends it too. mu is held.
+func (h *leased) over(now time.Time) bool {
+	return now.Before(h.asked) || now.Sub(h.asked) >= leaseLife*time.Microsecond
 }
 
-// renewed takes the answer to a renewal for extra tokens, which was asked at asked and came at now. It
-// reports whether it brought a lease. mu is held.
-func (k *watchedKey) renewed(a Answer, err error, extra int64, asked, now time.Time) bool {
-	k.renewal = nil
-	if err != nil {
-		k.size = 0 // what was taken without an answer is lost: begin small again
-	}
-	if err != nil || a.lent < extra {
-		k.rest = now.Add(leaseIdle / 2)
-	}
-	if err != nil || a.lent == 0 {
+// use takes n tokens of h, or puts back -n of those that were taken. a tells what the bucket has at now, as far
+// as is known here, and what is left of h. mu is held.
+func (h *leased) use(n int64, a *Answer, p *plan, now time.Time) (ok bool) {
+	if h == nil || n > h.left || h.left-n > h.given.lent || h.over(now) {
 		return false
 	}
-	end := floorTo(a.now, leaseWindow) + 2*leaseWindow
-	k.held = &holding{given: a, asked: asked, until: asked.Add(duration(end - a.now)), left: a.lent, used: true}
+	h.used = true
+	h.left -= n
+	*a = h.given
+	a.Allowed, a.source, a.waits = true, FromLease, nil
+	a.now += now.Sub(h.asked).Microseconds()
+	a.levels = a.levels.clone()
+	for i := range p.rates {
+		rate, l := &p.rates[i], a.levels.at(i)
+		*l = rate.refill(*l, rate.room(h.given.lent), a.now)
+	}
+	a.levels.add(p, h.left)
 	return true
+}
+
+// spend decides r in a on the lease of its key, if there is one that has enough.
+func (s *RedisStore) spend(r *Request, a *Answer, now time.Time) (ok bool) {
+	if s.leases.most == 0 || r.n == 0 || r.action != take && r.action != refund {
+		return false
+	}
+	sh, key := s.leases.shard(r)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	k := sh.keys[key]
+	if k == nil || k.plan != r.plan {
+		return false
+	}
+	if r.action == refund {
+		if ok = r.ends.ticket == 0 && k.held.use(-r.n, a, k.plan, now); ok {
+			s.denials.taken(r.policy, r.key) // a denial that counted without them is old
+		}
+		return ok
+	}
+	if ok = k.held.use(r.n, a, k.plan, now); ok {
+		sh.spent++
+	}
+	return ok
+}
+
+// decideOrLease has r decided by Redis. If its key is busy, the call brings a lease.
+func (s *RedisStore) decideOrLease(ctx context.Context, r Request) (a Answer, err error) {
+	if s.leases.most == 0 || !r.takes() {
+		return s.ask(ctx, r)
+	}
+	arrived, joined := time.Now(), false
+	for {
+		renewal, led := s.joinOrLead(&r)
+		switch {
+		case led != nil:
+			return led.wait(ctx)
+		case renewal == nil:
+			return s.ask(ctx, r)
+		}
+		if !joined { // all together takes no longer than one decision may
+			joined = true
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout))
+			defer cancel()
+		}
+		select {
+		case <-renewal:
+		case <-ctx.Done():
+			return a, ctx.Err()
+		}
+		if s.spend(&r, &a, s.now()) {
+			return a, nil
+		}
+	}
+}
+
+// joinOrLead is the next step for r, which no lease serves. It returns the renewal under way, to join; or the one
+// that it began with r's decision, to wait for; or neither: then r, which settles what was on lease, goes by itself.
+func (s *RedisStore) joinOrLead(r *Request) (join <-chan struct{}, led *renewal) {
+	sh, key := s.leases.shard(r)
+	now := s.now()
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	k := sh.watch(key, r.plan, now)
+	switch {
+	case k == nil || k.plan != r.plan:
+		return nil, nil
+	case k.renewal != nil:
+		return k.renewal, nil
+	}
+	r.ends = k.end()
+	if r.action != take || r.n == 0 {
+		return nil, nil
+	}
+	extra := k.next(s.leases.most, now)
+	if extra == 0 {
+		return nil, nil
+	}
+	k.renewal = make(chan struct{})
+	led = &renewal{store: s, shard: sh, key: key.clone(), watched: k, request: *r, asked: now, done: make(chan struct{})}
+	led.request.key = led.key.key
+	led.request.action, led.request.more, led.request.ticket = lease, extra, firstLease+rand.Int64N(firstLease)
+	// Not in the caller's context, nor in its goroutine: others wait too, and tokens that come must be kept.
+	go led.run()
+	return nil, led
+}
+
+// renewal is a call to Redis that decides one request and brings a lease for those that follow.
+type renewal struct {
+	store   *RedisStore
+	shard   *leaseShard
+	key     entryKey
+	watched *watchedKey
+	request Request
+	asked   time.Time
+
+	done   chan struct{} // closed when those below are set
+	answer Answer
+	err    error
+
+	// Guarded by the shard's mu:
+	landed bool
+	left   bool // before it landed its caller did
+}
+
+// wait returns the decision. A caller who leaves before there is one pays nothing.
+func (n *renewal) wait(ctx context.Context) (Answer, error) {
+	select {
+	case <-n.done:
+	case <-ctx.Done():
+		n.shard.mu.Lock()
+		n.left = !n.landed
+		n.shard.mu.Unlock()
+		if n.left {
+			return Answer{}, ctx.Err()
+		}
+		<-n.done // it is there already
+	}
+	return n.answer, n.err
+}
+
+// run has Redis answer n and keeps the lease that comes, unless its key was reset meanwhile.
+func (n *renewal) run() {
+	n.answer, n.err = n.store.ask(context.Background(), n.request)
+	back, unused := int64(0), ending{}
+	n.shard.mu.Lock()
+	n.land()
+	if n.left && n.err == nil && n.answer.Allowed {
+		back = n.request.n
+	}
+	if n.watched != n.shard.keys[n.key] {
+		unused = n.watched.end()
+	}
+	n.shard.mu.Unlock()
+	close(n.done)
+	n.store.giveBack(n.key, n.request.plan, back, unused)
+}
+
+// land takes in what the call brought, and lets those go on who joined it. mu is held.
+func (n *renewal) land() {
+	k, s, now := n.watched, n.store, n.store.now()
+	close(k.renewal)
+	k.renewal, n.landed = nil, true
+	if n.err != nil {
+		k.size = 0 // what was taken without an answer is lost: begin small again
+	}
+	if n.err != nil || n.answer.lent < n.request.more {
+		k.rest = now.Add(leaseIdle / 2)
+	}
+	if n.err != nil || n.answer.lent == 0 {
+		return
+	}
+	h := &leased{given: n.answer, ticket: n.request.ticket, asked: n.asked, left: n.answer.lent, used: true}
+	k.held = h
+	h.timer = time.AfterFunc(s.leases.idle, func() { n.lookAfter(h) })
+	n.answer.levels = n.answer.levels.clone()
+	n.answer.levels.add(k.plan, n.answer.lent) // what is here is there for its process
+}
+
+// lookAfter gives the lease h back when nobody uses it, or when it is about to end.
+func (n *renewal) lookAfter(h *leased) {
+	n.shard.mu.Lock()
+	defer n.shard.mu.Unlock()
+	switch {
+	case n.watched.held != h:
+	case h.used && !h.over(n.store.now().Add(leaseMargin)):
+		h.used = false
+		h.timer.Reset(n.store.leases.idle)
+	default:
+		go n.store.giveBack(n.key, n.request.plan, 0, n.watched.end())
+	}
+}
+
+// giveBack gives back tokens that were taken under p, and what is unused of a lease. Best effort: Redis forgets a
+// lease by itself, and tokens refill.
+func (s *RedisStore) giveBack(key entryKey, p *plan, tokens int64, unused ending) {
+	if p = p.refundPlan(); p == nil || tokens == 0 && unused.ticket == 0 {
+		return
+	}
+	r := Request{policy: key.policy, key: key.key, plan: p, action: refund, n: tokens, ends: unused}
+	_, _ = s.ask(context.Background(), r)
+}
+
+// forget forgets a key that is reset, and returns its lease and the limits it was taken from. With the key goes the
+// hold in Redis.
+func (s *RedisStore) forget(policy, key string) (p *plan, unused ending) {
+	sh, k := s.leases.shard(&Request{policy: policy, key: key})
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if watched := sh.keys[k]; watched != nil {
+		delete(sh.keys, k)
+		return watched.plan, watched.end()
+	}
+	return nil, ending{}
 }

@@ -39,6 +39,6 @@ func (l levels) clone() levels {
 func (l *levels) add(p *plan, tokens int64) {
 	for i := range p.rates {
 		rate := &p.rates[i]
-		l.at(i).units = rate.give(l.at(i).units, rate.units(tokens), 0)
+		l.at(i).units = min(l.at(i).units+rate.units(tokens), max(l.at(i).units, rate.full))
 	}
 }

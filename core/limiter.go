@@ -60,7 +60,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 // newRules makes rules of a policy. errs are mistakes besides its own.
 func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	errs = append(policy.mistakes(), errs...)
-	errs = append(errs, limitMistakes(policy.Limits, "Policy.Limits")...)
+	errs = append(errs, limitMistakes(policy.Name, policy.Limits, "Policy.Limits")...)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
 	}
@@ -74,10 +74,10 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 }
 
 // SetPolicy replaces the policy, from the next decision on: for limits that change while a service runs. Its
-// name must stay, and with it buckets keep their tokens: limits are told apart as for [Limiter.WithLimits].
-// Limiters that WithLimits derived before keep what they have. What was taken before comes back, by Undo or
-// Cancel, to those of its limits that are left, as they are then. When the error is not nil nothing has changed;
-// it tells all mistakes, as NewLimiter does.
+// name must stay, and with it buckets keep their tokens: limits are told apart as for [Limiter.WithLimits], and
+// what a change does to a bucket is told there. Limiters that WithLimits derived before keep what they have.
+// What was taken before comes back, by Undo or Cancel, to those of its limits that are left, as they are then.
+// When the error is not nil nothing has changed; it tells all mistakes, as NewLimiter does.
 func (l *Limiter) SetPolicy(policy Policy) error {
 	now := l.rules.Load()
 	var errs []error
@@ -88,7 +88,6 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	if err != nil {
 		return err
 	}
-	l.plans.vary()
 	before := l.rules.Swap(next)
 	if before.shared {
 		return nil
@@ -125,18 +124,24 @@ func (l *Limiter) Policy() Policy {
 	return p
 }
 
-// WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and
-// tiers. Both share their buckets: limits of the same name (or, unnamed, of the same interval) are one,
-// cut to the lower capacity, and so are two lists of one limit each, whatever its name, on a key that
-// was used with no other list. A limit that was not used on a key before starts full. Up to 1,024 lists of limits are remembered, so that
-// calling this for every request costs a look-up; more are forgotten all at once.
+// WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and tiers. Both
+// share their buckets: limits of one name are one bucket. Without a name, a sole limit has its policy's, and one
+// of several its policy's and its interval, such as "api-1m". A limit that was not used on a key before starts
+// full. Up to 1,024 lists of limits are remembered, so that calling this for every request costs a look-up; more
+// are forgotten all at once.
+//
+// Where one name stands for different limits, here or in another process, each request goes by its own:
+//   - A lower Capacity cuts the bucket; under a higher one it fills up from where it is. A bucket that has been
+//     full is as one that was never used: full, whatever the Capacity.
+//   - The time since the last change of a bucket refills at the rate of the request that comes next. So no
+//     window admits more than MaxIn of the largest Capacity and the fastest rate; where a mode differs, the
+//     refill of both modes may fall into it.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.rules.Load()
 	plan, errs := l.plans.get(now.policy.Name, limits, 1)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
-	l.plans.vary()
 	next := *now
 	next.plan, next.shared = plan, true
 	next.policy.Limits = plan.given

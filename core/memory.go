@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"sync/atomic"
@@ -89,12 +90,12 @@ func (s *MemoryStore) mistakes() []error { return s.errs }
 
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
 func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
-	s.decide(&r, &a)
-	return a, nil
+	err := s.decide(&r, &a)
+	return a, err
 }
 
-// decide answers r in a.
-func (s *MemoryStore) decide(r *Request, a *Answer) {
+// decide answers r in a. The error is that of a key that is in use under too many limits.
+func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	hash := s.hash(r.policy, r.key)
 	sh := s.shard(hash)
 	now := s.now()
@@ -108,35 +109,28 @@ func (s *MemoryStore) decide(r *Request, a *Answer) {
 	sh.latest = now
 
 	e := sh.find(hash, r.plan.policy, r.key)
-	var stored, others []bucket
+	var before stored
 	if e != nil {
 		sh.uses++
 		e.rank[use] = sh.uses
-		stored, others = r.plan.arrange(e.buckets())
+		var err error
+		if before, err = r.plan.arrange(e.records(), now); err != nil {
+			return fmt.Errorf("policy %q: %w", r.policy, err)
+		}
 	}
-	if write := r.decide(a, stored, nil, now); !write {
-		return
+	if write := r.decide(a, &before, now); !write {
+		return nil
 	}
-	fullAt := now + r.untilFull(a, 0)
+	var room [inlineLevels]record
+	records, keep := before.records(room[:0], r.plan, a)
 	if e == nil {
-		e = s.insert(sh, hash, r, now, fullAt)
-	} else {
-		if len(others) > 0 || r.varies {
-			fullAt = max(fullAt, e.rank[full])
-		}
-		if e.rank[full] = fullAt; fullAt < e.place[full] {
-			sh.byFull.lowered(full, e)
-		}
+		e = s.insert(sh, hash, r, now, keep)
+	} else if e.rank[full] = keep; keep < e.place[full] {
+		sh.byFull.lowered(full, e)
 	}
 	e.stepped = r.plan.stepped
-	buckets := e.buckets()
-	if n := len(r.plan.rates) + len(others); len(buckets) != n {
-		buckets = e.resize(n)
-	}
-	for i := range r.plan.rates {
-		buckets[i] = r.plan.rates[i].bucket(*a.levels.at(i))
-	}
-	copy(buckets[len(r.plan.rates):], others)
+	copy(e.resize(len(records)), records)
+	return nil
 }
 
 // now is the instant of a decision, in µs since 1970.

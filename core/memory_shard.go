@@ -22,10 +22,10 @@ type shard struct {
 // fetching memory: an entry fills two cache lines, the first with what finds it and its bucket.
 type entry struct {
 	policy  unique.Handle[string]
-	key     [30]byte  // when it is no longer than that, as addresses are; else in more
+	key     [22]byte  // when it is no longer than that, as addresses are; else in more
 	length  uint8     // of the key
-	stepped bool      // when it counts its steps from would be lost with it
-	one     [1]bucket // the usual policy's; others' are in more
+	stepped bool      // dropping it loses the start of its intervals
+	one     [1]record // the usual policy's; others' are in more
 	more    *more
 	next    *entry // of the same hash
 	hash    uint64
@@ -36,7 +36,7 @@ type entry struct {
 
 // more is what few entries need.
 type more struct {
-	buckets []bucket // nil: as there is one
+	records []record // nil: as there is one
 	key     string
 }
 
@@ -58,25 +58,28 @@ func (e *entry) hasKey(key string) bool {
 	return string(e.key[:len(key)]) == key
 }
 
-// buckets are those stored in e.
-func (e *entry) buckets() []bucket {
-	if e.more != nil && e.more.buckets != nil {
-		return e.more.buckets
+// records are those stored in e.
+func (e *entry) records() []record {
+	if e.more != nil && e.more.records != nil {
+		return e.more.records
 	}
 	return e.one[:]
 }
 
-// resize makes room for n buckets.
-func (e *entry) resize(n int) []bucket {
+// resize makes room for n records. Their contents are lost.
+func (e *entry) resize(n int) []record {
+	if len(e.records()) == n {
+		return e.records()
+	}
 	switch {
 	case n > 1 && e.more == nil:
-		e.more = &more{buckets: make([]bucket, n)}
+		e.more = &more{records: make([]record, n)}
 	case n > 1:
-		e.more.buckets = make([]bucket, n)
+		e.more.records = make([]record, n)
 	case e.more != nil:
-		e.more.buckets = nil
+		e.more.records = nil
 	}
-	return e.buckets()
+	return e.records()
 }
 
 // find returns the entry of a policy and key, or nil.

@@ -137,8 +137,11 @@ func (r *Result) limitName() string {
 
 // retryAfter is RetryAfter, and in shadow mode what it would be.
 func (r *Result) retryAfter() time.Duration {
-	if r.plan == nil || r.answer.Allowed {
-		return 0
+	longest := time.Duration(0)
+	if r.plan != nil && !r.answer.Allowed {
+		for i := range r.plan.rates {
+			longest = max(longest, r.answer.retryAfter(r.plan, i, r.Cost))
+		}
 	}
-	return r.answer.retryAfter(r.plan, r.Cost)
+	return longest
 }

@@ -30,16 +30,16 @@ type plan struct {
 	successor atomic.Pointer[plan] // what a SetPolicy put in its place
 }
 
-// forReturns are the limits to which comes back what was taken under p: p's, as they are now. The rates of
-// others would be wrong for the time since, and limits that p did not have were not charged. It is nil when
-// none is left.
-func (p *plan) forReturns() *plan {
-	now, sole := p, len(p.rates) == 1
+// refundPlan is the plan by which tokens come back that were taken under p: those of p's limits that are left,
+// as they are now. The rates of others would be wrong for the time since, and limits that p did not have were
+// not charged. It is nil when none is left.
+func (p *plan) refundPlan() *plan {
+	now := p
 	for next := p.successor.Load(); next != nil; next = next.successor.Load() {
-		now, sole = next, sole && len(next.rates) == 1
+		now = next
 	}
-	if now == p || sole { // sole limits are one whatever their names
-		return now
+	if now == p {
+		return p
 	}
 	common := &plan{policy: now.policy, stepped: now.stepped}
 	var packed []byte
@@ -59,8 +59,8 @@ func (p *plan) forReturns() *plan {
 // maxLimits bounds the limits of a policy, of which each costs every decision.
 const maxLimits = 64
 
-// limitMistakes reports what is wrong with a policy's limits; field is how the caller writes the list.
-func limitMistakes(limits []Limit, field string) []error {
+// limitMistakes reports what is wrong with the limits of a policy; field is how the caller writes the list.
+func limitMistakes(policy string, limits []Limit, field string) []error {
 	if len(limits) == 0 {
 		return []error{&ConfigError{field, len(limits), "limits: at least one is required"}}
 	}
@@ -82,34 +82,33 @@ func limitMistakes(limits []Limit, field string) []error {
 		}
 		names[l.Name] = i
 	}
+	tags := make(map[uint32]string)
+	for i, name := range namesOf(policy, limits) {
+		tag := tagOf(name)
+		if other, taken := tags[tag]; taken && other != name || tag == 0 {
+			errs = append(errs, &ConfigError{field + "[" + strconv.Itoa(i) + "].Name", name,
+				"has the same hash as " + strconv.Quote(other) + ", by which stores tell limits apart: choose another name"})
+		}
+		tags[tag] = name
+	}
 	return errs
 }
 
 // makePlan needs limits without mistakes, or a share of such.
 func makePlan(policy string, limits []Limit) *plan {
-	names := make(map[string]bool)
-	for _, l := range limits {
-		names[l.Name] = true
-	}
 	p := &plan{policy: unique.Make(policy), given: slices.Clone(limits), limits: make([]Limit, len(limits)), rates: make([]rate, len(limits))}
-	tags := make(map[uint16]bool)
 	var packed []byte
-	for i, l := range limits {
+	for i, name := range namesOf(policy, limits) {
+		l := limits[i]
 		// The name may be a view of a buffer that its owner reuses.
-		l.Name = strings.Clone(l.Name)
-		p.given[i].Name = l.Name
-		tag := tagOf(l, limits[:i])
-		for tag == 0 || tag >= leasedTag || tags[tag] { // 0 marks a limit that is not stored
-			tag++
+		name = strings.Clone(name)
+		if l.Name != "" {
+			p.given[i].Name = name
 		}
-		tags[tag] = true
-		if l.Name == "" {
-			l.Name = nameFor(policy, l, len(limits), names)
-			names[l.Name] = true
-		}
+		l.Name = name
 		p.limits[i] = l
 		p.stepped = p.stepped || l.Mode == Stepped
-		p.rates[i] = newRate(l, tag)
+		p.rates[i] = newRate(l, tagOf(name))
 		packed = appendRate(packed, &p.rates[i])
 	}
 	p.packed = string(packed)
@@ -127,44 +126,40 @@ func (p *plan) leastCapacity() int64 {
 	return least
 }
 
-// nameFor derives a name that is not in taken.
-func nameFor(policy string, l Limit, count int, taken map[string]bool) string {
-	name := policy
-	if count > 1 {
-		name += "-" + shortDuration(l)
+// namesOf are the names by which limits are told apart, in headers and in stored state: those they were
+// given, or else derived ones. A sole limit has its policy's name, one of several its policy's and its interval.
+func namesOf(policy string, limits []Limit) []string {
+	names, taken := make([]string, len(limits)), make(map[string]bool)
+	for _, l := range limits {
+		taken[l.Name] = true
 	}
-	unique := name
-	for n := 2; ; n++ {
-		if !taken[unique] {
-			return unique
+	for i, l := range limits {
+		if names[i] = l.Name; l.Name != "" {
+			continue
 		}
-		unique = name + "-" + strconv.Itoa(n)
+		name := policy
+		if len(limits) > 1 {
+			name += "-" + shortDuration(l)
+		}
+		names[i] = name
+		for n := 2; taken[names[i]]; n++ {
+			names[i] = name + "-" + strconv.Itoa(n)
+		}
+		taken[names[i]] = true
 	}
+	return names
 }
 
-// tagOf identifies a limit among those of its policy, so that its tokens stay its own when others
-// are added, removed or moved: by its name, or without one by its interval and how many unnamed
-// ones with the same interval stand before it.
-func tagOf(l Limit, before []Limit) uint16 {
-	identity := "n" + l.Name
-	if l.Name == "" {
-		nth := 0
-		for _, b := range before {
-			if b.Name == "" && b.RefillInterval == l.RefillInterval {
-				nth++
-			}
-		}
-		identity = "i" + l.RefillInterval.String() + "#" + strconv.Itoa(nth)
-	}
+// tagOf is what stored state tells limits apart by.
+func tagOf(name string) uint32 {
 	h := fnv.New32a()
-	h.Write([]byte(identity))
-	sum := h.Sum32()
-	return uint16(sum>>16) ^ uint16(sum)
+	h.Write([]byte(name))
+	return h.Sum32()
 }
 
-// appendRate appends r in the form '>I2Bdddd' that script.lua reads.
+// appendRate appends r in the form '>I4Bdddd' that script.lua reads.
 func appendRate(packed []byte, r *rate) []byte {
-	packed = binary.BigEndian.AppendUint16(packed, r.tag)
+	packed = binary.BigEndian.AppendUint32(packed, r.tag)
 	if r.aligned {
 		packed = append(packed, 1)
 	} else {

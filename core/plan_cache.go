@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 // maxPlans bounds a planCache. A service has a few plans or tiers; one that makes up limits for each
@@ -14,8 +13,6 @@ const maxPlans = 1024
 
 // planCache remembers the plans of limits that were given per request, all scaled by the same share.
 type planCache struct {
-	varies atomic.Bool // buckets are used under more limits than one list
-
 	mu    sync.RWMutex
 	plans map[uint64][]cachedPlan // by a hash of the limits
 	count int
@@ -27,14 +24,6 @@ type cachedPlan struct {
 }
 
 var planSeed = maphash.MakeSeed()
-
-// vary notes that a bucket may be used under several lists of limits: none may then let it be forgotten that is
-// not full under the others.
-func (c *planCache) vary() {
-	if !c.varies.Load() {
-		c.varies.Store(true)
-	}
-}
 
 // get returns the plan of limits scaled by share.
 func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []error) {
@@ -54,7 +43,7 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	}
 	c.mu.RUnlock()
 
-	if errs := limitMistakes(limits, "WithLimits"); len(errs) > 0 {
+	if errs := limitMistakes(policy, limits, "WithLimits"); len(errs) > 0 {
 		return nil, errs
 	}
 	limits = slices.Clone(limits)

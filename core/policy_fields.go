@@ -78,7 +78,7 @@ func (d *document) policy(n *yaml.Node, path string) (p Policy, name *yaml.Node)
 		}
 		c.told[field] = !ok
 	}
-	c.tell(append(p.mistakes(), limitMistakes(p.Limits, "Policy.Limits")...))
+	c.tell(append(p.mistakes(), limitMistakes(p.Name, p.Limits, "Policy.Limits")...))
 	if c.told["name"] {
 		name = nil
 	}

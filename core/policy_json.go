@@ -13,7 +13,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	if p.isZero() {
 		return []byte("null"), nil
 	}
-	if errs := append(p.mistakes(), limitMistakes(p.Limits, "Policy.Limits")...); len(errs) > 0 {
+	if errs := append(p.mistakes(), limitMistakes(p.Name, p.Limits, "Policy.Limits")...); len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", p.Name, errors.Join(errs...))
 	}
 	written := struct {

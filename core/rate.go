@@ -15,7 +15,7 @@ import (
 // A full bucket is at most maxUnits and a debt at most maxDebt, so every sum stays below 2^53, the
 // last integer up to which doubles are exact, and level/unit×unit rounds back to the same level.
 type rate struct {
-	tag      uint16 // tells the limits of one policy apart in stored state
+	tag      uint32 // tells the limits of one key apart in stored state
 	aligned  bool   // steps are multiples of step on the Unix clock
 	capacity int64  // tokens
 	unit     int64  // units in a token
@@ -42,7 +42,7 @@ const (
 )
 
 // newRate needs a valid l.
-func newRate(l Limit, tag uint16) rate {
+func newRate(l Limit, tag uint32) rate {
 	r := rate{tag: tag, aligned: l.Mode == Aligned, capacity: l.Capacity}
 	perStep := decimal(l.RefillRate)
 	if l.Mode == Continuous {
@@ -95,40 +95,29 @@ func precise(perStep *big.Rat, room *big.Int) bool {
 	return perStep.Denom().Cmp(room) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), room)) >= 0
 }
 
-// level is what a limit's bucket holds at an instant.
+// level is what a limit's bucket has at an instant.
 type level struct {
 	units int64 // tokens × unit; below 0 when tokens were promised ahead
-	at    int64 // µs since 1970: the last step counted
+	at    int64 // µs since 1970: the last step counted, in the Aligned mode the last refill
 }
 
-// fresh is a full bucket, as a key that was never used has.
-func (r *rate) fresh(now int64) level {
-	return level{r.full, r.anchor(now)}
-}
-
-// anchor is the instant from which steps count for a bucket first used now.
-func (r *rate) anchor(now int64) int64 {
+// steppedAt is the step from which l refills: Aligned steps are found anew on the clock at each refill, so that
+// a limit may change its mode and no time counts twice.
+func (r *rate) steppedAt(l level) int64 {
 	if r.aligned {
-		return floorTo(now, r.step)
+		return floorTo(l.at, r.step)
 	}
-	return now
+	return l.at
 }
 
-// refill brings l up to now: whole steps count, and l.at moves on by just those. A clock that
-// stepped back refills nothing and steps count anew from now.
-func (r *rate) refill(l level, now int64) level { return r.refillTo(r.full, l, now) }
-
-// refillTo is refill of a bucket with so much room.
-func (r *rate) refillTo(room int64, l level, now int64) level {
-	if r.aligned {
-		l.at = floorTo(l.at, r.step)
+// refill brings l, which is not ahead of now, up to now in a bucket with so much room: whole steps count, and
+// l.at moves on by just those.
+func (r *rate) refill(l level, room, now int64) level {
+	from := r.steppedAt(l)
+	steps := (now - from) / r.step
+	if l.at = from + steps*r.step; r.aligned {
+		l.at = now
 	}
-	if l.at > now {
-		l.at = r.anchor(now)
-		return l
-	}
-	steps := (now - l.at) / r.step
-	l.at += steps * r.step
 	// Lua's doubles don't wrap around; here a product above 64 bits is more than any bucket lacks.
 	if high, gained := bits.Mul64(uint64(steps), uint64(r.gain)); l.units < room && high == 0 && gained < uint64(room-l.units) {
 		l.units += int64(gained)
@@ -138,7 +127,7 @@ func (r *rate) refillTo(room int64, l level, now int64) level {
 	return l
 }
 
-// wait is how many µs after now a refilled l holds `need` units.
+// wait is how many µs after now a refilled l has `need` units, if there is room for them.
 func (r *rate) wait(l level, need, now int64) int64 {
 	if l.units >= need {
 		return 0
@@ -147,22 +136,23 @@ func (r *rate) wait(l level, need, now int64) int64 {
 	if steps > r.longest {
 		return forever
 	}
-	return steps*r.step - (now - l.at)
+	return steps*r.step - (now - r.steppedAt(l))
 }
 
-// bucket is l as it is stored, in tokens, so that a policy whose units differ can read it.
-func (r *rate) bucket(l level) bucket {
-	return bucket{r.tag, float64(l.units) / float64(r.unit), l.at}
-}
+// nextStep is how many µs after now a refilled l gains its next tokens.
+func (r *rate) nextStep(l level, now int64) int64 { return r.step - (now - r.steppedAt(l)) }
 
-// level is the stored b in this rate's units, clamped to its capacity and to the debt it can hold.
+// level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold.
 // What these units stored comes back exactly: the margin is what rounding may have taken. A fraction
 // that other units stored is rounded down.
-func (r *rate) level(b bucket) level {
-	units := float64(b.tokens * float64(r.unit))
+func (r *rate) level(s record) level {
+	units := float64(s.tokens * float64(r.unit))
 	units = math.Floor(units + float64(math.Abs(units)*roundingError))
-	return level{int64(max(-maxDebt, min(units, float64(r.full)))), b.at}
+	return level{int64(max(-maxDebt, min(units, float64(r.full)))), s.at}
 }
+
+// units is n tokens in units; n is what a bucket can hold at most.
+func (r *rate) units(n int64) int64 { return min(n, r.capacity) * r.unit }
 
 // floorTo rounds t down to a multiple of step; t may be negative.
 func floorTo(t, step int64) int64 {

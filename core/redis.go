@@ -132,7 +132,7 @@ func (s *RedisStore) answer(ctx context.Context, r *Request, a *Answer) (err err
 		return errors.Join(s.errs...)
 	}
 	now := s.now()
-	if s.mayLease(r) && s.spend(r, a, now) {
+	if s.spend(r, a, now) {
 		return nil
 	}
 	if !s.denials.applies(r) {
@@ -183,14 +183,13 @@ func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 	}
 	report, err := s.breaker.enter()
 	if err == nil {
-		old := s.forget(policy, key)
+		p, unused := s.forget(policy, key)
 		err = s.del(ctx, policy, key)
 		report(err)
-		if err == nil {
-			s.forget(policy, key) // what came before the server reset it
-		} else {
-			s.settle(old)
+		if err != nil && p != nil {
+			go s.giveBack(entryKey{policy, key}.clone(), p, 0, unused)
 		}
+		s.forget(policy, key) // a lease that came before the server reset the key
 	}
 	if err != nil {
 		return fmt.Errorf("reset in policy %q: %w", policy, err)
@@ -199,16 +198,22 @@ func (s *RedisStore) Reset(ctx context.Context, policy, key string) error {
 }
 
 // del deletes a bucket's key, in a goroutine that runs on when nobody waits for it any more: go-redis does
-// not stop reading when a context ends.
+// not stop reading when a context ends. A hook of the client that panics is a failure like others.
 func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)
 	s.denials.giving(policy, key)
 	go func() {
 		defer cancel()
-		err := s.client.Del(own, redisKey(s.prefix, policy, key)).Err()
-		s.denials.given(policy, key, err)
-		done <- err
+		var err error
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("%w: %v", errPanicked, p)
+			}
+			s.denials.given(policy, key, err)
+			done <- err
+		}()
+		err = s.client.Del(own, redisKey(s.prefix, policy, key)).Err()
 	}()
 	select {
 	case err := <-done:
@@ -219,3 +224,6 @@ func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 		return timeoutError(s.timeout)
 	}
 }
+
+// errPanicked is what became of a command when a hook of the client panicked.
+var errPanicked = errors.New("the Redis client panicked")

@@ -40,7 +40,7 @@ func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		s.sent <- flown
 		<-flown.answer
 		now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
-		script.SetVal(string(now) + strings.Repeat("+"+string(appendBucket(nil, bucket{1, 5, 1e15})), n))
+		script.SetVal(string(now) + strings.Repeat("+"+string(appendRecord(nil, record{tag: 1, tokens: 5, at: 1e15})), n))
 		return nil
 	}
 }

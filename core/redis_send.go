@@ -15,7 +15,7 @@ import (
 func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			outcomes, err = nil, fmt.Errorf("the Redis client panicked: %v", p)
+			outcomes, err = nil, fmt.Errorf("%w: %v", errPanicked, p)
 		}
 	}()
 	now := ""

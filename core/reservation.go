@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -11,33 +12,38 @@ type Reservation struct {
 	limiter *Limiter
 	key     string
 	n       int64
-	due     int64 // µs since 1970 on the store's clock
 	result  Result
 	ok      bool
 	delay   time.Duration
 }
 
-// Reserve takes n tokens even if they are not there yet, and tells how long to wait before acting
-// on them. Those who ask later wait behind it, in the order of their asking. Act after Delay, or
-// Cancel. It costs one round trip to Redis, none to memory, and its errors are AllowN's.
+// Reserve takes n tokens even if they are not there yet, and tells how long to wait before acting on them:
+// until they are, and not before any reservation that was made earlier. Act after Delay, or Cancel. It costs one
+// round trip to Redis, none to memory, and its errors are AllowN's.
 //
 // A reservation is not OK when it can't be kept: n is above a Capacity, or too much is promised
-// already. Twice the Capacity can always be promised, and up to 100 years ahead of all but
-// extreme limits.
+// already. Twice the Capacity can always be promised, up to 100 years ahead of all but extreme limits, to
+// 4,096 reservations of a key at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
-	return l.reserve(ctx, key, n, maxFill)
+	return l.promise(ctx, key, n, reserve, maxFill)
 }
 
-// reserve promises tokens that are there within the given time, or takes none.
-func (l *Limiter) reserve(ctx context.Context, key string, n int64, within time.Duration) (*Reservation, error) {
+// promise promises tokens that are there within the given time, or takes none.
+func (l *Limiter) promise(ctx context.Context, key string, n int64, a action, within time.Duration) (*Reservation, error) {
 	var res Result
-	if err := l.take(ctx, &res, Request{key: key, n: n, within: within.Microseconds()}); err != nil {
+	// A random ticket: whatever a Reset or a new server has made of the key, no other hold has it.
+	request := Request{key: key, n: n, action: a, more: within.Microseconds(), ticket: 1 + rand.Int64N(firstLease-1)}
+	if err := l.take(ctx, &res, request); err != nil {
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
-	if r.ok && res.plan != nil && !l.rules.Load().policy.Shadow { // where nobody waits
-		r.delay = res.debt()
-		r.due = res.answer.now + r.delay.Microseconds()
+	if res.plan == nil || res.RetryAfter == Never || l.rules.Load().policy.Shadow { // where nobody waits
+		return r, nil
+	}
+	r.delay = duration(res.answer.due - res.answer.now)
+	r.result.answer.ticket = request.ticket
+	if !r.ok {
+		r.result.RetryAfter = r.delay
 	}
 	return r, nil
 }
@@ -52,31 +58,20 @@ func (r *Reservation) Delay() time.Duration { return r.delay }
 // Result is the decision behind the reservation.
 func (r *Reservation) Result() Result { return r.result }
 
-// Cancel gives the tokens back, for an act that won't happen. Tokens that later reservations already
-// build on stay taken, so that their delays stay true. Only the first call does anything; it is not
-// safe for concurrent use. It costs one round trip to Redis; its errors are those of [Limiter.Refund].
+// Cancel gives the tokens back, for an act that won't happen. After the reservation is due it does nothing, and so
+// does a second call. Reservations that were made later stay due when they are: tokens that come back while
+// they wait are there for others, as far as the bucket has room for them. Cancel is not safe for concurrent use.
+// It costs one round trip to Redis; its errors are those of [Limiter.Refund].
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.ok || r.n == 0 || r.result.plan == nil || r.result.ShadowDenied {
+	if !r.ok || r.n == 0 || r.result.answer.ticket == 0 || r.result.ShadowDenied {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return gone{err} // nothing was sent
 	}
 	r.ok = false
-	request := Request{key: r.key, action: cancel, n: r.n, due: r.due, plan: r.result.plan.forReturns()}
-	if r.result.Source == FromLease {
-		request.action = refund // the tokens were there, so nobody builds on them
-	}
+	request := Request{key: r.key, action: end, plan: r.result.plan.refundPlan(), ends: ending{r.result.answer.ticket, r.n}}
 	return r.limiter.giveBack(ctx, request, r.result.Source)
-}
-
-// debt is how long until every limit is out of debt.
-func (r *Result) debt() time.Duration {
-	longest := int64(0)
-	for i := range r.plan.rates {
-		longest = max(longest, r.plan.rates[i].wait(*r.answer.levels.at(i), 0, r.answer.now))
-	}
-	return duration(longest)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -89,13 +84,14 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 //
 // It returns [ErrDeadline] at once when the wait would pass ctx's deadline, [ErrCapacity] when it
 // would never end, [ErrPromised] when the queue is as long as can be, ctx's error when ctx ends while it
-// waits (the tokens are given back then), and what AllowN returns when there is no decision.
+// waits (the tokens are given back then, which it does not wait for long), and what AllowN returns when there is
+// no decision.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
 	if deadline, ok := ctx.Deadline(); ok {
 		within = max(0, min(within, time.Until(deadline)))
 	}
-	r, err := l.reserve(ctx, key, n, within)
+	r, err := l.promise(ctx, key, n, await, within)
 	switch {
 	case err != nil:
 		return err
@@ -114,8 +110,26 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		// Best effort: what can't be given back refills.
-		_ = r.Cancel(context.WithoutCancel(ctx))
+		r.leave(ctx)
 		return ctx.Err()
+	}
+}
+
+// graceOfWait is how long a wait that was called off waits for its tokens to be back.
+const graceOfWait = 50 * time.Millisecond
+
+// leave cancels r, whose ctx has ended. It returns when that is done, but does not wait for a store that is
+// stuck. What can't be given back refills.
+func (r *Reservation) leave(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = r.Cancel(context.WithoutCancel(ctx))
+	}()
+	timer := time.NewTimer(graceOfWait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
 	}
 }

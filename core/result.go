@@ -101,14 +101,13 @@ func (r Result) Limits() []LimitResult {
 }
 
 func (r *Result) limit(i int) LimitResult {
-	rate, l, now := &r.plan.rates[i], *r.answer.levels.at(i), r.answer.now
 	s := LimitResult{
 		Limit:      r.plan.limits[i],
-		Remaining:  max(0, l.units/rate.unit),
-		ResetAfter: duration(rate.wait(l, rate.full, now)),
+		Remaining:  max(0, r.answer.levels.at(i).units/r.plan.rates[i].unit),
+		ResetAfter: r.answer.resetAfter(r.plan, i),
 	}
 	if !r.answer.Allowed {
-		s.RetryAfter = retryAfter(rate, l, r.Cost, now)
+		s.RetryAfter = r.answer.retryAfter(r.plan, i, r.Cost)
 		s.Violated = s.RetryAfter > 0
 	}
 	return s
@@ -119,12 +118,11 @@ func (r *Result) read(p *plan, cost int64) {
 	a := &r.answer
 	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.source, p
 	for i := range p.rates {
-		rate, l := &p.rates[i], *a.levels.at(i)
-		remaining := max(0, l.units/rate.unit)
-		reset := duration(rate.wait(l, rate.full, a.now))
+		remaining := max(0, a.levels.at(i).units/p.rates[i].unit)
+		reset := a.resetAfter(p, i)
 		retry := time.Duration(0)
 		if !a.Allowed {
-			retry = retryAfter(rate, l, cost, a.now)
+			retry = a.retryAfter(p, i, cost)
 		}
 		// Tightest: who makes the client wait longest; when nobody does, who has least left, and
 		// takes longest to fill.
@@ -138,20 +136,24 @@ func (r *Result) read(p *plan, cost int64) {
 	}
 }
 
-// retryAfter is how long until every limit of p has cost tokens.
-func (a *Answer) retryAfter(p *plan, cost int64) (longest time.Duration) {
-	for i := range p.rates {
-		longest = max(longest, retryAfter(&p.rates[i], *a.levels.at(i), cost, a.now))
+// retryAfter is how long until the i-th limit of p has cost tokens: those of the request that a answers.
+func (a *Answer) retryAfter(p *plan, i int, cost int64) time.Duration {
+	rate := &p.rates[i]
+	switch {
+	case cost > rate.capacity:
+		return Never
+	case a.waits != nil:
+		return duration((*a.waits)[i].retry)
 	}
-	return longest
+	return duration(rate.wait(*a.levels.at(i), cost*rate.unit, a.now))
 }
 
-// retryAfter is how long until a refilled l has cost tokens.
-func retryAfter(r *rate, l level, cost, now int64) time.Duration {
-	if cost > r.capacity {
-		return Never
+// resetAfter is how long until the i-th limit of p is full.
+func (a *Answer) resetAfter(p *plan, i int) time.Duration {
+	if a.waits != nil {
+		return duration((*a.waits)[i].full)
 	}
-	return duration(r.wait(l, cost*r.unit, now))
+	return duration(p.rates[i].wait(*a.levels.at(i), p.rates[i].full, a.now))
 }
 
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -111,8 +111,8 @@ func TestAFastTierDoesNotMakeASlowOnesQuotaForgotten(t *testing.T) {
 	})
 }
 
-// A step brings RefillRate tokens, also when those who wait have been promised more than a Capacity.
-func TestAStepRepaysADebtInFull(t *testing.T) {
+// A bucket holds no more than its Capacity, whoever waits for its tokens: what a step brings beyond is lost.
+func TestReservationsGetNoMoreThanABucketHolds(t *testing.T) {
 	limit := core.Limit{Capacity: 5, RefillRate: 10, RefillInterval: time.Minute, Mode: core.Stepped}
 	onBoth(t, func(t *testing.T, s core.Store, _ *testClock) {
 		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{limit}}))
@@ -122,7 +122,8 @@ func TestAStepRepaysADebtInFull(t *testing.T) {
 			require.NoError(t, err)
 			delays = append(delays, r.Delay())
 		}
-		assert.Equal(t, []time.Duration{0, time.Minute, time.Minute, 2 * time.Minute, 2 * time.Minute}, delays)
+		assert.Equal(t, []time.Duration{0, time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}, delays,
+			"two of 5 tokens at one instant are more than MaxIn(0)")
 	})
 }
 
@@ -136,18 +137,21 @@ func TestSharesAddUpToTheLimit(t *testing.T) {
 	}
 }
 
-func TestPeekCountsALeaseIntoADebt(t *testing.T) {
+func TestPeekSettlesALease(t *testing.T) {
 	b := newLeaseBench(t, core.PerHour(1000))
 	l := b.process(core.WithLease(100))
 	b.take(l, 40)
+	parked := 960 - b.remaining()
+	require.Positive(t, parked, "premise: a lease")
 	_, err := b.plain.Reserve(t.Context(), "k", b.remaining()+5)
 	require.NoError(t, err)
 	res, err := l.Peek(t.Context(), "k")
 	require.NoError(t, err)
+	assert.Equal(t, parked-5, res.Remaining, "what is on lease is there")
+	assert.True(t, res.Allowed, "the next request of this process passes")
 	next, err := l.Allow(t.Context(), "k")
 	require.NoError(t, err)
-	require.Equal(t, core.FromLease, next.Source, "premise: a lease of more than the debt")
-	assert.True(t, res.Allowed, "the next request of this process passes")
+	assert.True(t, next.Allowed)
 }
 
 func TestWhoLeavesWhileALeaseComesPaysNothing(t *testing.T) {

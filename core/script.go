@@ -20,25 +20,27 @@ var scriptSHA = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// requestSize is what most requests take: '>I2Bdd' in script.lua.
-const requestSize = 19
+// requestSize is what most requests take: '>I2Bd' in script.lua.
+const requestSize = 11
+
+// ends marks an action that ends a hold first.
+const endsFlag = 0x80
 
 // appendPacked appends r, whose limits are the list-th.
-func (r Request) appendPacked(b []byte, list int) []byte {
+func (r *Request) appendPacked(b []byte, list int) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(list))
 	flags := byte(0)
-	if r.varies {
-		flags = 0x80
+	if r.ends.ticket != 0 {
+		flags = endsFlag
 	}
-	b = append(b, byte(r.action)|flags)
-	switch r.action {
-	case cancel:
-		return appendDoubles(b, r.n, r.due)
-	case lease:
-		return appendDoubles(b, r.n, r.terms.extra, r.terms.taken, r.terms.at, r.terms.back)
-	case take, refund:
+	b = appendDoubles(append(b, byte(r.action)|flags), r.n)
+	if r.action >= reserve {
+		b = appendDoubles(b, r.more, r.ticket)
 	}
-	return appendDoubles(b, r.n, r.within)
+	if r.ends.ticket != 0 {
+		b = appendDoubles(b, r.ends.ticket, r.ends.back)
+	}
+	return b
 }
 
 func appendDoubles(b []byte, numbers ...int64) []byte {
@@ -69,37 +71,59 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	return outcomes, nil
 }
 
-// readAnswer reads the answer at the beginning of text and tells how long it is: '+' or '-' and a
-// record for each limit, and of a lease the tokens on it; or '!', the length of an error in two bytes,
-// and that.
-func (r Request) readAnswer(text string, now int64) (o outcome, size int, err error) {
-	records := 1 + recordSize*len(r.plan.rates)
+// The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' where tokens are held.
+const (
+	allowedSign, allowedHeldSign = '+', 'a'
+	deniedSign, deniedHeldSign   = '-', 'd'
+	errorSign                    = '!'
+)
+
+// readAnswer reads the answer at the beginning of text and tells how long it is: a sign and a record for each
+// limit; of reserve, await and lease a number, and where tokens are held two for each limit. Or an error sign, the
+// length of an error in two bytes, and that.
+func (r *Request) readAnswer(text string, now int64) (o outcome, size int, err error) {
+	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
+		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
+			return outcome{err: keyError(text[3:size])}, size, nil
+		}
+	}
+	n := len(r.plan.rates)
+	records := 1 + recordSize*n
 	size = records
-	if r.action == lease {
+	if r.action >= reserve {
 		size += 8
 	}
-	failed := strings.HasPrefix(text, "!")
-	if failed && len(text) >= 3 {
-		size = 3 + int(bigEndian(text[1:3]))
+	waitsAt := size
+	holding := text != "" && (text[0] == allowedHeldSign || text[0] == deniedHeldSign)
+	if holding {
+		size += 16 * n
 	}
 	if len(text) < size {
 		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
-	if failed {
-		return outcome{err: keyError(text[3:size])}, size, nil
-	}
-	var room [inlineLevels]bucket
-	buckets, err := parseBuckets(room[:0], text[1:records])
+	var room [inlineLevels]record
+	levels, err := parseRecords(room[:0], text[1:records])
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
 	}
-	o.answer = Answer{Allowed: text[0] == '+', now: now}
-	if size > records {
-		o.answer.lent = double(text[records:size])
+	o.answer = Answer{Allowed: text[0] == allowedSign || text[0] == allowedHeldSign, now: now}
+	o.answer.levels.grow(n)
+	for i := range levels {
+		*o.answer.levels.at(i) = r.plan.rates[i].level(levels[i])
 	}
-	o.answer.levels.grow(len(buckets))
-	for i := range buckets {
-		*o.answer.levels.at(i) = r.plan.rates[i].level(buckets[i])
+	switch {
+	case r.action == lease:
+		o.answer.lent = double(text[records:waitsAt])
+	case r.promises():
+		o.answer.due = double(text[records:waitsAt])
+	}
+	if holding {
+		list := make([]waits, n)
+		for i := range list {
+			at := waitsAt + 16*i
+			list[i] = waits{double(text[at : at+8]), double(text[at+8 : at+16])}
+		}
+		o.answer.waits = &list
 	}
 	return o, size, nil
 }
@@ -117,7 +141,7 @@ func bigEndian(s string) (n uint64) {
 
 // keyError is what the script reports of one key: its state can't be used, or what the server said.
 func keyError(text string) error {
-	if text == errUnreadable.Error() || strings.HasPrefix(text, "WRONGTYPE") {
+	if text == errUnreadable.reason || text == errCrowded.reason || strings.HasPrefix(text, "WRONGTYPE") {
 		return &StateError{text}
 	}
 	return serverError(text)

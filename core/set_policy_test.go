@@ -31,7 +31,7 @@ func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
 	ctx := context.Background()
 	old := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h")}}
 	next := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h"), core.PerDay(5).WithName("d")}}
-	l, err := core.NewLimiter(core.NewMemoryStore(), old)
+	l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(newTestClock().Now)), old)
 	require.NoError(t, err)
 	taken, err := l.AllowN(ctx, "k", 4)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestShadowModeWaitsForNobodyElse(t *testing.T) {
 }
 
 func TestACancelThatWasNotSentCanBeRepeated(t *testing.T) {
-	l := limiter(t, core.NewMemoryStore(), "api", core.PerDay(2))
+	l := limiter(t, core.NewMemoryStore(core.WithClock(newTestClock().Now)), "api", core.PerDay(2))
 	r, err := l.Reserve(context.Background(), "k", 2)
 	require.NoError(t, err)
 	gone, cancel := context.WithCancel(context.Background())

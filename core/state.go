@@ -2,97 +2,151 @@ package core
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
-	"slices"
 )
 
-// bucket is the stored state of one limit.
-type bucket struct {
-	tag    uint16  // of the limit
-	tokens float64 // at that instant; below 0 when tokens were promised ahead
-	at     int64   // µs since 1970: the last step counted
+// record is a part of a key's stored state. Each limit has one with its level, and behind it one for each hold
+// on its tokens, in the order of their ends.
+//
+//	         level                                  hold
+//	tag      the limit's                            the limit's
+//	tokens   at that instant; below 0: promised     held
+//	at       µs since 1970: the last step counted   until when they may be used
+//	keep     until then the record matters          its ticket
+type record struct {
+	tag    uint32
+	tokens float64
+	at     int64
+	keep   int64
 }
 
-// recordSize is what a bucket takes in stored state: the tag in 2 bytes, the tokens as a double in
-// 8 and the time in 7, all big-endian; '>I2dI7' in script.lua.
-const recordSize = 17
+// recordSize is what a record takes in stored state: the tag in 4 bytes, the tokens as a double in 8, both
+// instants in 7 each, all big-endian; '>I4dI7I7' in script.lua.
+const recordSize = 26
 
-var errUnreadable = errors.New("is not a rate limit state")
+var (
+	errUnreadable = &StateError{"is not a rate limit state"}
+	errCrowded    = &StateError{"is in use under more than 256 limits"}
+)
 
-// appendBucket appends the record of b to state.
-func appendBucket(state []byte, b bucket) []byte {
-	state = binary.BigEndian.AppendUint16(state, b.tag)
-	state = binary.BigEndian.AppendUint64(state, math.Float64bits(b.tokens))
-	var at [8]byte
-	binary.BigEndian.PutUint64(at[:], uint64(b.at))
-	return append(state, at[1:]...)
+// appendRecord appends s to state.
+func appendRecord(state []byte, s record) []byte {
+	state = binary.BigEndian.AppendUint32(state, s.tag)
+	state = binary.BigEndian.AppendUint64(state, math.Float64bits(s.tokens))
+	for _, n := range [...]int64{s.at, s.keep} {
+		var eight [8]byte
+		binary.BigEndian.PutUint64(eight[:], uint64(n))
+		state = append(state, eight[1:]...)
+	}
+	return state
 }
 
-// parseBuckets appends the records in state to buckets. State that no version of this library
-// wrote is an error, whatever its bytes.
-func parseBuckets[B ~string | ~[]byte](buckets []bucket, state B) ([]bucket, error) {
+// parseRecords appends the records in state to records. State that no version of this library wrote is an
+// error, whatever its bytes.
+func parseRecords[B ~string | ~[]byte](records []record, state B) ([]record, error) {
 	if len(state) == 0 || len(state)%recordSize != 0 {
 		return nil, errUnreadable
 	}
 	for ; len(state) > 0; state = state[recordSize:] {
-		var record [1 + recordSize]byte // a free byte before the time makes it a uint64
-		copy(record[:10], state)
-		copy(record[11:], state[10:recordSize])
-		b := bucket{
-			tag:    binary.BigEndian.Uint16(record[0:]),
-			tokens: math.Float64frombits(binary.BigEndian.Uint64(record[2:])),
-			at:     int64(binary.BigEndian.Uint64(record[10:])),
+		var b [2 + recordSize]byte // a free byte before each instant makes it a uint64
+		copy(b[:12], state)
+		copy(b[13:20], state[12:19])
+		copy(b[21:], state[19:recordSize])
+		s := record{
+			tag:    binary.BigEndian.Uint32(b[0:]),
+			tokens: math.Float64frombits(binary.BigEndian.Uint64(b[4:])),
+			at:     int64(binary.BigEndian.Uint64(b[12:])),
+			keep:   int64(binary.BigEndian.Uint64(b[20:])),
 		}
 		// Written so that NaN fails it.
-		if !(b.tokens >= -forever && b.tokens <= forever && b.at < forever) {
+		if !(s.tokens >= -forever && s.tokens <= forever && s.at < forever && s.keep < forever) {
 			return nil, errUnreadable
 		}
-		buckets = append(buckets, b)
+		records = append(records, s)
 	}
-	return buckets, nil
+	return records, nil
 }
 
-// maxOthers bounds what is kept of limits that a request does not have.
-const maxOthers = 8
+// maxOthers bounds the limits that a key is kept for besides those of the request at hand.
+const maxOthers = 256
 
-// arrange puts stored buckets into the order of p's rates. A limit that isn't stored yet is left zero,
-// so it starts full. A sole limit keeps its tokens under any name. others are the buckets of limits that
-// p does not have, as when two versions of a policy are in use at once: they are kept, so that neither
-// forgets what the other's limits lost. The common case, nothing changed, costs no allocation.
-func (p *plan) arrange(stored []bucket) (own, others []bucket) {
-	if p.matches(stored) {
-		return stored, nil
+// stored is a key's state, in the order of a plan's rates. Its zero value is that of a key that does not exist.
+type stored struct {
+	own    []record // the level of each rate; tag 0: the limit was not used yet, so it starts full
+	holds  [][]hold // on each rate's tokens; nil when there are none on any
+	others []record // of limits that the plan does not have
+}
+
+// holdsOf are the holds on the i-th rate's tokens.
+func (s *stored) holdsOf(i int) []hold {
+	if s.holds == nil {
+		return nil
 	}
-	own = make([]bucket, len(p.rates))
-	sole := len(stored) == 1 && len(p.rates) == 1
-	for j, b := range stored {
-		i := p.indexOf(b.tag)
-		switch {
-		case i >= 0 && (own[i].tag == 0 || i == j):
-			own[i] = b
-		case i < 0 && sole:
-			own[0] = bucket{p.rates[0].tag, b.tokens, b.at}
-		case i < 0 && len(others) < maxOthers:
-			others = append(others, b)
+	return s.holds[i]
+}
+
+// arrange puts records into the order of p's rates. What p's limits don't know is kept as long as it matters, as
+// when two versions of a policy are in use at once: neither forgets what the other's limits lost. The common
+// case, one record for each rate, costs no allocation, and own is records then.
+func (p *plan) arrange(records []record, now int64) (s stored, err error) {
+	if p.matches(records) {
+		return stored{own: records}, nil
+	}
+	s.own = make([]record, len(p.rates))
+	seen, others := make(map[uint32]bool), 0
+	for len(records) > 0 {
+		level, rest := records[0], records[1:]
+		n := 0
+		for n < len(rest) && rest[n].tag == level.tag {
+			n++
 		}
+		holds, ok := readHolds(rest[:n])
+		if !ok || level.tag == 0 || seen[level.tag] {
+			return stored{}, errUnreadable
+		}
+		seen[level.tag] = true
+		if i := p.indexOf(level.tag); i >= 0 {
+			s.own[i] = level
+			if len(holds) > 0 {
+				s.hold(i, holds)
+			}
+		} else if level.keep > now {
+			if others++; others > maxOthers {
+				return stored{}, errCrowded
+			}
+			s.others = append(s.others, records[:1+n]...)
+		}
+		records = rest[n:]
 	}
-	return own, others
+	return s, nil
 }
 
-// matches reports whether stored are the buckets of p's rates, in their order.
-func (p *plan) matches(stored []bucket) bool {
-	if len(stored) != len(p.rates) {
+// hold sets the holds on the i-th rate's tokens.
+func (s *stored) hold(i int, holds []hold) {
+	if s.holds == nil {
+		s.holds = make([][]hold, len(s.own))
+	}
+	s.holds[i] = holds
+}
+
+// matches reports whether records are the levels of p's rates, in their order, and nothing else.
+func (p *plan) matches(records []record) bool {
+	if len(records) != len(p.rates) {
 		return false
 	}
-	for i := range stored {
-		if stored[i].tag != p.rates[i].tag {
+	for i := range records {
+		if records[i].tag != p.rates[i].tag {
 			return false
 		}
 	}
 	return true
 }
 
-func (p *plan) indexOf(tag uint16) int {
-	return slices.IndexFunc(p.rates, func(r rate) bool { return r.tag == tag })
+func (p *plan) indexOf(tag uint32) int {
+	for i := range p.rates {
+		if p.rates[i].tag == tag {
+			return i
+		}
+	}
+	return -1
 }

@@ -32,10 +32,9 @@ type Request struct {
 	action action
 	n      int64  // tokens
 	all    bool   // as many as the smallest capacity; n is set where the limits are known
-	within int64  // take: how far ahead tokens may be promised, µs
-	due    int64  // cancel: when the reservation's tokens are there, µs since 1970
-	terms  *terms // lease
-	varies bool   // its bucket may be used under other limits too: it is kept for as long as they said
+	more   int64  // reserve, await: how far ahead tokens may be promised, µs; lease: tokens beyond n
+	ticket int64  // reserve, await, lease: of the hold that may begin
+	ends   ending // a hold that ends before the action
 }
 
 // under sets the limits that hold for r, and with them how many tokens `all` are.
@@ -59,10 +58,17 @@ type Answer struct {
 	Allowed bool
 
 	source Source // who decided, where it was not the store itself
-	lent   int64  // tokens taken beyond the cost, on lease
 	now    int64  // µs since 1970 on the store's clock
+	due    int64  // reserve, await: when the tokens are there, µs since 1970
+	lent   int64  // lease: tokens taken beyond the cost
+	ticket int64  // reserve: of the hold that may have begun
 	levels levels
+	waits  *[]waits // of each limit; nil where no tokens are held, so that they follow from the levels
 }
+
+// waits are how long, in µs, a limit makes others wait: for what was denied, or else for one more token; and until
+// it is full.
+type waits struct{ retry, full int64 }
 
 // Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the
 // state stored under r's policy and key, nil when there is none, at the instant now.
@@ -72,31 +78,29 @@ type Answer struct {
 // forgotten. State that this library did not write is a [StateError] and should be left alone. Decide
 // allocates next and nothing else.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
-	var stored, others []bucket
-	var on leased
-	if state != nil {
-		var room [inlineLevels]bucket
-		stored, err = parseBuckets(room[:0], state)
-		if err != nil {
-			return Answer{}, nil, 0, fmt.Errorf("policy %q: %w", r.policy, &StateError{err.Error()})
-		}
-		stored, on = splitLeased(stored)
-		stored, others = r.plan.arrange(stored)
-	}
+	var s stored
 	at := now.UnixMicro()
+	if state != nil {
+		var room [inlineLevels]record
+		records, err := parseRecords(room[:0], state)
+		if err == nil {
+			s, err = r.plan.arrange(records, at)
+		}
+		if err != nil {
+			return Answer{}, nil, 0, fmt.Errorf("policy %q: %w", r.policy, err)
+		}
+	}
 	if at < 0 || at > latest {
 		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
 	}
-	if write := r.decide(&answer, stored, &on, at); !write {
+	if write := r.decide(&answer, &s, at); !write {
 		return answer, nil, 0, nil
 	}
-	next = make([]byte, 0, recordSize*(len(r.plan.rates)+len(others)+len(on)))
-	for i := range r.plan.rates {
-		next = appendBucket(next, r.plan.rates[i].bucket(*answer.levels.at(i)))
+	var room [inlineLevels]record
+	records, keep := s.records(room[:0], r.plan, &answer)
+	next = make([]byte, 0, recordSize*len(records))
+	for _, record := range records {
+		next = appendRecord(next, record)
 	}
-	for _, b := range others {
-		next = appendBucket(next, b)
-	}
-	next = on.append(next)
-	return answer, next, duration(r.untilFull(&answer, on.end())), nil
+	return answer, next, duration(keep - at), nil
 }

@@ -13,7 +13,7 @@ var deployRules = []rule{
 	{"an added limit starts full, the others keep their tokens", limitAdded},
 	{"a removed limit leaves the others alone", limitRemoved},
 	{"reordered limits keep their own tokens", limitsReordered},
-	{"a sole limit keeps its tokens under another name", soleLimitRenamed},
+	{"a limit under another name is another bucket", limitRenamed},
 	{"two versions of a policy side by side both hold", versionsSideBySide},
 	{"a changed interval keeps the tokens", intervalChanged},
 	{"a changed mode keeps the tokens", modeChanged},
@@ -92,11 +92,15 @@ func versionsSideBySide(s *subject) {
 	}
 }
 
-func soleLimitRenamed(s *subject) {
+func limitRenamed(s *subject) {
+	day := func(name string) core.Limit { return core.PerDay(100).WithName(name) }
+	a, c, two := s.limiter(day("a")), s.limiter(day("c")), s.limiter(day("d"), day("e"))
+	s.grants(a, 99, 1, "under one name")
+	s.grants(c, 1, 99, "another name starts full")
+	s.grants(two, 1, 99, "and so do two others")
+	s.holds(a, 1, "the first name keeps its own tokens all along")
 	s.grants(s.limiter(core.PerHour(10)), 4, 6, "without a name")
-	s.grants(s.limiter(core.PerHour(10).WithName("old")), 1, 5, "a sole limit may get a name")
-	s.grants(s.limiter(core.PerHour(10).WithName("new")), 1, 4, "and another")
-	s.holds(s.limiter(core.PerHour(10)), 4, "and lose it")
+	s.holds(s.limiter(core.PerHour(10).WithName("api")), 6, "a sole limit has its policy's name")
 }
 
 func intervalChanged(s *subject) {

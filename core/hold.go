@@ -1,0 +1,109 @@
+package core
+
+// A hold is tokens that have left a bucket's level and are not used yet: those of a reservation, which are used
+// when it is due, and those on lease, which a process may use at any time until the lease ends.
+//
+// The tokens keep their room in the bucket. While n tokens are held it refills, and takes tokens back, up to
+// its Capacity less n. So the level and what is held are together never more than the Capacity: they are
+// what a plain bucket would have that is charged when the tokens are used. A plain bucket admits at most
+// Limit.MaxIn in any window, and so does this one, whatever is held, given back or lost.
+type hold struct {
+	tokens int64
+	at     int64 // µs since 1970: the tokens are used by then
+	ticket int64 // whoever has it may end the hold
+}
+
+const (
+	// firstLease tells the tickets of leases, which are not smaller, from those of reservations.
+	firstLease = 1 << 52
+	// maxHolds bounds the holds on one limit's tokens: about 100 kB of stored state.
+	maxHolds = 4096
+)
+
+// readHolds reads the records behind a level. It reports whether this library may have written them.
+func readHolds(records []record) (holds []hold, ok bool) {
+	before, sum := int64(0), 0.0
+	for _, s := range records {
+		if sum += s.tokens; s.tokens < 1 || s.tokens != float64(int64(s.tokens)) || sum > forever || s.at < before || s.keep == 0 {
+			return nil, false
+		}
+		before = s.at
+		holds = append(holds, hold{int64(s.tokens), s.at, s.keep})
+	}
+	return holds, true
+}
+
+// held is how many tokens are held.
+func held(holds []hold) (tokens int64) {
+	for _, h := range holds {
+		tokens += h.tokens
+	}
+	return tokens
+}
+
+// addHold adds h behind those that end no later.
+func addHold(holds []hold, h hold) []hold {
+	holds = append(holds, h)
+	for i := len(holds) - 1; i > 0 && holds[i-1].at > h.at; i-- {
+		holds[i-1], holds[i] = h, holds[i-1]
+	}
+	return holds
+}
+
+// endHold takes out the hold with a ticket. It reports whether there is one.
+func endHold(holds []hold, ticket int64) (rest []hold, ended bool) {
+	for i := range holds {
+		if holds[i].ticket == ticket {
+			return append(holds[:i:i], holds[i+1:]...), true
+		}
+	}
+	return holds, false
+}
+
+// lastReservation is when the last of the reservations in holds is due, or 0.
+func lastReservation(holds []hold) (due int64) {
+	for _, h := range holds {
+		if h.ticket < firstLease {
+			due = max(due, h.at)
+		}
+	}
+	return due
+}
+
+// room is how much a bucket can have while so many tokens are held. It may be below 0, as a level may.
+func (r *rate) room(held int64) int64 {
+	if held > (r.full+maxDebt)/r.unit {
+		return -maxDebt
+	}
+	return r.full - held*r.unit
+}
+
+// refillAround is refill of a bucket with holds. Those that ended before now are left out of the rest.
+func (r *rate) refillAround(holds []hold, l level, now int64) (_ level, rest []hold) {
+	out := held(holds)
+	for len(holds) > 0 && holds[0].at < now {
+		if end := holds[0].at; end > l.at {
+			l = r.refill(l, r.room(out), end)
+		}
+		out -= holds[0].tokens
+		holds = holds[1:]
+	}
+	return r.refill(l, r.room(out), now), holds
+}
+
+// waitAround is wait in a bucket with holds: for as long as they leave no room, nothing comes.
+func (r *rate) waitAround(holds []hold, l level, need, now int64) int64 {
+	if l.units >= need {
+		return 0
+	}
+	out := held(holds)
+	for _, h := range holds {
+		if room := r.room(out); need <= room && now+r.wait(l, need, now) <= h.at {
+			break
+		} else if h.at > l.at {
+			l = r.refill(l, room, h.at)
+		}
+		out -= h.tokens
+	}
+	return min(forever, r.wait(l, need, now))
+}
