@@ -78,7 +78,7 @@ func (tl *timeline) within(sum, s, t int64) bool {
 	several := false
 	for i := range tl.uses {
 		if u := &tl.uses[i]; u.start <= t && u.end >= s {
-			capacity = max(capacity, tl.burst(&u.rule))
+			capacity = max(capacity, u.rule.capacity)
 			several = several || only != nil
 			only = u
 		}
@@ -95,22 +95,13 @@ func (tl *timeline) within(sum, s, t int64) bool {
 		x := &only.rule
 		return product(need, x.den*x.interval).lessEqual(product(x.num, t-s))
 	}
-	num, den := tl.gain(&only.rule, capacity)
+	num, den := gain(&only.rule, capacity)
 	return product(need, den).lessEqual(product(tl.steps(&only.rule, s, t), num))
 }
 
-// burst is the most that a limit admits at an instant. What was promised before of a refill that overflows the bucket
-// is admitted all at once.
-func (tl *timeline) burst(x *rule) int64 {
-	if x.mode != core.Continuous && tl.ahead {
-		return max(x.capacity, (x.num+x.den-1)/x.den)
-	}
-	return x.capacity
-}
-
-// gain is the tokens that a limit gets at a time. What overflows is not admitted, unless it was promised before.
-func (tl *timeline) gain(x *rule, capacity int64) (num, den int64) {
-	if !tl.ahead && x.num > capacity*x.den {
+// gain is the tokens that a limit gets at a time, as far as its bucket has room.
+func gain(x *rule, capacity int64) (num, den int64) {
+	if x.num > capacity*x.den {
 		return capacity, 1
 	}
 	return x.num, x.den
@@ -171,7 +162,7 @@ func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 				}
 			}
 			if from, to = max(from, s), min(to, t); from <= to {
-				num, den := tl.gain(&x, capacity)
+				num, den := gain(&x, capacity)
 				terms = append(terms, term{tl.steps(&x, from, to), num, den})
 			}
 		}

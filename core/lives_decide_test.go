@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -134,7 +135,7 @@ func (pl *player) judge(h *handle, n int64, res core.Result, err error) error {
 		k.lent = true
 		return nil
 	}
-	k.g, err = pl.admit(h.rules, n, pl.oracle.now, res.Source == core.FromStore)
+	k.g, err = pl.admit(h.rules, n, pl.oracle.now, false, res.Source == core.FromStore)
 	return err
 }
 
@@ -207,7 +208,7 @@ func (pl *player) ask(h *handle, n int64) error {
 	if n > least || delay < 0 {
 		return broken("Reserve", "%d tokens of %d, after %v", n, least, r.Delay())
 	}
-	if delay > 0 && pl.surely(h.rules, n, pl.oracle.now+delay-1) {
+	if delay > 0 && !pl.behind(h.rules) && pl.surely(h.rules, n, pl.oracle.now+delay-1) {
 		return broken("tokens lost", "%d are promised after %v, and must be there before", n, r.Delay())
 	}
 	k := &taking{h: h, n: n, r: r, res: r.Result(), backs: len(pl.stepsBack), era: pl.era}
@@ -230,13 +231,20 @@ func (pl *player) promised() (n int64) {
 	return n
 }
 
+// behind reports whether a reservation under rules has to stand behind an earlier one.
+func (pl *player) behind(rules []rule) bool {
+	return slices.ContainsFunc(pl.reserved, func(g *grant) bool {
+		return !g.undone && g.at > pl.oracle.now && shareName(g.rules, rules)
+	})
+}
+
 // wait waits for tokens if they are there, or leaves once it waits. It looks first what there is.
 func (pl *player) wait(h *handle, n int64) error {
 	res, err := pl.peek(h)
 	if err != nil {
 		return err
 	}
-	there := res.Allowed && res.Remaining >= n
+	there := res.Allowed && res.Remaining >= n && !pl.behind(h.rules)
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
 	h.p.told = leave

@@ -2,15 +2,21 @@ package core_test
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // A denial must be owed to something: that is how tokens that are lost are found. What a bucket must hold at least
-// follows from what was taken from it, at the slowest of the limits in use.
+// follows from what was taken from it, at the slowest of the limits in use. Tokens that are reserved have their place
+// in the bucket until they are due, so what is left of it for others is the less.
 
 // flow is tokens taken at an instant, or given back where they are negative.
-type flow struct{ at, n int64 }
+type flow struct {
+	at, n    int64
+	of       *grant // nil: given back
+	reserved bool   // so it was not there for others before, either
+}
 
 // surely reports whether all limits must have n tokens at an instant that is not past, if nobody asks until then.
 // A bucket that has been full under all limits that wrote it counts as never used, but only once it is.
@@ -61,16 +67,30 @@ func (tl *timeline) holds(x *rule, n, at int64) bool {
 
 // least is the tokens that a bucket of such a capacity holds at least, less a millionth unless it is full.
 func (tl *timeline) least(limits []rule, capacity, at int64) float64 {
-	level := float64(capacity)
-	for i, taken := len(tl.flows)-1, int64(0); i >= 0; i-- {
-		taken += tl.flows[i].n
+	level, taken, reserved := float64(capacity), int64(0), int64(0)
+	for i := len(tl.flows) - 1; i >= 0; i-- {
+		f := &tl.flows[i]
+		if f.at > at || f.at == at && f.reserved {
+			reserved += f.n
+			continue
+		}
+		taken += f.n
 		gained := math.Inf(1)
 		for j := range limits {
-			gained = min(gained, tl.regained(&limits[j], tl.flows[i].at, at))
+			gained = min(gained, tl.regained(&limits[j], f.at, at))
 		}
 		level = min(level, float64(capacity)+gained-float64(taken)-1e-6)
 	}
-	return level
+	return level - float64(reserved)
+}
+
+// flow notes tokens that were taken, or come back.
+func (tl *timeline) flow(f flow) {
+	i := len(tl.flows)
+	for i > 0 && tl.flows[i-1].at > f.at {
+		i--
+	}
+	tl.flows = slices.Insert(tl.flows, i, f)
 }
 
 // regained is the tokens that come back from s to t at least. What was on the way when a clock was set back is lost.

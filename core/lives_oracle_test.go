@@ -20,21 +20,21 @@ type oracle struct {
 	leases    bool       // some process may hold a lease
 }
 
-// grant is tokens that were admitted, or are promised for an instant.
+// grant is tokens that were admitted, or are promised for an instant. One of fewer than 0 tokens is a refund.
 type grant struct {
 	asked, at int64 // effective µs
-	n         int64 // what was not given back
+	n         int64
 	rules     []rule
 	era       int
-	undone    bool // all was given back
+	reserved  bool
+	undone    bool // all was given back before it was due
 }
 
 // timeline is what was admitted under one name.
 type timeline struct {
 	oracle  *oracle
-	grants  []*grant // by their instants
+	grants  []*grant // by their instants; of those at one instant, those that were promised before come last
 	uses    []inUse
-	ahead   bool  // something was promised ahead
 	written int64 // when the key was last written for sure
 	flows   []flow
 	clean   int64 // the first decision after the last step back; never: there was none
@@ -132,21 +132,20 @@ func (o *oracle) seen(rules []rule) {
 
 // admit puts n tokens, asked for now and due at an instant, on the timelines, and looks at every window they are in.
 // sure says that the store wrote them now.
-func (o *oracle) admit(rules []rule, n, at int64, sure bool) (*grant, error) {
+func (o *oracle) admit(rules []rule, n, at int64, reserved, sure bool) (*grant, error) {
 	o.touch(rules)
-	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era}
+	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved}
 	var err error
 	for i := range rules {
 		tl := o.line(rules[i].name)
 		if at > o.now {
-			tl.ahead = true
 			for j := range tl.uses {
 				if u := &tl.uses[j]; u.rule == rules[i] {
 					u.due = max(u.due, at)
 				}
 			}
 		}
-		tl.flows = append(tl.flows, flow{o.now, n})
+		tl.flow(flow{at, n, g, reserved})
 		if e := tl.add(g, &rules[i]); e != nil && err == nil {
 			err = e
 		}
@@ -157,18 +156,28 @@ func (o *oracle) admit(rules []rule, n, at int64, sure bool) (*grant, error) {
 	return g, err
 }
 
-// add inserts g and checks all windows that hold it.
-func (tl *timeline) add(g *grant, x *rule) error {
+// insert puts g where it belongs.
+func (tl *timeline) insert(g *grant) (at int) {
 	i := len(tl.grants)
-	for i > 0 && tl.grants[i-1].at > g.at {
+	for i > 0 && (tl.grants[i-1].at > g.at || tl.grants[i-1].at == g.at && tl.grants[i-1].ahead() && !g.ahead()) {
 		i--
 	}
 	tl.grants = slices.Insert(tl.grants, i, g)
+	return i
+}
+
+// ahead reports whether g was promised before it was due.
+func (g *grant) ahead() bool { return g.at > g.asked }
+
+// add inserts g and checks all windows that hold it. A refund makes up for as many tokens in the windows that hold
+// it, and for none in those that begin after it.
+func (tl *timeline) add(g *grant, x *rule) error {
+	i := tl.insert(g)
 	left := int64(0)
 	for first := i; first >= 0; first-- {
 		left += tl.grants[first].n
-		if first > 0 && tl.grants[first-1].at == tl.grants[first].at {
-			continue
+		if tl.grants[first].n < 0 || first > 0 && tl.grants[first-1].n > 0 && tl.grants[first-1].at == tl.grants[first].at {
+			continue // a longer window has more
 		}
 		sum := left
 		for last := i; last < len(tl.grants); last++ {
@@ -187,31 +196,43 @@ func (tl *timeline) add(g *grant, x *rule) error {
 // instant is an effective time, for people.
 func instant(at int64) string { return (time.Duration(at) * time.Microsecond).String() }
 
-// takeBack makes n tokens of g not have happened. Where whole is true, the store must have given all of them back to
-// the limits in rules.
+// takeBack notes that n tokens of g came back. What was not due yet never happened. Where whole is true, the store must
+// have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
 	if g.era != o.era {
 		return
 	}
-	g.n -= n
-	g.undone = g.n == 0
+	if g.at >= o.now {
+		g.n -= n
+		g.undone = g.n == 0
+	}
 	for _, x := range g.rules {
 		tl := o.line(x.name)
-		if whole && slices.Contains(rules, x) && !tl.promised(g) {
-			tl.flows = append(tl.flows, flow{o.now, -n})
+		if g.at < o.now {
+			tl.insert(&grant{asked: o.now, at: o.now, n: -n})
 		}
-		if g.n == 0 {
+		switch {
+		case !whole || !slices.Contains(rules, x) || tl.promised(g):
+		case g.undone:
+			tl.flows = slices.DeleteFunc(tl.flows, func(f flow) bool { return f.of == g })
+		default:
+			tl.flow(flow{at: o.now, n: -n})
+		}
+		if g.undone {
 			tl.grants = slices.DeleteFunc(tl.grants, func(other *grant) bool { return other == g })
 		}
 	}
 	o.touch(rules)
 }
 
-// promised reports whether others than g are promised ahead.
+// promised reports whether tokens are promised for now or later, besides those of g that are given back before that.
 func (tl *timeline) promised(g *grant) bool {
-	last := len(tl.grants) - 1
-	return last >= 0 && (tl.grants[last] != g && tl.grants[last].at > tl.oracle.now ||
-		last > 0 && tl.grants[last-1] != g && tl.grants[last-1].at > tl.oracle.now)
+	for i := len(tl.grants) - 1; i >= 0 && tl.grants[i].at >= tl.oracle.now; i-- {
+		if other := tl.grants[i]; other.reserved && (other != g || !g.undone) {
+			return true
+		}
+	}
+	return false
 }
 
 // reserve is admit for a reservation, which must not fall due before an earlier one.
@@ -223,7 +244,7 @@ func (o *oracle) reserve(rules []rule, n, delay int64, sure bool) (*grant, error
 			first = g
 		}
 	}
-	g, err := o.admit(rules, n, at, sure)
+	g, err := o.admit(rules, n, at, true, sure)
 	o.reserved = append(o.reserved, g)
 	if err == nil && first != nil {
 		err = broken("reservations out of order", "due at %s, asked for after one of %d that is due at %s", instant(at), first.n, instant(first.at))

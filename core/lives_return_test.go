@@ -76,7 +76,10 @@ func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
 		// no store can tell that instant, so clients don't.
 		return k.r != nil && !k.touched && (k.g == nil || k.g.at >= pl.oracle.now || k.backs == len(pl.stepsBack) && k.era == pl.era)
 	case doUndo:
-		return !k.touched && (k.r == nil || k.g == nil || k.g.at >= pl.oracle.now)
+		if k.r == nil {
+			return !k.touched && k.era == pl.era // what was taken from a bucket that was reset is not owed any more
+		}
+		return !k.touched && (k.g == nil || k.g.at >= pl.oracle.now)
 	}
 	if k.era != pl.era || k.g == nil || k.g.at > pl.oracle.now {
 		return false
