@@ -43,45 +43,52 @@ func (o *oracle) surely(rules []rule, n, at int64) bool {
 // holds reports whether the bucket of the limit x must hold n tokens at an instant.
 func (tl *timeline) holds(x *rule, n, at int64) bool {
 	limits := make([]rule, 0, 4)
-	most := int64(0)
+	least, most := x.capacity, int64(0)
 	for _, u := range tl.uses {
 		limits = append(limits, u.rule)
-		most = max(most, u.rule.capacity)
+		least, most = min(least, u.rule.capacity), max(most, u.rule.capacity)
 		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && u.rule.interval != x.interval {
 			return false // what one of them has not counted yet the other may never count
 		}
 	}
-	if len(limits) > 0 && at == tl.oracle.now && tl.least(limits, most, at) >= float64(most) {
+	if tl.delayed() {
+		return false
+	}
+	if len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
 		return true // full under all limits that wrote it
 	}
 	slack := 0.0
 	if len(limits) > 1 || len(limits) == 1 && limits[0] != *x {
 		slack = 0.5 // what is too small a part of a token for one of them is rounded down
 	}
-	capacity := x.capacity
-	for _, l := range limits {
-		capacity = min(capacity, l.capacity)
-	}
-	return tl.least(append(limits, *x), capacity, at) >= float64(n)+slack
+	return tl.least(append(limits, *x), least, least, at) >= float64(n)+slack
 }
 
-// least is the tokens that a bucket of such a capacity holds at least, less a millionth unless it is full.
-func (tl *timeline) least(limits []rule, capacity, at int64) float64 {
-	level, taken, reserved := float64(capacity), int64(0), int64(0)
+// delayed reports whether a clock was set back after a reservation. How much of its Delay had passed is not known to
+// a store, so it may keep the tokens for longer.
+func (tl *timeline) delayed() bool {
+	backs := tl.backs()
+	return len(backs) > 0 && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved && f.of.asked <= backs[len(backs)-1].at })
+}
+
+// least is the tokens that a bucket holds at least, less a millionth unless it is full at top. Who wrote it may have
+// cut it to the capacity.
+func (tl *timeline) least(limits []rule, capacity, top, at int64) float64 {
+	level, taken, reserved := float64(top), int64(0), int64(0)
 	for i := len(tl.flows) - 1; i >= 0; i-- {
 		f := &tl.flows[i]
 		if f.at > at || f.at == at && f.reserved {
 			reserved += f.n
 			continue
 		}
-		taken += f.n
 		gained := math.Inf(1)
 		for j := range limits {
 			gained = min(gained, tl.regained(&limits[j], f.at, at))
 		}
-		level = min(level, float64(capacity)+gained-float64(taken)-1e-6)
+		level = min(level, float64(capacity)+gained-float64(taken)-1e-6, float64(capacity)+gained-float64(taken+f.n)-1e-6)
+		taken += f.n
 	}
-	return level - float64(reserved)
+	return min(level, float64(top)) - float64(reserved)
 }
 
 // flow notes tokens that were taken, or come back.

@@ -17,6 +17,7 @@ type oracle struct {
 	stepsBack []stepBack // since the key was new
 	reserved  []*grant   // promised, in the order of asking
 	era       int        // how often the key was reset
+	stale     bool       // something from before was given back
 	leases    bool       // some process may hold a lease
 }
 
@@ -64,7 +65,7 @@ func (o *oracle) reset() {
 	o.era++
 	o.offset = o.wall - o.now
 	o.lines = make(map[string]*timeline)
-	o.stepsBack, o.reserved = nil, nil
+	o.stepsBack, o.reserved, o.stale = nil, nil, false
 }
 
 func (o *oracle) line(name string) *timeline {
@@ -185,7 +186,11 @@ func (tl *timeline) add(g *grant, x *rule) error {
 				sum += tl.grants[last].n
 			}
 			if s, t := tl.grants[first].at, tl.grants[last].at; !tl.within(sum, s, t) {
-				return broken("more than MaxIn", "limit %q (now %d every %v of %d): %d tokens from %s to %s, that is within %v",
+				promise := "more than MaxIn"
+				if tl.oracle.stale {
+					promise += ", after something from before a reset was given back"
+				}
+				return broken(promise, "limit %q (now %d every %v of %d): %d tokens from %s to %s, that is within %v",
 					x.name, x.num/x.den, time.Duration(x.interval)*time.Microsecond, x.capacity, sum, instant(s), instant(t), time.Duration(t-s)*time.Microsecond)
 			}
 		}
@@ -200,6 +205,7 @@ func instant(at int64) string { return (time.Duration(at) * time.Microsecond).St
 // have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
 	if g.era != o.era {
+		o.stale = true
 		return
 	}
 	if g.at >= o.now {

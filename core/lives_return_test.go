@@ -5,8 +5,6 @@ import (
 	"math/big"
 	"slices"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // giveBack cancels, undoes or refunds something that was taken.
@@ -95,7 +93,9 @@ func (pl *player) back(k *taking, n int64, rules []rule) {
 	if k.g == nil {
 		k.h.p.lent += n // the old lease has them again
 	} else {
-		pl.takeBack(k.g, n, rules, !pl.leases && k.res.Source == core.FromStore)
+		// The tokens of a reservation are held for the whole microsecond in which it is due.
+		held := k.r != nil && k.g.at == pl.oracle.now && k.touched
+		pl.takeBack(k.g, n, rules, !pl.leases && !held)
 	}
 	if k.n -= n; k.n == 0 {
 		pl.drop(k)
