@@ -50,6 +50,9 @@ func (tl *timeline) holds(x *rule, n, at int64) bool {
 		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && u.rule.interval != x.interval {
 			return false // what one of them has not counted yet the other may never count
 		}
+		if u.rule.mode != core.Continuous && u.rule.den != x.den {
+			return false // nor what is a part of a token to one of them
+		}
 	}
 	if tl.delayed() {
 		return false

@@ -204,6 +204,7 @@ func instant(at int64) string { return (time.Duration(at) * time.Microsecond).St
 // takeBack notes that n tokens of g came back. What was not due yet never happened. Where whole is true, the store must
 // have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
+	o.touch(rules)
 	if g.era != o.era {
 		o.stale = true
 		return
@@ -228,7 +229,14 @@ func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
 			tl.grants = slices.DeleteFunc(tl.grants, func(other *grant) bool { return other == g })
 		}
 	}
+}
+
+// moved notes that n tokens which no timeline has came to the limits in rules.
+func (o *oracle) moved(n int64, rules []rule) {
 	o.touch(rules)
+	for _, x := range rules {
+		o.line(x.name).insert(&grant{asked: o.now, at: o.now, n: -n})
+	}
 }
 
 // promised reports whether tokens are promised for now or later, besides those of g that are given back before that.

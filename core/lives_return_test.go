@@ -90,8 +90,8 @@ func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
 
 // back notes that n tokens of k came back to the limits in rules.
 func (pl *player) back(k *taking, n int64, rules []rule) {
-	if k.g == nil {
-		k.h.p.lent += n // the old lease has them again
+	if k.g == nil { // what was on lease before a reset may still be used once
+		pl.moved(n, k.h.rules)
 	} else {
 		// The tokens of a reservation are held for the whole microsecond in which it is due.
 		held := k.r != nil && k.g.at == pl.oracle.now && k.touched
