@@ -14,7 +14,7 @@ import (
 // flow is tokens taken at an instant, or given back where they are negative.
 type flow struct {
 	at, n    int64
-	of       *grant // nil: given back
+	of       *grant
 	reserved bool   // so it was not there for others before, either
 }
 
@@ -54,8 +54,8 @@ func (tl *timeline) holds(x *rule, n, at int64) bool {
 			return false // nor what is a part of a token to one of them
 		}
 	}
-	if tl.delayed() {
-		return false
+	if tl.delayed() || len(tl.backs()) > 0 && least < most {
+		return false // a denial that notes a step back cuts the bucket to its capacity
 	}
 	if len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
 		return true // full under all limits that wrote it

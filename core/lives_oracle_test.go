@@ -204,7 +204,7 @@ func instant(at int64) string { return (time.Duration(at) * time.Microsecond).St
 // takeBack notes that n tokens of g came back. What was not due yet never happened. Where whole is true, the store must
 // have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
-	o.touch(rules)
+	o.touch(common(rules, g.rules))
 	if g.era != o.era {
 		o.stale = true
 		return
@@ -223,7 +223,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole bool) {
 		case g.undone:
 			tl.flows = slices.DeleteFunc(tl.flows, func(f flow) bool { return f.of == g })
 		default:
-			tl.flow(flow{at: o.now, n: -n})
+			tl.flow(flow{at: o.now, n: -n, of: g})
 		}
 		if g.undone {
 			tl.grants = slices.DeleteFunc(tl.grants, func(other *grant) bool { return other == g })
@@ -266,13 +266,14 @@ func (o *oracle) reserve(rules []rule, n, delay int64, sure bool) (*grant, error
 	return g, err
 }
 
-func shareName(a, b []rule) bool {
+func shareName(a, b []rule) bool { return len(common(a, b)) > 0 }
+
+// common are the rules of a whose names are in b.
+func common(a, b []rule) (both []rule) {
 	for _, x := range a {
-		for _, y := range b {
-			if x.name == y.name {
-				return true
-			}
+		if slices.ContainsFunc(b, func(y rule) bool { return x.name == y.name }) {
+			both = append(both, x)
 		}
 	}
-	return false
+	return both
 }

@@ -30,7 +30,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 			return broken("an error", "Cancel: %v", err)
 		}
 		if k.g != nil && k.g.at < pl.oracle.now { // it was acted on
-			pl.touch(k.h.rules)
+			pl.touch(common(k.h.rules, k.g.rules))
 			pl.drop(k)
 			return nil
 		}
