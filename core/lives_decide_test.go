@@ -14,7 +14,7 @@ import (
 func (pl *player) call(h *handle) {
 	pl.count++
 	pl.decisions++
-	h.p.acted = pl.count
+	pl.acted[h.p.id] = pl.count
 	if h.p.lease > 0 {
 		h.p.asked, pl.leases = true, true
 	}
@@ -29,12 +29,13 @@ func (pl *player) allow(h *handle, n int64) error {
 	if err := pl.judge(h, n, res, err); err != nil {
 		return err
 	}
-	if promised && !res.Allowed {
+	cached := res.Source == core.FromDenyCache
+	if promised && !res.Allowed && !(cached && pl.otherSince(h.p)) {
 		return broken("Remaining", "%d were left an instant ago, and %d are denied", left.n, n)
 	}
 	if !res.Allowed {
 		pl.denied = denial{h, n, res.RetryAfter.Microseconds(), pl.count}
-		if res.Source == core.FromDenyCache && pl.otherSince(h.p) {
+		if cached && pl.otherSince(h.p) {
 			pl.denied.h = nil // it tells what was right before that
 		}
 	}
@@ -43,12 +44,12 @@ func (pl *player) allow(h *handle, n int64) error {
 
 // otherSince reports whether anybody else has acted since the store itself denied p something.
 func (pl *player) otherSince(p *process) bool {
-	for _, other := range pl.procs {
-		if other != p && other.acted > p.heard {
+	for id, last := range pl.acted {
+		if id != p.id && last > p.heard {
 			return true
 		}
 	}
-	return pl.lost > p.heard
+	return false
 }
 
 // again waits as long as a denial says and asks the same, alone.
@@ -121,7 +122,7 @@ func (pl *player) judge(h *handle, n int64, res core.Result, err error) error {
 		if res.Source == core.FromStore {
 			h.p.heard = pl.count
 		}
-		if err := pl.denial(h, n, res.RetryAfter, res.Source == core.FromDenyCache && pl.otherSince(h.p)); err != nil {
+		if err := pl.denial(h, n, res); err != nil {
 			return err
 		}
 		if res.Source != core.FromDenyCache {
@@ -152,21 +153,21 @@ func (pl *player) onOldLease(p *process, n int64, s core.Source) bool {
 	return true
 }
 
-// denial looks whether a denial, and how long it is to last, is owed to something. An old one is what a deny cache
-// kept while others acted.
-func (pl *player) denial(h *handle, n int64, retry time.Duration, old bool) error {
+// denial looks whether a denial, and how long it is to last, is owed to something.
+func (pl *player) denial(h *handle, n int64, res core.Result) error {
 	never := n > leastCapacity(h.rules)
-	if never != (retry == core.Never) {
-		return broken("RetryAfter", "%v for %d tokens of %d", retry, n, leastCapacity(h.rules))
+	if never != (res.RetryAfter == core.Never) {
+		return broken("RetryAfter", "%v for %d tokens of %d", res.RetryAfter, n, leastCapacity(h.rules))
 	}
-	if never || old {
-		return nil
+	cached := res.Source == core.FromDenyCache
+	if never || cached && pl.otherSince(h.p) {
+		return nil // what a deny cache kept while others acted is old
 	}
-	if pl.surely(h.rules, n, pl.oracle.now) {
+	if !cached && pl.surely(h.rules, n, pl.oracle.now) {
 		return broken("tokens lost", "%d are denied, and must be there", n)
 	}
-	if pl.surely(h.rules, n, pl.oracle.now+retry.Microseconds()-1) {
-		return broken("RetryAfter", "%v for %d tokens, which must be there before", retry, n)
+	if pl.surely(h.rules, n, pl.oracle.now+res.RetryAfter.Microseconds()-1) {
+		return broken("RetryAfter", "%v for %d tokens, which must be there before", res.RetryAfter, n)
 	}
 	return nil
 }

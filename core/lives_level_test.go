@@ -15,7 +15,7 @@ import (
 type flow struct {
 	at, n    int64
 	of       *grant
-	reserved bool   // so it was not there for others before, either
+	reserved bool // so it was not there for others before, either
 }
 
 // surely reports whether all limits must have n tokens at an instant that is not past, if nobody asks until then.

@@ -34,7 +34,7 @@ type player struct {
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the life can't be judged
-	lost      int   // the count of the last FLUSHALL
+	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
 }
 
 // process is a running proc.
@@ -101,6 +101,7 @@ func (pl *player) play() (err error) {
 	pl.clock = &livesClock{}
 	pl.clock.wall.Store(pl.life.start)
 	pl.oracle = newOracle(pl.life.start)
+	pl.acted = make([]int, len(pl.life.procs)+1)
 	pl.world.begin(pl.clock)
 	defer pl.world.end()
 	for i, spec := range pl.life.procs {
@@ -246,6 +247,7 @@ func (pl *player) do(o op) error {
 	case doReset:
 		pl.note("%28s %s.Reset", pl.at(), h.name)
 		pl.count++
+		pl.acted[p.id] = pl.count
 		if err := h.Reset(ctx, livesKey); err != nil {
 			return broken("an error", "Reset: %v", err)
 		}
@@ -253,7 +255,7 @@ func (pl *player) do(o op) error {
 	case doFlush:
 		pl.note("%28s FLUSHALL", pl.at())
 		pl.count++
-		pl.lost = pl.count
+		pl.acted[len(pl.procs)] = pl.count
 		pl.world.flush()
 		pl.forgotten(nil)
 	case doSetPolicy:
@@ -267,11 +269,13 @@ func (pl *player) do(o op) error {
 	case doDeath:
 		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
 		pl.count++
+		pl.acted[p.id] = pl.count
 		pl.taken = slices.DeleteFunc(pl.taken, func(k *taking) bool { return k.h.p == p })
 		return pl.run(p.id, p.proc)
 	case doSettle:
 		pl.note("%28s p%d gives its leases back", pl.at(), p.id)
 		pl.count++
+		pl.acted[p.id] = pl.count
 		pl.world.settle(p.store)
 	case doOther:
 		pl.note("%28s %s uses two other keys", pl.at(), h.name)

@@ -34,14 +34,14 @@ func (pl *player) giveBack(h *handle, o op) error {
 			pl.drop(k)
 			return nil
 		}
-		pl.back(k, k.n, k.h.rules)
+		pl.back(k, k.n, k.h.rules, false)
 	case doUndo:
 		err := k.h.Undo(ctx, livesKey, k.res)
 		pl.note("%28s %s.Undo of %d taken at %s: %v", pl.at(), k.h.name, k.n, k.due(), err)
 		if err != nil {
 			return broken("an error", "Undo: %v", err)
 		}
-		pl.back(k, k.n, k.h.rules)
+		pl.back(k, k.n, k.h.rules, false)
 	case doRefund:
 		n := 1 + int64(o.part*float64(k.n))
 		n = min(n, k.n)
@@ -51,7 +51,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 			return broken("an error", "Refund: %v", err)
 		}
 		k.touched = true
-		pl.back(k, n, h.rules)
+		pl.back(k, n, h.rules, k.r != nil)
 	}
 	return nil
 }
@@ -88,14 +88,12 @@ func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
 	})
 }
 
-// back notes that n tokens of k came back to the limits in rules.
-func (pl *player) back(k *taking, n int64, rules []rule) {
+// back notes that n tokens of k came back to the limits in rules. What is used of a reservation stays used.
+func (pl *player) back(k *taking, n int64, rules []rule, used bool) {
 	if k.g == nil { // what was on lease before a reset may still be used once
 		pl.moved(n, k.h.rules)
 	} else {
-		// The tokens of a reservation are held for the whole microsecond in which it is due.
-		held := k.r != nil && k.g.at == pl.oracle.now && k.touched
-		pl.takeBack(k.g, n, rules, !pl.leases && !held)
+		pl.takeBack(k.g, n, rules, !pl.leases, used)
 	}
 	if k.n -= n; k.n == 0 {
 		pl.drop(k)

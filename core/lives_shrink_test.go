@@ -18,7 +18,7 @@ func report(t *testing.T, w world, l *life, err error) {
 	l, err = shrink(w, l, err, 20*time.Second)
 	pl := &player{life: l, world: w, log: &strings.Builder{}}
 	_ = pl.play()
-	t.Errorf("%v\n-lives.seed=%d, shrunk to:\n%s%s", err, seed, l, pl.log)
+	t.Errorf("%v\n-run %s -lives.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, l, pl.log)
 }
 
 // shrink leaves out operations and makes numbers smaller while the life still breaks the same promise.
