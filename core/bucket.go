@@ -69,10 +69,20 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 	case end:
 	}
-	if s.holds != nil {
-		s.tellWaits(a, r)
+	if s.holds != nil || !write && s.fullEarlier(a, r) {
+		s.tellWaits(a, r, write)
 	}
 	return write
+}
+
+// fullEarlier reports whether other limits wrote a record that r's would need longer to fill.
+func (s *stored) fullEarlier(a *Answer, r *Request) bool {
+	for i := range s.own {
+		if keep := s.own[i].keep; keep > a.now && keep < s.fullAt(i, &r.plan.rates[i], *a.levels.at(i), a.now) {
+			return true
+		}
+	}
+	return false
 }
 
 // stepBack moves what is stored of the i-th limit back to now if it is ahead: the clock stepped back. Nothing
@@ -194,18 +204,22 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 	return max(0, extra)
 }
 
-// tellWaits has a tell how long holds make the limits wait.
-func (s *stored) tellWaits(a *Answer, r *Request) {
+// tellWaits has a tell how long the limits make others wait where that does not follow from their levels: behind
+// holds, and where nothing is written and other limits say when a bucket is full.
+func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 	list := make([]waits, len(r.plan.rates))
+	need := r.n
+	if a.Allowed {
+		need = 1
+	}
 	for i := range r.plan.rates {
-		rate, l, holds := &r.plan.rates[i], *a.levels.at(i), s.holdsOf(i)
-		list[i].full = rate.waitAround(holds, l, rate.full, a.now)
-		need := r.n
-		if a.Allowed {
-			need = 1
+		rate, l, holds, until := &r.plan.rates[i], *a.levels.at(i), s.holdsOf(i), int64(forever)
+		if !write && s.own != nil && s.own[i].keep > a.now {
+			until = s.own[i].keep - a.now
 		}
+		list[i].full = min(until, rate.waitAround(holds, l, rate.full, a.now))
 		if need <= rate.capacity {
-			list[i].retry = rate.waitAround(holds, l, need*rate.unit, a.now)
+			list[i].retry = min(until, rate.waitAround(holds, l, need*rate.unit, a.now))
 		}
 	}
 	a.waits = &list

@@ -62,12 +62,12 @@ func endHold(holds []hold, ticket int64) (rest []hold, ended bool) {
 
 // lastReservation is when the last of the reservations in holds is due, or 0.
 func lastReservation(holds []hold) (due int64) {
-	for _, h := range holds {
-		if h.ticket < firstLease {
-			due = max(due, h.at)
+	for i := len(holds) - 1; i >= 0; i-- {
+		if holds[i].ticket < firstLease {
+			return holds[i].at
 		}
 	}
-	return due
+	return 0
 }
 
 // room is how much a bucket can have while so many tokens are held. It may be below 0, as a level may.

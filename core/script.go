@@ -71,15 +71,15 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	return outcomes, nil
 }
 
-// The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' where tokens are held.
+// The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' where the answer tells waits.
 const (
-	allowedSign, allowedHeldSign = '+', 'a'
-	deniedSign, deniedHeldSign   = '-', 'd'
-	errorSign                    = '!'
+	allowedSign, allowedWaitsSign = '+', 'a'
+	deniedSign, deniedWaitsSign   = '-', 'd'
+	errorSign                     = '!'
 )
 
 // readAnswer reads the answer at the beginning of text and tells how long it is: a sign and a record for each
-// limit; of reserve, await and lease a number, and where tokens are held two for each limit. Or an error sign, the
+// limit; of reserve, await and lease a number, and where it tells waits two for each limit. Or an error sign, the
 // length of an error in two bytes, and that.
 func (r *Request) readAnswer(text string, now int64) (o outcome, size int, err error) {
 	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
@@ -94,8 +94,8 @@ func (r *Request) readAnswer(text string, now int64) (o outcome, size int, err e
 		size += 8
 	}
 	waitsAt := size
-	holding := text != "" && (text[0] == allowedHeldSign || text[0] == deniedHeldSign)
-	if holding {
+	tellsWaits := text != "" && (text[0] == allowedWaitsSign || text[0] == deniedWaitsSign)
+	if tellsWaits {
 		size += 16 * n
 	}
 	if len(text) < size {
@@ -106,7 +106,7 @@ func (r *Request) readAnswer(text string, now int64) (o outcome, size int, err e
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
 	}
-	o.answer = Answer{Allowed: text[0] == allowedSign || text[0] == allowedHeldSign, now: now}
+	o.answer = Answer{Allowed: text[0] == allowedSign || text[0] == allowedWaitsSign, now: now}
 	o.answer.levels.grow(n)
 	for i := range levels {
 		*o.answer.levels.at(i) = r.plan.rates[i].level(levels[i])
@@ -117,7 +117,7 @@ func (r *Request) readAnswer(text string, now int64) (o outcome, size int, err e
 	case r.promises():
 		o.answer.due = double(text[records:waitsAt])
 	}
-	if holding {
+	if tellsWaits {
 		list := make([]waits, n)
 		for i := range list {
 			at := waitsAt + 16*i

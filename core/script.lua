@@ -14,10 +14,10 @@
 -- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
 --
 -- Returns one string: now, then for each key '+' or '-' (allowed or not), the level records of its limits,
--- refilled to now, and of reserve and await when the tokens are due, of lease how many are on it. Where tokens
--- are held it is 'a' or 'd', and last come for each limit the waits for n (or, if allowed, for one more) and until
--- it is full. Or '!', and why that key was not decided, the length first. One key's error leaves the others
--- alone. Where the server refuses all of them, that error is the reply.
+-- refilled to now, and of reserve and await when the tokens are due, of lease how many are on it. Where the waits
+-- do not follow from the levels, as behind holds, it is 'a' or 'd', and last come for each limit the waits for n
+-- (or, if allowed, for one more) and until it is full. Or '!', and why that key was not decided, the length first.
+-- One key's error leaves the others alone. Where the server refuses all of them, that error is the reply.
 
 -- A limit's record is its level: tag, tokens, the last step counted, until when it matters. Behind it are its
 -- holds, in the order of their ends: tag, tokens, end, ticket.
@@ -78,7 +78,9 @@ local function wait(limit, level, at, need)
   return steps * limit.step - (now - at)
 end
 
--- What only holds and refunds need, made for the first that comes: see hold.go
+-- What only holds and refunds need, made for the first that comes: see hold.go. The holds of a limit are lists of
+-- their tokens, ends and tickets, of which those before `first` are over; `held` is the sum of the tokens, and `raw`
+-- the holds as they are stored, which is faster to change than to make.
 local rare
 local function holding()
   if rare then
@@ -86,46 +88,88 @@ local function holding()
   end
   rare = {}
 
-  local function held(limit)
-    local out = 0
-    for _, hold in ipairs(limit.holds or {}) do
-      out = out + hold.tokens
-    end
-    return out
-  end
-
-  -- How much a limit's bucket can have while `out` tokens are held
   local function room(limit, out)
     return math.max(limit.full - out * limit.unit, -MAX_DEBT)
   end
 
+  function rare.holds()
+    return { tokens = {}, at = {}, ticket = {}, first = 1, held = 0, raw = '' }
+  end
+
+  -- Adds a hold behind the i-th.
+  function rare.insert(limit, i, tokens, at, ticket)
+    local holds = limit.holds
+    table.insert(holds.tokens, i + 1, tokens)
+    table.insert(holds.at, i + 1, at)
+    table.insert(holds.ticket, i + 1, ticket)
+    holds.held = holds.held + tokens
+    local split = (i + 1 - holds.first) * RECORD_SIZE
+    holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, tokens, at, ticket) .. holds.raw:sub(split + 1)
+  end
+
+  local function remove(holds, i)
+    holds.held = holds.held - table.remove(holds.tokens, i)
+    table.remove(holds.at, i)
+    table.remove(holds.ticket, i)
+    local before = (i - holds.first) * RECORD_SIZE
+    holds.raw = holds.raw:sub(1, before) .. holds.raw:sub(before + RECORD_SIZE + 1)
+  end
+
+  -- Moves all holds of a limit back by so many µs.
+  function rare.move(limit, back)
+    local before = limit.holds
+    limit.holds = rare.holds()
+    for i, at in ipairs(before.at) do -- none is over yet
+      rare.insert(limit, i - 1, before.tokens[i], at - back, before.ticket[i])
+    end
+  end
+
   -- refill of a bucket with holds. Those that ended before now are forgotten.
   function rare.refill(limit, level, at)
-    local out, holds = held(limit), limit.holds
-    while holds[1] and holds[1].at < now do
-      if holds[1].at > at then
-        level, at = refill(room(limit, out), limit, level, at, holds[1].at)
+    local holds, i = limit.holds, 1
+    while holds.at[i] and holds.at[i] < now do
+      if holds.at[i] > at then
+        level, at = refill(room(limit, holds.held), limit, level, at, holds.at[i])
       end
-      out = out - holds[1].tokens
-      table.remove(holds, 1)
+      holds.held, i = holds.held - holds.tokens[i], i + 1
     end
-    return refill(room(limit, out), limit, level, at, now)
+    holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
+    return refill(room(limit, holds.held), limit, level, at, now)
   end
 
   -- wait in a bucket with holds: for as long as they leave no room, nothing comes.
   function rare.wait(limit, need)
-    local level, at, out = limit.level, limit.at, held(limit)
-    if level >= need then
-      return 0
+    local level, at, holds = limit.level, limit.at, limit.holds
+    if level >= need or not holds then
+      return wait(limit, level, at, need)
     end
-    for _, hold in ipairs(limit.holds or {}) do
-      local space = room(limit, out)
-      if need <= space and now + wait(limit, level, at, need) <= hold.at then
+    local out, tokens, ends = holds.held, holds.tokens, holds.at
+    local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
+    local from = limit.aligned and at - at % step or at
+    for i = holds.first, #ends do
+      -- What the level would be at this end if there were room, as there mostly is
+      local steps = (ends[i] - from) / step
+      local units = level + (steps - steps % 1) * gain
+      local space = full - out * unit
+      if units > space then
         break
-      elseif hold.at > at then
-        level, at = refill(space, limit, level, at, hold.at)
+      elseif units >= need then
+        return wait(limit, level, at, need)
       end
-      out = out - hold.tokens
+      out = out - tokens[i]
+      if i == #ends then
+        return math.min(FOREVER, wait(limit, level, at, need))
+      end
+    end
+    out = holds.held
+    for i = holds.first, #ends do
+      local space = room(limit, out)
+      if need <= space and now + wait(limit, level, at, need) <= ends[i] then
+        break
+      elseif ends[i] > at then
+        level, at = refill(space, limit, level, at, ends[i])
+      end
+      out = out - tokens[i]
     end
     return math.min(FOREVER, wait(limit, level, at, need))
   end
@@ -133,8 +177,8 @@ local function holding()
   -- When a limit will be full and nothing held, so that its record doesn't matter any more
   function rare.full_at(limit)
     local at, holds = now + rare.wait(limit, limit.full), limit.holds
-    if holds and #holds > 0 then
-      at = math.max(at, holds[#holds].at + 1)
+    if holds and #holds.at >= holds.first then
+      at = math.max(at, holds.at[#holds.at] + 1)
     end
     return math.min(at, FOREVER - 1)
   end
@@ -149,18 +193,19 @@ local function holding()
   -- Puts n tokens back, as far as there is room.
   function rare.give(limit, n)
     forget_keep(limit)
-    local level = math.min(limit.level + math.min(n, limit.capacity) * limit.unit, room(limit, held(limit)))
-    limit.level = math.max(limit.level, level)
+    local more = math.min(n, limit.capacity) * limit.unit
+    limit.level = math.max(limit.level, math.min(limit.level + more, room(limit, limit.holds and limit.holds.held or 0)))
   end
 
   -- Ends the hold with a ticket in every limit that has it: `back` tokens come back. Returns whether any has.
   function rare.finish(limits, ticket, back)
     local ended = false
     for _, limit in ipairs(limits) do
-      for i, hold in ipairs(limit.holds or {}) do
-        if hold.ticket == ticket then
+      local holds = limit.holds
+      for i = holds and holds.first or 1, holds and #holds.at or 0 do
+        if holds.ticket[i] == ticket then
           forget_keep(limit)
-          table.remove(limit.holds, i)
+          remove(holds, i)
           rare.give(limit, back)
           ended = true
           break
@@ -173,12 +218,12 @@ local function holding()
   -- Holds tokens of every limit, behind what ends no later.
   function rare.hold(limits, tokens, at, ticket)
     for _, limit in ipairs(limits) do
-      limit.holds = limit.holds or {}
-      local i = #limit.holds
-      while i > 0 and limit.holds[i].at > at do
+      limit.holds = limit.holds or rare.holds()
+      local i = #limit.holds.at
+      while i >= limit.holds.first and limit.holds.at[i] > at do
         i = i - 1
       end
-      table.insert(limit.holds, i + 1, { tokens = tokens, at = at, ticket = ticket })
+      rare.insert(limit, i, tokens, at, ticket)
     end
   end
 
@@ -187,14 +232,16 @@ local function holding()
   function rare.promise(limits, n)
     local due, granted = now, true
     for _, limit in ipairs(limits) do
-      local need, holds = n * limit.unit, limit.holds or {}
+      local need, holds = n * limit.unit, limit.holds or rare.holds()
       due = math.max(due, math.min(FOREVER, now + rare.wait(limit, need)))
-      for _, hold in ipairs(holds) do
-        if hold.ticket < FIRST_LEASE and hold.at > due then
-          due = hold.at
-        end
+      local i = #holds.at
+      while i >= holds.first and holds.ticket[i] >= FIRST_LEASE do
+        i = i - 1
       end
-      granted = granted and limit.level - need >= -MAX_DEBT and #holds < MAX_HOLDS
+      if i >= holds.first then
+        due = math.max(due, holds.at[i])
+      end
+      granted = granted and limit.level - need >= -MAX_DEBT and #holds.at - holds.first + 1 < MAX_HOLDS
     end
     return due, granted
   end
@@ -203,7 +250,7 @@ local function holding()
   function rare.extra(limits, extra)
     for _, limit in ipairs(limits) do
       extra = math.min(extra, math.floor(math.floor(limit.level / limit.unit) / 2))
-      if limit.holds and #limit.holds >= MAX_HOLDS then
+      if limit.holds and #limit.holds.at - limit.holds.first + 1 >= MAX_HOLDS then
         return 0
       end
     end
@@ -253,39 +300,40 @@ local function arrange(limits, state)
     limit.tokens, limit.holds = nil, nil
     own[limit.tag] = limit
   end
-  local seen, others, kept, keeps, n = {}, {}, false, 0, 0
-  local last, sum, before -- the limit whose records are read; what is held of it, and the last hold's end
-  for from = 1, #state, RECORD_SIZE do
+  local seen, others, keeps, n = {}, {}, 0, 0
+  local from, size = 1, #state
+  while from <= size do
     local tag, tokens, at, keep = unpack(RECORD, state, from)
-    if not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER) then -- NaN fails it too
-      return 'is not a rate limit state'
+    if seen[tag] or tag == 0 or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER) then
+      return 'is not a rate limit state' -- NaN fails it too
     end
-    local limit = own[tag]
-    if tag == last then
-      sum = sum + tokens
-      if tokens < 1 or tokens % 1 ~= 0 or sum > FOREVER or at < before or keep == 0 then
+    seen[tag] = true
+    local limit, first = own[tag], from
+    local list, ends, tickets, count, sum, before = {}, {}, {}, 0, 0, 0
+    from = from + RECORD_SIZE
+    while from <= size do
+      local same, more, ended, ticket = unpack(RECORD, state, from)
+      if same ~= tag then
+        break
+      end
+      sum = sum + more
+      if not (more >= 1 and sum <= FOREVER and ended < FOREVER and ticket < FOREVER) or more % 1 ~= 0 or ended < before or ticket == 0 then
         return 'is not a rate limit state'
       end
-      before = at
-      if limit then
-        limit.holds = limit.holds or {}
-        limit.holds[#limit.holds + 1] = { tokens = tokens, at = at, ticket = keep }
-        held = true
-      end
-    elseif seen[tag] or tag == 0 then
-      return 'is not a rate limit state'
-    else
-      seen[tag], last, sum, before = true, tag, 0, 0
-      kept = not limit and keep > now
-      if limit then
-        limit.tokens, limit.at, limit.keep = tokens, at, keep
-      elseif kept then
-        n = n + 1
-        keeps = math.max(keeps, keep)
-      end
+      count, before = count + 1, ended
+      list[count], ends[count], tickets[count] = more, ended, ticket
+      from = from + RECORD_SIZE
     end
-    if kept then
-      others[#others + 1] = state:sub(from, from + RECORD_SIZE - 1)
+    if limit then
+      limit.tokens, limit.at, limit.keep = tokens, at, keep
+      if count > 0 then
+        held = true
+        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = sum, raw = state:sub(first + RECORD_SIZE, from - 1) }
+      end
+    elseif keep > now then
+      n = n + 1
+      keeps = math.max(keeps, keep)
+      others[n] = state:sub(first, from - 1)
     end
   end
   if n > MAX_OTHERS then
@@ -336,8 +384,8 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
       if at > now then -- the clock stepped back: nothing refills, and what was to last lasts as long as it would
         local step = limit.aligned and limit.step or 1
         limit.keep = limit.keep - (at - at % step) + (now - now % step)
-        for _, hold in ipairs(held and limit.holds or {}) do
-          hold.at = hold.at - (at - now)
+        if held and limit.holds then
+          holding().move(limit, at - now)
         end
         at, write = now, true
       end
@@ -404,34 +452,34 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
   end
 
   -- Store and answer.
-  local stored, answer, last = '', '', keeps
+  local answer, last, waits = '', keeps, held
+  local stored = held and {} -- levels and holds; without holds the answer is all there is
   for i = 1, #limits do
     local limit = limits[i]
-    local keep = limit.keep
-    if write then
-      local full
-      if held then
-        full = holding().full_at(limit)
-      else
-        full = now + wait(limit, limit.level, limit.at, limit.full)
-        if full >= FOREVER then
-          full = FOREVER - 1
-        end
+    local keep, full = limit.keep, nil
+    if held then
+      full = holding().full_at(limit)
+    else
+      full = now + wait(limit, limit.level, limit.at, limit.full)
+      if full >= FOREVER then
+        full = FOREVER - 1
       end
+    end
+    if write then
       if full > keep then
         keep = full
       end
       if keep > last then
         last = keep
       end
+    elseif keep < full and keep > now then -- other limits wrote it, which fill earlier
+      waits = true
     end
     local record = pack(RECORD, limit.tag, limit.level / limit.unit, limit.at, keep)
     answer = i == 1 and record or answer .. record
-    if held then
-      stored = stored .. record
-      for _, hold in ipairs(limit.holds or {}) do
-        stored = stored .. pack(RECORD, limit.tag, hold.tokens, hold.at, hold.ticket)
-      end
+    if held and write then
+      stored[#stored + 1] = record
+      stored[#stored + 1] = limit.holds and limit.holds.raw
     end
   end
   if write then
@@ -440,7 +488,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
     if ttl < MAX_INT then
       ttl = format('%d', ttl)
     end
-    local set = pcall('SET', key, (held and stored or answer) .. others, 'PX', ttl)
+    local set = pcall('SET', key, (held and table.concat(stored) or answer) .. others, 'PX', ttl)
     if set.err then
       return '!', set.err, true
     end
@@ -448,16 +496,19 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
   if action >= RESERVE then
     answer = answer .. pack(NUMBER, action == LEASE and extra or due)
   end
-  if not held then
+  if not waits then
     return allowed and '+' or '-', answer
   end
   for i = 1, #limits do
     local limit = limits[i]
-    local retry, need = 0, allowed and 1 or n
-    if need <= limit.capacity then
-      retry = holding().wait(limit, need * limit.unit)
+    local retry, need, most = 0, allowed and 1 or n, FOREVER
+    if not write and limit.keep > now then
+      most = limit.keep - now
     end
-    answer = answer .. pack(PAIR, retry, holding().wait(limit, limit.full))
+    if need <= limit.capacity then
+      retry = math.min(most, holding().wait(limit, need * limit.unit))
+    end
+    answer = answer .. pack(PAIR, retry, math.min(most, holding().wait(limit, limit.full)))
   end
   return allowed and 'a' or 'd', answer
 end

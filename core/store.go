@@ -63,7 +63,7 @@ type Answer struct {
 	lent   int64  // lease: tokens taken beyond the cost
 	ticket int64  // reserve: of the hold that may have begun
 	levels levels
-	waits  *[]waits // of each limit; nil where no tokens are held, so that they follow from the levels
+	waits  *[]waits // of each limit; nil where they follow from the levels
 }
 
 // waits are how long, in µs, a limit makes others wait: for what was denied, or else for one more token; and until

@@ -1,0 +1,129 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// lead makes k a busy key of l and returns how many tokens l has on lease then.
+func (b *leaseBench) lead(l *core.Limiter, requests int) (parked int64) {
+	b.Helper()
+	before := b.remaining()
+	b.take(l, requests)
+	parked = before - int64(requests) - b.remaining()
+	require.Positive(b, parked, "premise: tokens are on lease")
+	return parked
+}
+
+func TestReservationsAndDelaysCountOnTheRoomOfLeases(t *testing.T) {
+	limit := core.PerSecond(10_000)
+	b := newLeaseBench(t, limit)
+	l, other := b.process(core.WithLease(1000)), b.process(core.WithDenyCache(0))
+	parked := b.lead(l, 1500)
+	r, err := other.Reserve(t.Context(), "k", 10_000)
+	require.NoError(t, err)
+	require.True(t, r.OK())
+	assert.GreaterOrEqual(t, r.Delay(), 2*time.Second, "until the lease of %d has ended there is no room for 10,000", parked)
+	require.NoError(t, r.Cancel(t.Context()))
+	res, err := other.AllowN(t.Context(), "k", 10_000)
+	require.NoError(t, err)
+	require.False(t, res.Allowed)
+	b.clock.move(res.RetryAfter)
+	res, err = other.AllowN(t.Context(), "k", 10_000)
+	require.NoError(t, err)
+	assert.True(t, res.Allowed, "who waits RetryAfter is admitted, also after a process died with a lease")
+}
+
+func TestALeaseHoldsTheLimitsItWasTakenFromAndNoOthers(t *testing.T) {
+	x, y := core.PerSecond(1000).WithName("x"), core.PerHour(5).WithName("y")
+	b := newLeaseBench(t, x)
+	l := b.process(core.WithLease(100))
+	parked := b.lead(l, 40)
+	tier, err := l.WithLimits(x, y)
+	require.NoError(t, err)
+	limits := peek(t, tier).Limits()
+	assert.Equal(t, []int64{960 - parked, 5}, []int64{limits[0].Remaining, limits[1].Remaining}, "the lease is not y's")
+	res, err := tier.AllowN(t.Context(), "k", 5)
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+
+	both := newLeaseBench(t, x, y.WithBurst(1000))
+	l = both.process(core.WithLease(100))
+	onLease := both.lead(l, 40)
+	sole, err := both.plain.WithLimits(x)
+	require.NoError(t, err)
+	use(t, sole, "k", 1)
+	both.clock.move(time.Second)
+	for _, limit := range peek(t, both.plain).Limits() {
+		assert.LessOrEqual(t, limit.Remaining+onLease, limit.Capacity, "a write under x leaves y its holds")
+	}
+}
+
+func TestARequestUnderOtherLimitsDoesNotWaitForARenewal(t *testing.T) {
+	x, y := core.PerDay(1000).WithName("x"), core.PerDay(10).WithName("y")
+	b := newLeaseBench(t, x)
+	gate := &gateHook{}
+	b.client.AddHook(gate)
+	l := b.process(core.WithLease(100))
+	b.take(l, 1)
+	reply := gate.afterServer()
+	renewed := make(chan core.Result, 1)
+	go func() { res, _ := l.Allow(t.Context(), "k"); renewed <- res }()
+	<-reply.reached
+	tier, err := b.plain.WithLimits(x, y)
+	require.NoError(t, err)
+	res, err := tier.AllowN(t.Context(), "k", 10)
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	close(reply.release)
+	assert.True(t, (<-renewed).Allowed)
+}
+
+// With a fail-over a server's clock may step back by seconds; a process that has a lease does not see it.
+func TestLeasesKeepTheirRoomWhenTheClockStepsBack(t *testing.T) {
+	limit := core.PerSecond(10_000)
+	for _, back := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Second, time.Hour} {
+		b := newLeaseBench(t, limit)
+		l := b.process(core.WithLease(1000))
+		parked := b.lead(l, 1500)
+		promoted := &testClock{now: b.clock.Now().Add(-back)}
+		other := limiter(t, core.NewRedisStore(b.client, core.WithPrefix(b.prefix), core.WithClock(promoted.Now), patient, core.WithDenyCache(0)), "api", limit)
+		use(t, other, "k", 1)
+		promoted.move(time.Second)
+		assert.LessOrEqual(t, takeAll(t, other, 10)+parked, limit.Capacity, "the clock stepped back by %v, a lease of %d is in use", back, parked)
+	}
+}
+
+func TestALeaseFromBeforeAResetGivesNothingBack(t *testing.T) {
+	b := newLeaseBench(t, noRefill(10_000))
+	old, other := b.process(core.WithLease(1000)), b.process(core.WithLease(1000), core.WithDenyCache(0))
+	b.lead(old, 1500)
+	require.NoError(t, b.plain.Reset(t.Context(), "k"))
+	parked := b.lead(other, 1500)
+	b.stores[1].GiveBack()
+	left := b.remaining()
+	assert.Equal(t, int64(10_000-1500)-parked, left, "a lease from before settles no other's")
+	assert.Equal(t, int64(10_000-1500), takeAll(t, other, 1), "every token is there once")
+}
+
+// A request that needs what its process has on lease, and more, settles the lease with its own call.
+func TestARequestHasTheTokensThatItsProcessLeased(t *testing.T) {
+	b := newLeaseBench(t, noRefill(1000))
+	l := b.process(core.WithLease(64))
+	const before = 800
+	parked := b.lead(l, before)
+	res, err := l.AllowN(t.Context(), "k", 1000-before)
+	require.NoError(t, err)
+	assert.True(t, res.Allowed, "%d are on lease here", parked)
+	r := newLeaseBench(t, noRefill(1000))
+	l = r.process(core.WithLease(64))
+	r.lead(l, before)
+	reserved, err := l.Reserve(t.Context(), "k", 1000-before)
+	require.NoError(t, err)
+	assert.Zero(t, reserved.Delay())
+}
