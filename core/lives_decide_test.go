@@ -235,7 +235,7 @@ func (pl *player) promised() (n int64) {
 // behind reports whether a reservation under rules has to stand behind an earlier one.
 func (pl *player) behind(rules []rule) bool {
 	return slices.ContainsFunc(pl.reserved, func(g *grant) bool {
-		return !g.undone && g.at > pl.oracle.now && shareName(g.rules, rules)
+		return (!g.undone || g.kept) && g.at > pl.oracle.now && shareName(g.rules, rules)
 	}) || slices.ContainsFunc(rules, func(x rule) bool { tl := pl.lines[x.name]; return tl != nil && tl.delayed() })
 }
 

@@ -28,7 +28,9 @@ type grant struct {
 	rules     []rule
 	era       int
 	reserved  bool
-	undone    bool // all was given back before it was due
+	undone    bool  // all was given back before it was due
+	kept      bool  // but not to all its limits: some were not the policy's any more
+	first     int64 // n when it was asked for
 }
 
 // timeline is what was admitted under one name.
@@ -135,7 +137,7 @@ func (o *oracle) seen(rules []rule) {
 // sure says that the store wrote them now.
 func (o *oracle) admit(rules []rule, n, at int64, reserved, sure bool) (*grant, error) {
 	o.touch(rules)
-	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved}
+	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved, first: n}
 	var err error
 	for i := range rules {
 		tl := o.line(rules[i].name)
@@ -213,6 +215,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole, used bool) {
 	if !happened {
 		g.n -= n
 		g.undone = g.n == 0
+		g.kept = len(common(g.rules, rules)) < len(g.rules)
 	}
 	for _, x := range g.rules {
 		tl := o.line(x.name)

@@ -153,27 +153,21 @@ func (pl *player) full(h *handle, what string) error {
 	return nil
 }
 
-// longest is how long the slowest limit needs at most to pay what is promised and fill up.
+// longest is how long the slowest limit needs at most to pay what was ever promised and fill up.
 func (pl *player) longest() int64 {
-	most := new(big.Rat)
-	last := int64(0)
+	owed, last := int64(0), int64(0)
+	for _, g := range pl.reserved {
+		owed += g.first
+		last = max(last, g.at-pl.oracle.now)
+	}
+	slowest := new(big.Rat)
 	for _, list := range pl.life.lists {
 		for _, x := range rulesOf(livesPolicy, list) {
-			owed := int64(0)
-			for _, tl := range pl.lines {
-				for _, g := range tl.grants {
-					if g.at > g.asked { // a slower limit may count it as owed though it was due
-						owed += g.n
-						last = max(last, g.at-pl.oracle.now)
-					}
-				}
-			}
-			tokens := big.NewRat(x.capacity*2+owed, 1)
-			time := tokens.Mul(tokens, big.NewRat(x.interval*x.den, x.num))
-			if time.Add(time, whole(x.interval)); time.Cmp(most) > 0 {
-				most = time
+			time := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*x.den, x.num))
+			if time.Add(time, whole(x.interval)); time.Cmp(slowest) > 0 {
+				slowest = time
 			}
 		}
 	}
-	return last + roundUp(most) + 2*(3*time.Second).Microseconds()
+	return last + roundUp(slowest) + 2*(3*time.Second).Microseconds()
 }
