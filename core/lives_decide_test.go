@@ -25,7 +25,7 @@ func (pl *player) allow(h *handle, n int64) error {
 	promised := left.h == h && left.count == pl.count && left.at == pl.oracle.now && n <= left.n
 	pl.call(h)
 	res, err := h.AllowN(context.Background(), livesKey, n)
-	pl.note("%28s %s.AllowN(%d): %s", pl.at(), h.name, n, outcome(res, err))
+	pl.note("%28s %s.AllowN(%d): %s", pl.at(), h.name, n, outcome{&res, err})
 	if err := pl.judge(h, n, res, err); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (pl *player) again(d denial) error {
 	pl.moveBy(d.retry)
 	pl.call(d.h)
 	res, err := d.h.AllowN(context.Background(), livesKey, d.n)
-	pl.note("%28s %s.AllowN(%d): %s", pl.at(), d.h.name, d.n, outcome(res, err))
+	pl.note("%28s %s.AllowN(%d): %s", pl.at(), d.h.name, d.n, outcome{&res, err})
 	if err := pl.judge(d.h, d.n, res, err); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (pl *player) again(d denial) error {
 func (pl *player) allowAll(h *handle) error {
 	pl.call(h)
 	res, err := h.AllowAll(context.Background(), livesKey)
-	pl.note("%28s %s.AllowAll: %s", pl.at(), h.name, outcome(res, err))
+	pl.note("%28s %s.AllowAll: %s", pl.at(), h.name, outcome{&res, err})
 	least := leastCapacity(h.rules)
 	if err == nil && res.Cost != least {
 		return broken("AllowAll", "costs %d, not %d", res.Cost, least)
@@ -85,7 +85,7 @@ func (pl *player) allowAll(h *handle) error {
 func (pl *player) peek(h *handle) (core.Result, error) {
 	pl.call(h)
 	res, err := h.Peek(context.Background(), livesKey)
-	pl.note("%28s %s.Peek: %s", pl.at(), h.name, outcome(res, err))
+	pl.note("%28s %s.Peek: %s", pl.at(), h.name, outcome{&res, err})
 	if err != nil {
 		return res, broken("an error", "Peek: %v", err)
 	}
@@ -273,16 +273,22 @@ func (pl *player) wait(h *handle, n int64) error {
 	return nil
 }
 
-func outcome(res core.Result, err error) string {
-	if err != nil {
-		return err.Error()
+// outcome is a decision, for the log.
+type outcome struct {
+	res *core.Result
+	err error
+}
+
+func (o outcome) String() string {
+	if o.err != nil {
+		return o.err.Error()
 	}
 	left := ""
-	for _, l := range res.Limits() {
+	for _, l := range o.res.Limits() {
 		left += fmt.Sprintf(", %q has %d", l.Name, l.Remaining)
 	}
-	if res.Allowed {
-		return fmt.Sprintf("allowed by %v%s", res.Source, left)
+	if o.res.Allowed {
+		return fmt.Sprintf("allowed by %v%s", o.res.Source, left)
 	}
-	return fmt.Sprintf("denied by %v, retry after %v%s", res.Source, res.RetryAfter, left)
+	return fmt.Sprintf("denied by %v, retry after %v%s", o.res.Source, o.res.RetryAfter, left)
 }

@@ -22,6 +22,7 @@ type player struct {
 	clock *livesClock
 	*oracle
 
+	rules [][]rule // of the life's lists
 	procs []*process
 	taken []*taking // what may be given back
 	met   *matrix
@@ -35,30 +36,6 @@ type player struct {
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the life can't be judged
 	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
-}
-
-// process is a running proc.
-type process struct {
-	proc
-	id    int
-	store core.Store
-	base  *handle
-	tiers map[int]*handle
-	told  func() // by the observer
-	lent  int64  // what a lease from before a reset may still have
-	until int64  // when it has ended
-	asked bool
-	acted int // the count of its last call
-	heard int // the count when the store itself denied it something last
-}
-
-// handle is a limiter and the rules that it holds now.
-type handle struct {
-	*core.Limiter
-	p     *process
-	name  string
-	list  int
-	rules []rule
 }
 
 // taking is a decision or a reservation whose tokens may come back.
@@ -101,6 +78,9 @@ func (pl *player) play() (err error) {
 	pl.clock = &livesClock{}
 	pl.clock.wall.Store(pl.life.start)
 	pl.oracle = newOracle(pl.life.start)
+	for _, list := range pl.life.lists {
+		pl.rules = append(pl.rules, rulesOf(livesPolicy, list))
+	}
 	pl.acted = make([]int, len(pl.life.procs)+1)
 	pl.world.begin(pl.clock)
 	defer pl.world.end()
@@ -120,45 +100,9 @@ func (pl *player) play() (err error) {
 	return pl.recover()
 }
 
-// run starts a process.
-func (pl *player) run(i int, spec proc) error {
-	p := &process{proc: spec, id: i, tiers: make(map[int]*handle)}
-	p.store = pl.world.store(spec)
-	list := spec.list % len(pl.life.lists)
-	observer := core.WithObserver(func(context.Context, core.Observation) {
-		if p.told != nil {
-			p.told()
-		}
-	})
-	l, err := core.NewLimiter(p.store, core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}, observer)
-	if err != nil {
-		return broken("an error", "NewLimiter: %v", err)
-	}
-	p.base = &handle{l, p, fmt.Sprintf("p%d", i), list, rulesOf(livesPolicy, pl.life.lists[list])}
-	pl.procs[i] = p
-	return nil
-}
-
-// handle is the limiter that o uses.
-func (pl *player) handle(p *process, o op) (*handle, error) {
-	if o.tier == 0 {
-		return p.base, nil
-	}
-	pl.now = append(pl.now, isTier)
-	list := (o.tier - 1) % len(pl.life.lists)
-	if p.tiers[list] == nil {
-		l, err := p.base.WithLimits(pl.life.lists[list]...)
-		if err != nil {
-			return nil, broken("an error", "WithLimits: %v", err)
-		}
-		p.tiers[list] = &handle{l, p, fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list), list, rulesOf(livesPolicy, pl.life.lists[list])}
-	}
-	return p.tiers[list], nil
-}
-
 // shift moves the clock as o says.
 func (pl *player) shift(o op) {
-	rules := rulesOf(livesPolicy, pl.life.lists[o.pick%len(pl.life.lists)])
+	rules := pl.rules[o.pick%len(pl.rules)]
 	interval := rules[o.pick%len(rules)].interval
 	around := int64(o.pick%3) - 1
 	d := int64(0)
@@ -265,7 +209,7 @@ func (pl *player) do(o op) error {
 		if err := p.base.SetPolicy(core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}); err != nil {
 			return broken("an error", "SetPolicy: %v", err)
 		}
-		p.base.list, p.base.rules = list, rulesOf(livesPolicy, pl.life.lists[list])
+		p.base.list, p.base.rules = list, pl.rules[list]
 	case doDeath:
 		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
 		pl.count++
@@ -288,7 +232,12 @@ func (pl *player) do(o op) error {
 	return nil
 }
 
-func (pl *player) at() string { return "at " + instant(pl.oracle.now) }
+// at is now, for the log.
+func (pl *player) at() when { return when(pl.oracle.now) }
+
+type when int64
+
+func (w when) String() string { return "at " + instant(int64(w)) }
 
 // forgotten begins a new timeline: the bucket was reset by a process, or lost. Leases that other processes took before
 // may still be used up.

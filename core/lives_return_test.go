@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"fmt"
 	"math/big"
 	"slices"
 	"time"
@@ -56,12 +57,17 @@ func (pl *player) giveBack(h *handle, o op) error {
 	return nil
 }
 
-func (k *taking) due() string {
+// due is when k was taken or is due, for the log.
+func (k *taking) due() fmt.Stringer {
 	if k.g == nil {
-		return "a time before a reset, on lease"
+		return before{}
 	}
-	return instant(k.g.at)
+	return time.Duration(k.g.at) * time.Microsecond
 }
+
+type before struct{}
+
+func (before) String() string { return "a time before a reset, on lease" }
 
 // mayReturn reports whether a client may give k back so: what was taken, once.
 func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
@@ -161,8 +167,8 @@ func (pl *player) longest() int64 {
 		last = max(last, g.at-pl.oracle.now)
 	}
 	slowest := new(big.Rat)
-	for _, list := range pl.life.lists {
-		for _, x := range rulesOf(livesPolicy, list) {
+	for _, rules := range pl.rules {
+		for _, x := range rules {
 			time := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*x.den, x.num))
 			if time.Add(time, whole(x.interval)); time.Cmp(slowest) > 0 {
 				slowest = time
