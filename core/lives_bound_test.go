@@ -26,8 +26,8 @@ func rulesOf(policy string, list []core.Limit) []rule {
 	}
 	var rules []rule
 	for _, l := range list {
-		rate := exactly(l.RefillRate)
-		x := rule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), rate.Num().Int64(), rate.Denom().Int64()}
+		num, den := fraction(l.RefillRate)
+		x := rule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den}
 		if x.name == "" {
 			x.name = policy
 			if len(list) > 1 {

@@ -122,7 +122,7 @@ func drawLife(seed uint64, leases bool) *life {
 		l.procs = append(l.procs, p)
 	}
 	still, steps := r.IntN(3) == 0, r.IntN(3) == 0 // the clock rarely moves; it steps back at times
-	for range 8 + r.IntN(45) {
+	for range 10 + r.IntN(51) {
 		l.ops = append(l.ops, drawOp(r, l, leases, still, steps))
 	}
 	return l
@@ -269,11 +269,11 @@ func drawLivesLimit(r *rand.Rand, leases bool) core.Limit {
 func validList(list []core.Limit) bool {
 	names := make(map[string]bool)
 	for _, l := range list {
-		if l.Name != "" && names[l.Name] || l.MaxIn(0) != l.Capacity {
+		if l.Name != "" && names[l.Name] {
 			return false
 		}
 		names[l.Name] = true
-		if rate := exactly(l.RefillRate); float64(rate.Denom().Int64())*float64(l.RefillInterval.Microseconds())*float64(l.Capacity) > 1<<49 {
+		if _, den := fraction(l.RefillRate); float64(den)*float64(l.RefillInterval.Microseconds())*float64(l.Capacity) > 1<<49 {
 			return false
 		}
 		if float64(l.Capacity)/l.RefillRate*l.RefillInterval.Hours() > 60*24 {
@@ -281,4 +281,13 @@ func validList(list []core.Limit) bool {
 		}
 	}
 	return true
+}
+
+// fraction is a rate that lives draw, as a person means it: 1/10 for 0.1.
+func fraction(rate float64) (num, den int64) {
+	for den = 1; ; den++ {
+		if num = int64(math.Round(rate * float64(den))); float64(num)/float64(den) == rate {
+			return num, den
+		}
+	}
 }
