@@ -184,12 +184,12 @@ func parseAddr(s string) (netip.Addr, bool) {
 	}
 	// What is wrong would cost an error, so look at it first: brackets, or a single colon, mean a port.
 	switch colon := strings.LastIndexByte(s, ':'); {
-	case s[0] == '[':
-		if s[len(s)-1] == ']' {
-			s += ":0" // brackets without one
+	case s[0] == '[': // IPv6 as RFC 3986 has it, and what proxies make of IPv4
+		end := strings.IndexByte(s, ']')
+		if end < 0 || end+1 < len(s) && (s[end+1] != ':' || !isPort(s[end+2:])) {
+			return netip.Addr{}, false
 		}
-		a, err := netip.ParseAddrPort(s)
-		return a.Addr().Unmap().WithZone(""), err == nil
+		s = s[1:end]
 	case colon >= 0 && colon == strings.IndexByte(s, ':'):
 		if !isPort(s[colon+1:]) {
 			return netip.Addr{}, false

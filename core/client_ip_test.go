@@ -30,6 +30,10 @@ func TestHostileForwardedFor(t *testing.T) {
 		{"a port out of range", []string{"203.0.113.5:99999"}, "10.1.1.1"},
 		{"IPv6 with brackets and a port", []string{"[2001:db8:1:2:3::4]:443"}, "2001:db8:1:2::/64"},
 		{"IPv6 in brackets", []string{"[2001:db8:1:2:3::4]"}, "2001:db8:1:2::/64"},
+		{"IPv4 in brackets and a port", []string{"[203.0.113.5]:1234"}, "203.0.113.5"},
+		{"IPv4 in brackets does not hide a trusted hop", []string{"203.0.113.5, [10.3.3.3]:80"}, "203.0.113.5"},
+		{"brackets with something else behind them", []string{"[203.0.113.5]x"}, "10.1.1.1"},
+		{"empty brackets", []string{"[]:80"}, "10.1.1.1"},
 		{"IPv6 with a zone", []string{"2001:db8:1:2::4%eth0"}, "2001:db8:1:2::/64"},
 		{"a zone does not hide a trusted hop", []string{"203.0.113.5, 2001:db8:ffff::1%eth0"}, "203.0.113.5"},
 		{"IPv4 mapped into IPv6", []string{"::ffff:203.0.113.5"}, "203.0.113.5"},
@@ -43,6 +47,9 @@ func TestHostileForwardedFor(t *testing.T) {
 		require.NoError(t, err, x.name)
 		assert.Equal(t, x.want, key, x.name)
 	}
+	key, err := c.Key("[192.0.2.1]:1234", forwardedFor())
+	require.NoError(t, err)
+	assert.Equal(t, "192.0.2.1", key)
 	for _, peer := range []string{"", "@", "/run/app.sock", "localhost:80", "[::1", "1.2.3.4.5:6", strings.Repeat("a", 64<<10)} {
 		_, err := c.Key(peer, forwardedFor())
 		assert.ErrorIs(t, err, core.ErrNoKey, "a peer without an address has no key: %.20q", peer)

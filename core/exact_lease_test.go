@@ -64,22 +64,24 @@ func TestALeaseHoldsTheLimitsItWasTakenFromAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestARequestUnderOtherLimitsDoesNotWaitForARenewal(t *testing.T) {
-	x, y := core.PerDay(1000).WithName("x"), core.PerDay(10).WithName("y")
+func TestALeaseThatIsOnItsWayTakesNothingFromOtherLimits(t *testing.T) {
+	x, y := core.PerDay(10_000).WithName("x"), core.PerDay(10).WithName("y")
 	b := newLeaseBench(t, x)
 	gate := &gateHook{}
 	b.client.AddHook(gate)
 	l := b.process(core.WithLease(100))
-	b.take(l, 1)
+	tier, err := l.WithLimits(x, y)
+	require.NoError(t, err)
+	use(t, tier, "k", 1)
+	b.clock.move(time.Second) // the key is not busy under the tier's limits
+	b.lead(l, 500)
 	reply := gate.afterServer()
 	renewed := make(chan core.Result, 1)
-	go func() { res, _ := l.Allow(t.Context(), "k"); renewed <- res }()
+	go func() { res, _ := l.AllowN(t.Context(), "k", 200); renewed <- res }()
 	<-reply.reached
-	tier, err := b.plain.WithLimits(x, y)
+	res, err := b.plain.WithLimits(x, y)
 	require.NoError(t, err)
-	res, err := tier.AllowN(t.Context(), "k", 10)
-	require.NoError(t, err)
-	assert.True(t, res.Allowed)
+	use(t, res, "k", 9)
 	close(reply.release)
 	assert.True(t, (<-renewed).Allowed)
 }
@@ -111,19 +113,38 @@ func TestALeaseFromBeforeAResetGivesNothingBack(t *testing.T) {
 	assert.Equal(t, int64(10_000-1500), takeAll(t, other, 1), "every token is there once")
 }
 
-// A request that needs what its process has on lease, and more, settles the lease with its own call.
+// A request that needs what its process has on lease, and more, settles the lease with its own call; also when the
+// lease comes while it waits.
 func TestARequestHasTheTokensThatItsProcessLeased(t *testing.T) {
-	b := newLeaseBench(t, noRefill(1000))
-	l := b.process(core.WithLease(64))
-	const before = 800
-	parked := b.lead(l, before)
-	res, err := l.AllowN(t.Context(), "k", 1000-before)
-	require.NoError(t, err)
-	assert.True(t, res.Allowed, "%d are on lease here", parked)
-	r := newLeaseBench(t, noRefill(1000))
-	l = r.process(core.WithLease(64))
-	r.lead(l, before)
-	reserved, err := l.Reserve(t.Context(), "k", 1000-before)
-	require.NoError(t, err)
-	assert.Zero(t, reserved.Delay())
+	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
+		t.Helper()
+		b := newLeaseBench(t, noRefill(1000))
+		l := b.process(core.WithLease(64))
+		b.lead(l, 800)
+		return b, l
+	}
+	t.Run("AllowN", func(t *testing.T) {
+		_, l := busy(t)
+		use(t, l, "k", 200)
+	})
+	t.Run("Reserve", func(t *testing.T) {
+		_, l := busy(t)
+		assert.Zero(t, reserve(t, l, 200).Delay())
+	})
+	t.Run("AllowN while a lease is on its way", func(t *testing.T) {
+		b, l := busy(t)
+		gate := &gateHook{}
+		b.client.AddHook(gate)
+		b.giveBack()
+		use(t, b.plain, "k", 200-41)
+		reply := gate.afterServer()
+		small, large := make(chan core.Result, 1), make(chan core.Result, 1)
+		go func() { res, _ := l.Allow(t.Context(), "k"); small <- res }()
+		<-reply.reached
+		go func() { res, _ := l.AllowN(t.Context(), "k", 30); large <- res }()
+		assert.Never(t, func() bool { return len(large) > 0 }, 50*time.Millisecond, time.Millisecond)
+		close(reply.release)
+		assert.True(t, (<-small).Allowed)
+		assert.True(t, (<-large).Allowed, "of 40 tokens 20 came on lease")
+	})
 }

@@ -111,11 +111,10 @@ func (l Limit) WithMode(mode Mode) Limit {
 // MaxIn returns the most tokens this limit admits in any window of length d: what a full bucket
 // holds and what comes back meanwhile. 17 tokens every 30 seconds admit up to 34 in 30 seconds.
 //
-// Continuous tokens come back evenly, so that is Capacity + RefillRate × d/RefillInterval. Tokens
-// that come at once may all come just after the window opened, so the Stepped and Aligned modes
-// count every interval that d touches, up to Capacity each: what overflows is not admitted, unless Reserve
-// or Wait has promised it before. A result above the largest int64 is the largest int64; a
-// negative d and a Limit that no constructor would accept admit nothing.
+// Continuous tokens come back evenly, so that is Capacity + RefillRate × d/RefillInterval. Tokens that come at
+// once may all come just after the window opened, so the Stepped and Aligned modes count every interval that d
+// touches, up to Capacity each: what overflows is not admitted. A result above the largest int64 is the largest
+// int64; a negative d and a Limit that no constructor would accept admit nothing.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
