@@ -119,8 +119,8 @@ func (pl *player) judge(h *handle, n int64, res core.Result, err error) error {
 	pl.tell(h, res)
 	if !res.Allowed {
 		pl.retry = res.RetryAfter.Microseconds()
-		if res.Source == core.FromStore {
-			h.p.heard = pl.count
+		if p := h.p; res.Source == core.FromStore && (p.heard == 0 || pl.oracle.now > p.since+time.Second.Microseconds()) {
+			p.heard, p.since = pl.count, pl.oracle.now
 		}
 		if err := pl.denial(h, n, res); err != nil {
 			return err

@@ -203,15 +203,15 @@ func (tl *timeline) add(g *grant, x *rule) error {
 // instant is an effective time, for people.
 func instant(at int64) string { return (time.Duration(at) * time.Microsecond).String() }
 
-// takeBack notes that n tokens of g came back. What was not due yet never happened, unless it was used. Where whole is
-// true, the store must have given all of them back to the limits in rules.
+// takeBack notes that n tokens of g came back. A reservation that was not due yet never happened, unless it was used.
+// Where whole is true, the store must have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole, used bool) {
 	o.touch(common(rules, g.rules))
 	if g.era != o.era {
 		o.stale = true
 		return
 	}
-	happened := used || g.at < o.now
+	happened := used || !g.reserved || g.at < o.now
 	if !happened {
 		g.n -= n
 		g.undone = g.n == 0

@@ -18,8 +18,8 @@ type process struct {
 	lent  int64  // what a lease from before a reset may still have
 	until int64  // when it has ended
 	asked bool
-	acted int // the count of its last call
-	heard int // the count when the store itself denied it something last
+	heard int   // the count when the store itself denied it something: the oldest that a deny cache may repeat
+	since int64 // and when that was
 }
 
 // handle is a limiter and the rules that it holds now.
