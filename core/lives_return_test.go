@@ -137,7 +137,11 @@ func (pl *player) recover() error {
 			return err
 		}
 	}
-	pl.moveBy(pl.longest())
+	needs := pl.longest()
+	if pl.wall+needs > latest.UnixMicro() {
+		return nil // no clock goes that far
+	}
+	pl.moveBy(needs)
 	for _, h := range all {
 		if err := pl.full(h, "recovery"); err != nil {
 			return err
