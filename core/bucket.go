@@ -1,5 +1,7 @@
 package core
 
+import "math"
+
 // The algorithm, in Go. script.lua is its twin, function by function and name by name: the tests
 // hold the two against each other decision by decision. Change them together.
 
@@ -47,10 +49,9 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 			*l = level{rate.full, now}
 			continue
 		case s.own[i].at > now:
-			s.stepBack(i, rate, now)
-			write = true
+			write = s.stepBack(i, rate, now) || write
 		}
-		*l = rate.level(s.own[i])
+		*l = rate.level(&s.own[i])
 		if s.holds == nil {
 			*l = rate.refill(*l, rate.full, now)
 		} else {
@@ -122,22 +123,40 @@ func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 }
 
 // stepBack moves what is stored of the i-th limit back to now, where the clock has stepped back to. Nothing
-// refills for the time between, and whatever was to last on lasts as long as it would have.
-func (s *stored) stepBack(i int, rate *rate, now int64) {
-	own := &s.own[i]
-	by := own.at - now
-	own.keep -= rate.steppedAt(level{at: own.at}) - rate.steppedAt(level{at: now})
-	own.at = now
-	for j := range s.holdsOf(i) {
-		s.holds[i][j].at -= by
+// refills for the time between. If the last step is ahead, steps count anew. Holds last on as long as they would have,
+// and those of reservations until the step they wait for. It reports whether anything of that must be stored.
+func (s *stored) stepBack(i int, rate *rate, now int64) bool {
+	own, holds := &s.own[i], s.holdsOf(i)
+	by, steps := own.at-now, int64(0)
+	if last := rate.steppedAt(rate.level(own)); last > now {
+		steps = last - rate.steppedAt(level{at: now})
+	} else if len(holds) == 0 {
+		return false
 	}
+	own.keep -= steps
+	own.at = now
+	if rate.aligned {
+		steps = by - by%rate.step
+	}
+	var moved []hold
+	for _, h := range holds {
+		if h.ticket < firstLease {
+			h.at -= steps
+		} else {
+			h.at -= by
+		}
+		moved = addHold(moved, h)
+	}
+	if len(holds) > 0 {
+		s.holds[i] = moved
+	}
+	return true
 }
 
 // end ends r's hold in every limit that has it. What comes back is at most what was held.
 func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	for i := range r.plan.rates {
 		if rest, found := endHold(s.holdsOf(i), r.ends.ticket); found {
-			s.forgetKeep(i, a, r.plan)
 			s.holds[i] = rest
 			s.give(i, a, r.plan, r.ends.back)
 			ended = true
@@ -148,16 +167,8 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 
 // give puts n tokens back into the i-th limit, as far as there is room.
 func (s *stored) give(i int, a *Answer, p *plan, n int64) {
-	s.forgetKeep(i, a, p)
 	rate, l := &p.rates[i], a.levels.at(i)
 	l.units = max(l.units, min(l.units+rate.units(n), rate.room(held(s.holdsOf(i)))))
-}
-
-// forgetKeep lets the i-th limit's record be kept for less long, unless other limits than p's asked for that.
-func (s *stored) forgetKeep(i int, a *Answer, p *plan) {
-	if s.own[i].keep <= s.fullAt(i, &p.rates[i], *a.levels.at(i), a.now) {
-		s.own[i].keep = 0
-	}
 }
 
 // grants reports whether every limit has n tokens: now, or for a reservation when it is due.
@@ -242,17 +253,51 @@ func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 	a.waits = &list
 }
 
-// fullAt is when the i-th limit will be full and nothing held, so that its record doesn't matter any more.
+// fullAt is the step with which the i-th limit will be full, if nobody takes from it.
 func (s *stored) fullAt(i int, rate *rate, l level, now int64) int64 {
+	if l.units >= rate.full {
+		return rate.steppedAt(l)
+	}
 	if s.holds == nil {
-		return min(now+rate.wait(l, rate.full, now), forever-1)
+		return now + rate.wait(l, rate.full, rate.full, now)
 	}
-	holds := s.holds[i]
-	at := now + rate.waitAround(holds, l, rate.full, now)
-	if len(holds) > 0 {
-		at = max(at, holds[len(holds)-1].at+1)
+	return now + rate.waitAround(s.holds[i], l, rate.full, now)
+}
+
+// record writes the i-th limit's level, and returns until when it must be stored.
+func (s *stored) record(to *record, i int, rate *rate, a *Answer) (keep int64) {
+	l := *a.levels.at(i)
+	tokens := float64(l.units) / float64(rate.unit)
+	keep = s.fullAt(i, rate, l, a.now)
+	all := rate.fill
+	if s.holds != nil || s.own != nil && s.own[i].fill != all && s.own[i].keep > a.now {
+		keep, all = s.keepForAll(i, rate, tokens, keep, a.now)
 	}
-	return min(at, forever-1)
+	keep = min(keep, forever-1)
+	*to = record{rate.tag, rate.steps, all, tokens, a.now, keep}
+	return keep
+}
+
+// keepForAll is until when a record with so many tokens matters to all definitions that wrote it since it was full,
+// and as long as anything is held: full, or a number of steps later.
+func (s *stored) keepForAll(i int, rate *rate, tokens float64, full, now int64) (keep int64, all fill) {
+	all, from, last := rate.fill, now, int64(0)
+	if holds := s.holdsOf(i); len(holds) > 0 {
+		last = holds[len(holds)-1].at + 1
+		from = max(from, last)
+	}
+	if own := s.own[i]; own.fill != all && own.keep > now {
+		all = all.and(own.fill)
+		last = max(last, from+int64(min(forever, math.Ceil(all.from(tokens)))))
+	}
+	if last > full {
+		steps := (min(last, forever-1) - full + rate.step - 1) / rate.step
+		if full+steps*rate.step >= forever {
+			steps = (forever - 1 - full) / rate.step
+		}
+		full += steps * rate.step
+	}
+	return full, all
 }
 
 // records appends to list what must be stored after a decision of p's limits, and tells until when.
@@ -261,7 +306,7 @@ func (s *stored) records(list []record, p *plan, a *Answer) (_ []record, keep in
 		list = append(list, record{})
 		keep = max(keep, s.record(&list[len(list)-1], i, &p.rates[i], a))
 		for _, h := range s.holdsOf(i) {
-			list = append(list, record{p.rates[i].tag, float64(h.tokens), h.at, h.ticket})
+			list = append(list, record{tag: p.rates[i].tag, tokens: float64(h.tokens), at: h.at, keep: h.ticket})
 		}
 	}
 	before := uint32(0)
@@ -271,17 +316,6 @@ func (s *stored) records(list []record, p *plan, a *Answer) (_ []record, keep in
 		}
 	}
 	return list, keep
-}
-
-// record writes the i-th limit's level, and returns until when it must be stored.
-func (s *stored) record(to *record, i int, rate *rate, a *Answer) (keep int64) {
-	l := *a.levels.at(i)
-	keep = s.fullAt(i, rate, l, a.now)
-	if s.own != nil {
-		keep = max(keep, s.own[i].keep)
-	}
-	*to = record{rate.tag, float64(l.units) / float64(rate.unit), l.at, keep}
-	return keep
 }
 
 // promises reports whether r may be granted tokens that are not there yet.

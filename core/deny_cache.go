@@ -80,7 +80,7 @@ func (d *denyCache) shard(key string) (sh *denialShard, slot int) {
 
 // applies reports whether r's denial may be repeated, and repeat others'.
 func (d *denyCache) applies(r *Request) bool {
-	return d.horizon > 0 && r.action == take
+	return d.horizon > 0 && r.action == take && r.n > 0
 }
 
 // repeat puts the denial of r that is known to hold still at now into a. Otherwise it returns a version for

@@ -181,6 +181,7 @@ func TestWaitReturnsWithItsContextThoughTheStoreIsStuck(t *testing.T) {
 	stuck.stick.Store(true)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
+	stuck.stick.Store(false)
 	close(stuck.release)
 	require.Eventually(t, func() bool { return peek(t, l).ResetAfter <= time.Hour }, 20*time.Second, time.Millisecond, "its place is given back later")
 }
@@ -287,7 +288,7 @@ func TestAReservationFromBeforeAResetGivesNothingBack(t *testing.T) {
 	})
 }
 
-// stuckStore is a MemoryStore that, while it is stuck, answers nobody and minds no context.
+// stuckStore is a MemoryStore that answers nobody while it is stuck, and does later what it was asked.
 type stuckStore struct {
 	*core.MemoryStore
 
@@ -296,8 +297,13 @@ type stuckStore struct {
 }
 
 func (s *stuckStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
-	if s.stick.Load() {
-		<-s.release
+	if !s.stick.Load() {
+		return s.MemoryStore.Do(ctx, r)
 	}
-	return s.MemoryStore.Do(ctx, r)
+	go func() {
+		<-s.release
+		_, _ = s.MemoryStore.Do(context.Background(), r)
+	}()
+	<-ctx.Done()
+	return core.Answer{}, ctx.Err()
 }

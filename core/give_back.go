@@ -22,13 +22,17 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 }
 
 // Undo gives back what the decision res took from key, to where it was taken: the store, or the
-// fallback that stood in for it. Of a decision that took nothing there is nothing to undo. Errors and cost are
-// those of Refund.
+// fallback that stood in for it. Of a decision that took nothing there is nothing to undo, and of a reservation it is
+// [Reservation.Cancel]. Errors and cost are those of Refund.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
-	return l.giveBack(ctx, Request{key: key, action: refund, n: res.Cost, plan: res.plan.refundPlan(), ends: ending{ticket: res.answer.ticket}}, res.Source)
+	r := Request{key: key, action: refund, n: res.Cost, plan: res.plan.refundPlan()}
+	if ticket := res.answer.ticket; ticket != 0 {
+		r.action, r.n, r.ends = end, 0, ending{ticket, res.Cost}
+	}
+	return l.giveBack(ctx, r, res.Source)
 }
 
 // giveBack refunds or cancels where source says the tokens were taken, under the limits that r's plan says,

@@ -16,7 +16,7 @@ type hold struct {
 const (
 	// firstLease tells the tickets of leases, which are not smaller, from those of reservations.
 	firstLease = 1 << 52
-	// maxHolds bounds the holds on one limit's tokens: about 100 kB of stored state.
+	// maxHolds bounds the holds on one limit's tokens: some 150 kB of stored state.
 	maxHolds = 4096
 )
 
@@ -24,7 +24,7 @@ const (
 func readHolds(records []record) (holds []hold, ok bool) {
 	before, sum := int64(0), 0.0
 	for _, s := range records {
-		if sum += s.tokens; s.tokens < 1 || s.tokens != float64(int64(s.tokens)) || sum > forever || s.at < before || s.keep == 0 {
+		if sum += s.tokens; s.tokens < 1 || s.tokens != float64(int64(s.tokens)) || sum > forever || s.at < before || s.keep == 0 || s.steps != 0 || s.fill != (fill{}) {
 			return nil, false
 		}
 		before = s.at
@@ -98,12 +98,12 @@ func (r *rate) waitAround(holds []hold, l level, need, now int64) int64 {
 	}
 	out := held(holds)
 	for _, h := range holds {
-		if room := r.room(out); need <= room && now+r.wait(l, need, now) <= h.at {
+		if room := r.room(out); need <= room && now+r.wait(l, need, room, now) <= h.at {
 			break
 		} else if h.at > l.at {
 			l = r.refill(l, room, h.at)
 		}
 		out -= h.tokens
 	}
-	return min(forever, r.wait(l, need, now))
+	return min(forever, r.wait(l, need, r.full, now))
 }

@@ -18,6 +18,14 @@ type rule struct {
 	num, den int64
 }
 
+// perStep is what an interval brings: of tokens that come at once no more than Capacity counts, as in MaxIn.
+func (x *rule) perStep() (num, den int64) {
+	if x.mode != core.Continuous && x.num > x.capacity*x.den {
+		return x.capacity, 1
+	}
+	return x.num, x.den
+}
+
 // rulesOf names the limits of a policy's list, as the documentation of Limit.Name does.
 func rulesOf(policy string, list []core.Limit) []rule {
 	taken := make(map[string]bool)

@@ -116,5 +116,6 @@ func (tl *timeline) regained(x *rule, s, t int64) float64 {
 		ahead := tl.oracle.wall - tl.oracle.now
 		steps = (t+ahead)/x.interval - (s+ahead)/x.interval // no step back since clean
 	}
-	return float64(steps) * float64(x.num) / float64(x.den)
+	num, den := x.perStep()
+	return float64(steps) * float64(num) / float64(den)
 }

@@ -173,7 +173,8 @@ func (pl *player) longest() int64 {
 	slowest := new(big.Rat)
 	for _, rules := range pl.rules {
 		for _, x := range rules {
-			time := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*x.den, x.num))
+			num, den := x.perStep()
+			time := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*den, num))
 			if time.Add(time, whole(x.interval)); time.Cmp(slowest) > 0 {
 				slowest = time
 			}

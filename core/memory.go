@@ -183,6 +183,15 @@ func (s *MemoryStore) hash(policy, key string) uint64 {
 	return bits.RotateLeft64(maphash.String(s.seed, policy), 1) ^ maphash.String(s.seed, key)
 }
 
+// hashOf is the hash of an entry.
+func (s *MemoryStore) hashOf(e *entry) uint64 {
+	policy := bits.RotateLeft64(maphash.String(s.seed, e.policy.Value()), 1)
+	if int(e.length) > len(e.key) {
+		return policy ^ maphash.String(s.seed, e.more.key)
+	}
+	return policy ^ maphash.Bytes(s.seed, e.key[:e.length])
+}
+
 // shard takes the upper bits of a hash: the map in the shard sees the others differ.
 func (s *MemoryStore) shard(hash uint64) *shard {
 	return &s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
@@ -207,15 +216,15 @@ func (s *MemoryStore) insert(sh *shard, hash uint64, r *Request, now, fullAt int
 		}
 	}
 	sh.uses++
-	e := &entry{policy: r.plan.policy, hash: hash, rank: [2]int64{use: sh.uses, full: fullAt}}
+	e := &entry{policy: r.plan.policy, rank: [2]int64{use: sh.uses, full: fullAt}}
 	e.setKey(r.key)
-	sh.add(e)
+	sh.add(e, hash)
 	s.keys.Add(1)
 	return e
 }
 
 // drop forgets e. sh.mu is held.
 func (s *MemoryStore) drop(sh *shard, e *entry) {
-	sh.remove(e)
+	sh.remove(e, s.hashOf(e))
 	s.keys.Add(-1)
 }

@@ -27,8 +27,7 @@ type entry struct {
 	stepped bool      // dropping it loses the start of its intervals
 	one     [1]record // the usual policy's; others' are in more
 	more    *more
-	next    *entry // of the same hash
-	hash    uint64
+	next    *entry   // of the same hash
 	rank    [2]int64 // by use: which decision used it last; by full: when every limit is full, µs since 1970
 	place   [2]int64 // its rank when it was last placed in each heap: at most rank
 	index   [2]int32 // in each heap
@@ -114,27 +113,27 @@ func (sh *shard) victim(now int64) *entry {
 }
 
 // add and remove keep the map and both heaps.
-func (sh *shard) add(e *entry) {
+func (sh *shard) add(e *entry, hash uint64) {
 	if sh.entries == nil {
 		sh.entries = make(map[uint64]*entry)
 	}
-	e.next = sh.entries[e.hash]
-	sh.entries[e.hash] = e
+	e.next = sh.entries[hash]
+	sh.entries[hash] = e
 	sh.byUse.add(use, e)
 	sh.byFull.add(full, e)
 }
 
-func (sh *shard) remove(e *entry) {
-	switch first := sh.entries[e.hash]; {
+func (sh *shard) remove(e *entry, hash uint64) {
+	switch first := sh.entries[hash]; {
 	case first != e:
 		for first.next != e {
 			first = first.next
 		}
 		first.next = e.next
 	case e.next != nil:
-		sh.entries[e.hash] = e.next
+		sh.entries[hash] = e.next
 	default:
-		delete(sh.entries, e.hash)
+		delete(sh.entries, hash)
 	}
 	sh.byUse.remove(use, e)
 	sh.byFull.remove(full, e)

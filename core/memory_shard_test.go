@@ -9,15 +9,15 @@ import (
 func TestShardTellsKeysOfOneHashApart(t *testing.T) {
 	const hash = 7
 	policies := []unique.Handle[string]{unique.Make("a"), unique.Make("b")}
-	keys := []string{"", "x", "y", "thirty bytes are kept as such.", "thirty-one bytes are a string. ", "thirty-one bytes are a string!?"}
+	keys := []string{"", "x", "y", "22 bytes kept as such..", "23 bytes are a string: a", "23 bytes are a string: b"}
 	for first := range len(policies) * len(keys) {
 		var sh shard
 		var entries []*entry
 		for _, p := range policies {
 			for _, k := range keys {
-				e := &entry{policy: p, hash: hash}
+				e := &entry{policy: p}
 				e.setKey(k)
-				sh.add(e)
+				sh.add(e, hash)
 				entries = append(entries, e)
 			}
 		}
@@ -31,7 +31,7 @@ func TestShardTellsKeysOfOneHashApart(t *testing.T) {
 					t.Fatalf("%d removed from %d on: entry %d is %p, want %p", gone, first, i, got, want)
 				}
 			}
-			sh.remove(entries[(first+gone)%len(entries)])
+			sh.remove(entries[(first+gone)%len(entries)], hash)
 		}
 		if len(sh.entries) != 0 || len(sh.byUse) != 0 || len(sh.byFull) != 0 {
 			t.Fatal("entries are left behind")

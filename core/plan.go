@@ -157,9 +157,10 @@ func tagOf(name string) uint32 {
 	return h.Sum32()
 }
 
-// appendRate appends r in the form '>I4Bdddd' that script.lua reads.
+// appendRate appends r in the form '>I4I2Bddddff' that script.lua reads.
 func appendRate(packed []byte, r *rate) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.tag)
+	packed = binary.BigEndian.AppendUint16(packed, r.steps)
 	if r.aligned {
 		packed = append(packed, 1)
 	} else {
@@ -168,7 +169,8 @@ func appendRate(packed []byte, r *rate) []byte {
 	for _, n := range [...]int64{r.capacity, r.unit, r.gain, r.step} {
 		packed = binary.BigEndian.AppendUint64(packed, math.Float64bits(float64(n)))
 	}
-	return packed
+	packed = binary.BigEndian.AppendUint32(packed, math.Float32bits(r.fill.capacity))
+	return binary.BigEndian.AppendUint32(packed, math.Float32bits(r.fill.pace))
 }
 
 // shortDuration is the interval of l as people write it: 1m for 1m0s.

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"math"
 	"math/big"
 	"math/bits"
@@ -16,6 +18,7 @@ import (
 // last integer up to which doubles are exact, and level/unit×unit rounds back to the same level.
 type rate struct {
 	tag      uint32 // tells the limits of one key apart in stored state
+	steps    uint16 // tells apart the steps that definitions of one limit have
 	aligned  bool   // steps are multiples of step on the Unix clock
 	capacity int64  // tokens
 	unit     int64  // units in a token
@@ -23,6 +26,39 @@ type rate struct {
 	gain     int64  // units gained every step, at most what fills the bucket from the deepest debt
 	step     int64  // µs
 	longest  int64  // the most steps in a delay that is told: forever / step
+	fill     fill
+}
+
+// fill bounds how long a bucket takes to be full: no longer than `pace` µs for each token that it lacks of
+// `capacity`; and, when pace is below 0, which stands for steps, capacity times -pace longer. Of several definitions
+// of a limit it is the largest of both. Numbers are rounded up.
+type fill struct{ capacity, pace float32 }
+
+// and is the fill of buckets that f or g bounds.
+func (f fill) and(g fill) fill {
+	pace := max(f.pace, -f.pace, g.pace, -g.pace)
+	if f.pace < 0 || g.pace < 0 {
+		pace = -pace
+	}
+	return fill{max(f.capacity, g.capacity), pace}
+}
+
+// from is how many µs it takes from so many tokens.
+func (f fill) from(tokens float64) float64 {
+	capacity, pace := float64(f.capacity), float64(f.pace)
+	if pace < 0 {
+		return float64((capacity-tokens)*-pace) + float64(capacity*-pace)
+	}
+	return (capacity - tokens) * pace
+}
+
+// upTo32 is the smallest float32 that is not below x.
+func upTo32(x float64) float32 {
+	f := float32(x)
+	if float64(f) < x {
+		f = math.Nextafter32(f, float32(math.Inf(1)))
+	}
+	return f
 }
 
 const (
@@ -64,6 +100,16 @@ func newRate(l Limit, tag uint32) rate {
 	}
 	r.gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
 	r.longest = forever / r.step
+	pace := float64(r.step) * float64(r.unit) / float64(r.gain)
+	r.fill = fill{upTo32(float64(r.capacity)), upTo32(pace * (1 + 1e-9))}
+	if r.aligned || r.step > 1 {
+		r.fill.pace = -upTo32(max(pace, float64(r.step)/float64(r.capacity)) * (1 + 1e-9))
+	}
+	if !r.aligned {
+		h := fnv.New32a()
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.step)))
+		r.steps = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
+	}
 	return r
 }
 
@@ -119,7 +165,7 @@ func (r *rate) refill(l level, room, now int64) level {
 		l.at = now
 	}
 	// Lua's doubles don't wrap around; here a product above 64 bits is more than any bucket lacks.
-	if high, gained := bits.Mul64(uint64(steps), uint64(r.gain)); l.units < room && high == 0 && gained < uint64(room-l.units) {
+	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, room))); l.units < room && high == 0 && gained < uint64(room-l.units) {
 		l.units += int64(gained)
 	} else {
 		l.units = room
@@ -127,12 +173,22 @@ func (r *rate) refill(l level, room, now int64) level {
 	return l
 }
 
-// wait is how many µs after now a refilled l has `need` units, if there is room for them.
-func (r *rate) wait(l level, need, now int64) int64 {
+// gainTo is what a step brings to l in a bucket with so much room: no more than what fills the bucket, also where
+// a debt is to be paid that nobody holds any more.
+func (r *rate) gainTo(l level, room int64) int64 {
+	if r.gain > r.full && l.units < room-r.full {
+		return r.full
+	}
+	return r.gain
+}
+
+// wait is how many µs after now a refilled l has `need` units in a bucket with so much room, if that is enough.
+func (r *rate) wait(l level, need, room, now int64) int64 {
 	if l.units >= need {
 		return 0
 	}
-	steps := (need - l.units + r.gain - 1) / r.gain
+	gain := r.gainTo(l, room)
+	steps := (need - l.units + gain - 1) / gain
 	if steps > r.longest {
 		return forever
 	}
@@ -145,10 +201,17 @@ func (r *rate) nextStep(l level, now int64) int64 { return r.step - (now - r.ste
 // level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold.
 // What these units stored comes back exactly: the margin is what rounding may have taken. A fraction
 // that other units stored is rounded down.
-func (r *rate) level(s record) level {
+//
+// A record tells the instant of its write. If it was written in the same steps they go on: keep is one of them. If
+// not they begin with the write, so that no time counts twice.
+func (r *rate) level(s *record) level {
 	units := float64(s.tokens * float64(r.unit))
 	units = math.Floor(units + float64(math.Abs(units)*roundingError))
-	return level{int64(max(-maxDebt, min(units, float64(r.full)))), s.at}
+	l := level{int64(max(-maxDebt, min(units, float64(r.full)))), s.at}
+	if r.step > 1 && !r.aligned && s.steps == r.steps {
+		l.at = s.keep + floorTo(s.at-s.keep, r.step)
+	}
+	return l
 }
 
 // units is n tokens in units; n is what a bucket can hold at most.

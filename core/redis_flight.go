@@ -33,7 +33,9 @@ func (s *RedisStore) decide(ctx context.Context, r Request) (Answer, error) {
 	case <-c.done:
 		return c.answer, c.err
 	case <-ctx.Done():
-		c.state.CompareAndSwap(waiting, left)
+		if !r.gives() { // what comes back comes back, whoever waits for that
+			c.state.CompareAndSwap(waiting, left)
+		}
 		return Answer{}, ctx.Err()
 	}
 }

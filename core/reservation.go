@@ -118,18 +118,10 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 // graceOfWait is how long a wait that was called off waits for its tokens to be back.
 const graceOfWait = 50 * time.Millisecond
 
-// leave cancels r, whose ctx has ended. It returns when that is done, but does not wait for a store that is
-// stuck. What can't be given back refills.
+// leave cancels r, whose ctx has ended. It does not wait for a store that is stuck, which may cancel r later. What is
+// not given back refills.
 func (r *Reservation) leave(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = r.Cancel(context.WithoutCancel(ctx))
-	}()
-	timer := time.NewTimer(graceOfWait)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceOfWait)
+	defer cancel()
+	_ = r.Cancel(ctx)
 }

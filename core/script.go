@@ -109,7 +109,7 @@ func (r *Request) readAnswer(text string, now int64) (o outcome, size int, err e
 	o.answer = Answer{Allowed: text[0] == allowedSign || text[0] == allowedWaitsSign, now: now}
 	o.answer.levels.grow(n)
 	for i := range levels {
-		*o.answer.levels.at(i) = r.plan.rates[i].level(levels[i])
+		*o.answer.levels.at(i) = r.plan.rates[i].level(&levels[i])
 	}
 	switch {
 	case r.action == lease:

@@ -19,10 +19,11 @@
 -- (or, if allowed, for one more) and until it is full. Or '!', and why that key was not decided, the length first.
 -- One key's error leaves the others alone. Where the server refuses all of them, that error is the reply.
 
--- A limit's record is its level: tag, tokens, the last step counted, until when it matters. Behind it are its
--- holds, in the order of their ends: tag, tokens, end, ticket.
-local RECORD, RECORD_SIZE = '>I4dI7I7', 26
-local LIMIT, LIMIT_SIZE = '>I4Bdddd', 37
+-- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters,
+-- and the capacity and pace of all definitions that this stands for (see fill in rate.go). Behind it are its holds,
+-- in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
+local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
+local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2Bd', 11
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, ERROR = '>d', '>I2c0'
@@ -53,21 +54,36 @@ local function refill(room, limit, level, at, to)
   if limit.aligned then
     at = at - at % step
   end
-  local steps = (to - at) / step
+  local steps, gain = (to - at) / step, limit.gain
   steps = steps - steps % 1
-  level = level + steps * limit.gain
+  if gain > limit.full and level < room - limit.full then
+    gain = limit.full -- a step brings no more, also where a debt is to be paid that nobody holds any more
+  end
+  level = level + steps * gain
   if level > room then
     level = room
   end
   return level, limit.aligned and to or at + steps * step
 end
 
--- µs until a refilled level has `need` units
-local function wait(limit, level, at, need)
+-- The step with which a refilled limit will be full, after so long a wait
+local function full_at(limit, wait)
+  if limit.level < limit.full then
+    return now + wait
+  end
+  return limit.aligned and limit.at - limit.at % limit.step or limit.at
+end
+
+-- µs until a refilled level has `need` units in a bucket with so much room, if that is enough
+local function wait(limit, level, at, need, room)
   if level >= need then
     return 0
   end
-  local steps = (need - level) / limit.gain
+  local gain = limit.gain
+  if gain > limit.full and level < room - limit.full then
+    gain = limit.full
+  end
+  local steps = (need - level) / gain
   steps = steps + -steps % 1
   if steps * limit.step > FOREVER then
     return FOREVER
@@ -104,7 +120,7 @@ local function holding()
     table.insert(holds.ticket, i + 1, ticket)
     holds.held = holds.held + tokens
     local split = (i + 1 - holds.first) * RECORD_SIZE
-    holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, tokens, at, ticket) .. holds.raw:sub(split + 1)
+    holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, 0, tokens, at, ticket, 0, 0) .. holds.raw:sub(split + 1)
   end
 
   local function remove(holds, i)
@@ -115,12 +131,21 @@ local function holding()
     holds.raw = holds.raw:sub(1, before) .. holds.raw:sub(before + RECORD_SIZE + 1)
   end
 
-  -- Moves all holds of a limit back by so many µs.
-  function rare.move(limit, back)
+  -- Adds a hold behind those that end no later.
+  local function add(limit, tokens, at, ticket)
+    local i = #limit.holds.at
+    while i >= limit.holds.first and limit.holds.at[i] > at do
+      i = i - 1
+    end
+    rare.insert(limit, i, tokens, at, ticket)
+  end
+
+  -- Moves the holds of a limit back: those of reservations by some steps, leases by as much as the clock.
+  function rare.move(limit, steps, back)
     local before = limit.holds
     limit.holds = rare.holds()
     for i, at in ipairs(before.at) do -- none is over yet
-      rare.insert(limit, i - 1, before.tokens[i], at - back, before.ticket[i])
+      add(limit, before.tokens[i], at - (before.ticket[i] < FIRST_LEASE and steps or back), before.ticket[i])
     end
   end
 
@@ -141,7 +166,7 @@ local function holding()
   function rare.wait(limit, need)
     local level, at, holds = limit.level, limit.at, limit.holds
     if level >= need or not holds then
-      return wait(limit, level, at, need)
+      return wait(limit, level, at, need, limit.full)
     end
     local out, tokens, ends = holds.held, holds.tokens, holds.at
     local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
@@ -151,48 +176,60 @@ local function holding()
       local steps = (ends[i] - from) / step
       local units = level + (steps - steps % 1) * gain
       local space = full - out * unit
-      if units > space then
+      if units > space or gain > full then
         break
       elseif units >= need then
-        return wait(limit, level, at, need)
+        return wait(limit, level, at, need, limit.full)
       end
       out = out - tokens[i]
       if i == #ends then
-        return math.min(FOREVER, wait(limit, level, at, need))
+        return math.min(FOREVER, wait(limit, level, at, need, limit.full))
       end
     end
     out = holds.held
     for i = holds.first, #ends do
       local space = room(limit, out)
-      if need <= space and now + wait(limit, level, at, need) <= ends[i] then
+      if need <= space and now + wait(limit, level, at, need, space) <= ends[i] then
         break
       elseif ends[i] > at then
         level, at = refill(space, limit, level, at, ends[i])
       end
       out = out - tokens[i]
     end
-    return math.min(FOREVER, wait(limit, level, at, need))
+    return math.min(FOREVER, wait(limit, level, at, need, limit.full))
   end
 
-  -- When a limit will be full and nothing held, so that its record doesn't matter any more
-  function rare.full_at(limit)
-    local at, holds = now + rare.wait(limit, limit.full), limit.holds
+  -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long
+  -- as anything is held: full, or a number of steps later. Returns also their capacity and pace.
+  function rare.keep_for_all(limit, tokens, full)
+    local capacity, pace, from, last, holds = limit.most, limit.pace, now, 0, limit.holds
     if holds and #holds.at >= holds.first then
-      at = math.max(at, holds.at[#holds.at] + 1)
+      last = holds.at[#holds.at] + 1
+      from = math.max(from, last)
     end
-    return math.min(at, FOREVER - 1)
-  end
-
-  -- Lets a record be kept for less long, unless other limits asked for that.
-  local function forget_keep(limit)
-    if limit.keep <= rare.full_at(limit) then
-      limit.keep = 0
+    if limit.keep > now and (limit.kept_most ~= capacity or limit.kept_pace ~= pace) then
+      local steps = pace < 0 or limit.kept_pace < 0
+      capacity = math.max(capacity, limit.kept_most)
+      pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
+      local fill = (capacity - tokens) * pace
+      if steps then
+        fill = fill + capacity * pace
+        pace = -pace
+      end
+      last = math.max(last, from + math.min(FOREVER, math.ceil(fill)))
     end
+    if last > full then
+      local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
+      if full + steps * limit.step >= FOREVER then
+        steps = math.floor((FOREVER - 1 - full) / limit.step)
+      end
+      full = full + steps * limit.step
+    end
+    return full, capacity, pace
   end
 
   -- Puts n tokens back, as far as there is room.
   function rare.give(limit, n)
-    forget_keep(limit)
     local more = math.min(n, limit.capacity) * limit.unit
     limit.level = math.max(limit.level, math.min(limit.level + more, room(limit, limit.holds and limit.holds.held or 0)))
   end
@@ -204,7 +241,6 @@ local function holding()
       local holds = limit.holds
       for i = holds and holds.first or 1, holds and #holds.at or 0 do
         if holds.ticket[i] == ticket then
-          forget_keep(limit)
           remove(holds, i)
           rare.give(limit, back)
           ended = true
@@ -215,15 +251,11 @@ local function holding()
     return ended
   end
 
-  -- Holds tokens of every limit, behind what ends no later.
+  -- Holds tokens of every limit.
   function rare.hold(limits, tokens, at, ticket)
     for _, limit in ipairs(limits) do
       limit.holds = limit.holds or rare.holds()
-      local i = #limit.holds.at
-      while i >= limit.holds.first and limit.holds.at[i] > at do
-        i = i - 1
-      end
-      rare.insert(limit, i, tokens, at, ticket)
+      add(limit, tokens, at, ticket)
     end
   end
 
@@ -260,32 +292,36 @@ local function holding()
   return rare
 end
 
--- A limit's tokens (as stored), level, at, keep and holds are those of the key that is being decided.
+-- What a limit has from `tokens` on is that of the key that is being decided: as it is stored, and its level.
 local function parse(packed)
   local limits, from = {}, 1
   for i = 1, #packed / LIMIT_SIZE do
-    local tag, aligned, capacity, unit, gain, step = unpack(LIMIT, packed, from)
+    local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, from)
+    limits.count = limits.count or step > 1 and aligned ~= 1
     limits[i] = {
-      tag = tag, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
-      full = capacity * unit, tokens = 0, level = 0, at = 0, keep = 0,
+      tag = tag, hash = hash, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
+      full = capacity * unit, most = most, pace = pace, counts = step > 1 and aligned ~= 1,
+      tokens = 0, written = 0, written_at = 0, keep = 0, kept_most = 0, kept_pace = 0, level = 0, at = 0,
     }
     from = from + LIMIT_SIZE
   end
   return limits
 end
 
--- Gives each limit its stored tokens. Returns false when state is not a record for each of them, which is rare.
+-- Gives each limit what is stored of it. Returns false when state is not a record for each of them, which is rare.
 local function read(limits, state)
   if #state ~= #limits * RECORD_SIZE then
     return false
   end
   for i = 1, #limits do
     local limit = limits[i]
-    local tag, tokens, at, keep = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
-    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER) then
+    local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, (i - 1) * RECORD_SIZE + 1)
+    if tag ~= limit.tag or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
+      and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER) then
       return false
     end
-    limit.tokens, limit.at, limit.keep = tokens, at, keep
+    limit.tokens, limit.written_at, limit.keep = tokens, at, keep
+    limit.written, limit.kept_most, limit.kept_pace = hash, most, pace
   end
   return true
 end
@@ -303,8 +339,9 @@ local function arrange(limits, state)
   local seen, others, keeps, n = {}, {}, 0, 0
   local from, size = 1, #state
   while from <= size do
-    local tag, tokens, at, keep = unpack(RECORD, state, from)
-    if seen[tag] or tag == 0 or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER) then
+    local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
+    if seen[tag] or tag == 0 or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
+      and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER) then
       return 'is not a rate limit state' -- NaN fails it too
     end
     seen[tag] = true
@@ -312,12 +349,13 @@ local function arrange(limits, state)
     local list, ends, tickets, count, sum, before = {}, {}, {}, 0, 0, 0
     from = from + RECORD_SIZE
     while from <= size do
-      local same, more, ended, ticket = unpack(RECORD, state, from)
+      local same, nothing, more, ended, ticket, none, zero = unpack(RECORD, state, from)
       if same ~= tag then
         break
       end
       sum = sum + more
-      if not (more >= 1 and sum <= FOREVER and ended < FOREVER and ticket < FOREVER) or more % 1 ~= 0 or ended < before or ticket == 0 then
+      if not (more >= 1 and sum <= FOREVER and ended < FOREVER and ticket < FOREVER) or more % 1 ~= 0 or ended < before
+        or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
         return 'is not a rate limit state'
       end
       count, before = count + 1, ended
@@ -325,7 +363,8 @@ local function arrange(limits, state)
       from = from + RECORD_SIZE
     end
     if limit then
-      limit.tokens, limit.at, limit.keep = tokens, at, keep
+      limit.tokens, limit.written_at, limit.keep = tokens, at, keep
+      limit.written, limit.kept_most, limit.kept_pace = hash, most, pace
       if count > 0 then
         held = true
         limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = sum, raw = state:sub(first + RECORD_SIZE, from - 1) }
@@ -371,7 +410,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
     if not limit.tokens then
       limit.level, limit.at, limit.keep, limit.holds = limit.full, now, 0, nil
     else
-      local level, at = limit.tokens * limit.unit, limit.at
+      local level, at = limit.tokens * limit.unit, limit.written_at
       if level % 1 ~= 0 then
         level = level + math.abs(level) * ROUNDING_ERROR
         level = level - level % 1
@@ -381,13 +420,21 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
       elseif level < -MAX_DEBT then
         level = -MAX_DEBT
       end
-      if at > now then -- the clock stepped back: nothing refills, and what was to last lasts as long as it would
-        local step = limit.aligned and limit.step or 1
-        limit.keep = limit.keep - (at - at % step) + (now - now % step)
-        if held and limit.holds then
-          holding().move(limit, at - now)
+      if limit.counts and limit.written == limit.hash then -- its steps go on; another's begin with the write
+        at = at - (at - limit.keep) % limit.step
+      end
+      if limit.written_at > now then -- the clock stepped back: nothing refills
+        local last, steps = limit.aligned and at - at % limit.step or at, 0
+        if last > now then -- steps count anew
+          steps = last - (limit.aligned and now - now % limit.step or now)
+          limit.keep = limit.keep - steps
+          at, write = now, true
         end
-        at, write = now, true
+        if held and limit.holds then
+          local back = limit.written_at - now
+          holding().move(limit, limit.aligned and back - back % limit.step or steps, back)
+          write = true
+        end
       end
       if held and limit.holds then
         level, at = holding().refill(limit, level, at)
@@ -452,35 +499,42 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
   end
 
   -- Store and answer.
-  local answer, last, waits = '', keeps, held
-  local stored = held and {} -- levels and holds; without holds the answer is all there is
+  local answer, last, waits = '', keeps > now and keeps or now, held
+  local stored = (held or limits.count) and {} -- levels and holds; mostly that is what is answered too
   for i = 1, #limits do
     local limit = limits[i]
-    local keep, full = limit.keep, nil
+    local keep, tokens, full = limit.keep, limit.level / limit.unit, nil
     if held then
-      full = holding().full_at(limit)
+      full = full_at(limit, holding().wait(limit, limit.full))
     else
-      full = now + wait(limit, limit.level, limit.at, limit.full)
+      full = full_at(limit, wait(limit, limit.level, limit.at, limit.full, limit.full))
+    end
+    local record
+    if write then
+      local most, pace = limit.most, limit.pace
+      if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
+        full, most, pace = holding().keep_for_all(limit, tokens, full)
+      end
       if full >= FOREVER then
         full = FOREVER - 1
       end
-    end
-    if write then
-      if full > keep then
-        keep = full
+      if full > last then
+        last = full
       end
-      if keep > last then
-        last = keep
+      record = pack(RECORD, limit.tag, limit.hash, tokens, now, full, most, pace)
+      if stored then
+        stored[#stored + 1] = record
+        stored[#stored + 1] = limit.holds and limit.holds.raw
       end
-    elseif keep < full and keep > now then -- other limits wrote it, which fill earlier
-      waits = true
+    else
+      if keep < full and keep > now then -- another definition wrote it, which fills earlier
+        waits = true
+      end
     end
-    local record = pack(RECORD, limit.tag, limit.level / limit.unit, limit.at, keep)
+    if not write or limit.counts then
+      record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, 0, 0)
+    end
     answer = i == 1 and record or answer .. record
-    if held and write then
-      stored[#stored + 1] = record
-      stored[#stored + 1] = limit.holds and limit.holds.raw
-    end
   end
   if write then
     local ttl = (last - now) / 1000
@@ -488,7 +542,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
     if ttl < MAX_INT then
       ttl = format('%d', ttl)
     end
-    local set = pcall('SET', key, (held and table.concat(stored) or answer) .. others, 'PX', ttl)
+    local set = pcall('SET', key, (stored and table.concat(stored) or answer) .. others, 'PX', ttl)
     if set.err then
       return '!', set.err, true
     end

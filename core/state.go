@@ -8,21 +8,24 @@ import (
 // record is a part of a key's stored state. Each limit has one with its level, and behind it one for each hold
 // on its tokens, in the order of their ends.
 //
-//	         level                                  hold
-//	tag      the limit's                            the limit's
-//	tokens   at that instant; below 0: promised     held
-//	at       µs since 1970: the last step counted   until when they may be used
-//	keep     until then the record matters          its ticket
+//	         level                                      hold
+//	tag      the limit's                                the limit's
+//	steps    a hash of the steps it was written in      0
+//	tokens   at that instant; below 0: promised         held
+//	at       µs since 1970: when it was written         until when they may be used
+//	keep     until then the record matters, in steps    its ticket
+//	fill     of all definitions that keep stands for    0
 type record struct {
 	tag    uint32
+	steps  uint16
+	fill   fill
 	tokens float64
 	at     int64
 	keep   int64
 }
 
-// recordSize is what a record takes in stored state: the tag in 4 bytes, the tokens as a double in 8, both
-// instants in 7 each, all big-endian; '>I4dI7I7' in script.lua.
-const recordSize = 26
+// recordSize is what a record takes in stored state: '>I4I2dI7I7ff' in script.lua.
+const recordSize = 36
 
 var (
 	errUnreadable = &StateError{"is not a rate limit state"}
@@ -32,13 +35,15 @@ var (
 // appendRecord appends s to state.
 func appendRecord(state []byte, s record) []byte {
 	state = binary.BigEndian.AppendUint32(state, s.tag)
+	state = binary.BigEndian.AppendUint16(state, s.steps)
 	state = binary.BigEndian.AppendUint64(state, math.Float64bits(s.tokens))
 	for _, n := range [...]int64{s.at, s.keep} {
 		var eight [8]byte
 		binary.BigEndian.PutUint64(eight[:], uint64(n))
 		state = append(state, eight[1:]...)
 	}
-	return state
+	state = binary.BigEndian.AppendUint32(state, math.Float32bits(s.fill.capacity))
+	return binary.BigEndian.AppendUint32(state, math.Float32bits(s.fill.pace))
 }
 
 // parseRecords appends the records in state to records. State that no version of this library wrote is an
@@ -49,17 +54,20 @@ func parseRecords[B ~string | ~[]byte](records []record, state B) ([]record, err
 	}
 	for ; len(state) > 0; state = state[recordSize:] {
 		var b [2 + recordSize]byte // a free byte before each instant makes it a uint64
-		copy(b[:12], state)
-		copy(b[13:20], state[12:19])
-		copy(b[21:], state[19:recordSize])
+		copy(b[:14], state)
+		copy(b[15:22], state[14:21])
+		copy(b[23:], state[21:recordSize])
 		s := record{
 			tag:    binary.BigEndian.Uint32(b[0:]),
-			tokens: math.Float64frombits(binary.BigEndian.Uint64(b[4:])),
-			at:     int64(binary.BigEndian.Uint64(b[12:])),
-			keep:   int64(binary.BigEndian.Uint64(b[20:])),
+			steps:  binary.BigEndian.Uint16(b[4:]),
+			tokens: math.Float64frombits(binary.BigEndian.Uint64(b[6:])),
+			at:     int64(binary.BigEndian.Uint64(b[14:])),
+			keep:   int64(binary.BigEndian.Uint64(b[22:])),
+			fill:   fill{math.Float32frombits(binary.BigEndian.Uint32(b[30:])), math.Float32frombits(binary.BigEndian.Uint32(b[34:]))},
 		}
 		// Written so that NaN fails it.
-		if !(s.tokens >= -forever && s.tokens <= forever && s.at < forever && s.keep < forever) {
+		if !(s.tokens >= -forever && s.tokens <= forever && s.at < forever && s.keep < forever &&
+			s.fill.capacity >= 0 && s.fill.capacity <= forever && s.fill.pace >= -forever && s.fill.pace <= forever) {
 			return nil, errUnreadable
 		}
 		records = append(records, s)

@@ -102,5 +102,5 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	for _, record := range records {
 		next = appendRecord(next, record)
 	}
-	return answer, next, duration(keep - at), nil
+	return answer, next, duration(max(0, keep-at)), nil
 }
