@@ -53,7 +53,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 		*l = rate.level(&s.own[i])
 		if s.holds == nil {
-			*l = rate.refill(*l, rate.full, now)
+			*l = rate.refill(*l, 0, now)
 		} else {
 			*l, s.holds[i] = rate.refillAround(s.holds[i], *l, now)
 		}
@@ -133,7 +133,7 @@ func (s *stored) stepBack(i int, rate *rate, now int64) bool {
 	} else if len(holds) == 0 {
 		return false
 	}
-	own.keep -= steps
+	own.keep -= min(steps, by)
 	own.at = now
 	if rate.aligned {
 		steps = by - by%rate.step
@@ -259,7 +259,7 @@ func (s *stored) fullAt(i int, rate *rate, l level, now int64) int64 {
 		return rate.steppedAt(l)
 	}
 	if s.holds == nil {
-		return now + rate.wait(l, rate.full, rate.full, now)
+		return now + rate.wait(l, rate.full, 0, now)
 	}
 	return now + rate.waitAround(s.holds[i], l, rate.full, now)
 }
@@ -281,14 +281,18 @@ func (s *stored) record(to *record, i int, rate *rate, a *Answer) (keep int64) {
 // keepForAll is until when a record with so many tokens matters to all definitions that wrote it since it was full,
 // and as long as anything is held: full, or a number of steps later.
 func (s *stored) keepForAll(i int, rate *rate, tokens float64, full, now int64) (keep int64, all fill) {
-	all, from, last := rate.fill, now, int64(0)
-	if holds := s.holdsOf(i); len(holds) > 0 {
+	all, last := rate.fill, int64(0)
+	holds := s.holdsOf(i)
+	if len(holds) > 0 {
 		last = holds[len(holds)-1].at + 1
-		from = max(from, last)
 	}
 	if own := s.own[i]; own.fill != all && own.keep > now {
 		all = all.and(own.fill)
-		last = max(last, from+int64(min(forever, math.Ceil(all.from(tokens)))))
+		fill := float64(now) + all.from(tokens)
+		if len(holds) > 0 { // which may have kept it below its capacity less what is held
+			fill = max(fill, float64(last)+all.from(float64(rate.capacity-held(holds))))
+		}
+		last = max(last, int64(min(forever, math.Ceil(fill))))
 	}
 	if last > full {
 		steps := (min(last, forever-1) - full + rate.step - 1) / rate.step

@@ -104,7 +104,7 @@ func (d *denyCache) repeat(r *Request, a *Answer, now time.Time) (ok bool, versi
 	}
 	for i := range r.plan.rates {
 		l := a.levels.at(i)
-		*l = r.plan.rates[i].refill(*l, r.plan.rates[i].full, a.now)
+		*l = r.plan.rates[i].refill(*l, 0, a.now)
 	}
 	return true, 0
 }

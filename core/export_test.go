@@ -21,3 +21,21 @@ func (s *RedisStore) GiveBack() {
 		}
 	}
 }
+
+// StepBack is for an injected clock that is about to step back: a process's own clock does not, so its leases go on
+// as before.
+func (s *RedisStore) StepBack(by time.Duration) {
+	for i := range s.leases.shards {
+		sh := &s.leases.shards[i]
+		sh.mu.Lock()
+		for _, k := range sh.keys {
+			if k.held == nil {
+				continue
+			}
+			if k.held.asked = k.held.asked.Add(-by); k.held.over(s.now().Add(-by)) {
+				k.end()
+			}
+		}
+		sh.mu.Unlock()
+	}
+}

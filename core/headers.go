@@ -153,7 +153,7 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 		if r.answer.waits != nil {
 			return 0, duration((*r.answer.waits)[i].retry)
 		}
-		return 0, duration(rate.wait(l, rate.unit, rate.full, now))
+		return 0, duration(rate.wait(l, rate.unit, 0, now))
 	case r.plan.limits[i].Mode == Continuous:
 		return remaining, duration(mulDiv(l.units, rate.step, rate.gain)) // T/ρ
 	default:

@@ -70,7 +70,7 @@ func lastReservation(holds []hold) (due int64) {
 	return 0
 }
 
-// room is how much a bucket can have while so many tokens are held. It may be below 0, as a level may.
+// room is how much the level can be while so many tokens are held. It may be below 0, as a level may.
 func (r *rate) room(held int64) int64 {
 	if held > (r.full+maxDebt)/r.unit {
 		return -maxDebt
@@ -83,12 +83,12 @@ func (r *rate) refillAround(holds []hold, l level, now int64) (_ level, rest []h
 	out := held(holds)
 	for len(holds) > 0 && holds[0].at < now {
 		if end := holds[0].at; end > l.at {
-			l = r.refill(l, r.room(out), end)
+			l = r.refill(l, out, end)
 		}
 		out -= holds[0].tokens
 		holds = holds[1:]
 	}
-	return r.refill(l, r.room(out), now), holds
+	return r.refill(l, out, now), holds
 }
 
 // waitAround is wait in a bucket with holds: for as long as they leave no room, nothing comes.
@@ -98,12 +98,12 @@ func (r *rate) waitAround(holds []hold, l level, need, now int64) int64 {
 	}
 	out := held(holds)
 	for _, h := range holds {
-		if room := r.room(out); need <= room && now+r.wait(l, need, room, now) <= h.at {
+		if need <= r.room(out) && now+r.wait(l, need, out, now) <= h.at {
 			break
 		} else if h.at > l.at {
-			l = r.refill(l, room, h.at)
+			l = r.refill(l, out, h.at)
 		}
 		out -= h.tokens
 	}
-	return min(forever, r.wait(l, need, r.full, now))
+	return min(forever, r.wait(l, need, out, now))
 }

@@ -172,7 +172,7 @@ func (h *leased) use(n int64, a *Answer, p *plan, now time.Time) (ok bool) {
 	a.levels = a.levels.clone()
 	for i := range p.rates {
 		rate, l := &p.rates[i], a.levels.at(i)
-		*l = rate.refill(*l, rate.room(h.given.lent), a.now)
+		*l = rate.refill(*l, h.given.lent, a.now)
 	}
 	a.levels.add(p, h.left)
 	return true

@@ -54,10 +54,22 @@ func (tl *timeline) holds(x *rule, n, at int64) bool {
 			return false // nor what is a part of a token to one of them
 		}
 	}
+	if least < most && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved }) {
+		return false // a lower capacity cuts what is reserved under a higher one, and leaves a debt
+	}
 	if tl.delayed() || len(tl.backs()) > 0 && least < most {
 		return false // a denial that notes a step back cuts the bucket to its capacity
 	}
-	if len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
+	// Where what comes at once has several capacities, a store may take up to twice as long to count it as never used.
+	// A write under the smallest cuts the bucket, which then has to fill up for the others.
+	exact := least == most
+	if x.mode == core.Continuous {
+		exact = true
+		for j := range limits {
+			exact = exact && (least == most || float64(least)+tl.regained(&limits[j], max(tl.written, tl.oracle.returned), at) >= float64(most))
+		}
+	}
+	if exact && len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
 		return true // full under all limits that wrote it
 	}
 	slack := 0.0
@@ -84,9 +96,12 @@ func (tl *timeline) least(limits []rule, capacity, top, at int64) float64 {
 			reserved += f.n
 			continue
 		}
-		gained := math.Inf(1)
+		gained, to := math.Inf(1), at
+		if len(limits) > 1 { // a store may round what it knows of other limits by a millionth
+			to -= 2 + (at-f.at)/1_000_000
+		}
 		for j := range limits {
-			gained = min(gained, tl.regained(&limits[j], f.at, at))
+			gained = min(gained, tl.regained(&limits[j], f.at, to))
 		}
 		level = min(level, float64(capacity)+gained-float64(taken)-1e-6, float64(capacity)+gained-float64(taken+f.n)-1e-6)
 		taken += f.n

@@ -17,6 +17,7 @@ type oracle struct {
 	stepsBack []stepBack // since the key was new
 	reserved  []*grant   // promised, in the order of asking
 	era       int        // how often the key was reset
+	returned  int64      // when something was last given back
 	stale     bool       // something from before was given back
 	leases    bool       // some process may hold a lease
 }

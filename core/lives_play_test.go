@@ -140,6 +140,9 @@ func (pl *player) moveBy(d int64) {
 	if to := pl.wall + d; d == 0 || to < earliest.UnixMicro() || to > latest.UnixMicro() {
 		return
 	}
+	if d < 0 {
+		pl.world.stepBack(time.Duration(-d) * time.Microsecond)
+	}
 	pl.move(d)
 	pl.clock.wall.Store(pl.wall)
 	pl.now = append(pl.now, map[bool]kind{true: isForward, false: isBack}[d > 0])

@@ -22,6 +22,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 	}
 	k := may[o.pick%len(may)]
 	pl.call(h)
+	pl.returned = pl.oracle.now
 	ctx := context.Background()
 	switch o.kind {
 	case doCancel:

@@ -22,9 +22,10 @@ func (c *livesClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
 // world is where lives are played, one after another.
 type world interface {
 	begin(*livesClock)
-	store(proc) core.Store // of a new process
-	settle(core.Store)     // has a process give its leases back, as if they were idle
-	flush()                // loses all keys
+	store(proc) core.Store  // of a new process
+	settle(core.Store)      // has a process give its leases back, as if they were idle
+	stepBack(time.Duration) // is told that the clock will; the processes' own clocks do not
+	flush()                 // loses all keys
 	end()
 	leases() bool
 }
@@ -35,11 +36,12 @@ type memoryWorld struct{ shared *core.MemoryStore }
 func (w *memoryWorld) begin(c *livesClock) {
 	w.shared = core.NewMemoryStore(core.WithClock(c.Now), core.WithMaxKeys(1000))
 }
-func (w *memoryWorld) store(proc) core.Store { return w.shared }
-func (w *memoryWorld) settle(core.Store)     {}
-func (w *memoryWorld) flush()                { _ = w.shared.Reset(context.Background(), livesPolicy, livesKey) }
-func (w *memoryWorld) end()                  {}
-func (w *memoryWorld) leases() bool          { return false }
+func (w *memoryWorld) store(proc) core.Store  { return w.shared }
+func (w *memoryWorld) settle(core.Store)      {}
+func (w *memoryWorld) stepBack(time.Duration) {}
+func (w *memoryWorld) flush()                 { _ = w.shared.Reset(context.Background(), livesPolicy, livesKey) }
+func (w *memoryWorld) end()                   {}
+func (w *memoryWorld) leases() bool           { return false }
 
 // redisWorld is a Redis with a prefix for each life, whose keys expire by the clock of the life.
 type redisWorld struct {
@@ -76,6 +78,12 @@ func (w *redisWorld) store(p proc) core.Store {
 
 func (w *redisWorld) settle(s core.Store) { s.(*core.RedisStore).GiveBack() }
 func (w *redisWorld) leases() bool        { return true }
+
+func (w *redisWorld) stepBack(by time.Duration) {
+	for _, s := range w.stores {
+		s.StepBack(by)
+	}
+}
 
 func (w *redisWorld) flush() {
 	if keys := w.shelf.keys(); len(keys) > 0 {

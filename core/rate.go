@@ -49,7 +49,7 @@ func (f fill) from(tokens float64) float64 {
 	if pace < 0 {
 		return float64((capacity-tokens)*-pace) + float64(capacity*-pace)
 	}
-	return (capacity - tokens) * pace
+	return float64((capacity - tokens) * pace)
 }
 
 // upTo32 is the smallest float32 that is not below x.
@@ -156,16 +156,20 @@ func (r *rate) steppedAt(l level) int64 {
 	return l.at
 }
 
-// refill brings l, which is not ahead of now, up to now in a bucket with so much room: whole steps count, and
-// l.at moves on by just those.
-func (r *rate) refill(l level, room, now int64) level {
+// refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held: whole steps count,
+// and l.at moves on by just those.
+func (r *rate) refill(l level, out, now int64) level {
 	from := r.steppedAt(l)
 	steps := (now - from) / r.step
 	if l.at = from + steps*r.step; r.aligned {
 		l.at = now
 	}
+	room := r.full
+	if out > 0 {
+		room = r.room(out)
+	}
 	// Lua's doubles don't wrap around; here a product above 64 bits is more than any bucket lacks.
-	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, room))); l.units < room && high == 0 && gained < uint64(room-l.units) {
+	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, out))); l.units < room && high == 0 && gained < uint64(room-l.units) {
 		l.units += int64(gained)
 	} else {
 		l.units = room
@@ -173,21 +177,21 @@ func (r *rate) refill(l level, room, now int64) level {
 	return l
 }
 
-// gainTo is what a step brings to l in a bucket with so much room: no more than what fills the bucket, also where
-// a debt is to be paid that nobody holds any more.
-func (r *rate) gainTo(l level, room int64) int64 {
-	if r.gain > r.full && l.units < room-r.full {
+// gainTo is what a step brings to l: no more than what fills the bucket, also where a debt is to be paid that nobody
+// holds any more.
+func (r *rate) gainTo(l level, out int64) int64 {
+	if r.gain > r.full && l.units < 0 && -l.units/r.unit >= out && -l.units > out*r.unit {
 		return r.full
 	}
 	return r.gain
 }
 
-// wait is how many µs after now a refilled l has `need` units in a bucket with so much room, if that is enough.
-func (r *rate) wait(l level, need, room, now int64) int64 {
+// wait is how many µs after now a refilled l has `need` units, if there is room for them.
+func (r *rate) wait(l level, need, out, now int64) int64 {
 	if l.units >= need {
 		return 0
 	}
-	gain := r.gainTo(l, room)
+	gain := r.gainTo(l, out)
 	steps := (need - l.units + gain - 1) / gain
 	if steps > r.longest {
 		return forever

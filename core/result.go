@@ -122,7 +122,7 @@ func (r *Result) read(p *plan, cost int64) {
 		remaining := max(0, l.units/rate.unit)
 		reset, retry := time.Duration(0), time.Duration(0)
 		if a.waits == nil {
-			reset = duration(rate.wait(l, rate.full, rate.full, a.now))
+			reset = duration(rate.wait(l, rate.full, 0, a.now))
 		} else {
 			reset = a.resetAfter(p, i)
 		}
@@ -150,7 +150,7 @@ func (a *Answer) retryAfter(p *plan, i int, cost int64) time.Duration {
 	case a.waits != nil:
 		return duration((*a.waits)[i].retry)
 	}
-	return duration(rate.wait(*a.levels.at(i), cost*rate.unit, rate.full, a.now))
+	return duration(rate.wait(*a.levels.at(i), cost*rate.unit, 0, a.now))
 }
 
 // resetAfter is how long until the i-th limit of p is full.
@@ -158,7 +158,7 @@ func (a *Answer) resetAfter(p *plan, i int) time.Duration {
 	if a.waits != nil {
 		return duration((*a.waits)[i].full)
 	}
-	return duration(p.rates[i].wait(*a.levels.at(i), p.rates[i].full, p.rates[i].full, a.now))
+	return duration(p.rates[i].wait(*a.levels.at(i), p.rates[i].full, 0, a.now))
 }
 
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -48,17 +48,26 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
--- A level at `at`, refilled to an instant not before it, in a bucket with so much room
-local function refill(room, limit, level, at, to)
-  local step = limit.step
+-- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also where a debt
+-- is to be paid that nobody holds any more
+local function gain_to(limit, level, out)
+  if limit.gain > limit.full and -level > out * limit.unit then
+    return limit.full
+  end
+  return limit.gain
+end
+
+-- A level at `at`, refilled to an instant not before it, in a bucket with so much room and so many tokens held
+local function refill(room, limit, level, at, to, out)
+  local step, gain = limit.step, limit.gain
   if limit.aligned then
     at = at - at % step
   end
-  local steps, gain = (to - at) / step, limit.gain
-  steps = steps - steps % 1
-  if gain > limit.full and level < room - limit.full then
-    gain = limit.full -- a step brings no more, also where a debt is to be paid that nobody holds any more
+  if gain > limit.full then
+    gain = gain_to(limit, level, out)
   end
+  local steps = (to - at) / step
+  steps = steps - steps % 1
   level = level + steps * gain
   if level > room then
     level = room
@@ -66,22 +75,14 @@ local function refill(room, limit, level, at, to)
   return level, limit.aligned and to or at + steps * step
 end
 
--- The step with which a refilled limit will be full, after so long a wait
-local function full_at(limit, wait)
-  if limit.level < limit.full then
-    return now + wait
-  end
-  return limit.aligned and limit.at - limit.at % limit.step or limit.at
-end
-
--- µs until a refilled level has `need` units in a bucket with so much room, if that is enough
-local function wait(limit, level, at, need, room)
+-- µs until a refilled level has `need` units, if there is room for them
+local function wait(limit, level, at, need, out)
   if level >= need then
     return 0
   end
   local gain = limit.gain
-  if gain > limit.full and level < room - limit.full then
-    gain = limit.full
+  if gain > limit.full then
+    gain = gain_to(limit, level, out)
   end
   local steps = (need - level) / gain
   steps = steps + -steps % 1
@@ -94,6 +95,14 @@ local function wait(limit, level, at, need, room)
   return steps * limit.step - (now - at)
 end
 
+-- The step with which a refilled limit will be full, after so long a wait
+local function full_at(limit, wait)
+  if limit.level < limit.full then
+    return now + wait
+  end
+  return limit.aligned and limit.at - limit.at % limit.step or limit.at
+end
+
 -- What only holds and refunds need, made for the first that comes: see hold.go. The holds of a limit are lists of
 -- their tokens, ends and tickets, of which those before `first` are over; `held` is the sum of the tokens, and `raw`
 -- the holds as they are stored, which is faster to change than to make.
@@ -104,6 +113,7 @@ local function holding()
   end
   rare = {}
 
+  -- How much the level can be while `out` tokens are held
   local function room(limit, out)
     return math.max(limit.full - out * limit.unit, -MAX_DEBT)
   end
@@ -154,19 +164,19 @@ local function holding()
     local holds, i = limit.holds, 1
     while holds.at[i] and holds.at[i] < now do
       if holds.at[i] > at then
-        level, at = refill(room(limit, holds.held), limit, level, at, holds.at[i])
+        level, at = refill(room(limit, holds.held), limit, level, at, holds.at[i], holds.held)
       end
       holds.held, i = holds.held - holds.tokens[i], i + 1
     end
     holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
-    return refill(room(limit, holds.held), limit, level, at, now)
+    return refill(room(limit, holds.held), limit, level, at, now, holds.held)
   end
 
   -- wait in a bucket with holds: for as long as they leave no room, nothing comes.
   function rare.wait(limit, need)
     local level, at, holds = limit.level, limit.at, limit.holds
     if level >= need or not holds then
-      return wait(limit, level, at, need, limit.full)
+      return wait(limit, level, at, need, 0)
     end
     local out, tokens, ends = holds.held, holds.tokens, holds.at
     local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
@@ -175,48 +185,50 @@ local function holding()
       -- What the level would be at this end if there were room, as there mostly is
       local steps = (ends[i] - from) / step
       local units = level + (steps - steps % 1) * gain
-      local space = full - out * unit
-      if units > space or gain > full then
+      if units > full - out * unit or gain > full then
         break
       elseif units >= need then
-        return wait(limit, level, at, need, limit.full)
+        return wait(limit, level, at, need, 0)
       end
       out = out - tokens[i]
       if i == #ends then
-        return math.min(FOREVER, wait(limit, level, at, need, limit.full))
+        return math.min(FOREVER, wait(limit, level, at, need, 0))
       end
     end
     out = holds.held
     for i = holds.first, #ends do
-      local space = room(limit, out)
-      if need <= space and now + wait(limit, level, at, need, space) <= ends[i] then
+      if need <= room(limit, out) and now + wait(limit, level, at, need, out) <= ends[i] then
         break
       elseif ends[i] > at then
-        level, at = refill(space, limit, level, at, ends[i])
+        level, at = refill(room(limit, out), limit, level, at, ends[i], out)
       end
       out = out - tokens[i]
     end
-    return math.min(FOREVER, wait(limit, level, at, need, limit.full))
+    return math.min(FOREVER, wait(limit, level, at, need, 0))
   end
 
   -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long
   -- as anything is held: full, or a number of steps later. Returns also their capacity and pace.
   function rare.keep_for_all(limit, tokens, full)
-    local capacity, pace, from, last, holds = limit.most, limit.pace, now, 0, limit.holds
-    if holds and #holds.at >= holds.first then
+    local capacity, pace, last, holds = limit.most, limit.pace, 0, limit.holds
+    local held = holds and #holds.at >= holds.first
+    if held then
       last = holds.at[#holds.at] + 1
-      from = math.max(from, last)
     end
     if limit.keep > now and (limit.kept_most ~= capacity or limit.kept_pace ~= pace) then
       local steps = pace < 0 or limit.kept_pace < 0
       capacity = math.max(capacity, limit.kept_most)
       pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
-      local fill = (capacity - tokens) * pace
-      if steps then
-        fill = fill + capacity * pace
-        pace = -pace
+      local function from(tokens)
+        local fill = (capacity - tokens) * pace
+        return steps and fill + capacity * pace or fill
       end
-      last = math.max(last, from + math.min(FOREVER, math.ceil(fill)))
+      local fill = now + from(tokens)
+      if held then -- which may have kept it below its capacity less what is held
+        fill = math.max(fill, last + from(limit.capacity - holds.held))
+      end
+      last = math.max(last, math.ceil(math.min(FOREVER, fill)))
+      pace = steps and -pace or pace
     end
     if last > full then
       local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
@@ -427,7 +439,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
         local last, steps = limit.aligned and at - at % limit.step or at, 0
         if last > now then -- steps count anew
           steps = last - (limit.aligned and now - now % limit.step or now)
-          limit.keep = limit.keep - steps
+          limit.keep = limit.keep - math.min(steps, limit.written_at - now)
           at, write = now, true
         end
         if held and limit.holds then
@@ -440,7 +452,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
         level, at = holding().refill(limit, level, at)
       else
         limit.holds = nil
-        level, at = refill(limit.full, limit, level, at, now)
+        level, at = refill(limit.full, limit, level, at, now, 0)
       end
       if limit.keep <= now then -- it was full under the limits that wrote it
         level = limit.full
@@ -507,7 +519,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
     if held then
       full = full_at(limit, holding().wait(limit, limit.full))
     else
-      full = full_at(limit, wait(limit, limit.level, limit.at, limit.full, limit.full))
+      full = full_at(limit, wait(limit, limit.level, limit.at, limit.full, 0))
     end
     local record
     if write then
