@@ -1,7 +1,5 @@
 package core
 
-import "math"
-
 // The algorithm, in Go. script.lua is its twin, function by function and name by name: the tests
 // hold the two against each other decision by decision. Change them together.
 
@@ -288,11 +286,11 @@ func (s *stored) keepForAll(i int, rate *rate, tokens float64, full, now int64) 
 	}
 	if own := s.own[i]; own.fill != all && own.keep > now {
 		all = all.and(own.fill)
-		fill := float64(now) + all.from(tokens)
+		fill := now + all.from(tokens)
 		if len(holds) > 0 { // which may have kept it below its capacity less what is held
-			fill = max(fill, float64(last)+all.from(float64(rate.capacity-held(holds))))
+			fill = max(fill, last+all.from(float64(rate.capacity-held(holds))))
 		}
-		last = max(last, int64(min(forever, math.Ceil(fill))))
+		last = max(last, fill)
 	}
 	if last > full {
 		steps := (min(last, forever-1) - full + rate.step - 1) / rate.step

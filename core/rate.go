@@ -44,12 +44,13 @@ func (f fill) and(g fill) fill {
 }
 
 // from is how many µs it takes from so many tokens.
-func (f fill) from(tokens float64) float64 {
-	capacity, pace := float64(f.capacity), float64(f.pace)
-	if pace < 0 {
-		return float64((capacity-tokens)*-pace) + float64(capacity*-pace)
+func (f fill) from(tokens float64) int64 {
+	capacity, pace := float64(f.capacity), math.Abs(float64(f.pace))
+	micros := float64((capacity - tokens) * pace)
+	if f.pace < 0 {
+		micros += float64(capacity * pace)
 	}
-	return float64((capacity - tokens) * pace)
+	return int64(math.Ceil(max(0, min(forever, micros))))
 }
 
 // upTo32 is the smallest float32 that is not below x.

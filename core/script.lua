@@ -221,13 +221,16 @@ local function holding()
       pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
       local function from(tokens)
         local fill = (capacity - tokens) * pace
-        return steps and fill + capacity * pace or fill
+        if steps then
+          fill = fill + capacity * pace
+        end
+        return math.ceil(math.max(0, math.min(FOREVER, fill)))
       end
       local fill = now + from(tokens)
       if held then -- which may have kept it below its capacity less what is held
         fill = math.max(fill, last + from(limit.capacity - holds.held))
       end
-      last = math.max(last, math.ceil(math.min(FOREVER, fill)))
+      last = math.max(last, fill)
       pace = steps and -pace or pace
     end
     if last > full then
