@@ -69,6 +69,7 @@ var kit = adaptertest.Kit[chilimit.KeyFunc, chilimit.Option]{
 	ProblemBody:     true,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -89,6 +90,9 @@ func serve(l net.Listener, app adaptertest.App[chilimit.KeyFunc, chilimit.Option
 	for _, route := range app.Routes {
 		r.With(limiters(route.Use)...).MethodFunc(route.Method, route.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
+			if !reply.Send(w) {
+				return
+			}
 			if reply.AsError {
 				http.Error(w, "handler", reply.Status)
 				return

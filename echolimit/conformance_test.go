@@ -66,6 +66,7 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	Serve:           serve,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -93,6 +94,9 @@ func serve(l net.Listener, app adaptertest.App[echolimit.KeyFunc, echolimit.Opti
 	for _, route := range app.Routes {
 		e.Add(route.Method, adaptertest.Colons(route.Pattern), func(c echo.Context) error {
 			reply := route.Handle(c.Request().Context())
+			if !reply.Send(c.Response()) {
+				return nil
+			}
 			if reply.AsError {
 				return echo.NewHTTPError(reply.Status)
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
 // New returns a middleware that lets a request pass when limiter has tokens for its key.
@@ -54,10 +55,16 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				}
 				ask := engine.Asker(c, x, v)
 				// Whoever writes the response, the app's error handler for one, knows its status.
-				c.Response().Before(func() { ask(c.Response().Status) })
+				res := c.Response()
+				res.Before(func() { ask(res.Status, true) })
+				res.Writer = nethttp.OnFlush(res.Writer, func() {
+					if !res.Committed {
+						ask(http.StatusOK, true) // net/http's own, of which echo is not told
+					}
+				})
 				err := next(c)
-				if err == nil && !c.Response().Committed {
-					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
+				if err == nil && !res.Committed {
+					ask(http.StatusOK, false) // net/http's answer, if nobody in front of this has another
 				}
 				return err
 			case adapter.Skipped:

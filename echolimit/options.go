@@ -49,8 +49,7 @@ func WithSkip(skip func(echo.Context) bool) Option {
 // about net/http's 200, and again, unless it has given the tokens back, if middleware in front answers
 // something else. Echo does not tell a middleware how a request ends, so it is not asked, and the tokens
 // stay taken, when middleware in front drops the handler's error and writes nothing: let such middleware
-// stand behind the limiter. Nor can it know of what is written to the http.ResponseWriter below echo's, or of a
-// response that is flushed before it has a status.
+// stand behind the limiter. Nor can it know of what is written to the http.ResponseWriter below echo's.
 func WithRefund(refund func(c echo.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

@@ -68,6 +68,7 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	ProblemBody:     true,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -84,6 +85,9 @@ func serve(l net.Listener, app adaptertest.App[ginlimit.KeyFunc, ginlimit.Option
 	for _, route := range app.Routes {
 		r.Handle(route.Method, adaptertest.Colons(route.Pattern), append(limiters(route.Use), func(c *gin.Context) {
 			reply := route.Handle(c.Request.Context())
+			if !reply.Send(c.Writer) {
+				return
+			}
 			if reply.AsError {
 				_ = c.AbortWithError(reply.Status, errors.New("handler"))
 				return

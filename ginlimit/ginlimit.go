@@ -49,13 +49,17 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 		case adapter.Skipped:
 		case adapter.Allowed:
 			if engine.WantsStatus() {
-				// Should a handler panic, or leave its error to middleware in front of this one.
-				status := http.StatusInternalServerError
-				defer func() { engine.Done(c, exchange{c}, v, status) }()
+				returned := false
+				defer func() {
+					status := c.Writer.Status()
+					if !c.Writer.Written() && (!returned || len(c.Errors) > 0) {
+						// A handler panicked, or left its error to middleware in front of this one.
+						status = http.StatusInternalServerError
+					}
+					engine.Done(c, exchange{c}, v, status)
+				}()
 				c.Next()
-				if len(c.Errors) == 0 || c.Writer.Written() {
-					status = c.Writer.Status()
-				}
+				returned = true
 			}
 		}
 	}

@@ -43,7 +43,8 @@ func WithSkip(skip func(*gin.Context) bool) Option {
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
 // to count failed logins only, or not to count errors of the service. A request that leaves an error
-// with c.Error and writes nothing counts as 500: middleware in front of this one may answer it later.
+// with c.Error and writes nothing counts as 500: middleware in front of this one may answer it later. So does
+// a panic before anything is written; after that, what was written counts.
 func WithRefund(refund func(c *gin.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

@@ -67,6 +67,7 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	Serve:           serve,
 	ProblemBody:     true,
 	RouteKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -75,6 +76,9 @@ func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Opti
 	for _, route := range app.Routes {
 		mux.Handle(route.Method+" "+route.Pattern, limited(route.Use, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
+			if !reply.Send(w) {
+				return
+			}
 			if reply.AsError {
 				http.Error(w, "handler", reply.Status)
 				return

@@ -35,8 +35,9 @@ func WithSkip(skip func(*http.Request) bool) Option {
 }
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service. A panic counts as 500, a
-// hijacked connection as 200.
+// to count failed logins only, or not to count errors of the service. What was written counts,
+// whatever becomes of the handler then: an upstream that hangs up behind a 200 is 200. A panic before that
+// counts as 500, a hijacked connection as 200.
 func WithRefund(refund func(r *http.Request, status int) bool) Option {
 	return func(c *nethttp.Config) { c.Refund = refund }
 }

@@ -172,16 +172,20 @@ func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool)
 }
 
 // Asker is Done for frameworks that tell the status when the response is written, and may tell another
-// before: what it returns takes each status once, until tokens are given back. It is for the goroutine
-// of the request alone.
-func (e *Engine[C]) Asker(c C, x Exchange, v Verdict) func(status int) {
+// before: what it returns takes each status once, until tokens are given back or one was sent, after which
+// the client gets no other. It is for the goroutine of the request alone.
+func (e *Engine[C]) Asker(c C, x Exchange, v Verdict) func(status int, sent bool) {
 	over, last := false, 0
-	return func(status int) {
-		if over || status == last || informational(status) {
+	return func(status int, sent bool) {
+		if over || informational(status) {
+			return
+		}
+		if status == last {
+			over = sent
 			return
 		}
 		over, last = true, status // should Done panic: it may be told the recovery's answer next
-		over = e.Done(c, x, v, status)
+		over = e.Done(c, x, v, status) || sent
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
 // New returns a middleware that lets a request pass when limiter has tokens for its key.
@@ -61,12 +62,17 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				}
 				ask := engine.Asker(c, x, v)
 				// Whoever writes the response, the app's error handler for one, knows its status.
-				res.Before(func() { ask(res.Status) })
+				res.Before(func() { ask(res.Status, true) })
+				res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() {
+					if !res.Committed {
+						ask(http.StatusOK, true) // net/http's own, of which echo is not told
+					}
+				})
 				err := next(c)
 				// A writer around echo's, such as gzip's, may hold an answer back until the middleware that
 				// put it there returns: then Before tells.
 				if err == nil && plain && !nearest.Committed && !res.Committed {
-					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
+					ask(http.StatusOK, false) // net/http's answer, if nobody in front of this has another
 				}
 				return err
 			case adapter.Skipped:

@@ -50,8 +50,7 @@ func WithSkip(skip func(*echo.Context) bool) Option {
 // something else. Echo does not tell a middleware how a request ends, so it is not asked, and the tokens
 // stay taken, when middleware in front drops the handler's error and writes nothing, or wraps the response
 // and nothing is written to it: let such middleware stand behind the limiter. Nor can it know of what is
-// written to the http.ResponseWriter below echo's, of a response that is flushed before it has a status, or
-// of one in a wrapper without Unwrap.
+// written to the http.ResponseWriter below echo's, or of a response in a wrapper without Unwrap.
 func WithRefund(refund func(c *echo.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

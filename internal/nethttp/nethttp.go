@@ -3,10 +3,7 @@ package nethttp
 
 import (
 	"context"
-	"io"
 	"net/http"
-
-	"github.com/felixge/httpsnoop"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
@@ -69,45 +66,16 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 					next.ServeHTTP(w, x.r)
 					return
 				}
-				status := http.StatusInternalServerError // should the handler panic
-				defer func() { engine.Done(x.r, x, v, status) }()
-				status = serve(next, w, x.r)
+				var answer Status
+				returned := false
+				defer func() { engine.Done(x.r, x, v, answer.Final(returned)) }()
+				next.ServeHTTP(answer.Watch(w), x.r)
+				returned = true
 			case adapter.Skipped:
 				next.ServeHTTP(w, x.r)
 			}
 		})
 	}
-}
-
-// serve has next answer r and returns the status that the client sees.
-func serve(next http.Handler, w http.ResponseWriter, r *http.Request) (status int) {
-	answered := func(code int) {
-		if status == 0 && (code >= 200 || code == http.StatusSwitchingProtocols) { // 103 is no answer yet
-			status = code
-		}
-	}
-	next.ServeHTTP(httpsnoop.Wrap(w, httpsnoop.Hooks{
-		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(code int) { answered(code); write(code) }
-		},
-		Write: func(write httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-			return func(b []byte) (int, error) { answered(http.StatusOK); return write(b) }
-		},
-		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(from io.Reader) (int64, error) {
-				n, err := read(from)
-				if n > 0 { // else nothing is written, and the handler may yet answer otherwise
-					answered(http.StatusOK)
-				}
-				return n, err
-			}
-		},
-		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() { answered(http.StatusOK); flush() }
-		},
-	}), r)
-	answered(http.StatusOK) // net/http's own, of a handler that writes nothing
-	return status
 }
 
 // exchange shows a request to the engine (w is set) or to a key function (router is set).

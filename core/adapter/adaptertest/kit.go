@@ -49,6 +49,8 @@ type Kit[K, O any] struct {
 	RouteKnownInUse bool
 	// ParamKnownInUse says so of ByParam.
 	ParamKnownInUse bool
+	// Streams says that a handler's answer can be on its way before the handler has ended.
+	Streams bool
 	// ContextEnds says that a request's context ends when its client goes.
 	ContextEnds bool
 }
@@ -93,6 +95,12 @@ type Reply struct {
 	// AsError reports the status the framework's way, such as by returning its HTTP error. Otherwise
 	// the handler writes it, with Body of what FromContext tells.
 	AsError bool
+	// Aborts has the handler write Status and a body, flush it, and then panic with [http.ErrAbortHandler],
+	// as a reverse proxy does whose upstream hangs up. Only kits with Streams get it.
+	Aborts bool
+	// Flushes has the handler flush before it has written anything, which sends Status 200, and then panic.
+	// Only kits with Streams get it.
+	Flushes bool
 }
 
 // ValueKey is where App.Value is left: a string.
