@@ -12,7 +12,7 @@ import (
 type KeyFunc func(*http.Request) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.
-func keyed(key adapter.KeyFunc) KeyFunc { return router.Key(key) }
+func keyed(key adapter.KeyFunc) KeyFunc { return newRouter().Key(key) }
 
 // ByIP limits by the client's address: the peer's, or what [core.TrustProxies] makes of it. IPv6
 // addresses are grouped by /64.
@@ -40,7 +40,9 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 // ByRoute limits by the pattern that matched, such as /items/{id}, without its method: complete, with
 // the prefixes of mounted routers, wherever the middleware stands. Requests that match no route share
 // one key.
-func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+func ByRoute() KeyFunc {
+	return keyed(adapter.ByRoute("limit requests without a route by another key"))
+}
 
 // ByContextValue limits by a value that earlier middleware left in the request's context.
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }

@@ -36,6 +36,21 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) echolimit.KeyFunc {
 		return func(c echo.Context) (string, error) { return key(c.Request().Header.Get) }
 	},
+	ReadHeader: func(name string) echolimit.KeyFunc {
+		return func(c echo.Context) (string, error) { return c.Request().Header.Get(name), nil }
+	},
+	ReadCookie: func(name string) echolimit.KeyFunc {
+		return func(c echo.Context) (string, error) {
+			if cookie, err := c.Cookie(name); err == nil {
+				return cookie.Value, nil
+			}
+			return "", nil
+		}
+	},
+	ReadQuery: func(name string) echolimit.KeyFunc {
+		return func(c echo.Context) (string, error) { return c.QueryParam(name), nil }
+	},
+	Error: func(status int) error { return echo.NewHTTPError(status) },
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) echolimit.Option {
 		return echolimit.WithCost(func(c echo.Context) (int64, error) { return cost(c.Request().Header.Get) })
 	},

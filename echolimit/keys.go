@@ -12,9 +12,9 @@ import (
 type KeyFunc func(echo.Context) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.
-func keyed(key adapter.KeyFunc) KeyFunc {
-	return func(c echo.Context) (string, error) { return key(exchange{c}) }
-}
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
+
+func show(c echo.Context) adapter.Exchange { return exchange{c} }
 
 // ByIP limits by the client's address: the peer's, or what [core.TrustProxies] makes of it. IPv6
 // addresses are grouped by /64.
@@ -41,7 +41,9 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/:id, without its method. In e.Pre the
 // route is not known yet. Requests that match no route share one key.
-func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+func ByRoute() KeyFunc {
+	return keyed(adapter.ByRoute("install the limiter with e.Use, not e.Pre, and limit requests without a route by another key"))
+}
 
 // ByContextValue limits by a value that earlier middleware left in the request's context.
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }

@@ -37,6 +37,18 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) ginlimit.KeyFunc {
 		return func(c *gin.Context) (string, error) { return key(c.GetHeader) }
 	},
+	ReadHeader: func(name string) ginlimit.KeyFunc {
+		return func(c *gin.Context) (string, error) { return c.GetHeader(name), nil }
+	},
+	ReadCookie: func(name string) ginlimit.KeyFunc {
+		return func(c *gin.Context) (string, error) {
+			value, _ := c.Cookie(name)
+			return value, nil
+		}
+	},
+	ReadQuery: func(name string) ginlimit.KeyFunc {
+		return func(c *gin.Context) (string, error) { return c.Query(name), nil }
+	},
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) ginlimit.Option {
 		return ginlimit.WithCost(func(c *gin.Context) (int64, error) { return cost(c.GetHeader) })
 	},

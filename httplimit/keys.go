@@ -42,11 +42,13 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 // mux the pattern is not known yet: give the mux, whose Handler finds it. Requests that match no
 // pattern share one key.
 func ByRoute(mux ...*http.ServeMux) KeyFunc {
-	var outer *http.ServeMux
-	if len(mux) > 0 {
-		outer = mux[0]
+	if len(mux) == 0 {
+		return router(nil).Key(adapter.ByRoute("install the limiter behind the mux, or give ByRoute the mux: httplimit.ByRoute(mux)"))
 	}
-	return router(outer).Key(adapter.ByRoute())
+	if len(mux) > 1 || mux[0] == nil {
+		return adapter.Bad[*http.Request, string]("ByRoute mux", mux, "must be one mux: the one that the limiter stands in front of")
+	}
+	return router(mux[0]).Key(adapter.ByRoute("limit requests that match no pattern of the mux by another key"))
 }
 
 // ByContextValue limits by a value that earlier middleware left in the request's context.

@@ -12,9 +12,9 @@ import (
 type KeyFunc func(fiber.Ctx) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.
-func keyed(key adapter.KeyFunc) KeyFunc {
-	return func(c fiber.Ctx) (string, error) { return key(exchange{c}) }
-}
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
+
+func show(c fiber.Ctx) adapter.Exchange { return exchange{c} }
 
 // ByIP limits by the client's address: the peer's, or what [core.TrustProxies] makes of it. IPv6
 // addresses are grouped by /64.
@@ -43,7 +43,9 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 // ByRoute limits by the pattern that matched, such as /items/:id, without its method. Fiber knows it
 // only in handlers of the route itself, app.Get("/items/:id", limit, handler): in app.Use it is the
 // path that Use was given.
-func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+func ByRoute() KeyFunc {
+	return keyed(adapter.ByRoute("install the limiter at the route, as in app.Get(path, limiter, handler)"))
+}
 
 // ByContextValue limits by a value that earlier middleware left in the request's context.
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }

@@ -26,8 +26,7 @@ func WithCost(cost func(fiber.Ctx) (int64, error)) Option {
 // included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
 // says. It goes by Content-Length, so compressed bodies count compressed.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(fiber.Ctx) (int64, error) {
-	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
-	return func(c fiber.Ctx) (int64, error) { return cost(exchange{c}) }
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil

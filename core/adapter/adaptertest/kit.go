@@ -26,6 +26,12 @@ type Kit[K, O any] struct {
 	FirstOf        func(...K) K
 	Custom         func(func(Header) (string, error)) K // a key function of the user's own
 
+	// ReadHeader, ReadCookie and ReadQuery are key functions that return what the framework gives its handlers.
+	ReadHeader, ReadCookie, ReadQuery func(name string) K
+
+	// Error makes the framework's own error of a status, for its error handler. Nil says that it has none.
+	Error func(status int) error
+
 	WithCost func(func(Header) (int64, error)) O
 	// CostByContentLength is the adapter's, set by its WithCost.
 	CostByContentLength func(bytesPerToken int64, unknown ...int64) O
@@ -47,6 +53,8 @@ type Kit[K, O any] struct {
 	// RouteKnownInUse says that ByRoute works in middleware of the whole app, not only in that of a
 	// route.
 	RouteKnownInUse bool
+	// RouteAdvice is what the warning says of a ByRoute that can't know its route, where RouteKnownInUse is false.
+	RouteAdvice string
 	// ParamKnownInUse says so of ByParam.
 	ParamKnownInUse bool
 	// Streams says that a handler's answer can be on its way before the handler has ended.
