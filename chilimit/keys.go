@@ -18,7 +18,7 @@ func keyed(key adapter.KeyFunc) KeyFunc { return newRouter().Key(key) }
 // addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
 
-// ByHeader limits by a request header field, such as an API key.
+// ByHeader limits by a request header field, such as an API key. Several lines with different values are answered 400.
 func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
 
 // ByCookie limits by a cookie's value.
@@ -27,10 +27,10 @@ func ByCookie(name string) KeyFunc { return keyed(adapter.ByCookie(name)) }
 // ByQuery limits by a query parameter.
 func ByQuery(name string) KeyFunc { return keyed(adapter.ByQuery(name)) }
 
-// ByParam limits by a parameter of the route, such as id in /items/{id}.
+// ByParam limits by a parameter of the route, such as id in /items/{id}, percent-decoded.
 func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
 
-// ByMethod limits by the request's method.
+// ByMethod limits by the request's method. Those outside RFC 9110 and PATCH share one key.
 func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose it: join it with who they are, or
@@ -44,7 +44,8 @@ func ByRoute() KeyFunc {
 	return keyed(adapter.ByRoute("limit requests without a route by another key"))
 }
 
-// ByContextValue limits by a value that earlier middleware left in the request's context.
+// ByContextValue limits by a value that earlier middleware left in the request's context: a string, an integer, or
+// another fmt.Stringer. See [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
 
 // Global limits all requests together.

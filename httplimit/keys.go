@@ -18,7 +18,7 @@ func keyed(key adapter.KeyFunc) KeyFunc { return router(nil).Key(key) }
 // addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
 
-// ByHeader limits by a request header field, such as an API key.
+// ByHeader limits by a request header field, such as an API key. Several lines with different values are answered 400.
 func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
 
 // ByCookie limits by a cookie's value.
@@ -31,7 +31,7 @@ func ByQuery(name string) KeyFunc { return keyed(adapter.ByQuery(name)) }
 // the route is known.
 func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
 
-// ByMethod limits by the request's method.
+// ByMethod limits by the request's method. Those outside RFC 9110 and PATCH share one key.
 func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose it: join it with who they are, or
@@ -51,7 +51,8 @@ func ByRoute(mux ...*http.ServeMux) KeyFunc {
 	return router(mux[0]).Key(adapter.ByRoute("limit requests that match no pattern of the mux by another key"))
 }
 
-// ByContextValue limits by a value that earlier middleware left in the request's context.
+// ByContextValue limits by a value that earlier middleware left in the request's context: a string, an integer, or
+// another fmt.Stringer. See [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
 
 // Global limits all requests together.

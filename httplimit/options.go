@@ -48,7 +48,7 @@ func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Opti
 	return func(c *nethttp.Config) { c.Denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
 // ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {

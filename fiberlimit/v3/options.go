@@ -54,7 +54,7 @@ func OnDenied(denied func(c fiber.Ctx, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
 // ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(c fiber.Ctx, err error) error) Option {
