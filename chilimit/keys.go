@@ -41,7 +41,7 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 // the prefixes of mounted routers, wherever the middleware stands. Requests that match no route share
 // one key.
 func ByRoute() KeyFunc {
-	return keyed(adapter.ByRoute("limit requests without a route by another key"))
+	return keyed(adapter.ByRoute("install the limiter with Use or With, not around the router, and limit requests without a route by another key"))
 }
 
 // ByContextValue limits by a value that earlier middleware left in the request's context: a string, an integer, or

@@ -70,13 +70,15 @@ func partLen(p string) int {
 
 // escape percent-encodes the bytes of s that are in special.
 func escape(b *strings.Builder, s, special string) {
+	plain := 0 // where the bytes begin that are not written yet
 	for i := range len(s) {
 		if strings.IndexByte(special, s[i]) >= 0 {
+			b.WriteString(s[plain:i])
 			percent(b, s[i])
-		} else {
-			b.WriteByte(s[i])
+			plain = i + 1
 		}
 	}
+	b.WriteString(s[plain:])
 }
 
 // percent writes c percent-encoded.

@@ -27,6 +27,8 @@ func TestAKeyFunctionMayAnswer(t *testing.T) {
 		logged bool
 	}{
 		{"with a body", func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusUnauthorized, "log in") }, 401, `"log in"`, false},
+		{"with a body, without aborting", func(c *gin.Context) { c.JSON(http.StatusUnauthorized, "log in") }, 401, `"log in"`, false},
+		{"with c.AbortWithError", func(c *gin.Context) { _ = c.AbortWithError(http.StatusUnauthorized, errors.New("no")) }, 401, "", false},
 		{"with a status", func(c *gin.Context) { c.AbortWithStatus(http.StatusForbidden) }, 403, "", false},
 		{"with an error of the service", func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusBadGateway, "down") }, 502, `"down"`, true},
 		{"without one", func(*gin.Context) {}, 500, "", true},

@@ -72,7 +72,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 // answered is the status of a request that a key, cost or limits function answered itself, such as with
 // c.AbortWithStatus, before it returned an error.
 func answered(c *gin.Context, _ error) int {
-	if c.IsAborted() && c.Writer.Written() {
+	if c.Writer.Written() {
 		return c.Writer.Status()
 	}
 	return 0

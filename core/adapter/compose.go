@@ -35,7 +35,7 @@ func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 		return broken[C, string](err)
 	}
 	return func(c C) (string, error) {
-		var missing allMissing
+		var missing missingErrors
 		for _, key := range keys {
 			k, err := call(key, c)
 			if err == nil || !errors.Is(err, core.ErrNoKey) {
@@ -47,12 +47,12 @@ func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 	}
 }
 
-// allMissing is why FirstOf found no key: one error for each.
-type allMissing []error
+// missingErrors is why FirstOf found no key: one error for each.
+type missingErrors []error
 
-func (a allMissing) Unwrap() []error { return a }
+func (a missingErrors) Unwrap() []error { return a }
 
-func (a allMissing) Error() string {
+func (a missingErrors) Error() string {
 	texts := make([]string, len(a))
 	for i, err := range a {
 		texts[i] = err.Error()

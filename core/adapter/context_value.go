@@ -36,10 +36,20 @@ func ByContextValue(key any) KeyFunc {
 	}
 }
 
-// nameOf tells the keys of contexts apart: by their type too, because most are of empty structs.
+// nameOf tells the keys of contexts apart: by their type too, because most are of empty structs. It is the same in
+// every process, so no address is in it.
 func nameOf(key any) string {
 	if s, ok := key.(string); ok {
 		return s
+	}
+	_, prints := key.(fmt.Stringer)
+	switch t := reflect.TypeOf(key); t.Kind() {
+	case reflect.Pointer:
+		if !prints && t.Elem().Kind() != reflect.Struct {
+			return t.String()
+		}
+	case reflect.Chan, reflect.UnsafePointer:
+		return t.String()
 	}
 	return fmt.Sprintf("%T %v", key, key)
 }

@@ -159,7 +159,7 @@ func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error, own
 func (e *Engine[C]) keep(x Exchange, v *Verdict) {
 	d := &Decision{Result: v.Result, limiter: v.limiter, key: v.key, outer: x.Kept()}
 	for o := d.outer; o != nil; o = o.outer {
-		if o.limiter.Name() == d.limiter.Name() && o.key == d.key {
+		if o.limiter != nil && o.limiter.Name() == d.limiter.Name() && o.key == d.key { // without one it is a note
 			e.warnTwice.Do(func() {
 				slog.Warn("ratelimit: one request is charged twice by the same policy for the same key: is its middleware installed twice?",
 					"policy", d.limiter.Name(), "path", x.Path())

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
+	"unicode"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
@@ -43,14 +44,15 @@ func ByHeader(name string) KeyFunc {
 	})
 }
 
-// credentials spells scheme and credentials in one way (RFC 9110, sections 11.1 and 11.4). What has no space is
-// an API key without a scheme, in which case may matter.
+// credentials spells scheme and credentials in one way (RFC 9110, sections 11.1 and 11.4). Between them counts as
+// space what strings.Fields takes for it, with which apps part them. What has none is an API key without a scheme,
+// in which case may matter.
 func credentials(v string) string {
-	i := strings.IndexAny(v, " \t")
+	i := strings.IndexFunc(v, unicode.IsSpace)
 	if i < 0 {
 		return v
 	}
-	return strings.ToLower(v[:i]) + " " + strings.Trim(v[i:], " \t")
+	return strings.ToLower(v[:i]) + " " + strings.TrimSpace(v[i:])
 }
 
 // forwardedFor is asked for in every request that ByIP limits; net/http keeps it under this very name.

@@ -23,7 +23,7 @@ func Refuse(v Verdict) core.ProblemDetails {
 
 // fail says how a request is answered that err kept from being decided. own says that err is from a function of
 // the user's: then a client error, in the framework's own terms or for a body above [http.MaxBytesReader]'s limit,
-// is answered as what it is.
+// is answered as what it is, and the end of the request's context is no failure of the service's.
 func (e *Engine[C]) fail(c C, v *Verdict, err error, own bool) {
 	v.Outcome, v.Err, v.Result = Failed, err, core.Result{}
 	v.Status = core.ProblemOf(err).Status
@@ -33,14 +33,19 @@ func (e *Engine[C]) fail(c C, v *Verdict, err error, own bool) {
 	if e.options.ErrorStatus != nil {
 		if status := e.options.ErrorStatus(c, err); status >= 400 && status < 500 {
 			v.Status, v.AsIs = status, true
-			if f, ok := err.(functionError); ok {
+			if f := (functionError{}); errors.As(err, &f) {
 				v.Err = f.error // as it was returned
 			}
 			return
 		}
 	}
-	if v.Status == http.StatusInternalServerError && errors.As(err, new(*http.MaxBytesError)) {
+	ended := v.ctx.Err()
+	switch {
+	case v.Status != http.StatusInternalServerError:
+	case errors.As(err, new(*http.MaxBytesError)):
 		v.Status = http.StatusRequestEntityTooLarge
+	case ended != nil && errors.Is(err, ended): // as when the client leaves while its user is looked up
+		v.Status = http.StatusServiceUnavailable
 	}
 }
 

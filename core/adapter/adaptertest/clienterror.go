@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 
@@ -69,6 +70,27 @@ func (s *suite[K, O]) clientErrors() {
 		})
 		if log != "" {
 			c.errorf("clients can flood the log: %s", log)
+		}
+	})
+	s.rule("a request whose context has ended while its key was read is 503, unlogged: its client has gone", func(c *trial[K, O]) {
+		key := k.Custom(func(Header) (string, error) { return "", fmt.Errorf("look up: %w", context.Canceled) })
+		app := c.app(answer(http.StatusOK), Limiter[K, O]{c.holding(1), key, nil})
+		app.Context = func(ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		}
+		log := c.logged(func() {
+			c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
+		})
+		if log != "" {
+			c.errorf("clients can flood the log: %s", log)
+		}
+		log = c.logged(func() {
+			c.wantRefusal(c.use(c.holding(1), key).send(request{}), http.StatusInternalServerError, "a context of the function's own that has ended")
+		})
+		if log == "" {
+			c.errorf("nothing was logged")
 		}
 	})
 }

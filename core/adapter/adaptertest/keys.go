@@ -66,7 +66,7 @@ func (s *suite[K, O]) keys() {
 		{"a header that came twice with one value is that value", inUse, true, of(k.ByHeader("User"),
 			request{header: header("User", "ann")}, request{header: header("User", "ann", "User", "ann")})},
 		{"credentials are one key under any spelling of their scheme", inUse, true, of(k.ByHeader("Authorization"),
-			headers("Authorization", "Bearer aB3", "bearer aB3", "BEARER aB3", "bEARER   aB3", "Bearer \t aB3")...)},
+			headers("Authorization", "Bearer aB3", "bearer aB3", "BEARER aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3", "Bearer\u2003 aB3")...)},
 		{"credentials are told apart, in case too, and so are schemes", inUse, false, of(k.ByHeader("Authorization"),
 			headers("Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c")...)},
 		{"Proxy-Authorization is read as Authorization is", inUse, true, of(k.ByHeader("Proxy-Authorization"),
