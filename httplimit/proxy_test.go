@@ -16,6 +16,12 @@ import (
 // TestAClientThatHangsUpPays: a reverse proxy panics with http.ErrAbortHandler when its client leaves, long
 // after the 200 went out. That must give no token back, or leaving early would be the way around a limit.
 func TestAClientThatHangsUpPays(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(protocol, func(t *testing.T) { hangUp(t, protocol) })
+	}
+}
+
+func hangUp(t *testing.T, protocol string) {
 	left := make(chan struct{}, 10)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		block := make([]byte, 1<<16)
@@ -35,14 +41,19 @@ func TestAClientThatHangsUpPays(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(3)}}))
 	limited := httplimit.New(limiter, httplimit.Global("all"),
 		httplimit.WithRefund(func(_ *http.Request, status int) bool { return status >= 500 }))(proxy)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { left <- struct{}{} }()
+		if r.Proto != protocol {
+			t.Errorf("the premise: %s, got %s", protocol, r.Proto)
+		}
 		limited.ServeHTTP(w, r)
 	}))
+	server.EnableHTTP2 = protocol == "HTTP/2.0"
+	server.StartTLS()
 	defer server.Close()
 	served := 0
 	for range 10 {
-		client := &http.Client{Transport: &http.Transport{}}
+		client := server.Client()
 		res, err := client.Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
