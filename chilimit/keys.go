@@ -8,7 +8,8 @@ import (
 )
 
 // KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey]; an empty key
-// counts as that. Begin keys of your own with their kind: core.JoinKey("user", id).
+// counts as that: 400. An [http.MaxBytesError] is 413; any other error is 500 and logged: see OnError.
+// Begin keys of your own with their kind: core.JoinKey("user", id).
 type KeyFunc func(*http.Request) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.

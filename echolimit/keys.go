@@ -8,7 +8,8 @@ import (
 )
 
 // KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey]; an empty key
-// counts as that. Begin keys of your own with their kind: core.JoinKey("user", id).
+// counts as that: 400. An [echo.HTTPError] below 500 is answered as it is; any other error is 500 and logged.
+// Begin keys of your own with their kind: core.JoinKey("user", id).
 type KeyFunc func(echo.Context) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.

@@ -8,7 +8,9 @@ import (
 )
 
 // KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey]; an empty key
-// counts as that. Begin keys of your own with their kind: core.JoinKey("user", id).
+// counts as that: 400. Any other error is 500 and logged, unless the function has answered itself with a status below
+// 500, such as with c.AbortWithStatus: that is the answer then.
+// Begin keys of your own with their kind: core.JoinKey("user", id).
 type KeyFunc func(*gin.Context) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.

@@ -10,8 +10,8 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
-// [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
+// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
 }
@@ -24,7 +24,7 @@ func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Reque
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 	return func(c *nethttp.Config) { c.Limits = limits }
 }

@@ -16,8 +16,8 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
-// [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
+// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(fiber.Ctx) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
@@ -30,7 +30,7 @@ func CostByContentLength(bytesPerToken int64, unknown ...int64) func(fiber.Ctx) 
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(fiber.Ctx) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
