@@ -1,15 +1,22 @@
 package chilimit
 
 import (
+	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/go-chi/chi/v5"
 )
 
 // mounts remembers which routers are mounted where. Each router is read when a request first comes by it: routes are
-// added before.
-type mounts struct{ routers sync.Map } // of chi.Routes to mountPoints
+// added before. Of programs that make ever new routers it remembers maxRouters.
+type mounts struct {
+	routers sync.Map // of chi.Routes to mountPoints
+	known   atomic.Int64
+}
+
+const maxRouters = 1000
 
 // mountPoints are one router's.
 type mountPoints struct {
@@ -31,8 +38,11 @@ func (m *mounts) below(r chi.Routes, pattern, method string) chi.Routes {
 }
 
 func (m *mounts) of(r chi.Routes) *mountPoints {
-	if known, ok := m.routers.Load(r); ok {
-		return known.(*mountPoints)
+	canStore := reflect.TypeOf(r).Comparable() // as chi's own are
+	if canStore {
+		if known, ok := m.routers.Load(r); ok {
+			return known.(*mountPoints)
+		}
 	}
 	points := &mountPoints{make(map[string]chi.Routes), make(map[string]map[string]bool)}
 	for _, route := range r.Routes() {
@@ -49,6 +59,8 @@ func (m *mounts) of(r chi.Routes) *mountPoints {
 			points.routes[route.Pattern][method] = true
 		}
 	}
-	m.routers.Store(r, points)
+	if canStore && m.known.Add(1) <= maxRouters {
+		m.routers.Store(r, points)
+	}
 	return points
 }
