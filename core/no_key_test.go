@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -12,7 +13,8 @@ import (
 // An empty key is a missing one, without HTTP too: strangers would share its bucket. Nobody is charged for it, whatever
 // the policy does when its store fails, and in shadow mode.
 func TestAnEmptyKeyIsNoKey(t *testing.T) {
-	ctx := context.Background()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // shorter than any wait for a token here, which is refused at once
+	defer cancel()
 	for name, policy := range map[string]core.Policy{
 		"enforced": {}, "shadow": {Shadow: true}, "fail open": {OnFailure: core.FailOpen}, "fail closed": {OnFailure: core.FailClosed},
 	} {
