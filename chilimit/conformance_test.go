@@ -36,6 +36,20 @@ var kit = adaptertest.Kit[chilimit.KeyFunc, chilimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) chilimit.KeyFunc {
 		return func(r *http.Request) (string, error) { return key(r.Header.Get) }
 	},
+	ReadHeader: func(name string) chilimit.KeyFunc {
+		return func(r *http.Request) (string, error) { return r.Header.Get(name), nil }
+	},
+	ReadCookie: func(name string) chilimit.KeyFunc {
+		return func(r *http.Request) (string, error) {
+			if c, err := r.Cookie(name); err == nil {
+				return c.Value, nil
+			}
+			return "", nil
+		}
+	},
+	ReadQuery: func(name string) chilimit.KeyFunc {
+		return func(r *http.Request) (string, error) { return r.URL.Query().Get(name), nil }
+	},
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) chilimit.Option {
 		return chilimit.WithCost(func(r *http.Request) (int64, error) { return cost(r.Header.Get) })
 	},
@@ -69,6 +83,7 @@ var kit = adaptertest.Kit[chilimit.KeyFunc, chilimit.Option]{
 	ProblemBody:     true,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -89,6 +104,9 @@ func serve(l net.Listener, app adaptertest.App[chilimit.KeyFunc, chilimit.Option
 	for _, route := range app.Routes {
 		r.With(limiters(route.Use)...).MethodFunc(route.Method, route.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
+			if !reply.Send(w) {
+				return
+			}
 			if reply.AsError {
 				http.Error(w, "handler", reply.Status)
 				return

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // IPOption tells [ClientIP] and the adapters' ByIP whose word to take for a client's address.
@@ -20,21 +22,21 @@ type ClientIP struct {
 	proxies []netip.Prefix
 	header  string
 	prefix6 int
-	errs    []error
+	errs    []error // mistakes in the options
 
 	warn sync.Once
 }
 
 // TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as
 // "10.0.0.0/8" or "192.0.2.7". When the peer is one of them, X-Forwarded-For is read from the right,
-// past every trusted hop: the first address that is not a trusted proxy's is the client's. What
-// stands to the left of it can be forged and is not read.
+// past every trusted hop, of which there may be 32: the first address that is not a trusted proxy's is the
+// client's. What stands to the left of it can be forged and is not read.
 func TrustProxies(prefixes ...string) IPOption {
 	return func(c *ClientIP) {
 		for _, s := range prefixes {
 			p, err := parsePrefix(s)
 			if err != nil {
-				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, "must be an IP address or a CIDR range"})
+				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`})
 				continue
 			}
 			c.proxies = append(c.proxies, p)
@@ -47,8 +49,8 @@ func TrustProxies(prefixes ...string) IPOption {
 // no address, X-Forwarded-For is.
 func TrustHeader(name string) IPOption {
 	return func(c *ClientIP) {
-		if name == "" {
-			c.errs = append(c.errs, &ConfigError{"TrustHeader", name, "must be a header's name"})
+		if !fieldname.Valid(name) {
+			c.errs = append(c.errs, &ConfigError{"TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`})
 		}
 		c.header = name
 	}
@@ -67,16 +69,20 @@ func IPv6Prefix(bits int) IPOption {
 	}
 }
 
-// NewClientIP returns a ClientIP. Mistakes in the options are logged at once and returned by every
-// call of Key: no request is limited by an address that was not meant.
-func NewClientIP(options ...IPOption) *ClientIP {
+// NewClientIP returns a ClientIP, or every mistake in the options: the error joins a [ConfigError] for each. An
+// adapter's ByIP takes the same options and its New panics with these mistakes, so check options that come from
+// a configuration here first.
+func NewClientIP(options ...IPOption) (*ClientIP, error) {
 	c := &ClientIP{prefix6: 64}
 	for _, o := range options {
 		if o != nil {
 			o(c)
 		}
 	}
-	if c.header != "" && len(c.proxies) == 0 && len(c.errs) == 0 {
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
+	}
+	if c.header != "" && len(c.proxies) == 0 {
 		slog.Warn("ratelimit: TrustHeader is never read, because no proxy is trusted: name yours with core.TrustProxies", "header", c.header)
 	}
 	for _, p := range c.proxies {
@@ -84,10 +90,7 @@ func NewClientIP(options ...IPOption) *ClientIP {
 			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can choose the one it is limited by: name your proxies only", "range", p.String())
 		}
 	}
-	if len(c.errs) > 0 {
-		slog.Error("ratelimit: bad options of ByIP, every request will be refused", "error", errors.Join(c.errs...))
-	}
-	return c
+	return c, nil
 }
 
 // Key returns the key of the client: its IPv4 address, or the network of its IPv6 address, such as
@@ -100,9 +103,6 @@ func (c *ClientIP) Key(peer string, header func(name string) []string) (string, 
 
 // AppendKey appends the key of the client to b: see Key.
 func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
-	if len(c.errs) > 0 {
-		return b, errors.Join(c.errs...)
-	}
 	client, ok := parseAddr(peer)
 	if !ok {
 		return b, fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
@@ -122,7 +122,10 @@ func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []s
 	return network.AppendTo(b), nil
 }
 
-// forwarded is the client for whom the trusted hop speaks.
+// maxHops bounds how many trusted hops of X-Forwarded-For are read: more are no real chain of proxies.
+const maxHops = 32
+
+// forwarded is the client for whom the trusted hop speaks. Behind maxHops of them it is the last that was read.
 func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip.Addr {
 	if c.header != "" {
 		if values := header(c.header); len(values) == 1 {
@@ -131,6 +134,7 @@ func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip
 			}
 		}
 	}
+	hops := 0
 	for _, line := range slices.Backward(header("X-Forwarded-For")) {
 		for more := true; more; {
 			var element string
@@ -143,7 +147,8 @@ func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip
 			if !ok {
 				return hop // nobody vouches for what stands left of garbage
 			}
-			if hop = next; !c.trusts(hop) {
+			hop = next
+			if hops++; hops == maxHops || !c.trusts(hop) {
 				return hop
 			}
 		}
@@ -170,6 +175,9 @@ func (c *ClientIP) warnOfProxy(header func(string) []string) {
 	})
 }
 
+// maxAddr is more than any address with port, brackets and zone has.
+const maxAddr = 128
+
 // parseAddr reads an address with or without port, brackets, zone and surrounding space. IPv4 mapped
 // into IPv6 is IPv4.
 func parseAddr(s string) (netip.Addr, bool) {
@@ -179,7 +187,7 @@ func parseAddr(s string) (netip.Addr, bool) {
 	for s != "" && isBlank(s[len(s)-1]) {
 		s = s[:len(s)-1]
 	}
-	if s == "" {
+	if s == "" || len(s) > maxAddr {
 		return netip.Addr{}, false
 	}
 	// What is wrong would cost an error, so look at it first: brackets, or a single colon, mean a port.

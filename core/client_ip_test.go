@@ -12,14 +12,19 @@ import (
 
 // Headers that someone made up to confuse the walk, or to be dear.
 func TestHostileForwardedFor(t *testing.T) {
-	c := core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"))
+	c := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
 	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
 	for _, x := range []struct {
 		name   string
 		fields []string
 		want   string
 	}{
-		{"thousands of trusted hops behind a client", []string{"203.0.113.5, " + thousands}, "203.0.113.5"},
+		{"31 trusted hops behind a client", []string{"203.0.113.5" + strings.Repeat(", 10.0.0.1", 31)}, "203.0.113.5"},
+		{"more trusted hops than any chain of proxies has", []string{"203.0.113.5" + strings.Repeat(", 10.0.0.1", 32)}, "10.0.0.1"},
+		{"thousands of trusted hops behind a client", []string{"203.0.113.5, " + thousands}, "10.0.0.1"},
+		{"as many lines", append([]string{"203.0.113.5"}, strings.Split(thousands, ", ")...), "10.0.0.1"},
+		{"an address in 64 KB of blanks", []string{strings.Repeat(" ", 64<<10) + "203.0.113.5"}, "203.0.113.5"},
+		{"an address with a zone of 64 KB", []string{"fe80::1%" + strings.Repeat("z", 64<<10)}, "10.1.1.1"},
 		{"thousands of trusted hops and nobody behind them", []string{thousands}, "10.0.0.1"},
 		{"64 KB without a comma", []string{strings.Repeat("9", 64<<10)}, "10.1.1.1"},
 		{"64 KB of commas", []string{strings.Repeat(",", 64<<10)}, "10.1.1.1"},
@@ -53,5 +58,22 @@ func TestHostileForwardedFor(t *testing.T) {
 	for _, peer := range []string{"", "@", "/run/app.sock", "localhost:80", "[::1", "1.2.3.4.5:6", strings.Repeat("a", 64<<10)} {
 		_, err := c.Key(peer, forwardedFor())
 		assert.ErrorIs(t, err, core.ErrNoKey, "a peer without an address has no key: %.20q", peer)
+	}
+}
+
+// A mistake in an option is known before the first request, every one of them.
+func TestMistakesInOptionsOfClientIP(t *testing.T) {
+	_, err := core.NewClientIP(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
+	require.Error(t, err)
+	for _, want := range []string{`TrustProxies: "10.0.0.0/33" must be an IP address or a CIDR range`, `TrustProxies: "proxy" must be`,
+		`TrustHeader: "CF IP" must be the name of a header field`, `IPv6Prefix: 129 must be from 1 to 128 bits`} {
+		assert.ErrorContains(t, err, want)
+	}
+	var mistake *core.ConfigError
+	require.ErrorAs(t, err, &mistake)
+	assert.Equal(t, "TrustProxies", mistake.Field)
+	for _, name := range []string{"", "CF IP", "CF-IP:", "CF-\u212aIP", "CF\nIP"} {
+		_, err := core.NewClientIP(core.TrustProxies("10.0.0.0/8"), core.TrustHeader(name))
+		assert.ErrorContains(t, err, "TrustHeader", "%q is the name of no field", name)
 	}
 }

@@ -8,6 +8,10 @@ var (
 	// empty. Middleware answers 400; FirstOf goes on to its next key function.
 	ErrNoKey = errors.New("ratelimit: the request has no key")
 
+	// ErrBadKey says that a request carries a key that nobody should go by, such as an API key that came twice
+	// with different values. Middleware answers 400; FirstOf does not go on.
+	ErrBadKey = errors.New("ratelimit: the request's key can't be used")
+
 	// ErrUnavailable says that the store could not answer and the policy fails closed. The cause
 	// is wrapped: a timeout, a refused connection, a key of the wrong type.
 	ErrUnavailable = errors.New("ratelimit: store unavailable")

@@ -20,7 +20,7 @@ func ExampleJoinKey() {
 }
 
 func ExampleClientIP() {
-	ip := core.NewClientIP(core.TrustProxies("10.0.0.0/8"))
+	ip := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
 	h := http.Header{"X-Forwarded-For": {"1.1.1.1, 203.0.113.5, 10.2.2.2"}} // the client wrote 1.1.1.1
 
 	key, _ := ip.Key("10.1.1.1:50000", h.Values) // from our proxy
@@ -36,11 +36,11 @@ func ExampleClientIP() {
 }
 
 func ExampleIPOption() {
-	ip := core.NewClientIP(
+	ip := core.Must(core.NewClientIP(
 		core.TrustProxies("173.245.48.0/20"),
 		core.TrustHeader("CF-Connecting-IP"),
 		core.IPv6Prefix(56),
-	)
+	))
 	h := http.Header{"Cf-Connecting-Ip": {"2001:db8:1:2ff::7"}}
 	key, _ := ip.Key("173.245.48.9:443", h.Values)
 	fmt.Println(key)

@@ -22,20 +22,24 @@ const (
 	// down) and X-RateLimit-Reset (the Unix second at which the bucket is full), all of the
 	// tightest limit.
 	HeadersLegacy HeaderStyle = 1 << (iota - 1)
-	// HeadersIETF is draft-ietf-httpapi-ratelimit-headers-11: RateLimit-Policy with a member for
+	// HeadersDraft11 is draft-ietf-httpapi-ratelimit-headers-11: RateLimit-Policy with a member for
 	// each limit (q=B, w=B/ρ seconds) and RateLimit (r=T rounded down, t=seconds until the tokens
 	// left are earned anew or, with none left, until there are enough).
-	HeadersIETF
+	HeadersDraft11
 	// HeadersDraft6 is the draft's sixth version, which some gateways still read: RateLimit-Limit,
 	// RateLimit-Remaining, RateLimit-Reset (seconds until full) of the tightest limit, and
-	// RateLimit-Policy. It can't be sent together with HeadersIETF, whose RateLimit-Policy differs.
+	// RateLimit-Policy. It can't be sent together with HeadersDraft11, whose RateLimit-Policy differs.
 	HeadersDraft6
 	// HeadersNone sends nothing but Retry-After and Cache-Control when denied.
 	HeadersNone
 )
 
+// HeadersIETF is the newest draft of the IETF's that this version knows, and the RFC when there is one: today
+// HeadersDraft11. Name the draft instead where clients must not see its fields change with an update of this module.
+const HeadersIETF = HeadersDraft11
+
 func (s HeaderStyle) valid() bool {
-	return s <= HeadersLegacy|HeadersIETF || s == HeadersDraft6 || s == HeadersDraft6|HeadersLegacy || s == HeadersNone
+	return s <= HeadersLegacy|HeadersDraft11 || s == HeadersDraft6 || s == HeadersDraft6|HeadersLegacy || s == HeadersNone
 }
 
 // The header fields, spelled as net/http keeps them. Names are case-insensitive (RFC 9110, 5.1).
@@ -77,7 +81,7 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 	if style == HeadersDefault {
 		style = HeadersLegacy | HeadersIETF
 	}
-	if style&HeadersIETF != 0 {
+	if style&HeadersDraft11 != 0 {
 		f.addPolicy(r.plan.policyField)
 		v := f.next(ietfField)
 		v.list, v.from = true, len(b)

@@ -189,3 +189,12 @@ func TestHeadersOfStackedLimiters(t *testing.T) {
 		assert.Equal(t, c.members, h.Values("RateLimit"), c.name)
 	}
 }
+
+// A draft has a name of its own, so that a later one can stand beside it; its value is what is stored and must stay.
+func TestTheIETFStyleIsTheNewestDraft(t *testing.T) {
+	assert.Equal(t, core.HeadersDraft11, core.HeadersIETF, "draft 11 is the newest")
+	assert.EqualValues(t, []int{0, 1, 2, 4, 8}, []int{int(core.HeadersDefault), int(core.HeadersLegacy), int(core.HeadersDraft11),
+		int(core.HeadersDraft6), int(core.HeadersNone)}, "values of styles never change")
+	limits := []core.Limit{core.PerMinute(10)}
+	assert.Equal(t, spend(t, core.HeadersDraft11, limits, 0, 1), spend(t, core.HeadersIETF, limits, 0, 1))
+}

@@ -2,8 +2,12 @@ package core_test
 
 import (
 	"bytes"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -28,6 +32,7 @@ func parts(b []byte) []string {
 // FuzzJoinKeyIsInjective leaves out the list of no parts, which joins like that of one empty part.
 func FuzzJoinKeyIsInjective(f *testing.F) {
 	nasty := []string{"", "\x00", "\x00\x00", "a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab\x00c", "a%3A\x00b", "%\x003A", "%3A", ":", ":\x00",
+		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat(":", 200), "%sha256=" + strings.Repeat("0", 64),
 		"\x00:", "%253A", "\x01\x00", "\xff\x00\xfe", "%3a", "{a}\x00b"}
 	for _, a := range nasty {
 		for _, b := range nasty {
@@ -63,4 +68,37 @@ func TestJoinKeyIsReadable(t *testing.T) {
 			t.Errorf("JoinKey(%q) = %q, want %q: only ':' and '%%' are encoded", c.parts, got, c.want)
 		}
 	}
+}
+
+// Whoever sends a megabyte is denied as cheaply as others are.
+func TestJoinKeyOfHostileParts(t *testing.T) {
+	const size = 1 << 20
+	for name, part := range map[string]string{
+		"colons": strings.Repeat(":", size), "percents": strings.Repeat("%", size), "letters": strings.Repeat("a", size), "3A": strings.Repeat("%3A", size/3),
+	} {
+		for depth := range 4 {
+			key := ""
+			allocated := bytesAllocated(func() {
+				key = core.JoinKey("header", "x", part)
+				for range depth {
+					key = core.JoinKey("a", key, key)
+				}
+			})
+			assert.LessOrEqual(t, len(key), 1000, "%s: the key is short, nested %d times", name, depth)
+			assert.Less(t, allocated, uint64(16<<10), "%s: a part of 1 MB costs no memory of its size, nested %d times", name, depth)
+		}
+		assert.NotEqual(t, core.JoinKey(part), core.JoinKey(part+":"), "%s: one byte more is another key", name)
+		assert.NotEqual(t, core.JoinKey("a", part), core.JoinKey("a", core.JoinKey(part)), "%s: what stands in for a part is another part", name)
+	}
+	short := strings.Repeat(":", 128) // as long as a part that counts as it is can be
+	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { core.JoinKey("a", short, short) }), "a key is built in one piece")
+}
+
+// bytesAllocated is what f allocates, and the runtime meanwhile.
+func bytesAllocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }

@@ -38,14 +38,14 @@ func Problem(res Result) ProblemDetails {
 
 // ProblemOf describes a request that could not be decided. It shows nothing of err:
 //
-//   - 400 when the request has no key ([ErrNoKey]),
+//   - 400 when the request has no key ([ErrNoKey]), or one that can't be used ([ErrBadKey]),
 //   - 503 when the store can't answer and the policy fails closed ([ErrUnavailable]), and when the
 //     request's own context has ended,
 //   - 500 when a key, cost or limits function failed.
 func ProblemOf(err error) ProblemDetails {
 	p := ProblemDetails{Type: noFurtherType, Status: http.StatusInternalServerError}
 	switch {
-	case errors.Is(err, ErrNoKey):
+	case errors.Is(err, ErrNoKey), errors.Is(err, ErrBadKey):
 		p.Status = http.StatusBadRequest
 	case errors.Is(err, ErrUnavailable):
 		p.Status = http.StatusServiceUnavailable

@@ -56,14 +56,14 @@ func forwardedFor(values ...string) func(string) []string {
 
 func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
 	l := logs(t)
-	c := core.NewClientIP()
+	c := core.Must(core.NewClientIP())
 	for range 3 {
 		_, err := c.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 1, l.count("core.TrustProxies"), "the warning says what to do, once")
 
-	trusting := core.NewClientIP(core.TrustProxies("10.0.0.0/8"))
+	trusting := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
 	_, err := trusting.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
 	require.NoError(t, err)
 	assert.Equal(t, 1, l.count("X-Forwarded-For"), "a client that forges the header where proxies are named is nothing to warn of")
@@ -72,7 +72,7 @@ func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
 func TestTrustInEverybodyIsWarnedOf(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		l := logs(t)
-		core.NewClientIP(core.TrustProxies("10.0.0.0/8", all))
+		core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", all)))
 		assert.Equal(t, 1, l.count("trusts every address"), all)
 	}
 }

@@ -20,7 +20,7 @@ var known = map[string]string{
 	"context": "context", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "time": "time", "tls": "crypto/tls",
 	"redis": "github.com/redis/go-redis/v9", "gin": "github.com/gin-gonic/gin", "echo": "github.com/labstack/echo/v4",
 	"chi": "github.com/go-chi/chi/v5", "fiber": "github.com/gofiber/fiber/v2",
-	"slog": "log/slog", "prometheus": "github.com/prometheus/client_golang/prometheus",
+	"slog": "log/slog", "strings": "strings", "errors": "errors", "httputil": "net/http/httputil", "prometheus": "github.com/prometheus/client_golang/prometheus",
 	"promhttp": "github.com/prometheus/client_golang/prometheus/promhttp",
 	"core":     "github.com/tokenbucket-go/ratelimit/core",
 }
@@ -35,7 +35,7 @@ func init() {
 var given = map[string]string{
 	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
 	"ginEngine": "*gin.Engine", "r": "*gin.Engine", "echoServer": "*echo.Echo", "chiRouter": "chi.Router", "fiberApp": "*fiber.App",
-	"mux": "*http.ServeMux", "login": "http.Handler",
+	"mux": "*http.ServeMux", "login": "http.Handler", "cors": "func(http.Handler) http.Handler", "proxy": "*httputil.ReverseProxy",
 }
 
 var (

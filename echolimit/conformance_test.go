@@ -36,6 +36,21 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) echolimit.KeyFunc {
 		return func(c echo.Context) (string, error) { return key(c.Request().Header.Get) }
 	},
+	ReadHeader: func(name string) echolimit.KeyFunc {
+		return func(c echo.Context) (string, error) { return c.Request().Header.Get(name), nil }
+	},
+	ReadCookie: func(name string) echolimit.KeyFunc {
+		return func(c echo.Context) (string, error) {
+			if cookie, err := c.Cookie(name); err == nil {
+				return cookie.Value, nil
+			}
+			return "", nil
+		}
+	},
+	ReadQuery: func(name string) echolimit.KeyFunc {
+		return func(c echo.Context) (string, error) { return c.QueryParam(name), nil }
+	},
+	Error: func(status int) error { return echo.NewHTTPError(status) },
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) echolimit.Option {
 		return echolimit.WithCost(func(c echo.Context) (int64, error) { return cost(c.Request().Header.Get) })
 	},
@@ -66,6 +81,7 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	Serve:           serve,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -93,6 +109,9 @@ func serve(l net.Listener, app adaptertest.App[echolimit.KeyFunc, echolimit.Opti
 	for _, route := range app.Routes {
 		e.Add(route.Method, adaptertest.Colons(route.Pattern), func(c echo.Context) error {
 			reply := route.Handle(c.Request().Context())
+			if !reply.Send(c.Response()) {
+				return nil
+			}
 			if reply.AsError {
 				return echo.NewHTTPError(reply.Status)
 			}

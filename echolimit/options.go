@@ -16,8 +16,8 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
-// [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
+// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(echo.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
@@ -26,12 +26,11 @@ func WithCost(cost func(echo.Context) (int64, error)) Option {
 // included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
 // says. It goes by Content-Length, so compressed bodies count compressed.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(echo.Context) (int64, error) {
-	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
-	return func(c echo.Context) (int64, error) { return cost(exchange{c}) }
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(echo.Context) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
@@ -49,8 +48,7 @@ func WithSkip(skip func(echo.Context) bool) Option {
 // about net/http's 200, and again, unless it has given the tokens back, if middleware in front answers
 // something else. Echo does not tell a middleware how a request ends, so it is not asked, and the tokens
 // stay taken, when middleware in front drops the handler's error and writes nothing: let such middleware
-// stand behind the limiter. Nor can it know of what is written to the http.ResponseWriter below echo's, or of a
-// response that is flushed before it has a status.
+// stand behind the limiter. Nor can it know of what is written to the http.ResponseWriter below echo's.
 func WithRefund(refund func(c echo.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
@@ -61,7 +59,7 @@ func OnDenied(denied func(c echo.Context, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
 // ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(c echo.Context, err error) error) Option {

@@ -37,6 +37,18 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) ginlimit.KeyFunc {
 		return func(c *gin.Context) (string, error) { return key(c.GetHeader) }
 	},
+	ReadHeader: func(name string) ginlimit.KeyFunc {
+		return func(c *gin.Context) (string, error) { return c.GetHeader(name), nil }
+	},
+	ReadCookie: func(name string) ginlimit.KeyFunc {
+		return func(c *gin.Context) (string, error) {
+			value, _ := c.Cookie(name)
+			return value, nil
+		}
+	},
+	ReadQuery: func(name string) ginlimit.KeyFunc {
+		return func(c *gin.Context) (string, error) { return c.Query(name), nil }
+	},
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) ginlimit.Option {
 		return ginlimit.WithCost(func(c *gin.Context) (int64, error) { return cost(c.GetHeader) })
 	},
@@ -68,6 +80,7 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	ProblemBody:     true,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -84,6 +97,9 @@ func serve(l net.Listener, app adaptertest.App[ginlimit.KeyFunc, ginlimit.Option
 	for _, route := range app.Routes {
 		r.Handle(route.Method, adaptertest.Colons(route.Pattern), append(limiters(route.Use), func(c *gin.Context) {
 			reply := route.Handle(c.Request.Context())
+			if !reply.Send(c.Writer) {
+				return
+			}
 			if reply.AsError {
 				_ = c.AbortWithError(reply.Status, errors.New("handler"))
 				return

@@ -21,7 +21,8 @@ import (
 //
 // Headers are those of the policy. A denied request gets 429 and an application/problem+json body
 // (RFC 9457), one without a key 400, and one that can't be decided 503 or 500; see OnDenied and
-// OnError. New panics when limiter or key is nil.
+// OnError. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
+// function can't be made of, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
 	var o config
 	for _, option := range options {
@@ -29,14 +30,10 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 			option(&o)
 		}
 	}
+	o.ErrorStatus = answered
 	engine := adapter.New(limiter, key, o.Options)
 	if o.denied == nil {
 		o.denied = func(c *gin.Context, res core.Result) { adapter.WriteProblem(c.Writer, core.Problem(res)) }
-	}
-	if o.failed == nil {
-		o.failed = func(c *gin.Context, err error) {
-			adapter.WriteProblem(c.Writer, adapter.Refuse(c.Request.Context(), err))
-		}
 	}
 	return func(c *gin.Context) {
 		switch v := engine.Begin(c, exchange{c}); v.Outcome {
@@ -44,21 +41,41 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 			o.denied(c, v.Result)
 			c.Abort()
 		case adapter.Failed:
-			o.failed(c, v.Err)
+			switch {
+			case o.failed != nil:
+				o.failed(c, v.Err)
+			case !v.AsIs: // else it is answered already
+				if p := adapter.Refuse(v); !c.Writer.Written() {
+					adapter.WriteProblem(c.Writer, p)
+				}
+			}
 			c.Abort()
 		case adapter.Skipped:
 		case adapter.Allowed:
-			if engine.WantsStatus() {
-				// Should a handler panic, or leave its error to middleware in front of this one.
-				status := http.StatusInternalServerError
-				defer func() { engine.Done(c, exchange{c}, v, status) }()
+			if engine.WantsStatus(v) {
+				returned := false
+				defer func() {
+					status := c.Writer.Status()
+					if !c.Writer.Written() && (!returned || len(c.Errors) > 0) {
+						// A handler panicked, or left its error to middleware in front of this one.
+						status = http.StatusInternalServerError
+					}
+					engine.Done(c, exchange{c}, v, status)
+				}()
 				c.Next()
-				if len(c.Errors) == 0 || c.Writer.Written() {
-					status = c.Writer.Status()
-				}
+				returned = true
 			}
 		}
 	}
+}
+
+// answered is the status of a request that a key, cost or limits function answered itself, such as with
+// c.AbortWithStatus, before it returned an error.
+func answered(c *gin.Context, _ error) int {
+	if c.Writer.Written() {
+		return c.Writer.Status()
+	}
+	return 0
 }
 
 type keptKey struct{}
@@ -76,7 +93,6 @@ type exchange struct{ c *gin.Context }
 func (x exchange) Context() context.Context    { return x.c.Request.Context() }
 func (x exchange) Method() string              { return x.c.Request.Method }
 func (x exchange) Path() string                { return x.c.Request.URL.Path }
-func (x exchange) Route() string               { return x.c.FullPath() }
 func (x exchange) RemoteAddr() string          { return x.c.Request.RemoteAddr }
 func (x exchange) ContentLength() int64        { return x.c.Request.ContentLength }
 func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
@@ -84,11 +100,14 @@ func (x exchange) Query(name string) string    { return x.c.Query(name) }
 func (x exchange) Param(name string) string    { return x.c.Param(name) }
 func (x exchange) Response() core.HeaderWriter { return x.c.Writer.Header() }
 
+func (x exchange) Route() (pattern string, known bool) {
+	pattern = x.c.FullPath()
+	return pattern, pattern != ""
+}
+
 func (x exchange) Cookie(name string) string {
-	if c, err := x.c.Request.Cookie(name); err == nil {
-		return c.Value
-	}
-	return ""
+	value, _ := x.c.Cookie(name) // decoded, unlike net/http's
+	return value
 }
 
 func (x exchange) Value(key any) any {

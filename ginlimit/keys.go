@@ -8,19 +8,21 @@ import (
 )
 
 // KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey]; an empty key
-// counts as that. Begin keys of your own with their kind: core.JoinKey("user", id).
+// counts as that: 400. Any other error is 500 and logged, unless the function has answered itself with a status below
+// 500, such as with c.AbortWithStatus: that is the answer then.
+// Begin keys of your own with their kind: core.JoinKey("user", id).
 type KeyFunc func(*gin.Context) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.
-func keyed(key adapter.KeyFunc) KeyFunc {
-	return func(c *gin.Context) (string, error) { return key(exchange{c}) }
-}
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
+
+func show(c *gin.Context) adapter.Exchange { return exchange{c} }
 
 // ByIP limits by the client's address: the peer's, or what [core.TrustProxies] makes of it. IPv6
 // addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
 
-// ByHeader limits by a request header field, such as an API key.
+// ByHeader limits by a request header field, such as an API key. Several lines with different values are answered 400.
 func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
 
 // ByCookie limits by a cookie's value.
@@ -29,10 +31,10 @@ func ByCookie(name string) KeyFunc { return keyed(adapter.ByCookie(name)) }
 // ByQuery limits by a query parameter.
 func ByQuery(name string) KeyFunc { return keyed(adapter.ByQuery(name)) }
 
-// ByParam limits by a parameter of the route, such as id in /items/{id}.
+// ByParam limits by a parameter of the route, such as id in /items/{id}, percent-decoded.
 func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
 
-// ByMethod limits by the request's method.
+// ByMethod limits by the request's method. Those outside RFC 9110 and PATCH share one key.
 func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose it: join it with who they are, or
@@ -41,9 +43,12 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/:id, without its method. Requests that
 // match no route share one key.
-func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+func ByRoute() KeyFunc {
+	return keyed(adapter.ByRoute("limit requests without a route by another key"))
+}
 
-// ByContextValue limits by a value that earlier middleware left in the request's context.
+// ByContextValue limits by a value that earlier middleware left in the request's context: a string, an integer, or
+// another fmt.Stringer. See [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
 
 // Global limits all requests together.

@@ -35,6 +35,21 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) httplimit.KeyFunc {
 		return func(r *http.Request) (string, error) { return key(r.Header.Get) }
 	},
+	ReadHeader: func(name string) httplimit.KeyFunc {
+		return func(r *http.Request) (string, error) { return r.Header.Get(name), nil }
+	},
+	ReadCookie: func(name string) httplimit.KeyFunc {
+		return func(r *http.Request) (string, error) {
+			if c, err := r.Cookie(name); err == nil {
+				return c.Value, nil
+			}
+			return "", nil
+		}
+	},
+	ReadQuery: func(name string) httplimit.KeyFunc {
+		return func(r *http.Request) (string, error) { return r.URL.Query().Get(name), nil }
+	},
+	RouteAdvice: "httplimit.ByRoute(mux)",
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) httplimit.Option {
 		return httplimit.WithCost(func(r *http.Request) (int64, error) { return cost(r.Header.Get) })
 	},
@@ -67,6 +82,7 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	Serve:           serve,
 	ProblemBody:     true,
 	RouteKnownInUse: true,
+	Streams:         true,
 	ContextEnds:     true,
 }
 
@@ -75,6 +91,9 @@ func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Opti
 	for _, route := range app.Routes {
 		mux.Handle(route.Method+" "+route.Pattern, limited(route.Use, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
+			if !reply.Send(w) {
+				return
+			}
 			if reply.AsError {
 				http.Error(w, "handler", reply.Status)
 				return

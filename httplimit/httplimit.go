@@ -21,7 +21,8 @@ import (
 //
 // Headers are those of the policy. A denied request gets 429 and an application/problem+json body
 // (RFC 9457), one without a key 400, and one that can't be decided 503 or 500; see OnDenied and
-// OnError. New panics when limiter or key is nil.
+// OnError. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
+// function can't be made of, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	var c nethttp.Config
 	for _, option := range options {
@@ -40,7 +41,7 @@ func FromContext(ctx context.Context) (core.Result, bool) { return nethttp.FromC
 // request last came through.
 func router(mux *http.ServeMux) nethttp.Router {
 	return nethttp.Router{
-		Route: func(r *http.Request) string {
+		Route: func(r *http.Request) (string, bool) {
 			pattern := r.Pattern
 			if mux != nil {
 				_, pattern = mux.Handler(r)
@@ -49,7 +50,7 @@ func router(mux *http.ServeMux) nethttp.Router {
 			if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
 				pattern = strings.TrimLeft(rest, " \t")
 			}
-			return pattern
+			return pattern, pattern != ""
 		},
 		Param: func(r *http.Request, name string) string { return r.PathValue(name) },
 	}

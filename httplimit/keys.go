@@ -8,7 +8,8 @@ import (
 )
 
 // KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey]; an empty key
-// counts as that. Begin keys of your own with their kind: core.JoinKey("user", id).
+// counts as that: 400. An [http.MaxBytesError] is 413; any other error is 500 and logged: see OnError.
+// Begin keys of your own with their kind: core.JoinKey("user", id).
 type KeyFunc func(*http.Request) (string, error)
 
 // keyed makes a KeyFunc of a common extractor.
@@ -18,7 +19,7 @@ func keyed(key adapter.KeyFunc) KeyFunc { return router(nil).Key(key) }
 // addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
 
-// ByHeader limits by a request header field, such as an API key.
+// ByHeader limits by a request header field, such as an API key. Several lines with different values are answered 400.
 func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
 
 // ByCookie limits by a cookie's value.
@@ -31,7 +32,7 @@ func ByQuery(name string) KeyFunc { return keyed(adapter.ByQuery(name)) }
 // the route is known.
 func ByParam(name string) KeyFunc { return keyed(adapter.ByParam(name)) }
 
-// ByMethod limits by the request's method.
+// ByMethod limits by the request's method. Those outside RFC 9110 and PATCH share one key.
 func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose it: join it with who they are, or
@@ -42,14 +43,17 @@ func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 // mux the pattern is not known yet: give the mux, whose Handler finds it. Requests that match no
 // pattern share one key.
 func ByRoute(mux ...*http.ServeMux) KeyFunc {
-	var outer *http.ServeMux
-	if len(mux) > 0 {
-		outer = mux[0]
+	if len(mux) == 0 {
+		return router(nil).Key(adapter.ByRoute("install the limiter behind the mux, or give ByRoute the mux: httplimit.ByRoute(mux)"))
 	}
-	return router(outer).Key(adapter.ByRoute())
+	if len(mux) > 1 || mux[0] == nil {
+		return adapter.Bad[*http.Request, string]("ByRoute mux", mux, "must be one mux: the one that the limiter stands in front of")
+	}
+	return router(mux[0]).Key(adapter.ByRoute("limit requests that match no pattern of the mux by another key"))
 }
 
-// ByContextValue limits by a value that earlier middleware left in the request's context.
+// ByContextValue limits by a value that earlier middleware left in the request's context: a string, an integer, or
+// another fmt.Stringer. See [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
 
 // Global limits all requests together.

@@ -10,8 +10,8 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
-// [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
+// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
 }
@@ -24,7 +24,7 @@ func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Reque
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 	return func(c *nethttp.Config) { c.Limits = limits }
 }
@@ -35,8 +35,9 @@ func WithSkip(skip func(*http.Request) bool) Option {
 }
 
 // WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service. A panic counts as 500, a
-// hijacked connection as 200.
+// to count failed logins only, or not to count errors of the service. What was written counts,
+// whatever becomes of the handler then: an upstream that hangs up behind a 200 is 200. A panic before that
+// counts as 500, a hijacked connection as 200.
 func WithRefund(refund func(r *http.Request, status int) bool) Option {
 	return func(c *nethttp.Config) { c.Refund = refund }
 }
@@ -47,7 +48,7 @@ func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Opti
 	return func(c *nethttp.Config) { c.Denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
 // ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {

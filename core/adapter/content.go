@@ -1,28 +1,26 @@
 package adapter
 
 import (
-	"fmt"
-	"log/slog"
+	"errors"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // CostByContentLength is a cost by the size of a request's body: a token for each bytesPerToken that its
 // Content-Length tells, begun ones included, and at least one. A body of unknown length (chunked) costs the
-// whole Capacity, or what unknown says: never nothing, since it may be of any size.
+// whole Capacity, or what unknown says: never nothing, since it may be of any size. Numbers below 1 make New panic.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(Exchange) (int64, error) {
-	var mistake error
-	switch {
-	case bytesPerToken < 1:
-		mistake = fmt.Errorf("ratelimit: CostByContentLength: %d bytes a token: must be at least 1", bytesPerToken)
-	case len(unknown) > 1:
-		mistake = fmt.Errorf("ratelimit: CostByContentLength: %d costs of an unknown length: one is enough", len(unknown))
-	case len(unknown) == 1 && unknown[0] < 1:
-		mistake = fmt.Errorf("ratelimit: CostByContentLength: an unknown length costs %d: must be at least 1", unknown[0])
+	var errs []error
+	if bytesPerToken < 1 {
+		errs = append(errs, &core.ConfigError{Field: "CostByContentLength bytesPerToken", Value: bytesPerToken, Reason: "must be at least 1"})
 	}
-	if mistake != nil {
-		slog.Error("ratelimit: bad cost function, every request will be refused", "error", mistake)
-		return func(Exchange) (int64, error) { return 0, mistake }
+	if len(unknown) > 1 {
+		errs = append(errs, &core.ConfigError{Field: "CostByContentLength unknown", Value: unknown, Reason: "must be one cost: give the first alone"})
+	} else if len(unknown) == 1 && unknown[0] < 1 {
+		errs = append(errs, &core.ConfigError{Field: "CostByContentLength unknown", Value: unknown[0], Reason: "must be at least 1"})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return broken[Exchange, int64](err)
 	}
 	return func(x Exchange) (int64, error) {
 		switch length := x.ContentLength(); {

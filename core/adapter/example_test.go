@@ -24,7 +24,7 @@ func Example() {
 		case adapter.Denied:
 			adapter.WriteProblem(w, core.Problem(v.Result))
 		case adapter.Failed:
-			adapter.WriteProblem(w, adapter.Refuse(r.Context(), v.Err))
+			adapter.WriteProblem(w, adapter.Refuse(v))
 		case adapter.Skipped, adapter.Allowed:
 			fmt.Fprint(w, "hello")
 		}
@@ -49,7 +49,6 @@ type exchange struct {
 func (x *exchange) Context() context.Context    { return x.r.Context() }
 func (x *exchange) Method() string              { return x.r.Method }
 func (x *exchange) Path() string                { return x.r.URL.Path }
-func (x *exchange) Route() string               { return x.r.Pattern }
 func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
 func (x *exchange) ContentLength() int64        { return x.r.ContentLength }
 func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
@@ -59,6 +58,8 @@ func (x *exchange) Value(key any) any           { return x.r.Context().Value(key
 func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
 func (x *exchange) Keep(d *adapter.Decision)    { x.kept = d }
 func (x *exchange) Kept() *adapter.Decision     { return x.kept }
+
+func (x *exchange) Route() (string, bool) { return x.r.Pattern, x.r.Pattern != "" }
 
 func (x *exchange) Cookie(name string) string {
 	if c, err := x.r.Cookie(name); err == nil {

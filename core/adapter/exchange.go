@@ -17,14 +17,21 @@ type Decision struct {
 	limiter *core.Limiter
 	key     string
 	outer   *Decision // of the limiter before
+
+	// unrouted is ByRoute's advice. A Decision that has it is none, but a note for the engine.
+	unrouted string
 }
 
 // FromContext is what an adapter's FromContext returns of what its requests keep.
 func FromContext(kept any) (core.Result, bool) {
-	if d, ok := kept.(*Decision); ok && d != nil {
-		return d.Result, true
+	d, _ := kept.(*Decision)
+	for d != nil && d.limiter == nil { // a note
+		d = d.outer
 	}
-	return core.Result{}, false
+	if d == nil {
+		return core.Result{}, false
+	}
+	return d.Result, true
 }
 
 // Exchange is one HTTP request and the header of its response, as a framework shows them. Methods
@@ -33,18 +40,20 @@ func FromContext(kept any) (core.Result, bool) {
 type Exchange interface {
 	Context() context.Context
 	Method() string
-	Path() string         // as requested, percent-decoded, such as /items/7
-	Route() string        // the pattern that matched, such as /items/{id}; "" when none did or none is known yet
+	Path() string // as requested, percent-decoded, such as /items/7
+	// Route is the pattern that matched, such as /items/{id}. It is not known when none did, or when the
+	// framework has not routed the request yet.
+	Route() (pattern string, known bool)
 	RemoteAddr() string   // of the connection's peer
 	ContentLength() int64 // of the body, in bytes; -1 when it is not known
 	Header(name string) []string
-	Cookie(name string) string
+	Cookie(name string) string // as the framework gives it to handlers, decoded if it decodes
 	Query(name string) string
-	Param(name string) string // of the route
+	Param(name string) string // of the route, percent-decoded
 	Value(key any) any        // what earlier middleware left in the request's context
 
 	// Keep leaves the decision with the request, for handlers and for Kept. Kept returns what was
-	// kept last, or nil.
+	// kept last, or nil. What an extractor keeps, the engine's Exchange must show: ByRoute leaves a note so.
 	Keep(d *Decision)
 	Kept() *Decision
 

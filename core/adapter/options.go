@@ -11,4 +11,8 @@ type Options[C any] struct {
 	Limits func(C) ([]core.Limit, error) // in place of the policy's own; nil keeps those
 	Skip   func(C) bool                  // whether to let a request through unlimited
 	Refund func(C, int) bool             // whether to give a request's tokens back, by its status
+
+	// ErrorStatus is the adapter's: the status that an error of a key, cost or limits function has in the
+	// framework's own terms, 0 for an error of any other kind. Nil knows of none.
+	ErrorStatus func(C, error) int
 }

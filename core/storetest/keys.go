@@ -18,7 +18,7 @@ func addresses() [][2]string {
 	long := strings.Repeat("x", 1<<20)
 	sum := sha256.Sum256([]byte(long))
 	list := [][2]string{
-		{"a:b", "c"}, {"a", "b:c"}, {"a", ":b:c"}, {"a:", "b:c"}, {"a:b:c", ""}, {"a", ""}, {"a", "b"}, {"a", "b:"},
+		{"a:b", "c"}, {"a", "b:c"}, {"a", ":b:c"}, {"a:", "b:c"}, {"a", "b"}, {"a", "b:"},
 		{"a%3Ab", "c"}, {"a", "b%3Ac"}, {"a%3A", "b"}, {"A", "b"}, {"a", "B"}, {"a b", "c"}, {"a", "b c"}, {"a", " b"},
 	}
 	for _, key := range []string{

@@ -17,14 +17,15 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
 // New returns a middleware that lets a request pass when limiter has tokens for its key.
 //
 // Headers are those of the policy. What does not pass ends with an [echo.HTTPError], for the app's
 // error handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision;
-// see OnDenied and OnError. [core.Problem] makes a body of a denial. New panics when limiter or key is
-// nil.
+// see OnDenied and OnError. [core.Problem] makes a body of a denial. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
+// function can't be made of, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
 	var o config
 	for _, option := range options {
@@ -32,14 +33,10 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			option(&o)
 		}
 	}
+	o.ErrorStatus = errorStatus
 	engine := adapter.New(limiter, key, o.Options)
 	if o.denied == nil {
 		o.denied = func(_ *echo.Context, res core.Result) error { return httpError(core.Problem(res)) }
-	}
-	if o.failed == nil {
-		o.failed = func(c *echo.Context, err error) error {
-			return httpError(adapter.Refuse(c.Request().Context(), err))
-		}
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
@@ -49,9 +46,15 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 			case adapter.Denied:
 				return o.denied(c, v.Result)
 			case adapter.Failed:
-				return o.failed(c, v.Err)
+				switch {
+				case o.failed != nil:
+					return o.failed(c, v.Err)
+				case v.AsIs:
+					return v.Err
+				}
+				return httpError(adapter.Refuse(v))
 			case adapter.Allowed:
-				if !engine.WantsStatus() {
+				if !engine.WantsStatus(v) {
 					break
 				}
 				nearest, plain := c.Response().(*echo.Response)
@@ -61,12 +64,17 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				}
 				ask := engine.Asker(c, x, v)
 				// Whoever writes the response, the app's error handler for one, knows its status.
-				res.Before(func() { ask(res.Status) })
+				res.Before(func() { ask(res.Status, true) })
+				res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() {
+					if !res.Committed {
+						ask(http.StatusOK, true) // net/http's own, of which echo is not told
+					}
+				})
 				err := next(c)
 				// A writer around echo's, such as gzip's, may hold an answer back until the middleware that
 				// put it there returns: then Before tells.
 				if err == nil && plain && !nearest.Committed && !res.Committed {
-					ask(http.StatusOK) // net/http's answer, if nobody in front of this has another
+					ask(http.StatusOK, false) // net/http's answer, if nobody in front of this has another
 				}
 				return err
 			case adapter.Skipped:
@@ -90,6 +98,9 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 
 func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
 
+// errorStatus is the status of echo's own errors, and of those of its kind.
+func errorStatus(_ *echo.Context, err error) int { return echo.StatusCode(err) }
+
 const keptKey = "ratelimit.decision"
 
 // FromContext returns the decision about the request: of several limiters, the one nearest to the
@@ -104,13 +115,20 @@ type exchange struct{ c *echo.Context }
 func (x exchange) Context() context.Context    { return x.c.Request().Context() }
 func (x exchange) Method() string              { return x.c.Request().Method }
 func (x exchange) Path() string                { return x.c.Request().URL.Path }
-func (x exchange) Route() string               { return x.c.Path() }
 func (x exchange) RemoteAddr() string          { return x.c.Request().RemoteAddr }
 func (x exchange) ContentLength() int64        { return x.c.Request().ContentLength }
 func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
 func (x exchange) Query(name string) string    { return x.c.QueryParam(name) }
-func (x exchange) Param(name string) string    { return x.c.Param(name) }
 func (x exchange) Response() core.HeaderWriter { return x.c.Response().Header() }
+
+func (x exchange) Route() (pattern string, known bool) {
+	pattern = x.c.Path()
+	return pattern, pattern != ""
+}
+
+func (x exchange) Param(name string) string {
+	return adapter.DecodeParam(x.c.Request(), x.c.Param(name))
+}
 
 func (x exchange) Cookie(name string) string {
 	if c, err := x.c.Cookie(name); err == nil {

@@ -33,9 +33,6 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 	if o.denied == nil {
 		o.denied = func(c *fasthttp.RequestCtx, res core.Result) { refuse(c, core.Problem(res)) }
 	}
-	if o.failed == nil {
-		o.failed = func(c *fasthttp.RequestCtx, err error) { refuse(c, adapter.Refuse(exchange{c}.Context(), err)) }
-	}
 	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(c *fasthttp.RequestCtx) {
 			x := exchange{c}
@@ -43,11 +40,15 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 			case adapter.Denied:
 				o.denied(c, v.Result)
 			case adapter.Failed:
-				o.failed(c, v.Err)
+				if o.failed != nil {
+					o.failed(c, v.Err)
+				} else {
+					refuse(c, adapter.Refuse(v))
+				}
 			case adapter.Skipped:
 				next(c)
 			case adapter.Allowed:
-				if !engine.WantsStatus() {
+				if !engine.WantsStatus(v) {
 					next(c)
 					return
 				}
@@ -62,8 +63,8 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 
 // owned copies what key returns: fasthttp's strings are views of buffers that it uses again.
 func owned(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
-	if key == nil {
-		return nil
+	if key == nil || adapter.Mistake[*fasthttp.RequestCtx, string](key) != nil {
+		return key
 	}
 	return func(c *fasthttp.RequestCtx) (string, error) {
 		k, err := key(c)
@@ -108,11 +109,12 @@ func (x exchange) Context() context.Context {
 	return context.Background()
 }
 
-func (x exchange) Route() string {
-	pattern, _ := x.c.UserValue(RouteKey).(string)
-	return pattern
+func (x exchange) Route() (pattern string, known bool) {
+	pattern, known = x.c.UserValue(RouteKey).(string)
+	return pattern, known
 }
 
+// Param is percent-decoded already: fasthttp decodes the path.
 func (x exchange) Param(name string) string {
 	value, _ := x.c.UserValue(name).(string)
 	return value
@@ -156,9 +158,9 @@ func (h header) Get(name string) string { return string(h.Peek(name)) }
 // KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey].
 type KeyFunc func(*fasthttp.RequestCtx) (string, error)
 
-func keyed(key adapter.KeyFunc) KeyFunc {
-	return func(c *fasthttp.RequestCtx) (string, error) { return key(exchange{c}) }
-}
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
+
+func show(c *fasthttp.RequestCtx) adapter.Exchange { return exchange{c} }
 
 // ByIP limits by the client's address.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
@@ -182,7 +184,9 @@ func ByMethod() KeyFunc { return keyed(adapter.ByMethod()) }
 func ByPath() KeyFunc { return keyed(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched.
-func ByRoute() KeyFunc { return keyed(adapter.ByRoute()) }
+func ByRoute() KeyFunc {
+	return keyed(adapter.ByRoute("let the router run before the limiter"))
+}
 
 // ByContextValue limits by a value that earlier middleware left.
 func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key)) }
@@ -212,8 +216,7 @@ func WithCost(cost func(*fasthttp.RequestCtx) (int64, error)) Option {
 
 // CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*fasthttp.RequestCtx) (int64, error) {
-	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
-	return func(c *fasthttp.RequestCtx) (int64, error) { return cost(exchange{c}) }
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
 }
 
 // WithLimits holds a request to other limits than the policy's.

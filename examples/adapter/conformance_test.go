@@ -47,6 +47,15 @@ var kit = adaptertest.Kit[fasthttplimit.KeyFunc, fasthttplimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) fasthttplimit.KeyFunc {
 		return func(c *fasthttp.RequestCtx) (string, error) { return key(header(c)) }
 	},
+	ReadHeader: func(name string) fasthttplimit.KeyFunc {
+		return func(c *fasthttp.RequestCtx) (string, error) { return string(c.Request.Header.Peek(name)), nil }
+	},
+	ReadCookie: func(name string) fasthttplimit.KeyFunc {
+		return func(c *fasthttp.RequestCtx) (string, error) { return string(c.Request.Header.Cookie(name)), nil }
+	},
+	ReadQuery: func(name string) fasthttplimit.KeyFunc {
+		return func(c *fasthttp.RequestCtx) (string, error) { return string(c.QueryArgs().Peek(name)), nil }
+	},
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) fasthttplimit.Option {
 		return fasthttplimit.WithCost(func(c *fasthttp.RequestCtx) (int64, error) { return cost(header(c)) })
 	},

@@ -41,6 +41,17 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	Custom: func(key func(adaptertest.Header) (string, error)) fiberlimit.KeyFunc {
 		return func(c fiber.Ctx) (string, error) { return key(header(c)) }
 	},
+	ReadHeader: func(name string) fiberlimit.KeyFunc {
+		return func(c fiber.Ctx) (string, error) { return c.Get(name), nil }
+	},
+	ReadCookie: func(name string) fiberlimit.KeyFunc {
+		return func(c fiber.Ctx) (string, error) { return c.Cookies(name), nil }
+	},
+	ReadQuery: func(name string) fiberlimit.KeyFunc {
+		return func(c fiber.Ctx) (string, error) { return c.Query(name), nil }
+	},
+	Error:       func(status int) error { return fiber.NewError(status) },
+	RouteAdvice: "app.Get(path, limiter, handler)",
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) fiberlimit.Option {
 		return fiberlimit.WithCost(func(c fiber.Ctx) (int64, error) { return cost(header(c)) })
 	},

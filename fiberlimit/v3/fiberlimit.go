@@ -26,7 +26,8 @@ import (
 // Headers are those of the policy. What does not pass ends with a [fiber.Error], for the app's error
 // handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision; see
 // OnDenied and OnError. [core.Problem] makes a body of a denial. A handler that replaces the whole response, as
-// a proxy does, takes the limit's header fields along. New panics when limiter or key is nil.
+// a proxy does, takes the limit's header fields along. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
+// function can't be made of, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 	var o config
 	for _, option := range options {
@@ -34,12 +35,10 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			option(&o)
 		}
 	}
+	o.ErrorStatus = errorStatus
 	engine := adapter.New(limiter, fast.Owned(key), o.Options)
 	if o.denied == nil {
 		o.denied = func(_ fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
-	}
-	if o.failed == nil {
-		o.failed = func(c fiber.Ctx, err error) error { return httpError(adapter.Refuse(c.Context(), err)) }
 	}
 	return func(c fiber.Ctx) error {
 		x := exchange{c}
@@ -48,9 +47,15 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 		case adapter.Denied:
 			return o.denied(c, v.Result)
 		case adapter.Failed:
-			return o.failed(c, v.Err)
+			switch {
+			case o.failed != nil:
+				return o.failed(c, v.Err)
+			case v.AsIs:
+				return v.Err
+			}
+			return httpError(adapter.Refuse(v))
 		case adapter.Allowed:
-			if engine.WantsStatus() {
+			if engine.WantsStatus(v) {
 				status := fiber.StatusInternalServerError // should the handler panic
 				defer func() { engine.Done(c, x, v, status) }()
 				err := c.Next()
@@ -69,6 +74,14 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 
 func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
 
+// errorStatus is the status of fiber's own errors.
+func errorStatus(_ fiber.Ctx, err error) int {
+	if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
+		return fe.Code
+	}
+	return 0
+}
+
 type keptKey struct{}
 
 // FromContext returns the decision about the request: of several limiters, the one nearest to the
@@ -83,12 +96,17 @@ type exchange struct{ c fiber.Ctx }
 func (x exchange) Context() context.Context  { return x.c.Context() }
 func (x exchange) Method() string            { return x.c.Method() }
 func (x exchange) Path() string              { return fast.Path(x.c.RequestCtx()) }
-func (x exchange) Route() string             { return x.c.Route().Path }
 func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string  { return x.c.Query(name) }
-func (x exchange) Param(name string) string  { return x.c.Params(name) }
 func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
 func (x exchange) RemoteAddr() string        { return fast.RemoteAddr(x.c.RequestCtx()) }
+
+// Route is that of the middleware itself, and not known, in what was installed by Use.
+func (x exchange) Route() (pattern string, known bool) { return x.c.Route().Path, x.c.Matched() }
+
+func (x exchange) Param(name string) string {
+	return fast.DecodeParam(x.c.Params(name), x.c.App().Config().UnescapePath)
+}
 
 func (x exchange) Header(name string) []string {
 	return fast.Header(x.c.RequestCtx(), name, x.c.App().Config().DisableHeaderNormalizing)

@@ -16,8 +16,8 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered 500, but
-// [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
+// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(fiber.Ctx) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
@@ -26,12 +26,11 @@ func WithCost(cost func(fiber.Ctx) (int64, error)) Option {
 // included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
 // says. It goes by Content-Length, so compressed bodies count compressed.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(fiber.Ctx) (int64, error) {
-	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
-	return func(c fiber.Ctx) (int64, error) { return cost(exchange{c}) }
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
 }
 
 // WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered 500. See [core.Limiter.WithLimits].
+// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(fiber.Ctx) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
@@ -55,7 +54,7 @@ func OnDenied(denied func(c fiber.Ctx, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey]), 503
+// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
 // ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(c fiber.Ctx, err error) error) Option {

@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
 // Owned copies what key returns: fasthttp's strings are views of a buffer that the next request on the
 // connection overwrites, and a store may keep a key for longer.
 func Owned[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
-	if key == nil {
-		return nil
+	if key == nil || adapter.Mistake[C, string](key) != nil {
+		return key
 	}
 	return func(c C) (string, error) {
 		k, err := key(c)
@@ -69,6 +71,17 @@ func Path(c *fasthttp.RequestCtx) string {
 	sent := string(c.URI().PathOriginal())
 	if path, err := url.PathUnescape(sent); err == nil {
 		return path
+	}
+	return sent
+}
+
+// DecodeParam is a parameter of the route, percent-decoded. decoded says that the app has its paths decoded before they
+// are matched.
+func DecodeParam(sent string, decoded bool) string {
+	if !decoded && strings.IndexByte(sent, '%') >= 0 {
+		if value, err := url.PathUnescape(sent); err == nil {
+			return value
+		}
 	}
 	return sent
 }

@@ -3,10 +3,7 @@ package nethttp
 
 import (
 	"context"
-	"io"
 	"net/http"
-
-	"github.com/felixge/httpsnoop"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
@@ -14,7 +11,7 @@ import (
 
 // Router reads what only the router knows of a request.
 type Router struct {
-	Route func(*http.Request) string
+	Route func(*http.Request) (pattern string, known bool)
 	Param func(r *http.Request, name string) string
 }
 
@@ -27,16 +24,21 @@ type Config struct {
 
 // Key makes a key function for this router of a common one.
 func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return func(r *http.Request) (string, error) { return key(&exchange{r: r, router: &ro}) }
+	return adapter.Show(key, func(r *http.Request) adapter.Exchange { return &exchange{r: r, router: &ro} })
 }
 
 // CostByContentLength is that of package adapter, for net/http.
 func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Request) (int64, error) {
-	cost := adapter.CostByContentLength(bytesPerToken, unknown...)
-	return func(r *http.Request) (int64, error) { return cost(&exchange{r: r}) }
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...),
+		func(r *http.Request) adapter.Exchange { return &exchange{r: r} })
 }
 
-type keptKey struct{}
+// A request's context holds a slot for each limiter, made before the key function runs: what that keeps, the
+// limiter sees. slotKey is the key of the nearest slot, keptKey that of what was kept last.
+type (
+	slotKey struct{}
+	keptKey struct{}
+)
 
 // FromContext returns the decision about the request whose context ctx is.
 func FromContext(ctx context.Context) (core.Result, bool) {
@@ -51,76 +53,47 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 			adapter.WriteProblem(w, core.Problem(res))
 		}
 	}
-	if config.Failed == nil {
-		config.Failed = func(w http.ResponseWriter, r *http.Request, err error) {
-			adapter.WriteProblem(w, adapter.Refuse(r.Context(), err))
-		}
-	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			x := &exchange{w: w, r: r}
-			switch v := engine.Begin(r, x); v.Outcome {
+			x := &exchange{w: w, kept: &kept{Context: r.Context()}}
+			x.r = r.WithContext(x.kept)
+			switch v := engine.Begin(x.r, x); v.Outcome {
 			case adapter.Denied:
 				config.Denied(w, x.r, v.Result)
 			case adapter.Failed:
-				config.Failed(w, x.r, v.Err)
+				if config.Failed != nil {
+					config.Failed(w, x.r, v.Err)
+				} else {
+					adapter.WriteProblem(w, adapter.Refuse(v))
+				}
 			case adapter.Allowed:
-				if !engine.WantsStatus() {
+				if !engine.WantsStatus(v) {
 					next.ServeHTTP(w, x.r)
 					return
 				}
-				status := http.StatusInternalServerError // should the handler panic
-				defer func() { engine.Done(x.r, x, v, status) }()
-				status = serve(next, w, x.r)
+				var answer Status
+				returned := false
+				defer func() { engine.Done(x.r, x, v, answer.Final(returned)) }()
+				next.ServeHTTP(answer.Watch(w), x.r)
+				returned = true
 			case adapter.Skipped:
-				next.ServeHTTP(w, x.r)
+				next.ServeHTTP(w, r)
 			}
 		})
 	}
 }
 
-// serve has next answer r and returns the status that the client sees.
-func serve(next http.Handler, w http.ResponseWriter, r *http.Request) (status int) {
-	answered := func(code int) {
-		if status == 0 && (code >= 200 || code == http.StatusSwitchingProtocols) { // 103 is no answer yet
-			status = code
-		}
-	}
-	next.ServeHTTP(httpsnoop.Wrap(w, httpsnoop.Hooks{
-		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(code int) { answered(code); write(code) }
-		},
-		Write: func(write httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-			return func(b []byte) (int, error) { answered(http.StatusOK); return write(b) }
-		},
-		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
-			return func(from io.Reader) (int64, error) {
-				n, err := read(from)
-				if n > 0 { // else nothing is written, and the handler may yet answer otherwise
-					answered(http.StatusOK)
-				}
-				return n, err
-			}
-		},
-		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() { answered(http.StatusOK); flush() }
-		},
-	}), r)
-	answered(http.StatusOK) // net/http's own, of a handler that writes nothing
-	return status
-}
-
-// exchange shows a request to the engine (w is set) or to a key function (router is set).
+// exchange shows a request to the engine (w and kept are set) or to a key function (router is set).
 type exchange struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	router *Router
+	kept   *kept
 }
 
 func (x *exchange) Context() context.Context    { return x.r.Context() }
 func (x *exchange) Method() string              { return x.r.Method }
 func (x *exchange) Path() string                { return x.r.URL.Path }
-func (x *exchange) Route() string               { return x.router.Route(x.r) }
 func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
 func (x *exchange) ContentLength() int64        { return x.r.ContentLength }
 func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
@@ -129,24 +102,39 @@ func (x *exchange) Param(name string) string    { return x.router.Param(x.r, nam
 func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
 func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
 
+// Route is not known to the engine, which does not ask.
+func (x *exchange) Route() (pattern string, known bool) { return x.router.Route(x.r) }
+
 func (x *exchange) Kept() *adapter.Decision {
 	d, _ := x.r.Context().Value(keptKey{}).(*adapter.Decision)
 	return d
 }
 
+// Keep does nothing outside of a limiter.
 func (x *exchange) Keep(d *adapter.Decision) {
-	x.r = x.r.WithContext(kept{x.r.Context(), d})
+	slot := x.kept
+	if slot == nil {
+		slot, _ = x.r.Context().Value(slotKey{}).(*kept)
+	}
+	if slot != nil {
+		slot.decision = d
+	}
 }
 
-// kept is context.WithValue for the decision, in half the memory.
+// kept is a limiter's slot, nil until something is kept. It is written before the handler runs, by one goroutine.
 type kept struct {
 	context.Context
 	decision *adapter.Decision
 }
 
-func (k kept) Value(key any) any {
-	if key == (keptKey{}) {
-		return k.decision
+func (k *kept) Value(key any) any {
+	switch key {
+	case slotKey{}:
+		return k
+	case keptKey{}:
+		if k.decision != nil {
+			return k.decision
+		}
 	}
 	return k.Context.Value(key)
 }

@@ -60,3 +60,32 @@ func TestRefundIsAskedAboutTheStatusOfTheClient(t *testing.T) {
 		})
 	}
 }
+
+// A hijacked connection is 200, though the handler panics afterwards: what was served there is not HTTP's to know.
+func TestAHijackedConnectionIsNoFailure(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+	asked := make(chan int, 1)
+	wrap := nethttp.New(limiter, func(*http.Request) (string, error) { return "all", nil }, nethttp.Config{
+		Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { asked <- status; return false }},
+	})
+	server := httptest.NewServer(wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = conn.Close()
+		panic(http.ErrAbortHandler)
+	})))
+	defer server.Close()
+	req, err := http.NewRequest(http.MethodGet, server.URL, nil)
+	require.NoError(t, err)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "echo")
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
+	assert.Equal(t, http.StatusOK, <-asked)
+}

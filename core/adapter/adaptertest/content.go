@@ -35,17 +35,6 @@ func (s *suite[K, O]) content() {
 		c.wantRemaining(app.send(request{method: http.MethodPost, body: "x", chunked: true}), 6, "a chunked body")
 		c.wantRemaining(app.send(request{method: http.MethodPost, body: "x"}), 5, "a body of 1 byte")
 	})
-	for _, bad := range []struct {
-		bytes   int64
-		unknown []int64
-	}{{0, nil}, {-1, nil}, {1, []int64{0}}, {1, []int64{1, 2}}} {
-		s.rule("a mistake in CostByContentLength is answered 500 and takes nothing", func(c *trial[K, O]) {
-			l := c.holding(5)
-			c.wantRefusal(c.use(l, c.kit.Global("all"), c.kit.CostByContentLength(bad.bytes, bad.unknown...)).send(request{}),
-				http.StatusInternalServerError, "the bad cost")
-			c.wantRemaining(c.use(l, c.kit.Global("all")).send(request{}), 4, "another request of cost 1")
-		})
-	}
 }
 
 // shadow: Policy.Shadow.

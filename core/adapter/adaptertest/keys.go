@@ -10,7 +10,23 @@ type named string
 
 func (n named) String() string { return string(n) }
 
-type contextKey struct{}
+// What prints as others of its type do, to keep it out of logs.
+type (
+	email    string
+	redacted string
+	failing  string
+	account  int64
+)
+
+func (email) String() string     { return "[redacted]" }
+func (redacted) Error() string   { return "[redacted]" }
+func (failing) GoString() string { return "[redacted]" }
+func (account) String() string   { return "[redacted]" }
+
+type (
+	contextKey struct{}
+	otherKey   struct{}
+)
 
 func with(key, value any) func(context.Context) context.Context {
 	return func(ctx context.Context) context.Context { return context.WithValue(ctx, key, value) }
@@ -47,8 +63,14 @@ func (s *suite[K, O]) keys() {
 			request{header: header("User", "ann"), peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost})},
 		{"names of header fields don't mind case", inUse, true, append(
 			of(k.ByHeader("x-user"), headers("X-User", "ann")...), of(k.ByHeader("X-USER"), headers("x-user", "ann")...)...)},
-		{"ByHeader takes the first of several values", inUse, true, of(k.ByHeader("User"),
-			request{header: header("User", "ann")}, request{header: header("User", "ann", "User", "bob")})},
+		{"a header that came twice with one value is that value", inUse, true, of(k.ByHeader("User"),
+			request{header: header("User", "ann")}, request{header: header("User", "ann", "User", "ann")})},
+		{"credentials are one key under any spelling of their scheme", inUse, true, of(k.ByHeader("Authorization"),
+			headers("Authorization", "Bearer aB3", "bearer aB3", "BEARER aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3", "Bearer\u2003 aB3")...)},
+		{"credentials are told apart, in case too, and so are schemes", inUse, false, of(k.ByHeader("Authorization"),
+			headers("Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c")...)},
+		{"Proxy-Authorization is read as Authorization is", inUse, true, of(k.ByHeader("Proxy-Authorization"),
+			headers("Proxy-Authorization", "Basic aB3", "BASIC  aB3")...)},
 		{"two header fields with the same value don't share a bucket", inUse, false, append(
 			of(k.ByHeader("A"), headers("A", "7")...), of(k.ByHeader("B"), headers("B", "7")...)...)},
 		{"an API key that looks like an address does not share the address's bucket", inUse, false, append(
@@ -71,10 +93,16 @@ func (s *suite[K, O]) keys() {
 		{"ByQuery minds neither encoding nor other parameters", inUse, true, of(k.ByQuery("q"),
 			targets("/other?q=a%20b", "/other?q=a+b", "/items/1?x=1&q=%61%20b&q=c")...)},
 		{"ByParam tells values apart", inRoute, false, of(k.ByParam("id"), targets("/items/1", "/items/2")...)},
+		{"ByParam decodes what is percent-encoded, so that a parameter has one spelling", inRoute, true, of(k.ByParam("id"),
+			targets("/items/ab", "/items/%61b", "/items/a%62", "/items/%61%62")...)},
+		{"ByParam decodes once", inRoute, false, of(k.ByParam("id"), targets("/items/a", "/items/%2561", "/items/a+b", "/items/a%20b")...)},
 		{"ByParam minds the parameter alone", inRoute, true, of(k.ByParam("id"), request{target: "/items/1"},
 			request{target: "/items/1?id=2", method: http.MethodPost})},
 		{"ByMethod tells methods apart and nothing else", inUse, false, of(k.ByMethod(),
 			request{method: http.MethodGet}, request{method: http.MethodPost}, request{method: http.MethodHead})},
+		{"ByMethod knows the methods of RFC 9110, and PATCH", inUse, false, of(k.ByMethod(),
+			request{method: http.MethodGet}, request{method: http.MethodPut}, request{method: http.MethodDelete},
+			request{method: http.MethodOptions}, request{method: http.MethodPatch})},
 		{"ByMethod minds no path", inUse, true, of(k.ByMethod(), targets("/items/1", "/other", "/nowhere")...)},
 		{"ByPath tells paths apart", inUse, false, of(k.ByPath(), targets("/items/1", "/items/2", "/other", "/nowhere")...)},
 		{"ByPath decodes what is percent-encoded, so that a path has one spelling", inUse, true, of(k.ByPath(),
@@ -83,6 +111,12 @@ func (s *suite[K, O]) keys() {
 			request{target: "/items/1?b", method: http.MethodPost})},
 		{"ByContextValue tells values of earlier middleware apart", inUse, false, values("ann", "bob", 7, named("carol"), int64(8))},
 		{"ByContextValue takes a string, a Stringer or an integer for what it prints as", inUse, true, values("7", 7, int64(7), named("7"))},
+		{"ByContextValue reads strings and integers as they are, not as they print", inUse, false, values(
+			email("ann@example.com"), email("bob@example.com"), account(7), account(8), redacted("carol"), failing("dave"))},
+		{"ByContextValue reads what a pointer points to", inUse, true, values(email("ann@example.com"), new(email("ann@example.com")), "ann@example.com")},
+		{"keys of contexts don't share buckets, though they print the same", inUse, false, []visit[K]{
+			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "7")},
+			{key: k.ByContextValue(otherKey{}), context: with(otherKey{}, "7")}}},
 		{"ByContextValue finds values in the request's own context", inUse, false, []visit[K]{
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "ann")},
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "bob")}}},

@@ -26,6 +26,12 @@ type Kit[K, O any] struct {
 	FirstOf        func(...K) K
 	Custom         func(func(Header) (string, error)) K // a key function of the user's own
 
+	// ReadHeader, ReadCookie and ReadQuery are key functions that return what the framework gives its handlers.
+	ReadHeader, ReadCookie, ReadQuery func(name string) K
+
+	// Error makes the framework's own error of a status, for its error handler. Nil says that it has none.
+	Error func(status int) error
+
 	WithCost func(func(Header) (int64, error)) O
 	// CostByContentLength is the adapter's, set by its WithCost.
 	CostByContentLength func(bytesPerToken int64, unknown ...int64) O
@@ -47,8 +53,12 @@ type Kit[K, O any] struct {
 	// RouteKnownInUse says that ByRoute works in middleware of the whole app, not only in that of a
 	// route.
 	RouteKnownInUse bool
+	// RouteAdvice is what the warning says of a ByRoute that can't know its route, where RouteKnownInUse is false.
+	RouteAdvice string
 	// ParamKnownInUse says so of ByParam.
 	ParamKnownInUse bool
+	// Streams says that a handler's answer can be on its way before the handler has ended.
+	Streams bool
 	// ContextEnds says that a request's context ends when its client goes.
 	ContextEnds bool
 }
@@ -93,6 +103,12 @@ type Reply struct {
 	// AsError reports the status the framework's way, such as by returning its HTTP error. Otherwise
 	// the handler writes it, with Body of what FromContext tells.
 	AsError bool
+	// Aborts has the handler write Status and a body, flush it, and then panic with [http.ErrAbortHandler],
+	// as a reverse proxy does whose upstream hangs up. Only kits with Streams get it.
+	Aborts bool
+	// Flushes has the handler flush before it has written anything, which sends Status 200, and then panic.
+	// Only kits with Streams get it.
+	Flushes bool
 }
 
 // ValueKey is where App.Value is left: a string.

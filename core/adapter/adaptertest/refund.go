@@ -33,7 +33,8 @@ func (s *statuses) all() []int {
 // refund: WithRefund.
 func (s *suite[K, O]) refund() {
 	for _, reply := range []Reply{
-		{200, false}, {201, false}, {401, false}, {401, true}, {404, true}, {500, false}, {503, true},
+		{Status: 200}, {Status: 201}, {Status: 401}, {Status: 401, AsError: true}, {Status: 404, AsError: true},
+		{Status: 500}, {Status: 503, AsError: true},
 	} {
 		rule := fmt.Sprintf("WithRefund gives tokens back by the status the client gets (%d, as error: %v)", reply.Status, reply.AsError)
 		s.rule(rule, func(c *trial[K, O]) {
@@ -63,6 +64,33 @@ func (s *suite[K, O]) refund() {
 			c.errorf("Refund was asked about %v, want 500 twice", seen)
 		}
 	})
+	for _, reply := range []Reply{
+		{Status: 200, Aborts: true}, {Status: 201, Aborts: true}, {Status: 502, Aborts: true}, {Status: 200, Flushes: true},
+	} {
+		if !s.kit.Streams {
+			break
+		}
+		rule := fmt.Sprintf("a status that was sent is the status, though the handler panics later (%d, flushed without one: %v)", reply.Status, reply.Flushes)
+		s.rule(rule, func(c *trial[K, O]) {
+			var asked statuses
+			l := c.holding(2)
+			app := c.serve(c.app(func(context.Context) Reply { return reply },
+				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+			for range 2 {
+				if got, err := app.try(context.Background(), request{}); err == nil && got.status != reply.Status {
+					c.errorf("the premise: the client got %d, want %d", got.status, reply.Status)
+				}
+			}
+			if seen := asked.all(); !slices.Equal(seen, []int{reply.Status, reply.Status}) {
+				c.errorf("Refund was asked about %v, want %d twice", seen, reply.Status)
+			}
+			want := http.StatusTooManyRequests
+			if reply.Status >= 400 {
+				want = http.StatusOK
+			}
+			c.wantStatus(c.use(l, c.kit.Global("all")).send(request{}), want, "a third request, with a capacity of 2")
+		})
+	}
 	s.rule("a request that was denied, skipped or not decided took nothing: Refund is not asked", func(c *trial[K, O]) {
 		var asked statuses
 		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(asked.refunding),

@@ -1,6 +1,11 @@
 package adaptertest
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 // host: a request line with a whole URL says what the request is for, and its Host field does not (RFC 9112,
 // section 3.2.2): else clients could choose their key.
@@ -48,4 +53,40 @@ func (s *suite[K, O]) route() {
 				item(get, "/nowhere"), item(get, "/items/1"), item(get, "/other"))},
 		})
 	}
+	s.rule("ByRoute where no route is known warns once, of a request that was answered, and says what to write", func(c *trial[K, O]) {
+		if s.kit.RouteKnownInUse {
+			return // a request that was answered has a route
+		}
+		log := c.logged(func() {
+			app := c.use(c.holding(10), s.kit.Join(key, s.kit.ByIP()))
+			c.wantStatus(app.send(item(get, "/nowhere")), http.StatusNotFound, "no route")
+			for range 3 {
+				c.wantStatus(app.send(item(get, "/items/1")), http.StatusOK, "an item")
+			}
+		})
+		if n := strings.Count(log, "ByRoute knows no route here"); n != 1 || !strings.Contains(log, s.kit.RouteAdvice) || !strings.Contains(log, "/items/1") {
+			c.errorf("want one warning, of /items/1, that says %q; got %q", s.kit.RouteAdvice, log)
+		}
+	})
+	s.rule("ByRoute where routes are known warns of nothing", func(c *trial[K, O]) {
+		log := c.logged(func() {
+			for _, p := range places {
+				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, Limiter[K, O]{Limiter: c.holding(10)})
+				c.wantStatus(app(), http.StatusOK, string(p))
+				if p == inUse {
+					app = c.open(visit[K]{key: key, request: item(get, "/nowhere")}, p, Limiter[K, O]{Limiter: c.holding(10)})
+					c.wantStatus(app(), http.StatusNotFound, "no route")
+				}
+			}
+		})
+		if log != "" {
+			c.errorf("it logged %q", log)
+		}
+	})
+	s.rule("what ByRoute leaves with a request does not hide an outer limiter's decision", func(c *trial[K, O]) {
+		outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil}
+		skipped := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil}
+		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))
+		c.wantRemaining(app.send(request{}), 4, "the inner limiter decides nothing")
+	})
 }

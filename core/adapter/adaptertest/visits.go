@@ -40,8 +40,14 @@ func (c *trial[K, O]) open(v visit[K], p place, l Limiter[K, O]) (send func() re
 	return func() response { return s.send(v.request) }
 }
 
-// passed reports whether r was let through: to a handler, or to the app's own 404.
-func passed(r response) bool { return r.status == http.StatusOK || r.status == http.StatusNotFound }
+// passed reports whether r was let through: to a handler, or to what the app itself says to other requests.
+func passed(r response) bool {
+	switch r.status {
+	case http.StatusOK, http.StatusNoContent, http.StatusNotFound, http.StatusMethodNotAllowed:
+		return true
+	}
+	return false
+}
 
 // apart checks that every visit has a bucket of its own, under one limiter, and keeps it.
 func (c *trial[K, O]) apart(p place, visits ...visit[K]) {

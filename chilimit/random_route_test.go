@@ -1,0 +1,263 @@
+package chilimit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"github.com/tokenbucket-go/ratelimit/chilimit"
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// seen is what limiters and the handler saw of one request.
+type seen struct {
+	routes  []string // the key by route, of each limiter on the way
+	places  []string
+	params  [][]string // the keys by parameter, likewise
+	routed  bool
+	mounted bool     // the handler is no chi.Routes and mounted: chi hides from it the rest of the path
+	pattern string   // RoutePattern() at the handler
+	values  []string // the parameters there
+}
+
+var params = []string{"id", "v", "*"}
+
+// randomApp makes routers of random patterns, with limiters in front of them all.
+type randomApp struct {
+	*rand.Rand
+
+	byRoute  chilimit.KeyFunc
+	byParam  []chilimit.KeyFunc
+	patterns []string // full ones, to make requests of
+	seen     seen
+}
+
+// limit stands where a limiter stands.
+func (a *randomApp) limit(place string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			key, err := a.byRoute(r)
+			if err != nil {
+				panic(err)
+			}
+			var values []string
+			for _, by := range a.byParam {
+				k, _ := by(r)
+				values = append(values, k)
+			}
+			a.seen.routes, a.seen.places, a.seen.params = append(a.seen.routes, key), append(a.seen.places, place), append(a.seen.params, values)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func (a *randomApp) handle(_ http.ResponseWriter, r *http.Request) {
+	a.seen.routed = true
+	a.seen.pattern = chi.RouteContext(r.Context()).RoutePattern()
+	for _, name := range params {
+		value := chi.URLParam(r, name)
+		if r.URL.RawPath != "" {
+			if decoded, err := url.PathUnescape(value); err == nil {
+				value = decoded
+			}
+		}
+		a.seen.values = append(a.seen.values, value)
+	}
+}
+
+// pattern is a random one; endings are for routes alone.
+func (a *randomApp) pattern(endings bool) string {
+	pieces := []string{"/a", "/b", "/a-b", "/{id}", "/{id:[0-9]+}", "/{v}", "/x{v}", "/{v:[a-z]{1,2}}", "/login"}
+	var b strings.Builder
+	for range 1 + a.IntN(2) {
+		piece := pieces[a.IntN(len(pieces))]
+		if strings.Contains(piece, "{id") && strings.Contains(b.String(), "{id") || strings.Contains(piece, "{v") && strings.Contains(b.String(), "{v") {
+			continue // a pattern has each parameter once
+		}
+		b.WriteString(piece)
+	}
+	if !endings {
+		return b.String()
+	}
+	switch a.IntN(6) {
+	case 0:
+		return "/"
+	case 1:
+		return b.String() + "/"
+	case 2:
+		return b.String() + "/*"
+	case 3:
+		return "/*"
+	}
+	return b.String()
+}
+
+// fill adds routes, groups and mounts to r, which is mounted at prefix.
+func (a *randomApp) fill(r chi.Router, prefix string, depth int) {
+	for range 2 + a.IntN(4) {
+		a.try(func() {
+			switch a.IntN(7) {
+			case 0, 1:
+				p := a.pattern(true)
+				r.With(a.limit("at a route")).Get(p, a.handle)
+				a.patterns = append(a.patterns, prefix+p)
+			case 2:
+				p := a.pattern(true)
+				r.With(a.limit("at a route")).HandleFunc(p, a.handle)
+				a.patterns = append(a.patterns, prefix+p)
+			case 3:
+				r.Group(func(r chi.Router) {
+					r.Use(a.limit("in a group"))
+					p := a.pattern(true)
+					r.Post(p, a.handle)
+					a.patterns = append(a.patterns, prefix+p)
+				})
+			case 4:
+				p := a.pattern(true)
+				r.Mount(strings.TrimSuffix(p, "/*")+"/h", a.limit("in a mounted handler")(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					a.handle(w, r)
+					a.seen.mounted = true
+				})))
+				a.patterns = append(a.patterns, prefix+strings.TrimSuffix(p, "/*")+"/h/*")
+			default:
+				if depth == 0 {
+					return
+				}
+				p := a.pattern(false)
+				if a.IntN(4) == 0 {
+					p = "/"
+				}
+				sub := chi.NewRouter()
+				sub.Use(a.limit("in a mounted router"))
+				a.fill(sub, prefix+strings.TrimSuffix(p, "/"), depth-1)
+				if a.IntN(2) == 0 {
+					r.Mount(p, sub)
+				} else {
+					r.With(a.limit("in front of a mount")).Mount(p, sub)
+				}
+				a.patterns = append(a.patterns, prefix+p)
+			}
+		})
+	}
+}
+
+// try leaves out what chi refuses, such as two mounts of one pattern.
+func (a *randomApp) try(add func()) {
+	defer func() { _ = recover() }()
+	add()
+}
+
+// target is a path that a pattern may match.
+func (a *randomApp) target() string {
+	p := a.patterns[a.IntN(len(a.patterns))]
+	values := []string{"7", "42", "ab", "a", "b", "login", "a%2Fb", "%61", "x"}
+	var b strings.Builder
+	depth := 0
+	for _, c := range p {
+		switch {
+		case c == '{':
+			if depth++; depth == 1 {
+				b.WriteString(values[a.IntN(len(values))])
+			}
+		case c == '}':
+			depth--
+		case depth > 0:
+		case c == '*':
+			for i := range a.IntN(3) {
+				if i > 0 {
+					b.WriteByte('/')
+				}
+				b.WriteString(values[a.IntN(len(values))])
+			}
+		default:
+			b.WriteRune(c)
+		}
+	}
+	path := b.String()
+	switch a.IntN(6) {
+	case 0:
+		path += "/"
+	case 1:
+		path = strings.TrimSuffix(path, "/")
+	case 2:
+		path += "/" + values[a.IntN(len(values))]
+	}
+	if path == "" {
+		path = "/"
+	}
+	return path
+}
+
+// TestByRouteIsTheHandlersPattern: wherever a limiter stands, in routers as anybody may build them, the key holds what
+// RoutePattern() says at the handler, and parameters are those of the handler. Requests that no route matches share
+// one key.
+func TestByRouteIsTheHandlersPattern(t *testing.T) {
+	routed, unrouted, places := 0, 0, make(map[string]int)
+	for seed := range uint64(600) {
+		a := &randomApp{Rand: rand.New(rand.NewPCG(seed, 1)), byRoute: chilimit.ByRoute()}
+		for _, name := range params {
+			a.byParam = append(a.byParam, chilimit.ByParam(name))
+		}
+		root := chi.NewRouter()
+		switch a.IntN(4) {
+		case 0:
+			root.Use(middleware.StripSlashes)
+		case 1:
+			root.Use(middleware.CleanPath, middleware.GetHead)
+		}
+		root.Use(a.limit("in the root"))
+		a.fill(root, "", 3)
+		if len(a.patterns) == 0 {
+			continue
+		}
+		for range 60 {
+			method, target := []string{"GET", "GET", "POST", "HEAD", "FOO"}[a.IntN(5)], a.target()
+			a.seen = seen{}
+			root.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, target, nil))
+			want := core.JoinKey("route", "")
+			if a.seen.routed {
+				routed++
+				want = core.JoinKey("route", a.seen.pattern)
+			} else {
+				unrouted++
+			}
+			for i, got := range a.seen.routes {
+				if places[a.seen.places[i]]++; got != want {
+					t.Errorf("seed %d: %s %s, limiter %s: the key is %q, want %q", seed, method, target, a.seen.places[i], got, want)
+				}
+				if !a.seen.routed {
+					continue
+				}
+				for j, name := range params {
+					if name == "*" && a.seen.mounted {
+						continue
+					}
+					want := ""
+					if v := a.seen.values[j]; v != "" {
+						want = core.JoinKey("param", name, v)
+					}
+					if got := a.seen.params[i][j]; got != want {
+						t.Errorf("seed %d: %s %s, limiter %s: the key by %s is %q, want %q", seed, method, target, a.seen.places[i], name, got, want)
+					}
+				}
+			}
+			if t.Failed() && testing.Verbose() {
+				t.Log(fmt.Sprint(a.patterns))
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+	t.Logf("%d requests were routed, %d were not; limiters stood %v", routed, unrouted, places)
+	if routed < 5000 || unrouted < 1000 || len(places) < 6 {
+		t.Errorf("the premise: thousands of requests of either kind, in every place")
+	}
+}

@@ -1,0 +1,37 @@
+package adapter_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// Middleware of the user's own may ask ByRoute too, between limiters. What that leaves with the request is nobody's
+// decision.
+func TestByRouteAskedBetweenLimiters(t *testing.T) {
+	engine := func(policy string) *adapter.Engine[*exchange] {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Limits: []core.Limit{core.PerHour(5)}}))
+		return adapter.New(limiter, func(x *exchange) (string, error) { return adapter.ByRoute("")(x) }, adapter.Options[*exchange]{})
+	}
+	x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+	for i := range 3 {
+		_, err := adapter.ByRoute("")(x)
+		require.NoError(t, err)
+		v := engine([]string{"a", "b", "c"}[i]).Begin(x, x)
+		require.Equal(t, adapter.Allowed, v.Outcome)
+		got, ok := adapter.FromContext(x.Kept())
+		require.True(t, ok)
+		assert.Equal(t, v.Result, got)
+		_, err = adapter.ByRoute("")(x)
+		require.NoError(t, err)
+		got, ok = adapter.FromContext(x.Kept())
+		assert.True(t, ok)
+		assert.Equal(t, v.Result, got, "the nearest limiter's decision stays")
+	}
+}

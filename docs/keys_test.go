@@ -1,0 +1,105 @@
+package docs_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gofiber/fiber/v2"
+	fiber3 "github.com/gofiber/fiber/v3"
+	"github.com/labstack/echo/v4"
+	echo5 "github.com/labstack/echo/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/chilimit"
+	"github.com/tokenbucket-go/ratelimit/echolimit"
+	echolimit5 "github.com/tokenbucket-go/ratelimit/echolimit/v5"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+	fiberlimit3 "github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
+	"github.com/tokenbucket-go/ratelimit/ginlimit"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+)
+
+// What handlers read of /items/%61, and the key by parameter, is what keys-and-trust.md says.
+func TestParametersAsHandlersReadThem(t *testing.T) {
+	gin.SetMode(gin.ReleaseMode)
+	page, err := os.ReadFile("keys-and-trust.md")
+	require.NoError(t, err)
+	for _, row := range []string{"| gin, net/http | `a` | `a` |", "| echo, chi | `%61` | `a` |", "| fiber | `%61`, or `a` with `UnescapePath` | `a` |"} {
+		assert.Contains(t, string(page), row)
+	}
+	onFiber := func(unescape bool) func(*http.Request) *http.Response {
+		app := fiber.New(fiber.Config{UnescapePath: unescape})
+		app.Get("/items/:id", func(c *fiber.Ctx) error {
+			key, _ := fiberlimit.ByParam("id")(c)
+			return c.SendString(c.Params("id") + " " + key)
+		})
+		return func(r *http.Request) *http.Response {
+			res, err := app.Test(r)
+			require.NoError(t, err)
+			return res
+		}
+	}
+	onFiber3 := func(unescape bool) func(*http.Request) *http.Response {
+		app := fiber3.New(fiber3.Config{UnescapePath: unescape})
+		app.Get("/items/:id", func(c fiber3.Ctx) error {
+			key, _ := fiberlimit3.ByParam("id")(c)
+			return c.SendString(c.Params("id") + " " + key)
+		})
+		return func(r *http.Request) *http.Response {
+			res, err := app.Test(r)
+			require.NoError(t, err)
+			return res
+		}
+	}
+	on := func(h http.Handler) func(*http.Request) *http.Response {
+		return func(r *http.Request) *http.Response {
+			rec := httptest.NewRecorder()
+			h.ServeHTTP(rec, r)
+			return rec.Result()
+		}
+	}
+	g := gin.New()
+	g.GET("/items/:id", func(c *gin.Context) {
+		key, _ := ginlimit.ByParam("id")(c)
+		c.String(http.StatusOK, "%s", c.Param("id")+" "+key)
+	})
+	e := echo.New()
+	e.GET("/items/:id", func(c echo.Context) error {
+		key, _ := echolimit.ByParam("id")(c)
+		return c.String(http.StatusOK, c.Param("id")+" "+key)
+	})
+	e5 := echo5.New()
+	e5.GET("/items/:id", func(c *echo5.Context) error {
+		key, _ := echolimit5.ByParam("id")(c)
+		return c.String(http.StatusOK, c.Param("id")+" "+key)
+	})
+	c := chi.NewRouter()
+	c.Get("/items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		key, _ := chilimit.ByParam("id")(r)
+		_, _ = io.WriteString(w, chi.URLParam(r, "id")+" "+key)
+	})
+	m := http.NewServeMux()
+	m.HandleFunc("/items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		key, _ := httplimit.ByParam("id")(r)
+		_, _ = io.WriteString(w, r.PathValue("id")+" "+key)
+	})
+	for _, framework := range []struct {
+		name string
+		send func(*http.Request) *http.Response
+		want string
+	}{
+		{"gin", on(g), "a"}, {"net/http", on(m), "a"}, {"echo", on(e), "%61"}, {"echo v5", on(e5), "%61"}, {"chi", on(c), "%61"},
+		{"fiber", onFiber(false), "%61"}, {"fiber, unescaped", onFiber(true), "a"},
+		{"fiber v3", onFiber3(false), "%61"}, {"fiber v3, unescaped", onFiber3(true), "a"},
+	} {
+		body, err := io.ReadAll(framework.send(httptest.NewRequest(http.MethodGet, "/items/%61", nil)).Body)
+		require.NoError(t, err)
+		assert.Equal(t, framework.want+" param:id:a", string(body), framework.name)
+	}
+}

@@ -1,0 +1,55 @@
+package ginlimit_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/ginlimit"
+)
+
+// TestAKeyFunctionMayAnswer: gin has no error of its own for a status, but a function may answer with it and abort.
+// That answer is the client's, and nothing is logged of a client's fault.
+func TestAKeyFunctionMayAnswer(t *testing.T) {
+	before := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(before) })
+	for _, test := range []struct {
+		name   string
+		answer func(*gin.Context)
+		status int
+		body   string
+		logged bool
+	}{
+		{"with a body", func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusUnauthorized, "log in") }, 401, `"log in"`, false},
+		{"with a body, without aborting", func(c *gin.Context) { c.JSON(http.StatusUnauthorized, "log in") }, 401, `"log in"`, false},
+		{"with c.AbortWithError", func(c *gin.Context) { _ = c.AbortWithError(http.StatusUnauthorized, errors.New("no")) }, 401, "", false},
+		{"with a status", func(c *gin.Context) { c.AbortWithStatus(http.StatusForbidden) }, 403, "", false},
+		{"with an error of the service", func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusBadGateway, "down") }, 502, `"down"`, true},
+		{"without one", func(*gin.Context) {}, 500, "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var log bytes.Buffer
+			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+			r := gin.New()
+			r.GET("/", ginlimit.New(limiter, func(c *gin.Context) (string, error) {
+				test.answer(c)
+				return "", errors.New("no user")
+			}), func(*gin.Context) { t.Error("the handler was called") })
+			rec := httptest.NewRecorder()
+			r.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
+			if rec.Code != test.status || test.body != "" && rec.Body.String() != test.body {
+				t.Errorf("answered %d %q, want %d %q", rec.Code, rec.Body, test.status, test.body)
+			}
+			if (log.Len() > 0) != test.logged {
+				t.Errorf("logged %q, want something: %v", &log, test.logged)
+			}
+		})
+	}
+}

@@ -1,0 +1,16 @@
+// Package fieldname tells which names header fields and cookies can have.
+package fieldname
+
+import "strings"
+
+// Valid reports whether name is a token (RFC 9110, section 5.6.2), as names of fields and of cookies are.
+func Valid(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
+		if !letter && !digit && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}

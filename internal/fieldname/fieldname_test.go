@@ -1,0 +1,24 @@
+package fieldname_test
+
+import (
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
+)
+
+// TestValid goes by the grammar: token = 1*tchar.
+func TestValid(t *testing.T) {
+	const tchar = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	in := make(map[byte]bool)
+	for i := range len(tchar) {
+		in[tchar[i]] = true
+	}
+	for c := range 256 {
+		if name := "a" + string([]byte{byte(c)}); fieldname.Valid(name) != in[byte(c)] {
+			t.Errorf("Valid(%q) = %v, want %v", name, !in[byte(c)], in[byte(c)])
+		}
+	}
+	if fieldname.Valid("") {
+		t.Error("a name has at least one character")
+	}
+}
