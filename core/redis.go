@@ -110,9 +110,10 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 	case *redis.Ring:
 		s.punctual = c.Options().ContextTimeoutEnabled
 	}
-	s.batcher.most = maxFlights
+	s.batcher.room, s.batcher.limit = flightRoom(client), s.timeout
+	s.batcher.expire, s.batcher.spare = s.expire, s.spare
 	if s.clock != nil {
-		s.batcher.most = 1 // one after another, so that an injected clock's instants arrive in order
+		s.batcher.room = 1 // one after another, so that an injected clock's instants arrive in order
 	}
 	return s
 }

@@ -46,6 +46,9 @@ type breaker struct {
 	opened  atomic.Int64
 	absence absence
 
+	born   time.Time
+	failed atomic.Int64 // when a failure was counted last, since born
+
 	logger func() *slog.Logger
 }
 
@@ -93,7 +96,7 @@ func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: 
 func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
 
 func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *breaker {
-	b := &breaker{logger: logger}
+	b := &breaker{logger: logger, born: time.Now()}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     pause,
@@ -120,6 +123,19 @@ func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *brea
 // enter asks to use the server. Whoever is let in must report what came of it; others get an error
 // that tells the failure before.
 func (b *breaker) enter() (report func(error), err error) {
+	return b.enterSince(time.Now())
+}
+
+// fail reports a failure of what began at began, outside of any call.
+func (b *breaker) fail(began time.Time, err error) {
+	if report, shut := b.enterSince(began); shut == nil {
+		report(err)
+	}
+}
+
+// enterSince is enter for what began at began. What was under way together and fails counts once: it may be
+// one moment that ended all.
+func (b *breaker) enterSince(began time.Time) (report func(error), err error) {
 	done, err := b.circuit.Allow()
 	if err != nil {
 		if last := b.last.Load(); last != nil {
@@ -128,10 +144,16 @@ func (b *breaker) enter() (report func(error), err error) {
 		return nil, &openError{err}
 	}
 	return func(err error) {
-		if err != nil && !errors.As(err, &gone{}) {
+		switch {
+		case err == nil || errors.As(err, &gone{}):
+			done(err)
+		case began.Sub(b.born) < time.Duration(b.failed.Load()):
+			done(gone{err})
+		default:
 			b.last.Store(&openError{err})
+			b.failed.Store(int64(time.Since(b.born)))
+			done(err)
 		}
-		done(err)
 		b.log(err)
 	}, nil
 }

@@ -13,11 +13,7 @@ import (
 // send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
 // besides. A hook of the client that panics is a failure like others: the flight must land.
 func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			outcomes, err = nil, fmt.Errorf("the Redis client panicked: %v", p)
-		}
-	}()
+	defer recovered(&err)
 	now := ""
 	if s.clock != nil {
 		at := s.clock()
