@@ -41,10 +41,9 @@ type breaker struct {
 	open    atomic.Bool // until it is closed again
 	last    atomic.Pointer[openError]
 
-	// The circuit reports changes of state under its lock, so they are only noted there.
-	changed atomic.Bool
 	opened  atomic.Int64
 	absence absence
+	outage  outage
 
 	born   time.Time
 	failed atomic.Int64 // when a failure was counted last, since born
@@ -108,7 +107,6 @@ func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *brea
 			if b.open.Swap(open) == open {
 				return
 			}
-			b.changed.Store(true)
 			if open {
 				b.opened.Add(1)
 				b.absence.begin()
@@ -158,14 +156,37 @@ func (b *breaker) enterSince(began time.Time) (report func(error), err error) {
 	}, nil
 }
 
-// log tells of a change of state, outside the circuit's lock.
+// outage is what was logged of failures.
+type outage struct {
+	mu    sync.Mutex // guards all below
+	told  atomic.Bool
+	since time.Time // when it was told last
+}
+
+// quiet is for how long a failure that does not open the breaker is not told after another: a network that loses
+// a call now and then would fill the log.
+const quiet = time.Minute
+
+// log tells, outside of the circuit's lock, of the first failure, and when Redis answers again.
 func (b *breaker) log(err error) {
-	if !b.changed.Load() || !b.changed.Swap(false) {
+	if err == nil && !b.outage.told.Load() || errors.As(err, &gone{}) {
 		return
 	}
-	if b.open.Load() {
+	b.outage.mu.Lock()
+	told := b.outage.told.Load()
+	back := err == nil && told && !b.open.Load()
+	begins := err != nil && !told && (b.open.Load() || time.Since(b.outage.since) > quiet)
+	if begins {
+		b.outage.since = time.Now()
+	}
+	if back || begins {
+		b.outage.told.Store(begins)
+	}
+	b.outage.mu.Unlock()
+	if begins {
 		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
-	} else {
+	}
+	if back {
 		b.logger().Warn("ratelimit: Redis is back")
 	}
 }

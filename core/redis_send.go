@@ -113,7 +113,7 @@ func (s *RedisStore) landed(ctx context.Context, cmd charge, one []*call, now st
 	reply, err := cmd.Val(), cmd.Err()
 	if err != nil {
 		s.rediscover(ctx, err)
-		if notExecuted(err) {
+		if notExecuted(err) || redis.HasErrorPrefix(err, compileError) { // eval tells more of the latter
 			reply, err = s.eval(ctx, scriptArgs(one, now))
 		}
 	}
