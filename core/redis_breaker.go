@@ -22,7 +22,8 @@ const (
 
 // WithBreaker sets after how many failed calls in a row decisions stop asking Redis, and for how long:
 // by default 5, and 500 ms. Meanwhile the policy's OnFailure decides at once. Then one call tries
-// again, and if it succeeds all do.
+// again, and if it succeeds all do. What counts is the time since a call was sent: decisions that wait for
+// others, in this process, are no failure of Redis. Calls that were under way together and fail count once.
 func WithBreaker(failures int, pause time.Duration) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if failures < 1 {
