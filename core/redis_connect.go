@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,25 +18,40 @@ func (s *RedisStore) patience() time.Duration { return max(connectPatience, 10*s
 
 // connect waits until the client has a connection ready, or the error of that. It is on nobody's time: who
 // waits for a decision meanwhile leaves when the store's timeout ends, and finds the connection next time.
+// Of several servers it waits for all no longer than that, and then for one: those that are away must not keep the
+// others' keys waiting.
 func (s *RedisStore) connect() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience())
-	wait := s.patience()
-	if s.scattered.Load() {
-		wait = s.timeout // one server that is away must not keep the others' keys waiting
-	}
-	done := make(chan error, 1)
+	one, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
-		done <- s.everyServer(ctx, ping)
+		all <- s.everyServer(ctx, func(ctx context.Context, server redis.UniversalClient, several bool) error {
+			err := s.ping(ctx, server, several)
+			if !lost(err) {
+				select {
+				case one <- struct{}{}:
+				default: // it is known
+				}
+			}
+			return err
+		})
 	}()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return fmt.Errorf("no connection: %w", timeoutError(wait))
+	for _, wait := range []struct {
+		time time.Duration
+		one  <-chan struct{} // is enough
+	}{{s.timeout, nil}, {s.patience() - s.timeout, one}} {
+		timer := time.NewTimer(wait.time)
+		select {
+		case err := <-all:
+			timer.Stop()
+			return err
+		case <-wait.one:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
 	}
+	return fmt.Errorf("no connection: %w", timeoutError(s.patience()))
 }
 
 // spare reports whether the client has a connection that nobody uses. Where there are several servers it can't
@@ -44,16 +60,31 @@ func (s *RedisStore) spare() bool {
 	return !s.scattered.Load() && s.client.PoolStats().IdleConns > 0
 }
 
-// ping makes sure that server has a connection for a command, and one for a pipeline, which go-redis takes
-// from another pool on servers that are several.
-func ping(ctx context.Context, server redis.UniversalClient, several bool) error {
-	if err := server.Process(ctx, attempt{redis.NewCmd(ctx, "ping")}); err != nil || !several {
-		return err
+// ping makes sure that server has a connection for a command. Where servers are several it does so for a pipeline
+// too, which go-redis takes from another pool, and has the client learn what it wants to know of them.
+func (s *RedisStore) ping(ctx context.Context, server redis.UniversalClient, several bool) error {
+	if !several {
+		return server.Process(ctx, attempt{redis.NewCmd(ctx, "ping")})
 	}
-	_, err := server.Pipelined(ctx, func(p redis.Pipeliner) error {
-		return p.Process(ctx, attempt{redis.NewCmd(ctx, "ping")})
-	})
-	return err
+	errs := make(chan error)
+	for _, ping := range []func() error{
+		func() error { return server.Process(ctx, attempt{redis.NewCmd(ctx, "ping")}) },
+		func() error { return s.client.Process(ctx, attempt{redis.NewCmd(ctx, "ping")}) },
+		func() error {
+			_, err := server.Pipelined(ctx, func(p redis.Pipeliner) error {
+				return p.Process(ctx, attempt{redis.NewCmd(ctx, "ping")})
+			})
+			return err
+		},
+	} {
+		go func() {
+			var err error
+			defer func() { errs <- err }()
+			defer recovered(&err)
+			err = ping()
+		}()
+	}
+	return errors.Join(<-errs, <-errs, <-errs)
 }
 
 // attempt is a command that go-redis does not try again: the flight that follows tells what is wrong.

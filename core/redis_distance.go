@@ -55,7 +55,7 @@ func (t *roundTrip) flights() int {
 
 // flightRoom is how many flights client has connections for: all but a quarter, since others use them too.
 func flightRoom(client redis.UniversalClient) int {
-	size := usualPool
+	size := 0
 	switch c := client.(type) {
 	case *redis.Client:
 		size = c.Options().PoolSize
@@ -63,6 +63,9 @@ func flightRoom(client redis.UniversalClient) int {
 		size = c.Options().PoolSize // of each node
 	case *redis.Ring:
 		size = c.Options().PoolSize // of each shard
+	}
+	if size == 0 { // a Ring has that where its shards have go-redis' default
+		size = usualPool
 	}
 	return max(min(size, minFlights), size-size/4)
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -189,4 +190,26 @@ func TestTheRoundTripIsThatOfTheFastestFlight(t *testing.T) {
 	note(tripMemory, 40*ms, 20*ms, "it is remembered for a while")
 	note(tripMemory+time.Second, 40*ms, 40*ms, "and forgotten then")
 	note(3*tripMemory, 60*ms, 60*ms, "all is old after a pause")
+}
+
+func TestFlightsLeaveConnectionsToOthers(t *testing.T) {
+	for _, c := range []struct {
+		client redis.UniversalClient
+		want   int
+	}{
+		{redis.NewClient(&redis.Options{PoolSize: 1}), 1},
+		{redis.NewClient(&redis.Options{PoolSize: 3}), 3},
+		{redis.NewClient(&redis.Options{PoolSize: 5}), 4},
+		{redis.NewClient(&redis.Options{PoolSize: 20}), 15},
+		{redis.NewClusterClient(&redis.ClusterOptions{PoolSize: 12}), 9},
+		{redis.NewRing(&redis.RingOptions{PoolSize: 12}), 9},
+		{redis.NewRing(&redis.RingOptions{}), 8},
+		{struct{ redis.UniversalClient }{}, 8},
+	} {
+		assert.Equal(t, c.want, flightRoom(c.client), "%T", c.client)
+		if closer, ok := c.client.(io.Closer); ok && c.client != (struct{ redis.UniversalClient }{}) {
+			_ = closer.Close()
+		}
+	}
+	assert.GreaterOrEqual(t, flightRoom(redis.NewClusterClient(&redis.ClusterOptions{})), minFlights, "the default is known")
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,5 +82,39 @@ func served(t *testing.T, l *core.Limiter, when string) {
 	t.Logf("%s: %v", when, time.Since(began))
 	if *reportFile != "" {
 		require.Less(t, time.Since(began), 2*time.Second+10*timeout, "promise: within 2 s, and the ten decisions")
+	}
+}
+
+// Of a Ring and a Cluster each server has connections of its own, and those of pipelines besides.
+func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
+	const latency = 40 * time.Millisecond
+	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	node := redistest.Start(t, "--cluster-enabled", "yes")
+	admin := node.Client(t)
+	require.NoError(t, admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
+	require.Eventually(t, func() bool {
+		return strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
+	}, wait, tick)
+	var proxies []*faultproxy.Proxy
+	for _, s := range []*redistest.Server{ring[0], ring[1], node} {
+		proxy := faultproxy.New(t, s.Addr)
+		proxy.SetLatency(latency)
+		proxies = append(proxies, proxy)
+	}
+	for name, client := range map[string]redis.UniversalClient{
+		"Ring": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": proxies[0].Addr, "two": proxies[1].Addr}, ContextTimeoutEnabled: true}),
+		"Cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr}, ContextTimeoutEnabled: true,
+			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, proxies[2].Addr)
+			}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer client.Close()
+			store := core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(latency+slack()))
+			l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
+			served(t, l, "a decision alone")
+			names := keys(64)
+			require.Eventually(t, func() bool { return asked(l, names, 1).fallback == 0 }, wait, tick, "and many at once")
+		})
 	}
 }
