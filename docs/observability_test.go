@@ -217,7 +217,9 @@ func knowsNativeHistograms(t *testing.T, promtool string) bool {
 	require.NoError(t, err)
 	var major, minor int
 	version := regexp.MustCompile(`version (\d+)\.(\d+)`).FindSubmatch(out)
-	require.NotNil(t, version, "%s", out)
+	if version == nil { // built by its user, of late
+		return true
+	}
 	major, _ = strconv.Atoi(string(version[1]))
 	minor, _ = strconv.Atoi(string(version[2]))
 	known := major > 2 || major == 2 && minor >= 48
