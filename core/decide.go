@@ -17,8 +17,8 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // of 0 takes nothing and tells the state; it is denied only while tokens are promised ahead. It costs
 // at most one round trip to Redis, none to memory.
 //
-// The error is not nil when there is no decision: [ErrCost], the caller's own context error, or,
-// under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
+// The error is not nil when there is no decision: [ErrCost], [ErrNoKey] for an empty key, the caller's own context
+// error, or, under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
 	err = l.take(ctx, &res, Request{key: key, n: cost})
 	return res, err
@@ -46,7 +46,7 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	}
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, &r)
-	if !errors.Is(err, ErrCost) {
+	if !errors.Is(err, ErrCost) && !errors.Is(err, ErrNoKey) {
 		l.watch.tell(ctx, now, res, key, time.Since(began), err)
 	}
 	return err
@@ -56,6 +56,9 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	r.under(now.plan)
 	res.Cost = r.n
+	if err := keyed(r.key); err != nil {
+		return err
+	}
 	if r.n < 0 {
 		return fmt.Errorf("%w: %d tokens", ErrCost, r.n)
 	}
@@ -140,6 +143,14 @@ func newFallback(store Store) *MemoryStore {
 		options = append(options, WithClock(s.clock))
 	}
 	return NewMemoryStore(options...)
+}
+
+// keyed is an error for an empty key: whoever has none would share a bucket with all others without.
+func keyed(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: it is empty", ErrNoKey)
+	}
+	return nil
 }
 
 // boundedKey keeps keys short: one longer than 128 bytes is replaced by its SHA-256. So is one that

@@ -9,9 +9,12 @@ import (
 // Refund gives tokens of key back to the store, for work that turned out cheaper or was not done: up to each
 // limit's capacity, less what is reserved or on lease. Refunding more than was taken admits more than the policy says. When the
 // store can't be reached nothing is given back, whatever the policy's OnFailure, and the error is
-// [ErrUnavailable]; [ErrCost] is that of fewer than 0 tokens, ctx's own when it has ended. It costs one round
-// trip to Redis.
+// [ErrUnavailable]; [ErrCost] is that of fewer than 0 tokens, [ErrNoKey] of an empty key, ctx's own when it has ended.
+// It costs one round trip to Redis.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
+	if err := keyed(key); err != nil {
+		return err
+	}
 	if tokens < 0 {
 		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
 	}
@@ -25,6 +28,9 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 // fallback that stood in for it. Of a decision that took nothing there is nothing to undo, and of a reservation it is
 // [Reservation.Cancel]. Errors and cost are those of Refund.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
+	if err := keyed(key); err != nil {
+		return err
+	}
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
@@ -56,6 +62,9 @@ func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error 
 // Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised. Errors and
 // cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
+	if err := keyed(key); err != nil {
+		return err
+	}
 	now := l.rules.Load()
 	key = boundedKey(key)
 	if now.localPlan != nil {

@@ -25,9 +25,10 @@ const (
 // time until its buckets are full, and a second.
 //
 // It starts no lasting goroutine and needs no closing; the client stays the caller's. At most four
-// calls of a store are under way at once, so it needs few connections; with the client's
-// ContextTimeoutEnabled a call that is stuck gives its connection back when the store's timeout ends,
-// without it when the client's ReadTimeout does.
+// calls of a store are under way at once, so it needs few connections; to a server that is far, one for each
+// 2 ms of the round trip, up to 32, or three quarters of the client's pool. With the client's
+// ContextTimeoutEnabled a call that is stuck gives its connection back after twice the store's timeout,
+// without it when the client's ReadTimeout ends.
 type RedisStore struct {
 	client  redis.UniversalClient
 	prefix  string
@@ -63,8 +64,10 @@ func WithPrefix(prefix string) RedisOption {
 }
 
 // WithTimeout bounds how long a decision may take: by default 100 ms. Then the policy's OnFailure
-// decides. The timeout is the store's own; the client's, and an earlier deadline of the caller's
-// context, hold as well.
+// decides. It should be above two round trips to the server: a decision may have to wait for a call that is
+// under way. Setting up a connection takes more, and is not part of it: a connection has a second, or ten
+// times the timeout if that is longer. The timeout is the store's own; the client's, and an earlier deadline of
+// the caller's context, hold as well.
 func WithTimeout(d time.Duration) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if d <= 0 {
@@ -110,9 +113,10 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 	case *redis.Ring:
 		s.punctual = c.Options().ContextTimeoutEnabled
 	}
-	s.batcher.most = maxFlights
+	s.batcher.room, s.batcher.limit = flightRoom(client), s.timeout
+	s.batcher.expire, s.batcher.spare = s.expire, s.spare
 	if s.clock != nil {
-		s.batcher.most = 1 // one after another, so that an injected clock's instants arrive in order
+		s.batcher.room = 1 // one after another, so that an injected clock's instants arrive in order
 	}
 	return s
 }
@@ -205,15 +209,12 @@ func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 	s.denials.giving(policy, key)
 	go func() {
 		defer cancel()
-		var err error
-		defer func() {
-			if p := recover(); p != nil {
-				err = fmt.Errorf("%w: %v", errPanicked, p)
-			}
-			s.denials.given(policy, key, err)
-			done <- err
+		err := func() (err error) {
+			defer recovered(&err)
+			return s.client.Del(own, redisKey(s.prefix, policy, key)).Err()
 		}()
-		err = s.client.Del(own, redisKey(s.prefix, policy, key)).Err()
+		s.denials.given(policy, key, err)
+		done <- err
 	}()
 	select {
 	case err := <-done:
@@ -224,6 +225,3 @@ func (s *RedisStore) del(ctx context.Context, policy, key string) error {
 		return timeoutError(s.timeout)
 	}
 }
-
-// errPanicked is what became of a command when a hook of the client panicked.
-var errPanicked = errors.New("the Redis client panicked")

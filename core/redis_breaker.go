@@ -22,7 +22,8 @@ const (
 
 // WithBreaker sets after how many failed calls in a row decisions stop asking Redis, and for how long:
 // by default 5, and 500 ms. Meanwhile the policy's OnFailure decides at once. Then one call tries
-// again, and if it succeeds all do.
+// again, and if it succeeds all do. What counts is the time since a call was sent: decisions that wait for
+// others, in this process, are no failure of Redis. Calls that were under way together and fail count once.
 func WithBreaker(failures int, pause time.Duration) RedisOption {
 	return redisOption(func(s *RedisStore) {
 		if failures < 1 {
@@ -41,10 +42,12 @@ type breaker struct {
 	open    atomic.Bool // until it is closed again
 	last    atomic.Pointer[openError]
 
-	// The circuit reports changes of state under its lock, so they are only noted there.
-	changed atomic.Bool
 	opened  atomic.Int64
 	absence absence
+	outage  outage
+
+	born   time.Time
+	failed atomic.Int64 // when a failure was counted last, since born
 
 	logger func() *slog.Logger
 }
@@ -93,7 +96,7 @@ func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: 
 func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
 
 func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *breaker {
-	b := &breaker{logger: logger}
+	b := &breaker{logger: logger, born: time.Now()}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     pause,
@@ -105,7 +108,6 @@ func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *brea
 			if b.open.Swap(open) == open {
 				return
 			}
-			b.changed.Store(true)
 			if open {
 				b.opened.Add(1)
 				b.absence.begin()
@@ -120,6 +122,19 @@ func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *brea
 // enter asks to use the server. Whoever is let in must report what came of it; others get an error
 // that tells the failure before.
 func (b *breaker) enter() (report func(error), err error) {
+	return b.enterSince(time.Now())
+}
+
+// fail reports a failure of what began at began, outside of any call.
+func (b *breaker) fail(began time.Time, err error) {
+	if report, shut := b.enterSince(began); shut == nil {
+		report(err)
+	}
+}
+
+// enterSince is enter for what began at began. What was under way together and fails counts once: it may be
+// one moment that ended all.
+func (b *breaker) enterSince(began time.Time) (report func(error), err error) {
 	done, err := b.circuit.Allow()
 	if err != nil {
 		if last := b.last.Load(); last != nil {
@@ -128,22 +143,51 @@ func (b *breaker) enter() (report func(error), err error) {
 		return nil, &openError{err}
 	}
 	return func(err error) {
-		if err != nil && !errors.As(err, &gone{}) {
+		switch {
+		case err == nil || errors.As(err, &gone{}):
+			done(err)
+		case began.Sub(b.born) < time.Duration(b.failed.Load()):
+			done(gone{err})
+		default:
 			b.last.Store(&openError{err})
+			b.failed.Store(int64(time.Since(b.born)))
+			done(err)
 		}
-		done(err)
 		b.log(err)
 	}, nil
 }
 
-// log tells of a change of state, outside the circuit's lock.
+// outage is what was logged of failures.
+type outage struct {
+	mu    sync.Mutex // guards all below
+	told  atomic.Bool
+	since time.Time // when it was told last
+}
+
+// quiet is for how long a failure that does not open the breaker is not told after another: a network that loses
+// a call now and then would fill the log.
+const quiet = time.Minute
+
+// log tells, outside of the circuit's lock, of the first failure, and when Redis answers again.
 func (b *breaker) log(err error) {
-	if !b.changed.Load() || !b.changed.Swap(false) {
+	if err == nil && !b.outage.told.Load() || errors.As(err, &gone{}) {
 		return
 	}
-	if b.open.Load() {
+	b.outage.mu.Lock()
+	told := b.outage.told.Load()
+	back := err == nil && told && !b.open.Load()
+	begins := err != nil && !told && (b.open.Load() || time.Since(b.outage.since) > quiet)
+	if begins {
+		b.outage.since = time.Now()
+	}
+	if back || begins {
+		b.outage.told.Store(begins)
+	}
+	b.outage.mu.Unlock()
+	if begins {
 		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
-	} else {
+	}
+	if back {
 		b.logger().Warn("ratelimit: Redis is back")
 	}
 }

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,61 @@ func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
+}
+
+// An outage is logged when it begins, long before it opens the breaker, and when it is over.
+func TestTheFirstFailureIsLogged(t *testing.T) {
+	client, hook := redistest.Client(t), &brokenHook{}
+	client.AddHook(hook)
+	var lines lockedBuffer
+	store := core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient, core.WithBreaker(5, time.Millisecond),
+		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	l := limiter(t, store, "api", core.PerDay(1000))
+	logged := func(away, back int, when string) {
+		t.Helper()
+		text := lines.String()
+		if strings.Count(text, "Redis does not answer") != away || strings.Count(text, "Redis is back") != back {
+			t.Errorf("%s: want %d times that Redis does not answer and %d that it is back:\n%s", when, away, back, text)
+		}
+	}
+	fail := func(times int) {
+		t.Helper()
+		hook.mended.Store(false)
+		for range times {
+			if _, err := l.Allow(t.Context(), "user"); err == nil {
+				t.Fatal("premise: the store fails")
+			}
+		}
+	}
+	answer := func() {
+		t.Helper()
+		hook.mended.Store(true)
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			if _, err := l.Allow(t.Context(), "user"); err == nil {
+				return
+			} else if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	answer()
+	logged(0, 0, "all is well")
+	fail(1)
+	logged(1, 0, "the first failure")
+	fail(3)
+	logged(1, 0, "the next few")
+	answer()
+	logged(1, 1, "an answer")
+	for range 10 {
+		fail(2)
+		answer()
+	}
+	logged(1, 1, "soon after, now and then a failure")
+	fail(5)
+	logged(2, 1, "an outage that opens the breaker, however soon")
+	answer()
+	logged(2, 2, "its end")
 }
 
 // leaving is a context that ends between the moment a call begins and the moment it waits.

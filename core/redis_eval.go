@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -13,6 +14,11 @@ import (
 // maxAttempts bounds how often one decision is sent again after replies and errors that prove it
 // was not executed. The store's timeout bounds it too.
 const maxAttempts = 5
+
+// compileError is how, after "ERR ", a server begins its reply when it can't compile a script.
+const compileError = "Error compiling script"
+
+var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 5 or newer, or do as that does")
 
 // charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
 // would charge a request as often as they reach the server.
@@ -40,6 +46,8 @@ func (s *RedisStore) eval(ctx context.Context, args []any) (any, error) {
 		}
 		s.rediscover(ctx, err)
 		switch {
+		case redis.HasErrorPrefix(err, compileError):
+			return nil, fmt.Errorf("%w: %w", errNoCompile, err)
 		case attempt == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):

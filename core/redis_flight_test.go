@@ -31,18 +31,25 @@ type sending struct {
 
 func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(_ context.Context, cmd redis.Cmder) error {
-		script, ok := cmd.(charge)
-		if !ok {
+		if cmd.Name() == "ping" {
+			return nil
+		}
+		if _, decides := cmd.(charge); !decides {
 			return errors.New("not a decision")
 		}
 		n, _ := cmd.Args()[2].(int)
 		flown := sending{n, make(chan struct{})}
 		s.sent <- flown
 		<-flown.answer
-		now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
-		script.SetVal(string(now) + strings.Repeat("+"+string(appendRecord(nil, record{tag: 1, tokens: 5, at: 1e15})), n))
+		grant(cmd, n)
 		return nil
 	}
+}
+
+// grant answers a script call for n decisions of a limit, all allowed.
+func grant(cmd redis.Cmder, n int) {
+	now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
+	cmd.(charge).SetVal(string(now) + strings.Repeat("+"+string(appendRecord(nil, record{tag: 1, tokens: 5, at: 1e15})), n))
 }
 
 // flightBench is a limiter with one flight at a time, on a clock that goes on while everybody waits.
@@ -64,7 +71,7 @@ func newFlightBench(t *testing.T) *flightBench {
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
 	b.store = NewRedisStore(client, WithTimeout(patience))
-	b.store.batcher.most = 1
+	b.store.batcher.room = 1
 	b.limiter = Must(NewLimiter(b.store, Policy{Name: "api", Limits: []Limit{PerDay(10)}, OnFailure: FailClosed}))
 	return b
 }
@@ -142,23 +149,23 @@ func TestNobodyFailsBecauseANeighbourWaitedLonger(t *testing.T) {
 		b := newFlightBench(t)
 		lone := b.asks(0)
 		first := b.flies(1)
-		early, late := b.asks(10*ms), b.asks(60*ms)
-		b.at(80 * ms)
+		early, late := b.asks(1*ms), b.asks(15*ms)
+		b.at(20 * ms)
 		close(first.answer)
-		b.granted(lone, 80*ms, "a decision alone")
+		b.granted(lone, 20*ms, "a decision alone")
 		both := b.flies(2)
-		next := b.asks(85 * ms)
+		next := b.asks(100 * ms)
 
-		b.timedOut(early, 110*ms, "the store's timeout, from the caller's own coming")
-		third := b.flies(1)
-		b.failures(1, "a flight that is given up is a failure")
-		b.at(130 * ms)
+		b.timedOut(early, 101*ms, "the store's timeout, from the caller's own coming")
+		b.failures(0, "a flight has the timeout from its own beginning")
+		b.at(110 * ms)
 		close(both.answer)
-		b.granted(late, 130*ms, "a neighbour's time is up, its own is not")
-		b.failures(1, "which is counted once, whatever comes of the rest")
+		b.granted(late, 110*ms, "a neighbour's time is up, its own is not")
+		third := b.flies(1)
 		b.at(184 * ms)
 		close(third.answer)
-		b.granted(next, 184*ms, "the flight after one that was given up")
+		b.granted(next, 184*ms, "the flight after")
+		b.failures(0, "time in the queue is not Redis'")
 		b.landed("all have landed")
 	})
 }
@@ -173,19 +180,40 @@ func TestAStuckFlightIsGivenUp(t *testing.T) {
 		stuck = append(stuck, b.flies(2))
 		behind := b.asks(105 * ms)
 		b.timedOut(early, 110*ms, "the first of two")
-		stuck = append(stuck, b.flies(1))
 		b.timedOut(late, 160*ms, "the second")
+		b.failures(1, "their flight has 40 ms left")
+		b.at(200 * ms)
+		b.failures(2, "and is given up then")
+		stuck = append(stuck, b.flies(1))
 		b.timedOut(behind, 205*ms, "one that came when all was stuck")
+		b.at(300 * ms)
 		b.failures(3, "a flight is one failure")
 		b.landed("all are given up")
-		fresh := b.asks(300 * ms)
+		fresh := b.asks(310 * ms)
 		works := b.flies(1)
 		close(works.answer)
-		b.granted(fresh, 300*ms, "when the server is back")
+		b.granted(fresh, 310*ms, "when the server is back")
 		for _, s := range stuck {
 			close(s.answer)
 		}
 		b.landed("what was given up does not land again")
 		b.failures(3, "nor does it count again")
+	})
+}
+
+func TestACallThatWouldBeTooLateIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		slow := b.asks(0)
+		flight := b.flies(1)
+		early, late := b.asks(10*ms), b.asks(50*ms)
+		b.at(70 * ms)
+		close(flight.answer)
+		b.granted(slow, 70*ms, "a slow flight")
+		b.timedOut(early, 70*ms, "it has 40 ms left, and flights take longer")
+		flight = b.flies(1)
+		close(flight.answer)
+		b.granted(late, 70*ms, "one with 80 ms left is sent, and alone")
+		b.failures(0, "the queue is not Redis'")
 	})
 }

@@ -13,11 +13,7 @@ import (
 // send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
 // besides. A hook of the client that panics is a failure like others: the flight must land.
 func (s *RedisStore) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			outcomes, err = nil, fmt.Errorf("%w: %v", errPanicked, p)
-		}
-	}()
+	defer recovered(&err)
 	now := ""
 	if s.clock != nil {
 		at := s.clock()
@@ -117,7 +113,7 @@ func (s *RedisStore) landed(ctx context.Context, cmd charge, one []*call, now st
 	reply, err := cmd.Val(), cmd.Err()
 	if err != nil {
 		s.rediscover(ctx, err)
-		if notExecuted(err) {
+		if notExecuted(err) || redis.HasErrorPrefix(err, compileError) { // eval tells more of the latter
 			reply, err = s.eval(ctx, scriptArgs(one, now))
 		}
 	}

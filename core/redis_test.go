@@ -66,7 +66,6 @@ func TestNoClientChoosesItsClusterSlot(t *testing.T) {
 		{base, "api", "100%", base + "api:100%"},
 		{base, "api", "%7Buser%7D", base + "api:%257Buser%257D"},
 		{base, "api", "a\x00\n\xff", base + "api:a\x00\n\xff"},
-		{base, "api", "", base + "api:"},
 		{"{" + base + "}:", "api", "{user}", "{" + base + "}:api:%7Buser%7D"},
 	} {
 		store := core.NewRedisStore(client, core.WithPrefix(c.prefix), patient)

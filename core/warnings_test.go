@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -113,6 +114,90 @@ func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
 		assert.Empty(t, asked.asked, "the server is asked once")
 	}
 	assert.Equal(t, want, l.count("maxmemory-policy="), "noeviction and volatile-ttl are no reason to warn")
+}
+
+// Any server of several may be the one that drops limits.
+func TestEveryServerIsAskedWhetherItDropsLimits(t *testing.T) {
+	ctx := context.Background()
+	for name, topology := range map[string]struct {
+		arguments []string
+		client    func(addrs []string) redis.UniversalClient
+	}{
+		"Ring": {nil, func(addrs []string) redis.UniversalClient {
+			return redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": addrs[0], "b": addrs[1]}})
+		}},
+		"Cluster": {[]string{"--cluster-enabled", "yes"}, func(addrs []string) redis.UniversalClient {
+			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			servers := []*redistest.Server{redistest.Start(t, topology.arguments...), redistest.Start(t, topology.arguments...)}
+			addrs := []string{servers[0].Addr, servers[1].Addr}
+			if topology.arguments != nil {
+				unite(t, servers)
+			}
+			for _, s := range servers { // each in turn
+				l := logs(t)
+				admin := s.Client(t)
+				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "100mb").Err())
+				require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
+				client := topology.client(addrs)
+				defer client.Close()
+				limiter := core.Must(core.NewLimiter(core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient),
+					core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
+				_, err := limiter.Allow(ctx, "k")
+				require.NoError(t, err)
+				require.Eventually(t, func() bool { return l.count("server="+s.Addr) == 1 }, 10*time.Second, time.Millisecond, "the warning names the server")
+				assert.Equal(t, 1, l.count("maxmemory-policy="))
+				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
+			}
+		})
+	}
+}
+
+// unite makes a Cluster of two servers.
+func unite(t *testing.T, servers []*redistest.Server) {
+	t.Helper()
+	ctx := context.Background()
+	one, other := servers[0].Client(t), servers[1].Client(t)
+	require.NoError(t, one.ClusterAddSlotsRange(ctx, 0, 8191).Err())
+	require.NoError(t, other.ClusterAddSlotsRange(ctx, 8192, 16383).Err())
+	require.NoError(t, other.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", 2).Err())
+	host, port, err := net.SplitHostPort(servers[1].Addr)
+	require.NoError(t, err)
+	require.NoError(t, one.ClusterMeet(ctx, host, port).Err())
+	for _, c := range []*redis.Client{one, other} {
+		require.Eventually(t, func() bool {
+			info := c.ClusterInfo(ctx).Val()
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_size:2")
+		}, 20*time.Second, 10*time.Millisecond)
+	}
+}
+
+// frailHook panics when the server is asked for anything but decisions.
+type frailHook struct {
+	redistest.Hook
+
+	asked chan struct{}
+}
+
+func (h frailHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "info" {
+			defer close(h.asked)
+			panic("a hook that knows no INFO")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestAHookThatPanicsOnTheWarningsQuestionEndsNothing(t *testing.T) {
+	client, hook := redistest.Client(t), frailHook{asked: make(chan struct{})}
+	client.AddHook(hook)
+	l := limiter(t, core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(10))
+	use(t, l, "user", 1)
+	<-hook.asked
+	use(t, l, "user", 1)
 }
 
 // infoHook tells when INFO has been answered.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,10 +104,21 @@ var (
 	selector = regexp.MustCompile(`\b(ratelimit_\w+)(?:\{([^}]*)\})?`)
 	matcher  = regexp.MustCompile(`(\w+)\s*(?:=~|!=|!~|=)\s*"([^"]*)"`)
 	grouping = regexp.MustCompile(`\bby \(([^)]*)\)`)
+	either   = regexp.MustCompile(`\s+or\s+`)
 )
 
 // checkQuery demands that all metrics and labels of a query are exposed, and returns the metrics.
 func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
+	t.Helper()
+	for _, part := range either.Split(expr, -1) {
+		named = append(named, checkPart(t, metrics, where, part)...)
+	}
+	assert.NotEmpty(t, named, "%s: asks for no metric: %s", where, expr)
+	return named
+}
+
+// checkPart is checkQuery of a query without alternatives: what it groups by, all its metrics have.
+func checkPart(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
 	t.Helper()
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
 		labels, ok := metrics[s[1]]
@@ -128,7 +140,6 @@ func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr st
 			}
 		}
 	}
-	assert.NotEmpty(t, named, "%s: asks for no metric: %s", where, expr)
 	return named
 }
 
@@ -199,6 +210,54 @@ func TestPageNamesEachMetric(t *testing.T) {
 	}
 }
 
+// knowsNativeHistograms reports whether promtool's unit tests can have native histograms: from 2.48 on.
+func knowsNativeHistograms(t *testing.T, promtool string) bool {
+	t.Helper()
+	out, err := exec.Command(promtool, "--version").CombinedOutput()
+	require.NoError(t, err)
+	var major, minor int
+	version := regexp.MustCompile(`version (\d+)\.(\d+)`).FindSubmatch(out)
+	if version == nil { // built by its user, of late
+		return true
+	}
+	major, _ = strconv.Atoi(string(version[1]))
+	minor, _ = strconv.Atoi(string(version[2]))
+	known := major > 2 || major == 2 && minor >= 48
+	if !known {
+		t.Logf("promtool %d.%d can't try native histograms", major, minor)
+	}
+	return known
+}
+
+// What is asked of durations is asked of native histograms too, whose series have no _bucket.
+func TestDurationsAreAskedForInBothForms(t *testing.T) {
+	const classic, native = "ratelimit_decision_duration_seconds_bucket", "ratelimit_decision_duration_seconds"
+	asked := 0
+	check := func(where, expr string) {
+		if !strings.Contains(expr, classic) {
+			return
+		}
+		asked++
+		parts := either.Split(expr, -1)
+		if !assert.Len(t, parts, 2, where) {
+			return
+		}
+		same := strings.ReplaceAll(strings.ReplaceAll(parts[0], classic, native), "by (le, ", "by (")
+		assert.Equal(t, strings.Fields(same), strings.Fields(parts[1]), where)
+	}
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			check(p.Title, target.Expr)
+		}
+	}
+	for _, g := range readAlerts(t).Groups {
+		for _, r := range g.Rules {
+			check(r.Alert, r.Expr)
+		}
+	}
+	assert.Equal(t, 3, asked, "two lines of a panel and an alert")
+}
+
 // TestPromtool has promtool, where it is on the PATH, check the alerts, try when they fire, and check the
 // dashboard's queries.
 func TestPromtool(t *testing.T) {
@@ -212,6 +271,9 @@ func TestPromtool(t *testing.T) {
 	}
 	run("check", "rules", "alerts.yml")
 	run("test", "rules", "testdata/alerts_test.yml")
+	if knowsNativeHistograms(t, promtool) {
+		run("test", "rules", "testdata/alerts_native_test.yml")
+	}
 
 	type rule struct{ Record, Expr string }
 	var rules []rule

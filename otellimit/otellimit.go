@@ -5,14 +5,14 @@
 //	...
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe))
 //
-// Metrics, of the scope that is this package's path:
+// Metrics, of the scope that is this package's path and its module's version:
 //
 //	| metric                      | kind      | unit       | attributes                           |                                                    |
 //	| --------------------------- | --------- | ---------- | ------------------------------------ | -------------------------------------------------- |
 //	| ratelimit.decisions         | counter   | {decision} | policy, limit, outcome, source       | decisions                                          |
 //	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked of buckets, each at most a Capacity   |
 //	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long they took, waits for Redis included       |
-//	| ratelimit.breaker.state     | gauge     |            | store                                | 0 closed, 1 half-open, 2 open                      |
+//	| ratelimit.breaker.state     | gauge     | {state}    | store                                | 0 closed, 1 half-open, 2 open                      |
 //	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often it opened                                |
 //	| ratelimit.fallback          | counter   | s          | store                                | how long it was not closed                         |
 //	| ratelimit.redis.calls       | counter   | {call}     | store                                | calls to Redis                                     |
@@ -87,9 +87,10 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 	}
 }
 
-// WithMaxSeries bounds the sets of attributes of decisions: by default 2,000. Decisions that would make
-// more are counted as those of policy and limit "(other)", by their outcome and source: at most 20
-// sets that come on top. The SDK has a bound of its own for each instrument.
+// WithMaxSeries bounds the sets of attributes of each instrument for decisions, of which there are three: by
+// default 2,000. Decisions that would make more are counted as those of policy and limit "(other)", by their
+// outcome and source: at most 20 sets that come on top. A backend that makes a series of each bucket of a
+// histogram has 18 of each set of durations. The SDK has a bound of its own for each instrument.
 func WithMaxSeries(n int) Option {
 	return func(t *Telemetry) { t.settings.SetMost(n) }
 }
@@ -111,7 +112,7 @@ func New(options ...Option) (*Telemetry, error) {
 	if t.meters == nil {
 		t.meters = otel.GetMeterProvider()
 	}
-	if err := t.register(t.meters.Meter(scope)); err != nil {
+	if err := t.register(t.meters.Meter(scope, metric.WithInstrumentationVersion(version()))); err != nil {
 		return nil, fmt.Errorf("otellimit: %w", err)
 	}
 	t.series = series.New(t.settings.Most, newLabels)

@@ -33,7 +33,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	carried := count("ratelimit.redis.decisions", "{decision}", "Decisions that calls to Redis carried.")
 	denied := count("ratelimit.deny_cache.hits", "{decision}", series.DenyCacheHelp)
 	leased := count("ratelimit.leased.decisions", "{decision}", series.LeasedHelp)
-	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state",
+	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state", metric.WithUnit("{state}"),
 		metric.WithDescription(series.BreakerStateHelp))
 	errs = append(errs, err)
 	away, err := meter.Float64ObservableCounter("ratelimit.fallback", metric.WithUnit("s"),

@@ -19,7 +19,8 @@
 // Outcomes are those of [core.Outcome], sources those of [core.Source]. limit is the one that mattered
 // most, empty when nothing is known of any, as of errors. Keys of clients are never told, so a policy of
 // n limits, those of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes
-// to or from shadow mode, and commonly 2·n. [WithMaxSeries] bounds those of all policies together.
+// to or from shadow mode, and commonly 2·n. Each of its histograms of durations, one for each source, takes
+// as many series as it has buckets, and 3. [WithMaxSeries] bounds all of them together.
 package promlimit
 
 import (
@@ -42,6 +43,7 @@ type Collector struct {
 	decisions, tokens *prometheus.CounterVec
 	duration          *prometheus.HistogramVec
 	series            *series.Cache[*counted]
+	durations         *series.Cache[prometheus.Observer]
 
 	settings series.Settings
 	buckets  []float64
@@ -76,9 +78,10 @@ func WithBuckets(seconds ...float64) Option {
 	}
 }
 
-// WithMaxSeries bounds the series of decisions: by default 2,000. Decisions that would make more are
-// counted as those of policy and limit "(other)", by their outcome and source: at most 20 series that
-// come on top.
+// WithMaxSeries bounds the series of decisions, those of tokens, and those of durations (as classic
+// histograms), each to n: by default 2,000. What would make more is counted as of policy and limit "(other)", by
+// its outcome and source: at most 20 series of decisions, 4 of tokens and 5 histograms that come on top. So by
+// default all are at most 6,114, and 111 histograms of durations tell their policy.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
@@ -118,11 +121,15 @@ func New(options ...Option) *Collector {
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour, // as seldom as one with too many buckets begins anew
 	}, []string{"policy", "source"})
+	lines := len(c.buckets) + 3 // +Inf, _sum and _count
+	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
+		return c.duration.WithLabelValues(k.Policy, k.Source.String())
+	})
 	c.series = series.New(c.settings.Most, func(k series.Key) *counted {
 		return &counted{
 			c.decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
 			c.tokens.WithLabelValues(k.Policy, k.Outcome.String()),
-			c.duration.WithLabelValues(k.Policy, k.Source.String()),
+			c.durations.Get(series.Key{Policy: k.Policy, Source: k.Source}),
 		}
 	})
 	return c

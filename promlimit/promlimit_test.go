@@ -197,6 +197,37 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { c.Observe(ctx, o) }))
 }
 
+// The histograms of durations, with a series for each bucket, are bounded too.
+func TestAllSeriesAreBounded(t *testing.T) {
+	const most = 200
+	c := promlimit.New(promlimit.WithMaxSeries(most))
+	for i := range 500 {
+		for source := core.FromStore; source <= core.FromFailOpen; source++ {
+			for outcome := core.OutcomeAllowed; outcome <= core.OutcomeError; outcome++ {
+				c.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Outcome: outcome, Source: source})
+			}
+		}
+	}
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	lines, observed := 0, 0.0
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		lines++
+		if strings.HasPrefix(line, "ratelimit_decision_duration_seconds_count") {
+			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " "):]), 64)
+			require.NoError(t, err)
+			observed += n
+		}
+	}
+	assert.LessOrEqual(t, lines, 3*most+20+4+5*18, "as WithMaxSeries says")
+	assert.InDelta(t, 500*5*4, observed, 0, "all durations are counted")
+}
+
 func TestSeriesAreBounded(t *testing.T) {
 	c := promlimit.New(promlimit.WithMaxSeries(10))
 	var all sync.WaitGroup

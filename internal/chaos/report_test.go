@@ -28,7 +28,7 @@ var reportFile = flag.String("report", "", "write the measured tables to this fi
 
 var tables struct {
 	sync.Mutex
-	outages, failovers, memory []string
+	outages, failovers, memory, distances []string
 }
 
 // report keeps r for the table. Only a run for the table holds the machine to the promised times: it
@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	if *reportFile != "" && code == 0 {
-		text := strings.Join(tables.outages, "") + "\n" + strings.Join(tables.failovers, "") + "\n" + strings.Join(tables.memory, "")
+		text := strings.Join(tables.outages, "") + "\n" + strings.Join(tables.failovers, "") + "\n" + strings.Join(tables.memory, "") + "\n" + strings.Join(tables.distances, "")
 		if err := os.WriteFile(*reportFile, []byte(text), 0o600); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

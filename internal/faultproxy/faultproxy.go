@@ -2,6 +2,7 @@
 package faultproxy
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"testing"
@@ -14,7 +15,7 @@ type Fault int
 const (
 	// None passes everything.
 	None Fault = iota
-	// Latency delays what passes towards the client; see Proxy.SetLatency.
+	// Latency makes a long way of it; see Proxy.SetLatency.
 	Latency
 	// BlackHole swallows both directions; connections can be made and stay open.
 	BlackHole
@@ -67,7 +68,8 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
-// SetLatency delays every reply by d.
+// SetLatency delays every reply by d, and the first request of a new connection, as if that took a round
+// trip to make. Replies that are under way together are delayed together.
 func (p *Proxy) SetLatency(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,37 +129,59 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
+// parcel is a part of a stream on its way.
+type parcel struct {
+	due  time.Time // when it arrives
+	data []byte
+}
+
 // pass copies what from sends to to, as the fault of the moment allows.
 func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
-	defer func() {
-		_, _ = from.Close(), to.Close()
-		p.mu.Lock()
-		delete(p.conns, from)
-		p.mu.Unlock()
-	}()
+	way := make(chan parcel, 64)
+	p.done.Go(func() { p.deliver(way, from, to) })
+	defer close(way)
+	isFirst := isRequest
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		fault, latency := p.current()
+		due := time.Time{}
 		switch {
 		case n == 0:
 		case fault == BlackHole, fault == HalfOpen && !isRequest:
 			n = 0
 		case fault == Truncate && !isRequest:
-			_, _ = to.Write(buffer[:1])
+			way <- parcel{data: []byte{buffer[0]}}
 			return
-		case fault == Latency && !isRequest:
-			time.Sleep(latency)
+		case fault == Latency && (!isRequest || isFirst):
+			due = time.Now().Add(latency)
 		}
 		if n > 0 {
-			if _, err := to.Write(buffer[:n]); err != nil {
-				return
-			}
+			way <- parcel{due, bytes.Clone(buffer[:n])}
+			isFirst = false
 		}
 		if err != nil {
 			return
 		}
 	}
+}
+
+// deliver writes what is due to to, in order, and closes both connections at the end.
+func (p *Proxy) deliver(way <-chan parcel, from, to net.Conn) {
+	var failed error
+	for next := range way {
+		if failed != nil {
+			continue // so that pass does not wait
+		}
+		time.Sleep(time.Until(next.due))
+		if _, failed = to.Write(next.data); failed != nil {
+			_ = from.Close()
+		}
+	}
+	_, _ = from.Close(), to.Close()
+	p.mu.Lock()
+	delete(p.conns, from)
+	p.mu.Unlock()
 }
 
 func reset(c net.Conn) {

@@ -1,0 +1,120 @@
+package chaos_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// A connection takes up to seven round trips to set up: longer than a decision may.
+func TestConnectionsAreSetUpHoweverFarRedisIs(t *testing.T) {
+	cert, key, pool := certificate(t)
+	port, err := redistest.FreePort()
+	require.NoError(t, err)
+	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	for _, latency := range []time.Duration{10 * time.Millisecond, 40 * time.Millisecond, 90 * time.Millisecond} {
+		for _, secure := range []bool{false, true} {
+			for _, minds := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v TLS %v ContextTimeoutEnabled %v", latency, secure, minds), func(t *testing.T) {
+					t.Parallel() // they mostly wait
+					options := &redis.Options{ContextTimeoutEnabled: minds}
+					target := server.Addr
+					if secure {
+						target = net.JoinHostPort("127.0.0.1", port)
+						options.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}
+					}
+					proxy := faultproxy.New(t, target)
+					options.Addr = proxy.Addr
+					client := redis.NewClient(options)
+					t.Cleanup(func() { _ = client.Close() })
+					// As near to the round trip as on a machine that nobody shares 100 ms are to 90.
+					store := core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(latency+slack()))
+					l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
+
+					proxy.SetLatency(latency)
+					served(t, l, "from the first connection on")
+					proxy.Set(faultproxy.Reset)
+					require.Eventually(t, func() bool {
+						_, err := l.Allow(context.Background(), "k")
+						require.NoError(t, err)
+						return store.Stats().Breaker != core.BreakerClosed
+					}, wait, tick, "premise: the breaker opens")
+					proxy.SetLatency(latency)
+					served(t, l, "after an outage")
+				})
+			}
+		}
+	}
+}
+
+// slack is how much longer than the round trip a decision may take here: machines that are busy need more.
+func slack() time.Duration {
+	if *reportFile != "" {
+		return 10 * time.Millisecond
+	}
+	return 100 * time.Millisecond
+}
+
+// served waits until Redis decides, ten times in a row.
+func served(t *testing.T, l *core.Limiter, when string) {
+	t.Helper()
+	began := time.Now()
+	inRow := 0
+	require.Eventually(t, func() bool {
+		res, err := l.Allow(context.Background(), "k")
+		require.NoError(t, err)
+		if inRow++; res.Source != core.FromStore {
+			inRow = 0
+		}
+		return inRow == 10
+	}, wait, tick, when)
+	t.Logf("%s: %v", when, time.Since(began))
+	if *reportFile != "" {
+		require.Less(t, time.Since(began), 2*time.Second+10*timeout, "promise: within 2 s, and the ten decisions")
+	}
+}
+
+// Of a Ring and a Cluster each server has connections of its own, and those of pipelines besides.
+func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
+	const latency = 40 * time.Millisecond
+	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+	node := redistest.Start(t, "--cluster-enabled", "yes")
+	admin := node.Client(t)
+	require.NoError(t, admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
+	require.Eventually(t, func() bool {
+		return strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
+	}, wait, tick)
+	var proxies []*faultproxy.Proxy
+	for _, s := range []*redistest.Server{ring[0], ring[1], node} {
+		proxy := faultproxy.New(t, s.Addr)
+		proxy.SetLatency(latency)
+		proxies = append(proxies, proxy)
+	}
+	for name, client := range map[string]redis.UniversalClient{
+		"Ring": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": proxies[0].Addr, "two": proxies[1].Addr}, ContextTimeoutEnabled: true}),
+		"Cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr}, ContextTimeoutEnabled: true,
+			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, proxies[2].Addr)
+			}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer client.Close()
+			store := core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(latency+slack()))
+			l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
+			served(t, l, "a decision alone")
+			names := keys(64)
+			require.Eventually(t, func() bool { return asked(l, names, 1).fallback == 0 }, wait, tick, "and many at once")
+		})
+	}
+}

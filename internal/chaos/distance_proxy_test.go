@@ -1,0 +1,62 @@
+package chaos_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
+)
+
+// distantServer and distance tell TestBeTheDistance what to be.
+const (
+	distantServer = "DISTANT_SERVER"
+	distanceTo    = "DISTANCE_TO_IT"
+)
+
+// away returns an address from which server is some way off. A process of its own delays what passes, so that
+// thousands of goroutines here don't.
+func away(t *testing.T, server string, latency time.Duration) (addr string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestBeTheDistance$", "-test.v")
+	cmd.Env = append(os.Environ(), distantServer+"="+server, distanceTo+"="+latency.String())
+	stdin, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		if addr, ok := strings.CutPrefix(lines.Text(), distantServer+"="); ok {
+			return addr
+		}
+	}
+	t.Fatal("the proxy does not start")
+	return ""
+}
+
+// TestBeTheDistance is the process that away starts.
+func TestBeTheDistance(t *testing.T) {
+	server := os.Getenv(distantServer)
+	if server == "" {
+		t.Skip("is for TestDistantRedis")
+	}
+	latency, err := time.ParseDuration(os.Getenv(distanceTo))
+	require.NoError(t, err)
+	proxy := faultproxy.New(t, server)
+	if latency > 0 {
+		proxy.SetLatency(latency)
+	}
+	fmt.Println(distantServer + "=" + proxy.Addr)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the process that asked for it ends
+}

@@ -1,0 +1,117 @@
+package chaos_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// Only for the report: how many goroutines a healthy Redis serves that is some way off, with the default
+// timeout.
+func TestDistantRedis(t *testing.T) {
+	if *reportFile == "" {
+		t.Skip("measures for -report only")
+	}
+	for _, latency := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
+		for _, goroutines := range []int{64, 512, 4000, 8000} {
+			t.Run(fmt.Sprint(latency, " ", goroutines), func(t *testing.T) { measureDistance(t, latency, goroutines) })
+		}
+	}
+}
+
+func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
+	t.Helper()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: away(t, server.Addr, latency), ContextTimeoutEnabled: true})
+	defer client.Close()
+	store := core.NewRedisStore(client)
+	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000)}}))
+	names := keys(goroutines)
+	const rounds = 20
+	asked(l, names, rounds) // for connections, and what the store learns
+	var once distance
+	for range 5 {
+		healthy(t, l)
+		one := asked(l, names, 1)
+		once.decisions, once.fallback = once.decisions+one.decisions, once.fallback+one.fallback
+	}
+	healthy(t, l)
+	steady := asked(l, names, max(rounds, int(20_000/max(time.Duration(goroutines), latency/time.Microsecond))))
+	reportDistance(t, latency, goroutines, once, steady, store.Stats().Opened)
+}
+
+// healthy waits until the store decides, and has been left alone for a while.
+func healthy(t *testing.T, l *core.Limiter) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		res, err := l.Allow(context.Background(), "lone")
+		return err == nil && res.Source == core.FromStore
+	}, wait, 10*tick)
+	time.Sleep(2 * timeout)
+}
+
+// distance is what goroutines met that asked a distant Redis.
+type distance struct {
+	decisions, fallback int64
+	took                time.Duration
+	times               []time.Duration
+}
+
+func (d distance) share() string {
+	return fmt.Sprintf("%.1f %%", 100*float64(d.fallback)/float64(d.decisions))
+}
+
+// asked has a goroutine for each name ask so many times in a row, all beginning at once.
+func asked(l *core.Limiter, names []string, rounds int) distance {
+	times := make([]time.Duration, len(names)*rounds)
+	var fallback atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			<-start
+			for j := range rounds {
+				began := time.Now()
+				res, err := l.Allow(ctx, name)
+				times[i*rounds+j] = time.Since(began)
+				if err != nil || res.Source != core.FromStore {
+					fallback.Add(1)
+				}
+			}
+		})
+	}
+	began := time.Now()
+	close(start)
+	all.Wait()
+	took := time.Since(began)
+	slices.Sort(times)
+	return distance{int64(len(times)), fallback.Load(), took, times}
+}
+
+// reportDistance keeps what goroutines met.
+func reportDistance(t *testing.T, latency time.Duration, goroutines int, once, steady distance, opened int64) {
+	t.Helper()
+	added := fmt.Sprint(latency)
+	if latency == 0 {
+		added = "none"
+	}
+	line := fmt.Sprintf("| %s | %d | %s | %.0fk | %s | %v | %d |\n", added, goroutines, once.share(),
+		float64(steady.decisions-steady.fallback)/steady.took.Seconds()/1000, steady.share(),
+		steady.times[len(steady.times)*99/100].Round(time.Millisecond/10), opened)
+	t.Log(line)
+	tables.Lock()
+	defer tables.Unlock()
+	tables.distances = append(tables.distances, line)
+}
