@@ -53,7 +53,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		if s.holds == nil {
 			*l = rate.refill(*l, 0, now)
 		} else {
-			*l, s.holds[i] = rate.refillAround(s.holds[i], *l, now)
+			*l, s.holds[i] = rate.refillAround(s.holds[i], *l, s.own[i].at, now)
 		}
 		// A limit that was full under the limits that wrote it is as one that was never used: its bucket is full,
 		// whatever its Capacity has become.
@@ -73,6 +73,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 			return write // what was never used is full
 		}
 		for i := range rates {
+			s.useNow(i, r.n, now)
 			s.give(i, a, r.plan, r.n)
 		}
 		write = true
@@ -154,19 +155,37 @@ func (s *stored) stepBack(i int, rate *rate, now int64) bool {
 // end ends r's hold in every limit that has it. What comes back is at most what was held.
 func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	for i := range r.plan.rates {
-		if rest, found := endHold(s.holdsOf(i), r.ends.ticket); found {
+		if rest, tokens := endHold(s.holdsOf(i), r.ends.ticket); tokens > 0 {
 			s.holds[i] = rest
-			s.give(i, a, r.plan, r.ends.back)
+			s.give(i, a, r.plan, min(tokens, r.ends.back))
 			ended = true
 		}
 	}
 	return ended
 }
 
+// useNow lets so many tokens of the i-th limit's reservations that were due at once be used: what comes back now comes
+// after they were, and can't come back again if they are cancelled in this microsecond.
+func (s *stored) useNow(i int, tokens, now int64) {
+	var rest []hold
+	for _, h := range s.holdsOf(i) {
+		if !h.holdsAt(now) {
+			used := min(tokens, h.tokens)
+			tokens, h.tokens = tokens-used, h.tokens-used
+		}
+		if h.tokens > 0 {
+			rest = append(rest, h)
+		}
+	}
+	if s.holds != nil {
+		s.holds[i] = rest
+	}
+}
+
 // give puts n tokens back into the i-th limit, as far as there is room.
 func (s *stored) give(i int, a *Answer, p *plan, n int64) {
 	rate, l := &p.rates[i], a.levels.at(i)
-	l.units = max(l.units, min(l.units+rate.units(n), rate.room(held(s.holdsOf(i)))))
+	l.units = max(l.units, min(l.units+rate.units(n), rate.room(held(s.holdsOf(i), a.now))))
 }
 
 // grants reports whether every limit has n tokens: now, or for a reservation when it is due.
@@ -209,6 +228,8 @@ func (s *stored) charge(a *Answer, r *Request) {
 		h = hold{a.lent, a.now + leaseLife, r.ticket}
 	case r.action == take, r.action == await && a.due == a.now:
 		return
+	case a.due == a.now:
+		h.ticket += atOnce
 	}
 	if s.own == nil {
 		s.own = make([]record, len(r.plan.rates))
@@ -281,14 +302,14 @@ func (s *stored) record(to *record, i int, rate *rate, a *Answer) (keep int64) {
 func (s *stored) keepForAll(i int, rate *rate, tokens float64, full, now int64) (keep int64, all fill) {
 	all, last := rate.fill, int64(0)
 	holds := s.holdsOf(i)
-	if len(holds) > 0 {
+	if len(holds) > 0 && holds[len(holds)-1].at > now {
 		last = holds[len(holds)-1].at + 1
 	}
 	if own := s.own[i]; own.fill != all && own.keep > now {
 		all = all.and(own.fill)
 		fill := now + all.from(tokens)
-		if len(holds) > 0 { // which may have kept it below its capacity less what is held
-			fill = max(fill, last+all.from(float64(rate.capacity-held(holds))))
+		if last > 0 { // which may have kept it below its capacity less what is held
+			fill = max(fill, last+all.from(float64(rate.capacity-held(holds, now))))
 		}
 		last = max(last, fill)
 	}

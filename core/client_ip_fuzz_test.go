@@ -18,8 +18,13 @@ func hop(s string) (netip.Addr, bool) {
 	}
 	candidates := []string{s}
 	if inner, ok := strings.CutPrefix(s, "["); ok {
-		if inner, ok = strings.CutSuffix(inner, "]"); ok && strings.Contains(inner, ":") {
-			candidates = append(candidates, inner)
+		if host, port, ok := strings.Cut(inner, "]"); ok { // some proxies bracket IPv4 too
+			if candidates = append(candidates, host); port != "" {
+				candidates = []string{s}
+				if a, err := netip.ParseAddr(host); err == nil && a.Is4() {
+					s = host + port
+				}
+			}
 		}
 	}
 	for _, c := range candidates {

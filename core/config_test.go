@@ -61,8 +61,8 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 			{Name: "tab\t", Capacity: 0, RefillRate: -1, RefillInterval: 0, Mode: 7},
 			{Name: "b", Capacity: -5, RefillRate: math.NaN(), RefillInterval: -time.Second},
 			{Name: "b", Capacity: 1e15, RefillRate: math.Inf(1), RefillInterval: math.MaxInt64},
-			{Name: "é", Capacity: 1, RefillRate: 0, RefillInterval: 1},
-			{Name: strings.Repeat("n", 129), Capacity: 1, RefillRate: 1, RefillInterval: 1},
+			{Name: "é", Capacity: 1, RefillRate: 0, RefillInterval: time.Second},
+			{Name: strings.Repeat("n", 129), Capacity: 1, RefillRate: 1, RefillInterval: time.Second},
 		},
 	})
 	reports(t, err, "WithMaxKeys: 0", "WithClock: <nil>",
@@ -107,16 +107,16 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"header styles that contradict each other", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersIETF | core.HeadersDraft6 }), "Policy.Headers: 6"},
 		{"header styles beside none", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersIETF | core.HeadersNone }), "Policy.Headers: 10"},
 
-		{"a capacity is positive", nil, limit(core.Limit{RefillRate: 1, RefillInterval: 1}), "Policy.Limits[0].Capacity: 0"},
-		{"a capacity fits a header", nil, limit(core.Limit{Capacity: math.MaxInt64, RefillRate: 1e6, RefillInterval: 1}), "Policy.Limits[0].Capacity: 9223372036854775807"},
-		{"a rate is positive", nil, limit(core.Limit{Capacity: 1, RefillInterval: 1}), "Policy.Limits[0].RefillRate: 0"},
-		{"a rate is finite", nil, limit(core.Limit{Capacity: 1, RefillRate: math.Inf(-1), RefillInterval: 1}), "Policy.Limits[0].RefillRate: -Inf"},
+		{"a capacity is positive", nil, limit(core.Limit{RefillRate: 1, RefillInterval: time.Second}), "Policy.Limits[0].Capacity: 0"},
+		{"a capacity fits a header", nil, limit(core.Limit{Capacity: math.MaxInt64, RefillRate: 1e6, RefillInterval: time.Second}), "Policy.Limits[0].Capacity: 9223372036854775807"},
+		{"a rate is positive", nil, limit(core.Limit{Capacity: 1, RefillInterval: time.Second}), "Policy.Limits[0].RefillRate: 0"},
+		{"a rate is finite", nil, limit(core.Limit{Capacity: 1, RefillRate: math.Inf(-1), RefillInterval: time.Second}), "Policy.Limits[0].RefillRate: -Inf"},
 		{"an interval is positive", nil, limit(core.Limit{Capacity: 1, RefillRate: 1}), "Policy.Limits[0].RefillInterval: 0s"},
 		{"an interval is at most 100 years", nil, limit(core.Limit{Capacity: 1, RefillRate: 1e6, RefillInterval: 101 * 365 * 24 * time.Hour}),
 			"Policy.Limits[0].RefillInterval: 884760h0m0s"},
 		{"a bucket fills within 100 years", nil, limit(core.Limit{Capacity: 999_999_999_999_999, RefillRate: 1, RefillInterval: time.Second}),
 			"Policy.Limits[0].RefillRate: 1"},
-		{"a rate is not next to nothing", nil, limit(core.Limit{Capacity: 1, RefillRate: math.SmallestNonzeroFloat64, RefillInterval: 1}),
+		{"a rate is not next to nothing", nil, limit(core.Limit{Capacity: 1, RefillRate: math.SmallestNonzeroFloat64, RefillInterval: time.Second}),
 			"Policy.Limits[0].RefillRate: 5e-324"},
 		{"a mode is one of three", nil, limit(core.PerMinute(1).WithMode(3)), "Policy.Limits[0].Mode: Mode(3)"},
 		{"names differ", nil, policy(func(p *core.Policy) {
@@ -175,6 +175,21 @@ func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
 				t.Errorf("a share of %v of a %v limit must be accepted: %v", share, mode, err)
 			}
 		}
+	}
+}
+
+func TestAForgottenUnitIsAMistake(t *testing.T) {
+	_, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{{Capacity: 5, RefillRate: 5, RefillInterval: 30}}})
+	if err == nil || !strings.Contains(err.Error(), "Policy.Limits[0].RefillInterval: 30ns must be at least 1µs: did you mean 30 * time.Second?") {
+		t.Errorf("an interval of 30 is %v, want the question for its unit", err)
+	}
+}
+
+func TestAPolicyThatWasNotFoundAsksForItsName(t *testing.T) {
+	policies := map[string]core.Policy{"search": {Name: "search", Limits: []core.Limit{core.PerMinute(1)}}}
+	_, err := core.NewLimiter(core.NewMemoryStore(), policies["serach"])
+	if err == nil || !strings.Contains(err.Error(), "is the name misspelt?") {
+		t.Errorf("a policy that is not in the map is %v, want the question for its name", err)
 	}
 }
 

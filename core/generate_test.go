@@ -25,9 +25,9 @@ var drawMode = rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core
 var drawInterval = rapid.OneOf(
 	rapid.SampledFrom([]time.Duration{
 		time.Microsecond, time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, time.Minute, time.Hour,
-		24 * time.Hour, 7 * 24 * time.Hour, 1, 999, 1001, time.Second + 7, time.Second/3 + 1, 100 * 365 * 24 * time.Hour,
+		24 * time.Hour, 7 * 24 * time.Hour, 1000, 1001, 1999, time.Second + 7, time.Second/3 + 1, 100 * 365 * 24 * time.Hour,
 	}),
-	rapid.Map(rapid.Int64Range(1, int64(400*24*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
+	rapid.Map(rapid.Int64Range(1000, int64(400*24*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
 // drawCapacity is uniform in the number of digits.

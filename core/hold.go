@@ -16,6 +16,8 @@ type hold struct {
 const (
 	// firstLease tells the tickets of leases, which are not smaller, from those of reservations.
 	firstLease = 1 << 52
+	// atOnce is added to the ticket of a reservation that was due when it was made.
+	atOnce = 1 << 51
 	// maxHolds bounds the holds on one limit's tokens: some 150 kB of stored state.
 	maxHolds = 4096
 )
@@ -33,10 +35,18 @@ func readHolds(records []record) (holds []hold, ok bool) {
 	return holds, true
 }
 
-// held is how many tokens are held.
-func held(holds []hold) (tokens int64) {
-	for _, h := range holds {
-		tokens += h.tokens
+// holdsAt reports whether h holds its tokens at an instant. In the microsecond in which a reservation is due they are
+// used last of all; but those of one that was due at once are used, though it may be cancelled.
+func (h *hold) holdsAt(now int64) bool {
+	return h.at > now || h.at == now && (h.ticket < atOnce || h.ticket >= firstLease)
+}
+
+// held is how many tokens are held at an instant.
+func held(holds []hold, now int64) (tokens int64) {
+	for i := range holds {
+		if holds[i].holdsAt(now) {
+			tokens += holds[i].tokens
+		}
 	}
 	return tokens
 }
@@ -50,14 +60,14 @@ func addHold(holds []hold, h hold) []hold {
 	return holds
 }
 
-// endHold takes out the hold with a ticket. It reports whether there is one.
-func endHold(holds []hold, ticket int64) (rest []hold, ended bool) {
-	for i := range holds {
-		if holds[i].ticket == ticket {
-			return append(holds[:i:i], holds[i+1:]...), true
+// endHold takes out the hold with a ticket, and returns its tokens: 0 when there is none.
+func endHold(holds []hold, ticket int64) (rest []hold, tokens int64) {
+	for i, h := range holds {
+		if h.ticket == ticket || h.ticket == ticket+atOnce {
+			return append(holds[:i:i], holds[i+1:]...), h.tokens
 		}
 	}
-	return holds, false
+	return holds, 0
 }
 
 // lastReservation is when the last of the reservations in holds is due, or 0.
@@ -78,17 +88,17 @@ func (r *rate) room(held int64) int64 {
 	return r.full - held*r.unit
 }
 
-// refillAround is refill of a bucket with holds. Those that ended before now are left out of the rest.
-func (r *rate) refillAround(holds []hold, l level, now int64) (_ level, rest []hold) {
-	out := held(holds)
-	for len(holds) > 0 && holds[0].at < now {
-		if end := holds[0].at; end > l.at {
-			l = r.refill(l, out, end)
+// refillAround is refill of a bucket with holds, of which those until `written` are counted. Those that ended before
+// now are left out of the rest.
+func (r *rate) refillAround(holds []hold, l level, written, now int64) (_ level, rest []hold) {
+	out := held(holds, written)
+	for rest = holds; len(rest) > 0 && rest[0].at < now; rest = rest[1:] {
+		if rest[0].holdsAt(written) {
+			l = r.refill(l, out, rest[0].at)
+			out -= rest[0].tokens
 		}
-		out -= holds[0].tokens
-		holds = holds[1:]
 	}
-	return r.refill(l, out, now), holds
+	return r.refill(l, held(rest, now), now), rest
 }
 
 // waitAround is wait in a bucket with holds: for as long as they leave no room, nothing comes.
@@ -96,13 +106,15 @@ func (r *rate) waitAround(holds []hold, l level, need, now int64) int64 {
 	if l.units >= need {
 		return 0
 	}
-	out := held(holds)
+	out := held(holds, now)
 	for _, h := range holds {
+		if !h.holdsAt(now) {
+			continue
+		}
 		if need <= r.room(out) && now+r.wait(l, need, out, now) <= h.at {
 			break
-		} else if h.at > l.at {
-			l = r.refill(l, out, h.at)
 		}
+		l = r.refill(l, out, h.at)
 		out -= h.tokens
 	}
 	return min(forever, r.wait(l, need, out, now))

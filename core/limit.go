@@ -54,7 +54,7 @@ type Limit struct {
 	// fills the bucket in 100 years. A decimal fraction such as 0.1 means exactly that.
 	RefillRate float64
 
-	// RefillInterval is the time in which RefillRate tokens come back: above 0. In the Stepped and
+	// RefillInterval is the time in which RefillRate tokens come back: from 1 µs to 100 years. In the Stepped and
 	// Aligned modes it is rounded up to whole microseconds.
 	RefillInterval time.Duration
 
@@ -80,6 +80,9 @@ func PerHour[N Number](n N) Limit { return per(float64(n), time.Hour) }
 
 // PerDay is a limit of n tokens every 24 hours that holds n tokens (at least 1).
 func PerDay[N Number](n N) Limit { return per(float64(n), 24*time.Hour) }
+
+// Per is a limit of n tokens every interval that holds n tokens (at least 1): Per(5, 15*time.Minute).
+func Per[N Number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
 // per leaves bad numbers as they are, for the constructor to report.
 func per(n float64, interval time.Duration) Limit {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -36,8 +37,11 @@ func (l Limit) mistakes(field string) []error {
 	if !rateOK {
 		wrong("RefillRate", l.RefillRate, "must be a number above 0 (tokens every RefillInterval)")
 	}
-	intervalOK := l.RefillInterval > 0
-	if !intervalOK {
+	intervalOK := l.RefillInterval >= time.Microsecond
+	switch {
+	case l.RefillInterval > 0 && !intervalOK: // a number without its unit is nanoseconds
+		wrong("RefillInterval", l.RefillInterval, fmt.Sprintf("must be at least 1µs: did you mean %d * time.Second?", int64(l.RefillInterval)))
+	case !intervalOK:
 		wrong("RefillInterval", l.RefillInterval, "must be above 0")
 	}
 	if rateOK && intervalOK {

@@ -54,6 +54,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 		return nil, err
 	}
 	l.rules.Store(next)
+	l.register(false)
 	return l, nil
 }
 
@@ -61,6 +62,9 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	errs = append(policy.mistakes(), errs...)
 	errs = append(errs, limitMistakes(policy.Name, policy.Limits, "Policy.Limits")...)
+	if policy.isZero() { // as a map has it for a name that it does not know
+		return nil, fmt.Errorf("ratelimit: the policy is empty: if it was looked up by name, is the name misspelt? %w", errors.Join(errs...))
+	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
 	}
@@ -89,6 +93,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 		return err
 	}
 	before := l.rules.Swap(next)
+	l.register(true)
 	if before.shared {
 		return nil
 	}

@@ -26,6 +26,7 @@ type MemoryStore struct {
 	system  clock
 	maxKeys int
 	errs    []error
+	named   named
 
 	seed   maphash.Seed
 	keys   atomic.Int64 // in all shards
@@ -87,6 +88,7 @@ func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 const maxExact = 4096
 
 func (s *MemoryStore) mistakes() []error { return s.errs }
+func (s *MemoryStore) policies() *named  { return &s.named }
 
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
 func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {

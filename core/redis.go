@@ -37,6 +37,7 @@ type RedisStore struct {
 	trip    int
 	pause   time.Duration
 	errs    []error
+	named   named
 
 	breaker   *breaker
 	denials   denyCache
@@ -122,6 +123,7 @@ func NewRedisStore(client redis.UniversalClient, options ...RedisOption) *RedisS
 }
 
 func (s *RedisStore) mistakes() []error { return s.errs }
+func (s *RedisStore) policies() *named  { return &s.named }
 
 // Do has r decided, in one round trip that it may share with other decisions, or none when it is known
 // to be denied or tokens are leased for it.

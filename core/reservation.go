@@ -32,7 +32,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 func (l *Limiter) promise(ctx context.Context, key string, n int64, a action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// A random ticket: whatever a Reset or a new server has made of the key, no other hold has it.
-	request := Request{key: key, n: n, action: a, more: within.Microseconds(), ticket: 1 + rand.Int64N(firstLease-1)}
+	request := Request{key: key, n: n, action: a, more: within.Microseconds(), ticket: 1 + rand.Int64N(atOnce-1)}
 	if err := l.take(ctx, &res, request); err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, ERROR = '>d', '>I2c0'
 local TAKE, REFUND, RESERVE, AWAIT, LEASE = 0, 1, 3, 4, 5 -- 2 is end: the hold, and nothing else
 local ENDS = 128
-local LEASE_LIFE, FIRST_LEASE = 2000000, 2 ^ 52
+local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
 local ROUNDING_ERROR = 2 ^ -52
@@ -122,19 +122,40 @@ local function holding()
     return { tokens = {}, at = {}, ticket = {}, first = 1, held = 0, raw = '' }
   end
 
+  -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due they are used last
+  -- of all; but those of one that was due at once are used, though it may be cancelled.
+  local function holds_at(holds, i, now)
+    return holds.at[i] > now or holds.at[i] == now and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
+  end
+
+  local function sum(holds, now)
+    local held = 0
+    for i = holds.first, #holds.at do
+      if holds_at(holds, i, now) then
+        held = held + holds.tokens[i]
+      end
+    end
+    return held
+  end
+
   -- Adds a hold behind the i-th.
   function rare.insert(limit, i, tokens, at, ticket)
     local holds = limit.holds
     table.insert(holds.tokens, i + 1, tokens)
     table.insert(holds.at, i + 1, at)
     table.insert(holds.ticket, i + 1, ticket)
-    holds.held = holds.held + tokens
+    if holds_at(holds, i + 1, now) then
+      holds.held = holds.held + tokens
+    end
     local split = (i + 1 - holds.first) * RECORD_SIZE
     holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, 0, tokens, at, ticket, 0, 0) .. holds.raw:sub(split + 1)
   end
 
   local function remove(holds, i)
-    holds.held = holds.held - table.remove(holds.tokens, i)
+    if holds_at(holds, i, now) then
+      holds.held = holds.held - holds.tokens[i]
+    end
+    table.remove(holds.tokens, i)
     table.remove(holds.at, i)
     table.remove(holds.ticket, i)
     local before = (i - holds.first) * RECORD_SIZE
@@ -159,16 +180,20 @@ local function holding()
     end
   end
 
-  -- refill of a bucket with holds. Those that ended before now are forgotten.
-  function rare.refill(limit, level, at)
+  -- refill of a bucket with holds, of which those until `written` are counted. Those that ended before now are
+  -- forgotten.
+  function rare.refill(limit, level, at, written)
     local holds, i = limit.holds, 1
+    local out = sum(holds, written)
     while holds.at[i] and holds.at[i] < now do
-      if holds.at[i] > at then
-        level, at = refill(room(limit, holds.held), limit, level, at, holds.at[i], holds.held)
+      if holds_at(holds, i, written) then
+        level, at = refill(room(limit, out), limit, level, at, holds.at[i], out)
+        out = out - holds.tokens[i]
       end
-      holds.held, i = holds.held - holds.tokens[i], i + 1
+      i = i + 1
     end
     holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
+    holds.held = sum(holds, now)
     return refill(room(limit, holds.held), limit, level, at, now, holds.held)
   end
 
@@ -190,28 +215,31 @@ local function holding()
       elseif units >= need then
         return wait(limit, level, at, need, 0)
       end
-      out = out - tokens[i]
+      if holds_at(holds, i, now) then
+        out = out - tokens[i]
+      end
       if i == #ends then
         return math.min(FOREVER, wait(limit, level, at, need, 0))
       end
     end
     out = holds.held
     for i = holds.first, #ends do
-      if need <= room(limit, out) and now + wait(limit, level, at, need, out) <= ends[i] then
-        break
-      elseif ends[i] > at then
+      if holds_at(holds, i, now) then
+        if need <= room(limit, out) and now + wait(limit, level, at, need, out) <= ends[i] then
+          break
+        end
         level, at = refill(room(limit, out), limit, level, at, ends[i], out)
+        out = out - tokens[i]
       end
-      out = out - tokens[i]
     end
-    return math.min(FOREVER, wait(limit, level, at, need, 0))
+    return math.min(FOREVER, wait(limit, level, at, need, out))
   end
 
   -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long
   -- as anything is held: full, or a number of steps later. Returns also their capacity and pace.
   function rare.keep_for_all(limit, tokens, full)
     local capacity, pace, last, holds = limit.most, limit.pace, 0, limit.holds
-    local held = holds and #holds.at >= holds.first
+    local held = holds and #holds.at >= holds.first and holds.at[#holds.at] > now
     if held then
       last = holds.at[#holds.at] + 1
     end
@@ -243,6 +271,24 @@ local function holding()
     return full, capacity, pace
   end
 
+  -- Lets so many tokens of the reservations that were due at once be used: what comes back now comes after they were.
+  function rare.use_now(limit, tokens)
+    local holds = limit.holds
+    local i = holds and holds.first or 1
+    while holds and tokens > 0 and i <= #holds.at do
+      if holds_at(holds, i, now) then
+        i = i + 1
+      else
+        local left, at, ticket = holds.tokens[i] - tokens, holds.at[i], holds.ticket[i]
+        tokens = -left
+        remove(holds, i)
+        if left > 0 then
+          rare.insert(limit, i - 1, left, at, ticket)
+        end
+      end
+    end
+  end
+
   -- Puts n tokens back, as far as there is room.
   function rare.give(limit, n)
     local more = math.min(n, limit.capacity) * limit.unit
@@ -255,9 +301,10 @@ local function holding()
     for _, limit in ipairs(limits) do
       local holds = limit.holds
       for i = holds and holds.first or 1, holds and #holds.at or 0 do
-        if holds.ticket[i] == ticket then
+        if holds.ticket[i] == ticket or holds.ticket[i] == ticket + AT_ONCE then
+          local tokens = holds.tokens[i]
           remove(holds, i)
-          rare.give(limit, back)
+          rare.give(limit, math.min(tokens, back))
           ended = true
           break
         end
@@ -382,7 +429,7 @@ local function arrange(limits, state)
       limit.written, limit.kept_most, limit.kept_pace = hash, most, pace
       if count > 0 then
         held = true
-        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = sum, raw = state:sub(first + RECORD_SIZE, from - 1) }
+        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = 0, raw = state:sub(first + RECORD_SIZE, from - 1) }
       end
     elseif keep > now then
       n = n + 1
@@ -452,7 +499,7 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
         end
       end
       if held and limit.holds then
-        level, at = holding().refill(limit, level, at)
+        level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
       else
         limit.holds = nil
         level, at = refill(limit.full, limit, level, at, now, 0)
@@ -502,13 +549,14 @@ local function decide(key, limits, action, n, more, ticket, ends, back)
           held = true
         end
       elseif action == RESERVE or action == AWAIT and due > now then
-        holding().hold(limits, n, due, ticket)
+        holding().hold(limits, n, due, due == now and ticket + AT_ONCE or ticket)
         held = true
       end
     end
   elseif action == REFUND and state then
     write = true
     for i = 1, #limits do
+      holding().use_now(limits[i], n)
       holding().give(limits[i], n)
     end
   end

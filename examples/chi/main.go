@@ -30,7 +30,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}))
+		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("chi-example:"))
 	}
 	tenants := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "tenant",

@@ -30,7 +30,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}))
+		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("http-example:"))
 	}
 	daily := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "daily",

@@ -52,7 +52,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}))
+		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("payload-example:"))
 	}
 	work := func(what string) { log.Printf("working hard on %s", what) }
 	log.Printf("listening on http://%s", *addr)
