@@ -139,8 +139,8 @@ func (l *Limiter) Policy() Policy {
 //   - A lower Capacity cuts the bucket; under a higher one it fills up from where it is. A bucket that has been
 //     full is as one that was never used: full, whatever the Capacity.
 //   - The time since the last change of a bucket refills at the rate of the request that comes next. So no
-//     window admits more than MaxIn of the largest Capacity and the fastest rate; where a mode differs, the
-//     refill of both modes may fall into it.
+//     window admits more than MaxIn of the largest Capacity and the fastest rate; where modes or intervals
+//     differ, the refill of both may fall into it.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.rules.Load()
 	plan, errs := l.plans.get(now.policy.Name, limits, 1)
