@@ -115,8 +115,9 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	if e != nil {
 		sh.uses++
 		e.rank[use] = sh.uses
-		var err error
-		if before, err = r.plan.arrange(e.records(), now); err != nil {
+		if records := e.records(); r.plan.matches(records) {
+			before.own = records // spares copies
+		} else if err := r.plan.arrange(records, now, &before); err != nil {
 			return fmt.Errorf("policy %q: %w", r.policy, err)
 		}
 	}

@@ -157,14 +157,16 @@ func TestOnlyWhatTakesWrites(t *testing.T) {
 	}
 }
 
-// wire is a client that notes the commands of a store.
+// wire is a client that notes the script calls of a store.
 type wire struct {
 	redis.UniversalClient
 	sent []string
 }
 
 func (w *wire) Process(ctx context.Context, cmd redis.Cmder) error {
-	w.sent = append(w.sent, fmt.Sprintf("%q", cmd.Args()))
+	if cmd.Name() != "ping" { // asks whether there is a connection
+		w.sent = append(w.sent, fmt.Sprintf("%q", cmd.Args()))
+	}
 	return w.UniversalClient.Process(ctx, cmd)
 }
 

@@ -93,12 +93,13 @@ func (s *stored) holdsOf(i int) []hold {
 	return s.holds[i]
 }
 
-// arrange puts records into the order of p's rates. What p's limits don't know is kept as long as it matters, as
+// arrange puts records into the order of p's rates, in s. What p's limits don't know is kept as long as it matters, as
 // when two versions of a policy are in use at once: neither forgets what the other's limits lost. The common
 // case, one record for each rate, costs no allocation, and own is records then.
-func (p *plan) arrange(records []record, now int64) (s stored, err error) {
+func (p *plan) arrange(records []record, now int64, s *stored) error {
 	if p.matches(records) {
-		return stored{own: records}, nil
+		s.own = records
+		return nil
 	}
 	s.own = make([]record, len(p.rates))
 	seen, others := make(map[uint32]bool), 0
@@ -110,7 +111,7 @@ func (p *plan) arrange(records []record, now int64) (s stored, err error) {
 		}
 		holds, ok := readHolds(rest[:n])
 		if !ok || level.tag == 0 || seen[level.tag] {
-			return stored{}, errUnreadable
+			return errUnreadable
 		}
 		seen[level.tag] = true
 		if i := p.indexOf(level.tag); i >= 0 {
@@ -120,13 +121,13 @@ func (p *plan) arrange(records []record, now int64) (s stored, err error) {
 			}
 		} else if level.keep > now {
 			if others++; others > maxOthers {
-				return stored{}, errCrowded
+				return errCrowded
 			}
 			s.others = append(s.others, records[:1+n]...)
 		}
 		records = rest[n:]
 	}
-	return s, nil
+	return nil
 }
 
 // hold sets the holds on the i-th rate's tokens.

@@ -84,7 +84,7 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 		var room [inlineLevels]record
 		records, err := parseRecords(room[:0], state)
 		if err == nil {
-			s, err = r.plan.arrange(records, at)
+			err = r.plan.arrange(records, at, &s)
 		}
 		if err != nil {
 			return Answer{}, nil, 0, fmt.Errorf("policy %q: %w", r.policy, err)
