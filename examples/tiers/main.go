@@ -56,7 +56,7 @@ func newServer(store core.Store, users *users) *echo.Echo {
 	// The policy's own limits hold for users without a plan.
 	api := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "api",
-		Limits: []core.Limit{core.PerMinute(2)},
+		Limits: []core.Limit{core.PerMinute(2).WithName("minute")},
 	}))
 
 	e := echo.New()
@@ -163,10 +163,11 @@ func (u *users) query(ctx context.Context, apiKey string) (user, error) {
 	found := user{name: name}
 	// Limits of the same interval share their tokens across plans, so a change of plan is no refill.
 	if perMinute.Valid {
-		found.limits = append(found.limits, core.PerMinute(perMinute.Int64).WithBurst(burst.Int64))
+		// A name, so that the tokens stay the limit's own in plans with another number of limits
+		found.limits = append(found.limits, core.PerMinute(perMinute.Int64).WithName("minute").WithBurst(burst.Int64))
 	}
 	if perDay.Valid {
-		found.limits = append(found.limits, core.PerDay(perDay.Int64).WithMode(core.Aligned))
+		found.limits = append(found.limits, core.PerDay(perDay.Int64).WithName("day").WithMode(core.Aligned))
 	}
 	return found, nil
 }
