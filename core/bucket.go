@@ -61,9 +61,6 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 			l.units = rate.full
 		}
 	}
-	if r.action == take && r.ends.ticket == 0 && s.holds == nil {
-		return r.take(a, s, write)
-	}
 	if r.ends.ticket != 0 && s.end(a, r) {
 		write = true
 	}
@@ -87,26 +84,6 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	}
 	if s.holds != nil || !write && s.fullEarlier(a, r) {
 		s.tellWaits(a, r, write)
-	}
-	return write
-}
-
-// take is the usual request: tokens of limits of which none are held.
-func (r *Request) take(a *Answer, s *stored, write bool) bool {
-	rates := r.plan.rates
-	for i := range rates {
-		if r.n > rates[i].capacity || a.levels.at(i).units < r.n*rates[i].unit {
-			a.Allowed = false
-		}
-	}
-	if a.Allowed && r.n > 0 {
-		for i := range rates {
-			a.levels.at(i).units -= r.n * rates[i].unit
-		}
-		return true
-	}
-	if !write && s.fullEarlier(a, r) {
-		s.tellWaits(a, r, false)
 	}
 	return write
 }

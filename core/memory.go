@@ -115,9 +115,15 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	if e != nil {
 		sh.uses++
 		e.rank[use] = sh.uses
-		if records := e.records(); r.plan.matches(records) {
-			before.own = records // spares copies
-		} else if err := r.plan.arrange(records, now, &before); err != nil {
+		records := e.records()
+		if keep, write, ok := r.usual(a, records, now); ok {
+			if write {
+				e.stepped = r.plan.stepped
+				sh.fullAt(e, keep)
+			}
+			return nil
+		}
+		if err := r.plan.arrange(records, now, &before); err != nil {
 			return fmt.Errorf("policy %q: %w", r.policy, err)
 		}
 	}
@@ -130,15 +136,6 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 
 // keep stores what r's decision left. e is the key's entry, nil when there is none yet. sh.mu is held.
 func (s *MemoryStore) keep(sh *shard, hash uint64, e *entry, r *Request, before *stored, a *Answer) {
-	if e != nil && before.holds == nil && before.others == nil && &before.own[0] == &e.records()[0] {
-		until := int64(0) // the common case, in place
-		for i := range before.own {
-			until = max(until, before.record(&before.own[i], i, &r.plan.rates[i], a))
-		}
-		e.stepped = r.plan.stepped
-		sh.fullAt(e, until)
-		return
-	}
 	records, until := before.records(nil, r.plan, a)
 	if e == nil {
 		e = s.insert(sh, hash, r, a.now, until)

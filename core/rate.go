@@ -161,7 +161,10 @@ func (r *rate) steppedAt(l level) int64 {
 // and l.at moves on by just those.
 func (r *rate) refill(l level, out, now int64) level {
 	from := r.steppedAt(l)
-	steps := (now - from) / r.step
+	steps := now - from
+	if r.step > 1 { // mostly it is 1, and a division costs as much as all else here
+		steps /= r.step
+	}
 	if l.at = from + steps*r.step; r.aligned {
 		l.at = now
 	}

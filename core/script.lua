@@ -1,5 +1,6 @@
--- Token buckets, decided for many keys in one call. The twin of bucket.go, hold.go and rate.go: change them
--- together.
+-- Token buckets, decided for many keys in one call. The twin of usual.go, bucket.go, keep.go, hold.go and rate.go:
+-- change them together. The usual request is decided at the end of this file, in one piece: begin there. What is
+-- above decides all others.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
@@ -48,7 +49,7 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
--- What decides every other request, made for the first that comes.
+-- What decides all but the usual request. It is made for the first that needs it: functions cost more than a decision.
 local decide
 local function general()
   -- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also where a debt
@@ -620,7 +621,8 @@ for i = 1, #keys do
     lists[list] = limits
   end
 
-  -- The usual request: take, of limits that wrote all of the key's state themselves, or that were never used
+  -- The usual request: take, of limits that wrote all of the key's state themselves, or of a key without state. See
+  -- usual.go. sign stays nil if it is another.
   local sign, answer, refusal = '+', nil, nil
   if action ~= TAKE or state and #state ~= #limits * RECORD_SIZE then
     sign = nil
@@ -638,11 +640,7 @@ for i = 1, #keys do
         end
         -- Refill.
         local aligned = limit.aligned
-        if aligned then
-          at = written - written % step
-        else
-          at = written - (written - keep) % step -- keep is one of its steps
-        end
+        at = written - (aligned and written or written - keep) % step -- keep is one of its steps
         local steps = (now - at) / step
         steps = steps - steps % 1
         level = tokens * unit
