@@ -12,6 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // mistakes lists every core.ConfigError joined in err as "field: value".
@@ -94,9 +96,9 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"a store is required", func() core.Store { return nil }, good, "NewLimiter store: <nil>"},
 		{"WithMaxKeys is positive", func() core.Store { return core.NewMemoryStore(core.WithMaxKeys(-3)) }, good, "WithMaxKeys: -3"},
 		{"a clock is required", func() core.Store { return core.NewMemoryStore(core.WithClock(nil)) }, good, "WithClock: <nil>"},
-		{"a clock is required by Redis too", func() core.Store { return core.NewRedisStore(client, core.WithClock(nil)) }, good, "WithClock: <nil>"},
-		{"WithTimeout is positive", func() core.Store { return core.NewRedisStore(client, core.WithTimeout(0)) }, good, "WithTimeout: 0s"},
-		{"a client is required", func() core.Store { return core.NewRedisStore(nil) }, good, "NewRedisStore client: <nil>"},
+		{"a clock is required by Redis too", func() core.Store { return redisstore.New(client, core.WithClock(nil)) }, good, "WithClock: <nil>"},
+		{"WithTimeout is positive", func() core.Store { return redisstore.New(client, redisstore.WithTimeout(0)) }, good, "WithTimeout: 0s"},
+		{"a client is required", func() core.Store { return redisstore.New(nil) }, good, "NewRedisStore client: <nil>"},
 
 		{"a policy has a name", nil, policy(func(p *core.Policy) { p.Name = "" }), "Policy.Name: "},
 		{"of ASCII", nil, policy(func(p *core.Policy) { p.Name = "a\x7f" }), "Policy.Name: a\x7f"},
@@ -140,7 +142,7 @@ func TestEachMistakeIsReported(t *testing.T) {
 // A nil pointer is how a client that was never made looks like.
 func TestNilPointersAreMistakesNotPanics(t *testing.T) {
 	for name, store := range map[string]func() core.Store{
-		"client": func() core.Store { return core.NewRedisStore((*redis.Client)(nil)) },
+		"client": func() core.Store { return redisstore.New((*redis.Client)(nil)) },
 		"store":  func() core.Store { return (*core.MemoryStore)(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +159,7 @@ func TestNilPointersAreMistakesNotPanics(t *testing.T) {
 }
 
 func TestWithLimitsReportsMistakes(t *testing.T) {
-	l := limiter(t, core.NewMemoryStore(), "api", core.PerMinute(10))
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerMinute(10))
 	_, err := l.WithLimits(core.Limit{Capacity: -1, RefillRate: math.NaN()}, core.PerDay(1).WithName("\n"))
 	reports(t, err, "WithLimits[0].Capacity: -1", "WithLimits[0].RefillRate: NaN", "WithLimits[0].RefillInterval: 0s", "WithLimits[1].Name: \n")
 	_, err = l.WithLimits()
@@ -168,7 +170,7 @@ func TestWithLimitsReportsMistakes(t *testing.T) {
 func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
-	store := core.NewRedisStore(client)
+	store := redisstore.New(client)
 	for _, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {
 		for _, share := range []float64{1.0 / 3, 1.0 / 7, 0.1, 1e-3} {
 			if _, err := core.NewLimiter(store, core.Policy{Name: "api", LocalShare: share, Limits: []core.Limit{core.PerMinute(100).WithMode(mode)}}); err != nil {

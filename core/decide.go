@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Allow is shorthand for AllowN(ctx, key, 1).
@@ -20,7 +22,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // The error is not nil when there is no decision: [ErrCost], [ErrNoKey] for an empty key, the caller's own context
 // error, or, under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, &res, Request{key: key, n: cost})
+	err = l.take(ctx, &res, Request{key: key, Request: bucket.Request{N: cost}})
 	return res, err
 }
 
@@ -41,7 +43,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 // in where the caller wants them.
 func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	now := l.rules.Load()
-	if r.n == 0 && !r.all || !l.watch.active() {
+	if r.N == 0 && !r.all || !l.watch.active() {
 		return l.decide(ctx, now, res, &r)
 	}
 	began, key := time.Now(), r.key
@@ -55,35 +57,32 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 // decide has r decided by the store, or by the failure policy when the store can't answer.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	r.under(now.plan)
-	res.Cost = r.n
+	res.Cost = r.N
 	if err := keyed(r.key); err != nil {
 		return err
 	}
-	if r.n < 0 {
-		return fmt.Errorf("%w: %d tokens", ErrCost, r.n)
+	if r.N < 0 {
+		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
 	}
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.key = now.policy.Name, boundedKey(r.key)
+	r.policy, r.key = now.plan.policy, boundedKey(r.key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
-		r.more = 0 // nobody waits
+		r.More = 0 // nobody waits
 		res.headers = HeadersNone
 	}
 	var err error
-	switch s := l.store.(type) { // stores of our own need no copies
-	case *MemoryStore:
-		err = s.decide(r, &res.answer)
-	case *RedisStore:
-		err = s.answer(ctx, r, &res.answer)
-	default:
-		res.answer, err = s.Do(ctx, *r)
+	if l.memory != nil {
+		err = l.memory.decide(r, &res.answer)
+	} else {
+		res.answer, err = l.store.Do(ctx, *r)
 	}
 	if err != nil {
 		err = l.onFailure(ctx, now, res, r, err)
 	} else {
-		res.read(now.plan, r.n)
+		res.read(now.plan, r.N)
 	}
 	if now.policy.Shadow {
 		return res.shadow(err)
@@ -125,7 +124,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 		if err := l.fallback().decide(r, &res.answer); err != nil {
 			break
 		}
-		res.read(now.localPlan, r.n)
+		res.read(now.localPlan, r.N)
 		res.Source = FromFallback
 		return nil
 	case FailClosed:
@@ -136,11 +135,11 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 // maxLocalKeys bounds the store that stands in for another.
 const maxLocalKeys = 100_000
 
-// newFallback is the store that stands in for another, on the same clock.
-func newFallback(store Store) *MemoryStore {
+// newFallback is the store that stands in for one with this configuration, nil if it is not known.
+func newFallback(config *StoreConfig) *MemoryStore {
 	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
-	if s, ok := store.(*RedisStore); ok && s.clock != nil {
-		options = append(options, WithClock(s.clock))
+	if config != nil && config.Clock != nil {
+		options = append(options, WithClock(config.Clock))
 	}
 	return NewMemoryStore(options...)
 }

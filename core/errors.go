@@ -16,10 +16,6 @@ var (
 	// is wrapped: a timeout, a refused connection, a key of the wrong type.
 	ErrUnavailable = errors.New("ratelimit: store unavailable")
 
-	// ErrBreakerOpen is in a Result's Cause, beside the failure that led to it, when Redis was not
-	// asked because it failed too often just before.
-	ErrBreakerOpen = errors.New("ratelimit: circuit breaker is open")
-
 	// ErrCost says that a cost is negative.
 	ErrCost = errors.New("ratelimit: negative cost")
 
@@ -41,9 +37,9 @@ var (
 	ErrClock = errors.New("ratelimit: clock out of range")
 )
 
-// StateError says that one key of the store can't be used: it holds another type or bytes that are
-// not a bucket. The store itself is well. [Limiter.Reset] makes the key usable again.
-type StateError struct{ reason string }
+// StateError says that one key of the store can't be used: it holds another type, or bytes that are not a bucket. The
+// store itself is well. [Limiter.Reset] makes the key usable again.
+type StateError struct{ Reason string }
 
-// Error tells what Redis or the script said of the key.
-func (e *StateError) Error() string { return "stored state: " + e.reason }
+// Error names the reason.
+func (e *StateError) Error() string { return "stored state: " + e.Reason }

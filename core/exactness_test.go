@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // TestNoWindowAdmitsMoreThanMaxIn looks at every window that begins and ends with an admitted request
@@ -15,18 +16,18 @@ import (
 // store tells time.
 func TestNoWindowAdmitsMoreThanMaxIn(t *testing.T) {
 	t.Run("of limits that refill in whole parts of a token every microsecond", func(t *testing.T) {
-		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(drawLimit.Filter(toTheMicrosecond)))
+		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limittest.DrawLimit.Filter(toTheMicrosecond)))
 	})
 	t.Run("of any limits", func(t *testing.T) {
-		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(drawLimit))
+		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limittest.DrawLimit))
 	})
 }
 
-func noWindowAdmitsMoreThanMaxIn(drawLimit *rapid.Generator[core.Limit]) func(*rapid.T) {
+func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.T) {
 	ctx := context.Background()
 	return func(t *rapid.T) {
-		clock := drawClock(t)
-		limits := drawLimits(drawLimit).Draw(t, "limits")
+		clock := limittest.DrawClock(t)
+		limits := limittest.DrawLimits(draw).Draw(t, "limits")
 		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +39,8 @@ func noWindowAdmitsMoreThanMaxIn(drawLimit *rapid.Generator[core.Limit]) func(*r
 		var admitted []event
 		retry := time.Duration(0)
 		for range rapid.IntRange(2, 40).Draw(t, "requests") {
-			clock.move(max(0, drawMove(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
-			cost := drawCost(limits).Draw(t, "cost")
+			clock.Move(max(0, limittest.DrawMove(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
+			cost := limittest.DrawCost(limits).Draw(t, "cost")
 			if rapid.Bool().Draw(t, "greedy") { // all there is
 				peek, err := l.Peek(ctx, "user")
 				if err != nil {
@@ -78,8 +79,8 @@ func noWindowAdmitsMoreThanMaxIn(drawLimit *rapid.Generator[core.Limit]) func(*r
 func TestRetryAfterIsExact(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		clock := drawClock(t)
-		limits := drawLimits(drawLimit).Draw(t, "limits")
+		clock := limittest.DrawClock(t)
+		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(t, "limits")
 		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
 		if err != nil {
 			t.Fatal(err)
@@ -92,17 +93,17 @@ func TestRetryAfterIsExact(t *testing.T) {
 			return res
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "requests") {
-			clock.move(drawMove(limits, 0).Draw(t, "move"))
+			clock.Move(limittest.DrawMove(limits, 0).Draw(t, "move"))
 			if rapid.IntRange(0, 4).Draw(t, "back") == 0 {
-				clock.move(-drawBack.Draw(t, "back by"))
+				clock.Move(-limittest.DrawBack.Draw(t, "back by"))
 			}
-			cost := drawCost(limits).Draw(t, "cost")
+			cost := limittest.DrawCost(limits).Draw(t, "cost")
 			res := ask(cost)
 			if res.Allowed || res.RetryAfter == core.Never {
 				continue
 			}
 			before := clock.Now()
-			clock.move(res.RetryAfter - time.Microsecond)
+			clock.Move(res.RetryAfter - time.Microsecond)
 			if !clock.Now().Equal(before.Add(res.RetryAfter - time.Microsecond)) {
 				return // past what clocks show
 			}
@@ -110,7 +111,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 				t.Fatalf("1µs before RetryAfter (%v) a cost of %d is allowed %v, retry after %v; want denied, 1µs: %+v",
 					res.RetryAfter, cost, early.Allowed, early.RetryAfter, limits)
 			}
-			clock.move(time.Microsecond)
+			clock.Move(time.Microsecond)
 			if late := ask(cost); !late.Allowed {
 				t.Fatalf("after RetryAfter (%v) a cost of %d is denied, retry after %v: %+v", res.RetryAfter, cost, late.RetryAfter, limits)
 			}
@@ -126,8 +127,8 @@ func TestContinuousTokensComeEvenlyAtAnyRate(t *testing.T) {
 		"a rate of many decimals":        {Capacity: 1_000_000, RefillRate: 333_333.333333, RefillInterval: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := newTestClock()
-			l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", limit)
+			clock := limittest.NewClock()
+			l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", limit)
 			take := func(cost int64) int64 {
 				res, err := l.AllowN(t.Context(), "user", cost)
 				if err != nil {
@@ -139,10 +140,10 @@ func TestContinuousTokensComeEvenlyAtAnyRate(t *testing.T) {
 				return cost
 			}
 			take(1)
-			clock.move(10*time.Second + 998*time.Microsecond) // the bucket is full again
+			clock.Move(10*time.Second + 998*time.Microsecond) // the bucket is full again
 			admitted := take(limit.Capacity)
 			const window = 10 * time.Microsecond
-			clock.move(window)
+			clock.Move(window)
 			peek, err := l.Peek(t.Context(), "user")
 			if err != nil {
 				t.Fatal(err)

@@ -78,7 +78,7 @@ func ExamplePolicy() {
 	}
 	res, _ := limiter.AllowN(context.Background(), "ada", 5)
 	for _, limit := range res.Limits() {
-		fmt.Println(limit.Name, limit.Remaining)
+		fmt.Println(limit.Limit.Name, limit.Remaining)
 	}
 	// Output:
 	// search-1s 25

@@ -2,12 +2,9 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -54,71 +51,6 @@ func ExampleClockOption() {
 	// Output:
 	// false
 	// true
-}
-
-// A RedisStore takes any go-redis client and connects when it is first asked.
-func ExampleRedisStore() {
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
-	limiter := core.Must(core.NewLimiter(core.NewRedisStore(rdb), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(30)},
-	}))
-	res, err := limiter.Allow(context.Background(), core.JoinKey("user", "ada"))
-	if err != nil {
-		return // the caller's context ended; an outage is decided by Policy.OnFailure
-	}
-	fmt.Println(res.Allowed, res.Source)
-}
-
-func ExampleRedisOption() {
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"n1:6379"}, ContextTimeoutEnabled: true})
-	store := core.NewRedisStore(rdb,
-		core.WithPrefix("shop:limits:"),
-		core.WithTimeout(50*time.Millisecond),
-		core.WithBreaker(10, time.Second),
-		core.WithDenyCache(500*time.Millisecond),
-		core.WithLease(1000),
-	)
-	_, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1e5)}})
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-// Stats of a store whose server refuses connections: after two failures the breaker spares it the calls.
-func ExampleRedisStats() {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
-	defer rdb.Close()
-	store := core.NewRedisStore(rdb, core.WithBreaker(2, time.Hour), core.WithTimeout(time.Minute), quiet())
-	limiter := core.Must(core.NewLimiter(store, core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
-	}))
-	for range 5 {
-		_, _ = limiter.Allow(context.Background(), "ada")
-	}
-	stats := store.Stats()
-	fmt.Println("breaker", stats.Breaker, "opened", stats.Opened, "time")
-	// Output: breaker open opened 1 time
-}
-
-func ExampleBreakerState() {
-	fmt.Println(core.BreakerClosed, core.BreakerHalfOpen, core.BreakerOpen)
-	// Output: closed half-open open
-}
-
-// A Redis key that holds something else harms nobody but itself; Reset makes it usable again.
-func ExampleStateError() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	limiter := core.Must(core.NewLimiter(core.NewRedisStore(rdb), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
-	}))
-	res, err := limiter.Allow(ctx, "ada")
-	if err != nil {
-		return // the caller's context ended
-	}
-	var bad *core.StateError
-	if errors.As(res.Cause, &bad) {
-		_ = limiter.Reset(ctx, "ada")
-	}
 }
 
 // mapStore is the least a store can be: it keeps every key for ever.

@@ -164,7 +164,7 @@ func ExampleLimitResult() {
 	_, _ = limiter.Allow(ctx, "ada")
 	res, _ := limiter.Allow(ctx, "ada")
 	for _, limit := range res.Limits() {
-		fmt.Println(limit.Name, limit.Remaining, "of", limit.Capacity, "violated:", limit.Violated)
+		fmt.Println(limit.Limit.Name, limit.Remaining, "of", limit.Limit.Capacity, "violated:", limit.Violated)
 	}
 	// Output:
 	// burst 0 of 1 violated: true

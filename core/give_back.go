@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Refund gives tokens of key back to the store, for work that turned out cheaper or was not done: up to each
@@ -21,7 +23,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens == 0 {
 		return nil
 	}
-	return l.giveBack(ctx, Request{key: key, action: refund, n: tokens, plan: l.rules.Load().plan}, FromStore)
+	return l.giveBack(ctx, key, FromStore, bucket.Request{Plan: l.rules.Load().plan.Plan, Action: bucket.Refund, N: tokens})
 }
 
 // Undo gives back what the decision res took from key, to where it was taken: the store, or the
@@ -34,28 +36,26 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
 		return nil
 	}
-	r := Request{key: key, action: refund, n: res.Cost, plan: res.plan.refundPlan()}
-	if ticket := res.answer.ticket; ticket != 0 {
-		r.action, r.n, r.ends = end, 0, ending{ticket, res.Cost}
+	r := bucket.Request{Plan: res.plan.ForRefund(), Action: bucket.Refund, N: res.Cost}
+	if res.ticket != 0 {
+		r.Action, r.N, r.Ends = bucket.End, 0, bucket.Ending{Ticket: res.ticket, Back: res.Cost}
 	}
-	return l.giveBack(ctx, r, res.Source)
+	return l.giveBack(ctx, key, res.Source, r)
 }
 
-// giveBack refunds or cancels where source says the tokens were taken, under the limits that r's plan says,
-// and nowhere else.
-func (l *Limiter) giveBack(ctx context.Context, r Request, source Source) error {
+// giveBack has r, which returns tokens of a key, decided by the store that source says they were taken from.
+func (l *Limiter) giveBack(ctx context.Context, key string, source Source, r bucket.Request) error {
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	if r.plan == nil { // none of the limits is left
+	if r.Plan == nil { // none of the limits is left
 		return nil
 	}
-	r.policy, r.key = l.Name(), boundedKey(r.key)
 	store := l.store
 	if source == FromFallback {
 		store = l.fallback()
 	}
-	_, err := store.Do(ctx, r)
+	_, err := store.Do(ctx, Request{Request: r, policy: l.rules.Load().plan.policy, key: boundedKey(key)})
 	return l.failed(ctx, err)
 }
 

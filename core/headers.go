@@ -1,8 +1,6 @@
 package core
 
 import (
-	"math/big"
-	"math/bits"
 	"net/http"
 	"strconv"
 	"time"
@@ -82,21 +80,21 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 		style = HeadersLegacy | HeadersIETF
 	}
 	if style&HeadersDraft11 != 0 {
-		f.addPolicy(r.plan.policyField)
+		f.addPolicy(r.plan.fields.policy)
 		v := f.next(ietfField)
 		v.list, v.from = true, len(b)
 		b = r.appendIETF(b)
 		v.to = len(b)
 	}
 	if style&HeadersDraft6 != 0 {
-		f.addPolicy(r.plan.draft6Field)
+		f.addPolicy(r.plan.fields.draft6)
 	}
-	capacity := r.plan.capacities[r.tightest]
-	untilFull := r.answer.resetAfter(r.plan, int(r.tightest)).Microseconds()
+	capacity := r.plan.fields.capacities[r.tightest]
+	untilFull := r.answer.ResetAfter(r.plan.Plan, int(r.tightest))
 	if style&HeadersLegacy != 0 && r.tighterThan(f.get(legacyRemaining)) {
 		f.set(legacyLimit, capacity)
 		b = f.setInt(b, legacyRemaining, r.Remaining)
-		b = f.setInt(b, legacyReset, ceilSeconds(r.answer.now+untilFull))
+		b = f.setInt(b, legacyReset, ceilSeconds(r.answer.Now+untilFull))
 	}
 	if style&HeadersDraft6 != 0 && r.tighterThan(f.get(draft6Remaining)) {
 		f.set(draft6Limit, capacity)
@@ -126,12 +124,12 @@ func (r *Result) tighterThan(remaining string) bool {
 
 // appendIETF appends the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
 func (r *Result) appendIETF(b []byte) []byte {
-	for i := range r.plan.rates {
+	for i := range r.plan.Rates {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
 		remaining, effective := r.window(i)
-		b = append(b, r.plan.members[i]...)
+		b = append(b, r.plan.fields.members[i]...)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, remaining, 10)
 		if effective != Never {
@@ -145,33 +143,38 @@ func (r *Result) appendIETF(b []byte) []byte {
 // window is what the i-th limit tells of the near future: how many tokens may be used, and for how
 // long that holds.
 func (r *Result) window(i int) (remaining int64, effective time.Duration) {
-	rate, l, now := &r.plan.rates[i], *r.answer.levels.at(i), r.answer.now
 	if !r.Allowed {
-		if retry := r.answer.retryAfter(r.plan, i, r.Cost); retry > 0 {
+		if retry := r.retryAfterOf(i); retry > 0 {
 			return 0, retry
 		}
 	}
-	remaining = max(0, l.units/rate.unit)
+	p := r.plan.Plan
+	remaining = r.answer.Remaining(p, i)
 	switch {
 	case remaining == 0:
-		if r.answer.waits != nil {
-			return 0, duration((*r.answer.waits)[i].retry)
-		}
-		return 0, duration(rate.wait(l, rate.unit, 0, now))
+		return 0, duration(r.answer.RetryAfter(p, i, 1))
 	case r.plan.limits[i].Mode == Continuous:
-		return remaining, duration(mulDiv(l.units, rate.step, rate.gain)) // T/ρ
+		return remaining, duration(r.answer.EarnedIn(p, i)) // T/ρ
 	default:
-		return remaining, duration(rate.nextStep(l, now))
+		return remaining, duration(r.answer.NextStep(p, i))
 	}
 }
 
-// headerTexts are what header fields tell of limits alone: their names as Strings, and their capacities.
-func headerTexts(limits []Limit) (members, capacities []string) {
+// headerTexts are the parts of header fields that are the same in every response of a policy.
+type headerTexts struct {
+	policy     string   // the RateLimit-Policy field of HeadersIETF
+	draft6     string   // and of HeadersDraft6
+	members    []string // the limits' names as the RateLimit field has them
+	capacities []string // and their capacities in digits
+}
+
+func makeHeaderTexts(limits []Limit) (t headerTexts) {
+	t.policy, t.draft6 = policyFields(limits)
 	for _, l := range limits {
-		members = append(members, string(appendString(nil, l.Name)))
-		capacities = append(capacities, itoa(l.Capacity))
+		t.members = append(t.members, string(appendString(nil, l.Name)))
+		t.capacities = append(t.capacities, itoa(l.Capacity))
 	}
-	return members, capacities
+	return t
 }
 
 // policyFields are the values of RateLimit-Policy: "burst";q=20;w=2 and, for draft 6, 20;w=2
@@ -181,18 +184,11 @@ func policyFields(limits []Limit) (ietf, draft6 string) {
 		if i > 0 {
 			b, b6 = append(b, ", "...), append(b6, ", "...)
 		}
-		capacity, window := itoa(l.Capacity), itoa(l.window())
+		capacity, window := itoa(l.Capacity), itoa(l.spec().Window())
 		b = append(appendString(b, l.Name), ";q="+capacity+";w="+window...)
 		b6 = append(b6, capacity+";w="+window...)
 	}
 	return string(b), string(b6)
-}
-
-// window is B/ρ: the seconds, rounded up, in which an empty bucket fills.
-func (l Limit) window() int64 {
-	fill := new(big.Rat).SetInt64(l.Capacity)
-	fill.Quo(fill, l.perMicro()).Quo(fill, big.NewRat(1_000_000, 1))
-	return ceil(fill).Num().Int64()
 }
 
 // appendString appends s as an RFC 9651 String (section 3.3.3). Names are printable ASCII.
@@ -214,15 +210,3 @@ func seconds(d time.Duration) int64 {
 
 // ceilSeconds is µs in seconds, rounded up.
 func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }
-
-// mulDiv is a×b/c rounded up, for a, b ≥ 0 and c > 0, without overflow; at most forever.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	lo, carry := bits.Add64(lo, uint64(c-1), 0)
-	hi += carry
-	if hi >= uint64(c) {
-		return forever
-	}
-	quotient, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(quotient, forever))
-}

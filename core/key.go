@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
 )
 
 const (
@@ -55,7 +57,7 @@ func JoinKey(parts ...string) string {
 			b.WriteString(digest(p))
 			continue
 		}
-		escape(&b, p, ":%")
+		percent.Escape(&b, p, ":%")
 	}
 	return b.String()
 }
@@ -66,50 +68,4 @@ func partLen(p string) int {
 		return len(hashedPart) + 2*sha256.Size
 	}
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
-}
-
-// escape percent-encodes the bytes of s that are in special.
-func escape(b *strings.Builder, s, special string) {
-	plain := 0 // where the bytes begin that are not written yet
-	for i := range len(s) {
-		if strings.IndexByte(special, s[i]) >= 0 {
-			b.WriteString(s[plain:i])
-			percent(b, s[i])
-			plain = i + 1
-		}
-	}
-	b.WriteString(s[plain:])
-}
-
-// percent writes c percent-encoded.
-func percent(b *strings.Builder, c byte) {
-	const digits = "0123456789ABCDEF"
-	b.WriteByte('%')
-	b.WriteByte(digits[c>>4])
-	b.WriteByte(digits[c&15])
-}
-
-// redisKey is the Redis key of a policy's bucket: the prefix as it is, then policy and key joined by
-// ':', which is percent-encoded in policies. So are braces, that no client can choose its Cluster slot,
-// and a '%' that begins what reads as one of these, so that different buckets have different keys.
-func redisKey(prefix, policy, key string) string {
-	var b strings.Builder
-	b.Grow(len(prefix) + len(policy) + 1 + len(key))
-	b.WriteString(prefix)
-	escape(&b, policy, ":{}%")
-	b.WriteByte(':')
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c == '{', c == '}', c == '%' && encoded(key[i+1:]):
-			percent(&b, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-// encoded reports whether a '%' before s would read as an encoded '{', '}' or '%'.
-func encoded(s string) bool {
-	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25")
 }

@@ -1,9 +1,13 @@
 package core
 
 import (
+	"fmt"
 	"math"
-	"math/big"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Mode is how tokens come back to a bucket.
@@ -122,43 +126,80 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
 	}
-	r := newRate(l, 0)
-	steps := new(big.Rat).Quo(micros(d), new(big.Rat).SetInt64(r.step))
-	if l.Mode != Continuous || r.step > 1 {
-		steps = ceil(steps)
-	}
-	tokens := steps.Mul(steps, big.NewRat(min(r.gain, r.full), r.unit))
-	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
-	if total.Add(total, big.NewInt(l.Capacity)); !total.IsInt64() {
+	total := l.spec().MaxIn(d)
+	if !total.IsInt64() {
 		return math.MaxInt64
 	}
 	return total.Int64()
 }
 
-// ceil rounds r, which is not negative, up to a whole number.
-func ceil(r *big.Rat) *big.Rat {
-	up, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
-	if rest.Sign() > 0 {
-		up.Add(up, big.NewInt(1))
+// spec is l for the arithmetic.
+func (l Limit) spec() bucket.Spec {
+	return bucket.Spec{Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode)}
+}
+
+const (
+	// maxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
+	maxCapacity = 999_999_999_999_999
+	// maxFill bounds the time in which an empty bucket fills.
+	maxFill = bucket.MaxFill
+	// maxName keeps header fields and Redis keys short.
+	maxName = 128
+)
+
+// mistakes lists what is wrong with l; field is how the caller writes l.
+func (l Limit) mistakes(field string) []error {
+	var errs []error
+	wrong := func(name string, value any, reason string) {
+		errs = append(errs, &ConfigError{field + name, value, reason})
 	}
-	return new(big.Rat).SetInt(up)
+	if l.Name != "" {
+		if reason := badName(l.Name); reason != "" {
+			wrong("Name", l.Name, reason)
+		}
+	}
+	capacityOK := l.Capacity >= 1 && l.Capacity <= maxCapacity
+	if !capacityOK {
+		wrong("Capacity", l.Capacity, "must be from 1 to "+strconv.Itoa(maxCapacity)+" tokens")
+	}
+	rateOK := l.RefillRate > 0 && !math.IsInf(l.RefillRate, 0) // false for NaN
+	if !rateOK {
+		wrong("RefillRate", l.RefillRate, "must be a number above 0 (tokens every RefillInterval)")
+	}
+	intervalOK := l.RefillInterval >= time.Microsecond
+	switch {
+	case l.RefillInterval > 0 && !intervalOK: // a number without its unit is nanoseconds
+		wrong("RefillInterval", l.RefillInterval, fmt.Sprintf("must be at least 1µs: did you mean %d * time.Second?", int64(l.RefillInterval)))
+	case !intervalOK:
+		wrong("RefillInterval", l.RefillInterval, "must be above 0")
+	}
+	if rateOK && intervalOK {
+		switch {
+		case l.RefillInterval > maxFill:
+			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years")
+		case !capacityOK:
+		case l.Mode != Continuous && !l.spec().Exact():
+			wrong("RefillRate", l.RefillRate, "has too many decimals for this Capacity")
+		case float64(l.Capacity)/l.RefillRate > float64(maxFill)/float64(l.RefillInterval):
+			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
+		}
+	}
+	if l.Mode > Aligned {
+		wrong("Mode", l.Mode, "must be Continuous, Stepped or Aligned")
+	}
+	return errs
 }
 
-// step is the RefillInterval in nanoseconds, rounded up to whole microseconds.
-func (l Limit) step() int64 {
-	return (int64(l.RefillInterval) + 999) / 1000 * 1000
-}
-
-// perMicro is the exact refill rate in tokens per microsecond.
-func (l Limit) perMicro() *big.Rat {
-	return new(big.Rat).Quo(decimal(l.RefillRate), micros(l.RefillInterval))
-}
-
-// micros is d in microseconds, to the nanosecond.
-func micros(d time.Duration) *big.Rat { return big.NewRat(int64(d), 1000) }
-
-// decimal is the fraction a person means by writing f: 1/10 for 0.1, not the nearest double.
-func decimal(f float64) *big.Rat {
-	r, _ := new(big.Rat).SetString(ftoa(f))
-	return r
+// badName says why name can't stand in a header field as an RFC 9651 String, or "".
+func badName(name string) string {
+	if name == "" {
+		return "is required"
+	}
+	if len(name) > maxName {
+		return "must be at most " + strconv.Itoa(maxName) + " bytes long"
+	}
+	if strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
+		return "must be printable ASCII"
+	}
+	return ""
 }

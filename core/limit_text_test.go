@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 func TestParseLimit(t *testing.T) {
@@ -135,7 +136,7 @@ var drawName = rapid.StringOfN(rapid.Custom(func(t *rapid.T) rune { return rune(
 
 func TestEveryLimitSurvivesItsString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := drawLimit.Draw(t, "limit").WithName(drawName.Draw(t, "name"))
+		l := limittest.DrawLimit.Draw(t, "limit").WithName(drawName.Draw(t, "name"))
 		got, err := core.ParseLimit(l.String())
 		if err != nil || got != l {
 			t.Fatalf("ParseLimit must read what String wrote, to the last bit: %q\n got %#v, %v\nwant %#v", l.String(), got, err, l)
@@ -148,9 +149,9 @@ func TestEveryLimitSurvivesItsString(t *testing.T) {
 
 func TestEveryDurationIsAnInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: drawInterval.Draw(t, "interval")}
+		l := core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: limittest.DrawInterval.Draw(t, "interval")}
 		got, err := core.ParseLimit("5/" + l.RefillInterval.String())
-		if !valid(l) {
+		if !limittest.Valid(l) {
 			return
 		}
 		if err != nil || got != l {
@@ -162,7 +163,7 @@ func TestEveryDurationIsAnInterval(t *testing.T) {
 func TestExtremeRatesSurviveTheirString(t *testing.T) {
 	for _, rate := range []float64{1e300, math.MaxFloat64, 1e21, 1e16, 123456789012345680, 1e-9, 3.3e-10} {
 		l := core.Limit{Capacity: 1, RefillRate: rate, RefillInterval: time.Second}
-		require.True(t, valid(l), "the premise: %v is valid", rate)
+		require.True(t, limittest.Valid(l), "the premise: %v is valid", rate)
 		got, err := core.ParseLimit(l.String())
 		require.NoError(t, err)
 		require.Equal(t, l, got, "%q", l.String())
@@ -203,7 +204,7 @@ func FuzzParseLimit(f *testing.F) {
 			}
 			return
 		}
-		if !valid(l) {
+		if !limittest.Valid(l) {
 			t.Fatalf("what is read is valid: %q: %#v", text, l)
 		}
 		if again, err := core.ParseLimit(l.String()); err != nil || again != l {

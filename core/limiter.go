@@ -14,9 +14,11 @@ import (
 // workers and clients use it alike. It is safe for concurrent use, starts no goroutine and needs no
 // closing.
 type Limiter struct {
-	store Store
-	plans *planCache // of limits given per request, shared by all limiters derived from one
-	watch watch
+	store  Store
+	memory *MemoryStore // the store, if it is one: decisions need no copies then
+	config *StoreConfig // the store's; nil if it does not tell
+	plans  *planCache   // of limits given per request, shared by all limiters derived from one
+	watch  watch
 
 	// fallback is where FailLocal decides, made when it is first needed and kept whatever the policy becomes.
 	fallback func() *MemoryStore
@@ -40,10 +42,15 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	var errs []error
 	if isNil(store) {
 		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
-	} else if s, ok := store.(interface{ mistakes() []error }); ok {
-		errs = append(errs, s.mistakes()...)
 	}
-	l := &Limiter{store: store, plans: &planCache{}, fallback: sync.OnceValue(func() *MemoryStore { return newFallback(store) })}
+	l := &Limiter{store: store, plans: &planCache{}}
+	l.memory, _ = store.(*MemoryStore)
+	if s, ok := store.(ConfiguredStore); ok && len(errs) == 0 {
+		l.config = s.Config()
+		errs = append(errs, l.config.Mistakes...)
+	}
+	config := l.config
+	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
 	for _, o := range options {
 		if o != nil {
 			o.limiter(l)
@@ -54,7 +61,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 		return nil, err
 	}
 	l.rules.Store(next)
-	l.register(false)
+	l.warnSameName(false)
 	return l, nil
 }
 
@@ -70,7 +77,7 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	}
 	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
 	next.policy.Limits = next.plan.given
-	if _, inProcess := l.store.(*MemoryStore); policy.OnFailure == FailLocal && !inProcess {
+	if policy.OnFailure == FailLocal && l.memory == nil {
 		next.localPlans = &planCache{}
 		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
@@ -93,13 +100,13 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 		return err
 	}
 	before := l.rules.Swap(next)
-	l.register(true)
+	l.warnSameName(true)
 	if before.shared {
 		return nil
 	}
-	before.plan.successor.Store(next.plan)
-	if before.localPlan != nil {
-		before.localPlan.successor.Store(next.localPlan) // nil where this process never decides any more
+	before.plan.Replace(next.plan.Plan)
+	if before.localPlan != nil && next.localPlan != nil {
+		before.localPlan.Replace(next.localPlan.Plan)
 	}
 	return nil
 }
@@ -153,7 +160,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, plans: l.plans, watch: l.watch, fallback: l.fallback}
+	derived := &Limiter{store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
 	derived.rules.Store(&next)
 	return derived, nil
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // The cost of a decision in process, with one key that all ask for and with many.
 func BenchmarkMemoryStore(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(strconv.Itoa(n)+" keys", func(b *testing.B) {
-			l := limiter(b, core.NewMemoryStore(), "api", core.PerSecond(1_000_000).WithBurst(1_000_000_000))
+			l := limittest.Limiter(b, core.NewMemoryStore(), "api", core.PerSecond(1_000_000).WithBurst(1_000_000_000))
 			keys := make([]string, n)
 			for i := range keys {
 				keys[i] = "user:" + strconv.Itoa(i)

@@ -2,12 +2,13 @@ package core
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"sync/atomic"
 	"time"
 	"unique"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // defaultMaxKeys bounds a MemoryStore that was given no bound.
@@ -22,11 +23,9 @@ const defaultMaxKeys = 1_000_000
 // intervals anew. When there are none, the least recently used bucket is dropped, which forgives
 // what was taken from it.
 type MemoryStore struct {
-	clock   func() time.Time // nil: the system's
+	config  StoreConfig
 	system  clock
 	maxKeys int
-	errs    []error
-	named   named
 
 	seed   maphash.Seed
 	keys   atomic.Int64 // in all shards
@@ -34,44 +33,34 @@ type MemoryStore struct {
 }
 
 // MemoryOption is an option of [NewMemoryStore].
-type MemoryOption interface{ memory(*MemoryStore) }
+type MemoryOption interface{ StoreOption }
 
 type memoryOption func(*MemoryStore)
 
-func (o memoryOption) memory(s *MemoryStore) { o(s) }
+// ConfigureStore does nothing: what a memoryOption configures is not common to all stores.
+func (memoryOption) ConfigureStore(*StoreConfig) {}
 
 // WithMaxKeys bounds how many keys a MemoryStore holds: at least 1, by default 1,000,000.
 func WithMaxKeys(n int) MemoryOption {
 	return memoryOption(func(s *MemoryStore) {
 		if n < 1 {
-			s.errs = append(s.errs, &ConfigError{"WithMaxKeys", n, "must be at least 1"})
+			s.config.Mistake("WithMaxKeys", n, "must be at least 1")
 			return
 		}
 		s.maxKeys = n
 	})
 }
 
-// ClockOption is an option of both stores.
-type ClockOption struct{ now func() time.Time }
-
-// WithClock makes a store take the time from now instead of the system's clock (MemoryStore) or the
-// Redis server's (RedisStore): for tests. A RedisStore's clock must stay between 1970 and 2112.
-func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
-
-func (o ClockOption) memory(s *MemoryStore) {
-	if o.now == nil {
-		s.errs = append(s.errs, &ConfigError{"WithClock", nil, "must be a function"})
-		return
-	}
-	s.clock = o.now
-}
-
 // NewMemoryStore returns an empty store. Mistakes in its options are reported by [NewLimiter].
 func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	s := &MemoryStore{maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
 	for _, o := range options {
-		if o != nil {
-			o.memory(s)
+		switch o := o.(type) {
+		case nil:
+		case memoryOption:
+			o(s)
+		default:
+			o.ConfigureStore(&s.config)
 		}
 	}
 	// A small store is one shard: its order of eviction is exact. A large one is split, so that
@@ -87,8 +76,8 @@ func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 // maxExact is the largest bound at which the least recently used key is exactly that.
 const maxExact = 4096
 
-func (s *MemoryStore) mistakes() []error { return s.errs }
-func (s *MemoryStore) policies() *named  { return &s.named }
+// Config is how the store was configured.
+func (s *MemoryStore) Config() *StoreConfig { return &s.config }
 
 // Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
 func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
@@ -98,7 +87,7 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
 
 // decide answers r in a. The error is that of a key that is in use under too many limits.
 func (s *MemoryStore) decide(r *Request, a *Answer) error {
-	hash := s.hash(r.policy, r.key)
+	hash := s.hash(r.policy.Value(), r.key)
 	sh := s.shard(hash)
 	now := s.now()
 	sh.mu.Lock()
@@ -110,56 +99,50 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	}
 	sh.latest = now
 
-	e := sh.find(hash, r.plan.policy, r.key)
-	var before stored
+	e := sh.find(hash, r.policy, r.key)
+	var records []bucket.Record // none: the key was not used yet
 	if e != nil {
 		sh.uses++
 		e.rank[use] = sh.uses
-		records := e.records()
-		if keep, write, ok := r.usual(a, records, now); ok {
+		records = e.records()
+		if until, write, ok := r.Usual(&a.Answer, records, now); ok {
 			if write {
-				e.stepped = r.plan.stepped
-				sh.fullAt(e, keep)
+				e.stepped = r.Plan.Stepped
+				sh.fullAt(e, until)
 			}
 			return nil
 		}
-		if err := r.plan.arrange(records, now, &before); err != nil {
-			return fmt.Errorf("policy %q: %w", r.policy, err)
-		}
 	}
-	if write := r.decide(a, &before, now); !write {
+	next, until, err := r.Request.Decide(&a.Answer, records, now)
+	switch {
+	case err != nil:
+		return r.stateError(err)
+	case next == nil: // nothing changed
 		return nil
-	}
-	s.keep(sh, hash, e, r, &before, a)
-	return nil
-}
-
-// keep stores what r's decision left. e is the key's entry, nil when there is none yet. sh.mu is held.
-func (s *MemoryStore) keep(sh *shard, hash uint64, e *entry, r *Request, before *stored, a *Answer) {
-	records, until := before.records(nil, r.plan, a)
-	if e == nil {
-		e = s.insert(sh, hash, r, a.now, until)
-	} else {
+	case e == nil:
+		e = s.insert(sh, hash, r, now, until)
+	default:
 		sh.fullAt(e, until)
 	}
-	e.stepped = r.plan.stepped
-	copy(e.resize(len(records)), records)
+	e.stepped = r.Plan.Stepped
+	copy(e.resize(len(next)), next)
+	return nil
 }
 
 // now is the instant of a decision, in µs since 1970.
 func (s *MemoryStore) now() int64 {
-	if s.clock == nil {
+	if s.config.Clock == nil {
 		return s.system.now()
 	}
-	return s.clock().UnixMicro()
+	return s.config.Clock().UnixMicro()
 }
 
 // read is now by the clock itself, at its full price.
 func (s *MemoryStore) read() int64 {
-	if s.clock == nil {
+	if s.config.Clock == nil {
 		return time.Now().UnixMicro()
 	}
-	return s.clock().UnixMicro()
+	return s.config.Clock().UnixMicro()
 }
 
 // Reset forgets the bucket of a policy and key. It returns no error.
@@ -216,7 +199,7 @@ func (s *MemoryStore) insert(sh *shard, hash uint64, r *Request, now, fullAt int
 		}
 	}
 	sh.uses++
-	e := &entry{policy: r.plan.policy, rank: [2]int64{use: sh.uses, full: fullAt}}
+	e := &entry{policy: r.policy, rank: [2]int64{use: sh.uses, full: fullAt}}
 	e.setKey(r.key)
 	sh.add(e, hash)
 	s.keys.Add(1)

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"unique"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // shard is a part of a MemoryStore's keys under one lock. What every decision touches is on one cache line.
@@ -22,10 +24,10 @@ type shard struct {
 // fetching memory: an entry fills two cache lines, the first with what finds it and its bucket.
 type entry struct {
 	policy  unique.Handle[string]
-	key     [22]byte  // when it is no longer than that, as addresses are; else in more
-	length  uint8     // of the key
-	stepped bool      // dropping it loses the start of its intervals
-	one     [1]record // the usual policy's; others' are in more
+	key     [22]byte         // when it is no longer than that, as addresses are; else in more
+	length  uint8            // of the key
+	stepped bool             // dropping it loses the start of its intervals
+	one     [1]bucket.Record // the usual policy's; others' are in more
 	more    *more
 	next    *entry   // of the same hash
 	rank    [2]int64 // by use: which decision used it last; by full: when every limit is full, µs since 1970
@@ -35,7 +37,7 @@ type entry struct {
 
 // more is what few entries need.
 type more struct {
-	records []record // nil: as there is one
+	records []bucket.Record // nil: as there is one
 	key     string
 }
 
@@ -58,7 +60,7 @@ func (e *entry) hasKey(key string) bool {
 }
 
 // records are those stored in e.
-func (e *entry) records() []record {
+func (e *entry) records() []bucket.Record {
 	if e.more != nil && e.more.records != nil {
 		return e.more.records
 	}
@@ -66,15 +68,15 @@ func (e *entry) records() []record {
 }
 
 // resize makes room for n records. Their contents are lost.
-func (e *entry) resize(n int) []record {
+func (e *entry) resize(n int) []bucket.Record {
 	if len(e.records()) == n {
 		return e.records()
 	}
 	switch {
 	case n > 1 && e.more == nil:
-		e.more = &more{records: make([]record, n)}
+		e.more = &more{records: make([]bucket.Record, n)}
 	case n > 1:
-		e.more.records = make([]record, n)
+		e.more.records = make([]bucket.Record, n)
 	case e.more != nil:
 		e.more.records = nil
 	}

@@ -13,32 +13,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
-
-// left is how many tokens the tightest limit of key has.
-func left(t testing.TB, l *core.Limiter, key string) int64 {
-	t.Helper()
-	res, err := l.Peek(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.Remaining
-}
-
-// use takes n tokens of key.
-func use(t testing.TB, l *core.Limiter, key string, n int64) {
-	t.Helper()
-	if res, err := l.AllowN(context.Background(), key, n); err != nil || !res.Allowed {
-		t.Fatalf("AllowN(%q, %d): allowed %v, %v", key, n, res.Allowed, err)
-	}
-}
 
 func TestMemoryStoreKeepsItsBound(t *testing.T) {
 	for _, bound := range []int{1, 2, 3, 100, 4096} {
-		store := core.NewMemoryStore(core.WithMaxKeys(bound), core.WithClock(newTestClock().Now))
-		l := limiter(t, store, "api", core.PerDay(10))
+		store := core.NewMemoryStore(core.WithMaxKeys(bound), core.WithClock(limittest.NewClock().Now))
+		l := limittest.Limiter(t, store, "api", core.PerDay(10))
 		for i := range 2*bound + 10 {
-			use(t, l, strconv.Itoa(i), 1)
+			limittest.Use(t, l, strconv.Itoa(i), 1)
 			if want := min(i+1, bound); store.Len() != want {
 				t.Fatalf("a store of at most %d keys holds %d after %d, want %d", bound, store.Len(), i+1, want)
 			}
@@ -49,7 +32,7 @@ func TestMemoryStoreKeepsItsBound(t *testing.T) {
 func TestLargeMemoryStoreKeepsItsBoundUnderConcurrency(t *testing.T) {
 	const bound, goroutines = 10_000, 64
 	store := core.NewMemoryStore(core.WithMaxKeys(bound))
-	l := limiter(t, store, "api", core.PerDay(10))
+	l := limittest.Limiter(t, store, "api", core.PerDay(10))
 	var wg sync.WaitGroup
 	for g := range goroutines {
 		wg.Go(func() {
@@ -71,16 +54,16 @@ func TestLargeMemoryStoreKeepsItsBoundUnderConcurrency(t *testing.T) {
 
 func TestLenCountsKeys(t *testing.T) {
 	store := core.NewMemoryStore()
-	api, other := limiter(t, store, "api", core.PerDay(10), core.PerHour(10)), limiter(t, store, "other", core.PerDay(10))
+	api, other := limittest.Limiter(t, store, "api", core.PerDay(10), core.PerHour(10)), limittest.Limiter(t, store, "other", core.PerDay(10))
 	for i, c := range []struct {
 		rule string
 		do   func()
 		want int
 	}{
 		{"a new store is empty", func() {}, 0},
-		{"a peek stores nothing", func() { left(t, api, "a") }, 0},
-		{"a key counts once, whatever its limits", func() { use(t, api, "a", 1); use(t, api, "a", 1) }, 1},
-		{"a policy's keys are its own", func() { use(t, other, "a", 1) }, 2},
+		{"a peek stores nothing", func() { limittest.Left(t, api, "a") }, 0},
+		{"a key counts once, whatever its limits", func() { limittest.Use(t, api, "a", 1); limittest.Use(t, api, "a", 1) }, 1},
+		{"a policy's keys are its own", func() { limittest.Use(t, other, "a", 1) }, 2},
 		{"a denied request of a new key stores nothing", func() { _, _ = api.AllowN(t.Context(), "b", 11) }, 2},
 		{"a refund to a new key stores nothing", func() { _ = api.Refund(t.Context(), "c", 1) }, 2},
 		{"a reset forgets", func() { _ = api.Reset(t.Context(), "a") }, 1},
@@ -93,16 +76,16 @@ func TestLenCountsKeys(t *testing.T) {
 }
 
 func TestLeastRecentlyUsedIsDroppedFirst(t *testing.T) {
-	store := core.NewMemoryStore(core.WithMaxKeys(3), core.WithClock(newTestClock().Now))
-	l := limiter(t, store, "api", core.PerDay(10))
+	store := core.NewMemoryStore(core.WithMaxKeys(3), core.WithClock(limittest.NewClock().Now))
+	l := limittest.Limiter(t, store, "api", core.PerDay(10))
 	for _, key := range []string{"a", "b", "c"} {
-		use(t, l, key, 5)
+		limittest.Use(t, l, key, 5)
 	}
-	use(t, l, "a", 1)
-	left(t, l, "b") // a look counts as use
-	use(t, l, "d", 5)
+	limittest.Use(t, l, "a", 1)
+	limittest.Left(t, l, "b") // a look counts as use
+	limittest.Use(t, l, "d", 5)
 	for key, want := range map[string]int64{"a": 4, "b": 5, "c": 10, "d": 5} {
-		if got := left(t, l, key); got != want {
+		if got := limittest.Left(t, l, key); got != want {
 			t.Errorf("%q has %d tokens left, want %d: c was used least recently", key, got, want)
 		}
 	}
@@ -111,38 +94,38 @@ func TestLeastRecentlyUsedIsDroppedFirst(t *testing.T) {
 			t.Fatalf("9 of b's 5: %v, %v", res.Allowed, err)
 		}
 	}
-	use(t, l, "e", 5)
-	if got := left(t, l, "b"); got != 5 {
+	limittest.Use(t, l, "e", 5)
+	if got := limittest.Left(t, l, "b"); got != 5 {
 		t.Errorf("who is denied is in use: b has %d tokens left, want 5", got)
 	}
 }
 
 func TestFullBucketsAreDroppedBeforeAnyOther(t *testing.T) {
-	clock := newTestClock()
+	clock := limittest.NewClock()
 	store := core.NewMemoryStore(core.WithMaxKeys(3), core.WithClock(clock.Now))
-	slow, fast := limiter(t, store, "slow", core.PerDay(10)), limiter(t, store, "fast", core.PerSecond(10))
-	use(t, slow, "old", 5)
-	use(t, slow, "older", 5)
-	use(t, fast, "new", 5)
-	clock.move(time.Second) // "new" is full, though it was used last
-	use(t, slow, "newest", 5)
+	slow, fast := limittest.Limiter(t, store, "slow", core.PerDay(10)), limittest.Limiter(t, store, "fast", core.PerSecond(10))
+	limittest.Use(t, slow, "old", 5)
+	limittest.Use(t, slow, "older", 5)
+	limittest.Use(t, fast, "new", 5)
+	clock.Move(time.Second) // "new" is full, though it was used last
+	limittest.Use(t, slow, "newest", 5)
 	for key, want := range map[string]int64{"old": 5, "older": 5, "newest": 5} {
-		if got := left(t, slow, key); got != want {
+		if got := limittest.Left(t, slow, key); got != want {
 			t.Errorf("%q has %d tokens left, want %d: a full bucket is dropped before one that has something to remember", key, got, want)
 		}
 	}
 }
 
 func TestRefundedBucketsAreFullBuckets(t *testing.T) {
-	store := core.NewMemoryStore(core.WithMaxKeys(2), core.WithClock(newTestClock().Now))
-	l := limiter(t, store, "api", core.PerDay(10))
-	use(t, l, "a", 5)
-	use(t, l, "b", 5)
+	store := core.NewMemoryStore(core.WithMaxKeys(2), core.WithClock(limittest.NewClock().Now))
+	l := limittest.Limiter(t, store, "api", core.PerDay(10))
+	limittest.Use(t, l, "a", 5)
+	limittest.Use(t, l, "b", 5)
 	if err := l.Refund(t.Context(), "b", 5); err != nil {
 		t.Fatal(err)
 	}
-	use(t, l, "c", 5)
-	if got := left(t, l, "a"); got != 5 {
+	limittest.Use(t, l, "c", 5)
+	if got := limittest.Left(t, l, "a"); got != 5 {
 		t.Errorf("a has %d tokens left, want 5: b is full since its refund and is dropped first", got)
 	}
 }
@@ -156,13 +139,13 @@ func TestEvictionForgetsWhatANaiveStoreForgets(t *testing.T) {
 	const capacity = 6
 	rapid.Check(t, func(rt *rapid.T) {
 		bound := rapid.IntRange(1, 6).Draw(rt, "bound")
-		clock := newTestClock()
+		clock := limittest.NewClock()
 		store := core.NewMemoryStore(core.WithMaxKeys(bound), core.WithClock(clock.Now))
-		l := limiter(t, store, "api", core.PerSecond(1).WithBurst(capacity))
+		l := limittest.Limiter(t, store, "api", core.PerSecond(1).WithBurst(capacity))
 		var list []entry // the most recently used last
 		for range rapid.IntRange(1, 80).Draw(rt, "operations") {
 			seconds := rapid.SampledFrom([]int64{0, 0, 0, 1, 3}).Draw(rt, "seconds")
-			clock.move(time.Duration(seconds) * time.Second)
+			clock.Move(time.Duration(seconds) * time.Second)
 			for i := range list {
 				list[i].tokens = min(capacity, list[i].tokens+seconds)
 			}
@@ -215,16 +198,16 @@ func TestKeyMayBeReusedByItsOwner(t *testing.T) {
 	for _, length := range []int{1, 8, 128, 129, 1000} {
 		buffer := []byte(strings.Repeat("a", length))
 		key := unsafe.String(&buffer[0], length)
-		l := limiter(t, core.NewMemoryStore(), "api", core.PerDay(10))
-		use(t, l, key, 4)
+		l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(10))
+		limittest.Use(t, l, key, 4)
 		for i := range buffer {
 			buffer[i] = 'b'
 		}
-		use(t, l, key, 1)
+		limittest.Use(t, l, key, 1)
 		for i := range buffer {
 			buffer[i] = 'c'
 		}
-		if a, b, c := left(t, l, strings.Repeat("a", length)), left(t, l, strings.Repeat("b", length)), left(t, l, key); a != 6 || b != 9 || c != 10 {
+		if a, b, c := limittest.Left(t, l, strings.Repeat("a", length)), limittest.Left(t, l, strings.Repeat("b", length)), limittest.Left(t, l, key); a != 6 || b != 9 || c != 10 {
 			t.Errorf("a key of %d bytes whose buffer was filled again: a has %d left, b %d, c %d; want 6, 9, 10", length, a, b, c)
 		}
 	}
@@ -235,10 +218,10 @@ func TestKnownKeyCostsNoAllocation(t *testing.T) {
 		{core.PerDay(1_000_000)},
 		{core.PerDay(1_000_000), core.PerHour(1_000_000), core.PerMinute(1_000_000), core.PerSecond(1_000_000)},
 	} {
-		l := limiter(t, core.NewMemoryStore(), "api", limits...)
-		drained := limiter(t, core.NewMemoryStore(), "api", core.PerDay(1))
-		use(t, l, "user", 1)
-		use(t, drained, "user", 1)
+		l := limittest.Limiter(t, core.NewMemoryStore(), "api", limits...)
+		drained := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(1))
+		limittest.Use(t, l, "user", 1)
+		limittest.Use(t, drained, "user", 1)
 		for name, do := range map[string]func(){
 			"granted": func() { _, _ = l.Allow(context.Background(), "user") },
 			"peek":    func() { _, _ = l.Peek(context.Background(), "user") },
@@ -254,14 +237,14 @@ func TestKnownKeyCostsNoAllocation(t *testing.T) {
 // A client that makes up keys must not push out those who keep asking.
 func TestFloodOfKeysForgetsNoKeyInUse(t *testing.T) {
 	for _, bound := range []int{4096, 20_000} {
-		clock := newTestClock()
+		clock := limittest.NewClock()
 		store := core.NewMemoryStore(core.WithMaxKeys(bound), core.WithClock(clock.Now))
-		l := limiter(t, store, "api", core.PerDay(100))
-		use(t, l, "honest", 60)
+		l := limittest.Limiter(t, store, "api", core.PerDay(100))
+		limittest.Use(t, l, "honest", 60)
 		for i := range 100_000 {
-			use(t, l, "flood-"+strconv.Itoa(i), 1)
+			limittest.Use(t, l, "flood-"+strconv.Itoa(i), 1)
 			if i%20 == 0 {
-				if got := left(t, l, "honest"); got != 40 {
+				if got := limittest.Left(t, l, "honest"); got != 40 {
 					t.Fatalf("bound %d: after %d made-up keys the honest one has %d tokens left, want 40", bound, i+1, got)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // model is the bucket of docs and design in exact fractions, written from their text and not from the
@@ -157,8 +158,8 @@ func toTheMicrosecond(l core.Limit) bool {
 func TestMemoryStoreIsTheModel(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		clock := drawClock(t)
-		limits := drawLimits(drawLimit.Filter(toTheMicrosecond)).Draw(t, "limits")
+		clock := limittest.DrawClock(t)
+		limits := limittest.DrawLimits(limittest.DrawLimit.Filter(toTheMicrosecond)).Draw(t, "limits")
 		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
 		if err != nil {
 			t.Fatal(err)
@@ -166,9 +167,9 @@ func TestMemoryStoreIsTheModel(t *testing.T) {
 		m := newModel(limits)
 		retry := time.Duration(0)
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
-			clock.move(drawMove(limits, retry).Draw(t, "move"))
+			clock.Move(limittest.DrawMove(limits, retry).Draw(t, "move"))
 			now := clock.Now().UnixMicro()
-			cost := drawCost(limits).Draw(t, "cost")
+			cost := limittest.DrawCost(limits).Draw(t, "cost")
 			switch rapid.SampledFrom([]string{"take", "take", "take", "peek", "refund", "back", "reset"}).Draw(t, "operation") {
 			case "peek":
 				cost = 0
@@ -179,7 +180,7 @@ func TestMemoryStoreIsTheModel(t *testing.T) {
 				m.refund(cost, now)
 				cost = 0
 			case "back":
-				clock.move(-drawBack.Draw(t, "back"))
+				clock.Move(-limittest.DrawBack.Draw(t, "back"))
 				now = clock.Now().UnixMicro()
 			case "reset":
 				if err := l.Reset(ctx, "user"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // FuzzNamesSurviveHeaders: a name that a constructor accepts is a String of RFC 9651 in the header
@@ -32,12 +33,12 @@ func FuzzNamesSurviveHeaders(f *testing.F) {
 		}
 		var want []string
 		for _, limit := range res.Limits() {
-			want = append(want, limit.Name)
+			want = append(want, limit.Limit.Name)
 		}
 		if limit != "" && want[0] != limit {
 			t.Errorf("the first limit is called %q, want %q", want[0], limit)
 		}
-		h := headerList{}
+		h := limittest.HeaderList{}
 		res.WriteHeaders(h)
 		for _, field := range []string{"Ratelimit", "Ratelimit-Policy"} {
 			list, err := httpsfv.UnmarshalList([]string{h[field]})
@@ -75,7 +76,7 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 		{"a derived name gives way to a given one", []core.Limit{core.PerMinute(1), core.PerHour(2).WithName("api-1m")}, []string{"api-1m-2", "api-1m"}},
 		{"names come in the order of the limits", []core.Limit{core.PerHour(2).WithName("z"), core.PerMinute(1)}, []string{"z", "api-1m"}},
 	} {
-		l := limiter(t, core.NewMemoryStore(), "api", c.limits...)
+		l := limittest.Limiter(t, core.NewMemoryStore(), "api", c.limits...)
 		if given := l.Policy().Limits; !slices.Equal(given, c.limits) {
 			t.Errorf("%s: Policy returns %v, want what was given, %v", c.rule, given, c.limits)
 		}
@@ -85,7 +86,7 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, limit := range res.Limits() {
-			told = append(told, limit.Name)
+			told = append(told, limit.Limit.Name)
 		}
 		if !slices.Equal(told, c.want) {
 			t.Errorf("%s: a result tells %q, want %q", c.rule, told, c.want)
@@ -96,7 +97,7 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 // What Policy returns is a policy: with one field changed it makes a limiter on the same buckets.
 func TestPolicyCanBeUsedAgain(t *testing.T) {
 	store := core.NewMemoryStore()
-	first := limiter(t, store, "api", core.PerMinute(10), core.PerHour(100))
+	first := limittest.Limiter(t, store, "api", core.PerMinute(10), core.PerHour(100))
 	if _, err := first.AllowN(t.Context(), "user", 4); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestPolicyCanBeUsedAgain(t *testing.T) {
 }
 
 func TestPolicyOfLongNameCanBeUsedAgain(t *testing.T) {
-	l := limiter(t, core.NewMemoryStore(), strings.Repeat("n", 128), core.PerMinute(10), core.PerHour(100))
+	l := limittest.Limiter(t, core.NewMemoryStore(), strings.Repeat("n", 128), core.PerMinute(10), core.PerHour(100))
 	if _, err := core.NewLimiter(core.NewMemoryStore(), l.Policy()); err != nil {
 		t.Errorf("a constructor must accept the names it derived: %v", err)
 	}
@@ -132,7 +133,7 @@ func TestPolicyOfLongNameCanBeUsedAgain(t *testing.T) {
 
 func TestPolicyIsACopy(t *testing.T) {
 	limits := []core.Limit{core.PerMinute(10), core.PerHour(100)}
-	l := limiter(t, core.NewMemoryStore(), "api", limits...)
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", limits...)
 	limits[0].Capacity = 1
 	l.Policy().Limits[1].Capacity = 1
 	if got := l.Policy().Limits; got[0].Capacity != 10 || got[1].Capacity != 100 {

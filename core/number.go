@@ -110,3 +110,8 @@ func formatNumber(f float64) string {
 
 func itoa(n int64) string   { return strconv.FormatInt(n, 10) }
 func ftoa(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+
+func decimal(f float64) *big.Rat {
+	r, _ := new(big.Rat).SetString(ftoa(f))
+	return r
+}

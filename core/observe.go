@@ -77,19 +77,19 @@ func WithObservedKeys() LimiterOption {
 	return limiterOption(func(l *Limiter) { l.watch.keys = true })
 }
 
-// LoggerOption is an option of [NewLimiter] and of [NewRedisStore].
+// LoggerOption is an option of [NewLimiter] and of stores.
 type LoggerOption struct{ logger *slog.Logger }
 
 // WithLogger has a limiter log each request that it denies, or would in shadow mode, at level debug, and a
-// RedisStore its breaker's changes at level warn. Without it, limiters log nothing and stores log to
+// store its warnings, such as that Redis does not answer. Without it, limiters log nothing and stores log to
 // [slog.Default]. Keys are logged as the first 12 hex digits of their SHA-256: lines of one client can be
 // told, but an address is found by trying all, so they are no less personal data. Nil is as without it.
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
 
 func (o LoggerOption) limiter(l *Limiter) { l.watch.logger = o.logger }
-func (o LoggerOption) redis(s *RedisStore) {
-	s.logger = o.logger
-}
+
+// ConfigureStore sets the logger.
+func (o LoggerOption) ConfigureStore(c *StoreConfig) { c.Logger = o.logger }
 
 // watch is who is told of a limiter's decisions.
 type watch struct {
@@ -103,7 +103,7 @@ func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
 // tell tells of a decision that took d.
 func (w *watch) tell(ctx context.Context, now *rules, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: now.policy.Name, Capacity: now.plan.leastCapacity(), Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+	o := Observation{Policy: now.policy.Name, Capacity: now.plan.LeastCapacity(), Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
 	switch {
 	case err != nil:
 		o.Outcome, o.Err = OutcomeError, err
@@ -139,8 +139,8 @@ func (r *Result) limitName() string {
 func (r *Result) retryAfter() time.Duration {
 	longest := time.Duration(0)
 	if r.plan != nil && !r.answer.Allowed {
-		for i := range r.plan.rates {
-			longest = max(longest, r.answer.retryAfter(r.plan, i, r.Cost))
+		for i := range r.plan.limits {
+			longest = max(longest, r.retryAfterOf(i))
 		}
 	}
 	return longest

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -77,9 +79,9 @@ func TestObserverIsToldOfEachDecision(t *testing.T) {
 func TestObserverIsToldWhoDecided(t *testing.T) {
 	ctx := context.Background()
 	t.Run("deny cache and lease", func(t *testing.T) {
-		s := core.NewRedisStore(redistest.Client(t), core.WithPrefix(redistest.Prefix()), patient, core.WithLease(10),
-			core.WithClock(newTestClock().Now)) // stands still, so that the key is busy however slow the machine
-		l, told := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{noRefill(100)}})
+		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second), redisstore.WithLease(10),
+			core.WithClock(limittest.NewClock().Now)) // stands still, so that the key is busy however slow the machine
+		l, told := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}})
 		for range 110 {
 			_, err := l.Allow(ctx, "k")
 			require.NoError(t, err)
@@ -95,7 +97,7 @@ func TestObserverIsToldWhoDecided(t *testing.T) {
 		assert.Equal(t, int64(count[core.FromLease]), stats.Leased)
 		assert.Equal(t, int64(count[core.FromDenyCache]), stats.Denied)
 		assert.Positive(t, stats.Calls)
-		assert.Equal(t, core.BreakerClosed, stats.Breaker)
+		assert.Equal(t, storestats.BreakerClosed, stats.Breaker)
 		sum := int64(0)
 		for _, n := range stats.Batches {
 			sum += n
@@ -110,23 +112,15 @@ func TestObserverIsToldWhoDecided(t *testing.T) {
 	}
 	for mode, want := range failures {
 		t.Run(mode.String(), func(t *testing.T) {
-			away := &awayStore{err: errors.New("away")}
+			away := &limittest.AwayStore{Err: errors.New("away")}
 			l, told := watched(t, away, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: mode})
 			_, _ = l.Allow(ctx, "k")
 			want.Policy, want.Cost = "api", 1
 			assert.Equal(t, []core.Observation{want}, said(*told))
-			assert.ErrorIs(t, (*told)[0].Err, away.err)
+			assert.ErrorIs(t, (*told)[0].Err, away.Err)
 		})
 	}
 }
-
-// awayStore can't be reached.
-type awayStore struct{ err error }
-
-func (s *awayStore) Do(context.Context, core.Request) (core.Answer, error) {
-	return core.Answer{}, s.err
-}
-func (s *awayStore) Reset(context.Context, string, string) error { return s.err }
 
 func TestObserversAreJoined(t *testing.T) {
 	var order []string
@@ -155,9 +149,9 @@ func TestObserversAreToldTheMostThatARequestCouldTake(t *testing.T) {
 		want   int64
 	}{
 		"decided by the store":    {core.NewMemoryStore(), core.Policy{Name: "api", Limits: few}, 20},
-		"decided by the fallback": {&awayStore{err: errors.New("away")}, core.Policy{Name: "api", Limits: few, LocalShare: 0.25}, 20},
-		"failed open":             {&awayStore{err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailOpen}, 20},
-		"failed closed":           {&awayStore{err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailClosed}, 20},
+		"decided by the fallback": {&limittest.AwayStore{Err: errors.New("away")}, core.Policy{Name: "api", Limits: few, LocalShare: 0.25}, 20},
+		"failed open":             {&limittest.AwayStore{Err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailOpen}, 20},
+		"failed closed":           {&limittest.AwayStore{Err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailClosed}, 20},
 	} {
 		l, told := watched(t, test.store, test.policy)
 		_, _ = l.AllowN(ctx, "k", math.MaxInt64)
@@ -176,7 +170,7 @@ func TestObservedKeysAreWhole(t *testing.T) {
 }
 
 func TestNobodyWatchingCostsNothing(t *testing.T) {
-	l := limiter(t, core.NewMemoryStore(), "api", core.PerSecond(1_000_000))
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerSecond(1_000_000))
 	ctx := context.Background()
 	_, _ = l.Allow(ctx, "k")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = l.Allow(ctx, "k") }))
@@ -206,9 +200,9 @@ func TestLoggerTellsOfDenials(t *testing.T) {
 
 func TestLoggerTellsOfTheBreaker(t *testing.T) {
 	server := redistest.Start(t)
-	var lines lockedBuffer
-	s := core.NewRedisStore(server.Client(t), core.WithBreaker(1, time.Millisecond), core.WithTimeout(2*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-	l := limiter(t, s, "api", core.PerDay(1000))
+	var lines limittest.LockedBuffer
+	s := redisstore.New(server.Client(t), redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(2*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	l := limittest.Limiter(t, s, "api", core.PerDay(1000))
 	ctx := context.Background()
 	server.Kill()
 	_, err := l.Allow(ctx, "k")
@@ -217,30 +211,12 @@ func TestLoggerTellsOfTheBreaker(t *testing.T) {
 	stats := s.Stats()
 	assert.Equal(t, int64(1), stats.Opened)
 	assert.Positive(t, stats.Away)
-	assert.NotEqual(t, core.BreakerClosed, stats.Breaker)
+	assert.NotEqual(t, storestats.BreakerClosed, stats.Breaker)
 	server.Restart(t)
 	assert.Eventually(t, func() bool { _, err := l.Allow(ctx, "k"); return err == nil }, 20*time.Second, time.Millisecond)
 	assert.Eventually(t, func() bool { return strings.Contains(lines.String(), "level=WARN msg=\"ratelimit: Redis is back\"") }, 10*time.Second, time.Millisecond)
 	after := s.Stats()
-	assert.Equal(t, core.BreakerClosed, after.Breaker)
+	assert.Equal(t, storestats.BreakerClosed, after.Breaker)
 	assert.Greater(t, after.Away, stats.Away)
 	assert.Equal(t, after.Away, s.Stats().Away, "time goes on, the outage does not")
-}
-
-// lockedBuffer takes lines from several goroutines.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // drawPolicy is any policy that a constructor accepts.
@@ -25,7 +26,7 @@ var drawPolicy = rapid.Custom(func(t *rapid.T) core.Policy {
 		}).Draw(t, "headers"),
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "limits") {
-		l := drawLimit.Draw(t, "limit")
+		l := limittest.DrawLimit.Draw(t, "limit")
 		l.Name = rapid.StringMatching(`[ -~]{1,20}`).Draw(t, "name of a limit") + string(rune('a'+i)) // no two alike
 		p.Limits = append(p.Limits, l)
 	}

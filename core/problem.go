@@ -30,7 +30,7 @@ func Problem(res Result) ProblemDetails {
 	}
 	for _, l := range res.Limits() {
 		if l.Violated {
-			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Name)
+			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Limit.Name)
 		}
 	}
 	return p

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Reservation is tokens promised by [Limiter.Reserve].
@@ -25,14 +27,16 @@ type Reservation struct {
 // already. Twice the Capacity can always be promised, up to 100 years ahead of all but extreme limits, to
 // 4,096 reservations of a key at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
-	return l.promise(ctx, key, n, reserve, maxFill)
+	return l.promise(ctx, key, n, bucket.Reserve, maxFill)
 }
 
 // promise promises tokens that are there within the given time, or takes none.
-func (l *Limiter) promise(ctx context.Context, key string, n int64, a action, within time.Duration) (*Reservation, error) {
+func (l *Limiter) promise(ctx context.Context, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// A random ticket: whatever a Reset or a new server has made of the key, no other hold has it.
-	request := Request{key: key, n: n, action: a, more: within.Microseconds(), ticket: 1 + rand.Int64N(atOnce-1)}
+	request := Request{key: key, Request: bucket.Request{
+		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
+	}}
 	if err := l.take(ctx, &res, request); err != nil {
 		return nil, err
 	}
@@ -40,8 +44,8 @@ func (l *Limiter) promise(ctx context.Context, key string, n int64, a action, wi
 	if res.plan == nil || res.RetryAfter == Never || l.rules.Load().policy.Shadow { // where nobody waits
 		return r, nil
 	}
-	r.delay = duration(res.answer.due - res.answer.now)
-	r.result.answer.ticket = request.ticket
+	r.delay = duration(res.answer.Due - res.answer.Now)
+	r.result.ticket = request.Ticket
 	if !r.ok {
 		r.result.RetryAfter = r.delay
 	}
@@ -63,15 +67,16 @@ func (r *Reservation) Result() Result { return r.result }
 // they wait are there for others, as far as the bucket has room for them. Cancel is not safe for concurrent use.
 // It costs one round trip to Redis; its errors are those of [Limiter.Refund].
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.ok || r.n == 0 || r.result.answer.ticket == 0 || r.result.ShadowDenied {
+	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return gone{err} // nothing was sent
 	}
 	r.ok = false
-	request := Request{key: r.key, action: end, plan: r.result.plan.refundPlan(), ends: ending{r.result.answer.ticket, r.n}}
-	return r.limiter.giveBack(ctx, request, r.result.Source)
+	return r.limiter.giveBack(ctx, r.key, r.result.Source, bucket.Request{
+		Plan: r.result.plan.ForRefund(), Action: bucket.End, Ends: bucket.Ending{Ticket: r.result.ticket, Back: r.n},
+	})
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -91,7 +96,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		within = max(0, min(within, time.Until(deadline)))
 	}
-	r, err := l.promise(ctx, key, n, await, within)
+	r, err := l.promise(ctx, key, n, bucket.Await, within)
 	switch {
 	case err != nil:
 		return err

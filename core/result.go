@@ -3,6 +3,8 @@ package core
 import (
 	"math"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Never is the RetryAfter of a request that can never pass, because it costs more than a limit's
@@ -75,12 +77,13 @@ type Result struct {
 	Cause error
 
 	answer Answer
+	ticket int64 // of the hold, if this is of a reservation; else 0
 	plan   *plan // nil when nothing is known: FromFailOpen, or an error
 }
 
 // LimitResult is the state of one limit after a decision.
 type LimitResult struct {
-	Limit                    // as configured, with its name
+	Limit      Limit         // as configured, with its name
 	Remaining  int64         // whole tokens left
 	Violated   bool          // it lacked tokens, so the request was denied
 	RetryAfter time.Duration // until it has the tokens that were asked for; 0 unless Violated
@@ -103,34 +106,37 @@ func (r Result) Limits() []LimitResult {
 func (r *Result) limit(i int) LimitResult {
 	s := LimitResult{
 		Limit:      r.plan.limits[i],
-		Remaining:  max(0, r.answer.levels.at(i).units/r.plan.rates[i].unit),
-		ResetAfter: r.answer.resetAfter(r.plan, i),
+		Remaining:  r.answer.Remaining(r.plan.Plan, i),
+		ResetAfter: duration(r.answer.ResetAfter(r.plan.Plan, i)),
 	}
 	if !r.answer.Allowed {
-		s.RetryAfter = r.answer.retryAfter(r.plan, i, r.Cost)
+		s.RetryAfter = r.retryAfterOf(i)
 		s.Violated = s.RetryAfter > 0
 	}
 	return s
 }
 
-// read fills r in from its answer, of a plan's limits to a request of the given cost.
+// retryAfterOf is how long until the i-th limit has what the denied r asked for.
+func (r *Result) retryAfterOf(i int) time.Duration {
+	micros := r.answer.RetryAfter(r.plan.Plan, i, r.Cost)
+	if micros == bucket.Never {
+		return Never
+	}
+	return duration(micros)
+}
+
+// read fills r in from its answer, of p's limits to a request of the given cost.
 func (r *Result) read(p *plan, cost int64) {
 	a := &r.answer
-	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.source, p
-	for i := range p.rates {
-		rate, l := &p.rates[i], *a.levels.at(i)
-		remaining := max(0, l.units/rate.unit)
-		reset, retry := time.Duration(0), time.Duration(0)
-		if a.waits == nil {
-			reset = duration(rate.wait(l, rate.full, 0, a.now))
-		} else {
-			reset = a.resetAfter(p, i)
-		}
+	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.Source, p
+	for i := range p.Rates {
+		remaining, retry := a.Remaining(p.Plan, i), time.Duration(0)
+		reset := duration(a.ResetAfter(p.Plan, i))
 		if !a.Allowed {
-			retry = a.retryAfter(p, i, cost)
+			retry = r.retryAfterOf(i)
 		}
-		// Tightest: who makes the client wait longest; when nobody does, who has least left, and
-		// takes longest to fill.
+		// The tightest limit is the one that makes the client wait longest. If none does, it is the one that has
+		// least left, and takes longest to fill.
 		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
 			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
 			r.tightest = int32(i)
@@ -141,24 +147,5 @@ func (r *Result) read(p *plan, cost int64) {
 	}
 }
 
-// retryAfter is how long until the i-th limit of p has cost tokens: those of the request that a answers.
-func (a *Answer) retryAfter(p *plan, i int, cost int64) time.Duration {
-	rate := &p.rates[i]
-	switch {
-	case cost > rate.capacity:
-		return Never
-	case a.waits != nil:
-		return duration((*a.waits)[i].retry)
-	}
-	return duration(rate.wait(*a.levels.at(i), cost*rate.unit, 0, a.now))
-}
-
-// resetAfter is how long until the i-th limit of p is full.
-func (a *Answer) resetAfter(p *plan, i int) time.Duration {
-	if a.waits != nil {
-		return duration((*a.waits)[i].full)
-	}
-	return duration(p.rates[i].wait(*a.levels.at(i), p.rates[i].full, 0, a.now))
-}
-
+// duration is a delay in µs as a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 func TestResultTellsEachLimit(t *testing.T) {
-	clock := newTestClock()
-	l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
+	clock := limittest.NewClock()
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
 		core.PerMinute(10).WithName("burst"), core.PerHour(12), core.PerDay(100).WithName("day").WithMode(core.Stepped))
 	if _, err := l.AllowN(t.Context(), "user", 10); err != nil {
 		t.Fatal(err)
@@ -51,7 +52,7 @@ func TestResultsWithoutADecisionHaveNoLimits(t *testing.T) {
 	if got := (core.Result{}).Limits(); got != nil {
 		t.Errorf("the zero Result tells limits: %+v", got)
 	}
-	h := headerList{}
+	h := limittest.HeaderList{}
 	core.Result{}.WriteHeaders(h)
 	if len(h) > 0 {
 		t.Errorf("the zero Result writes headers: %v", h)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // fickleStore is a MemoryStore that can be away.
@@ -31,7 +32,7 @@ func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
 	ctx := context.Background()
 	old := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h")}}
 	next := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h"), core.PerDay(5).WithName("d")}}
-	l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(newTestClock().Now)), old)
+	l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), old)
 	require.NoError(t, err)
 	taken, err := l.AllowN(ctx, "k", 4)
 	require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestShadowModeWaitsForNobodyElse(t *testing.T) {
 }
 
 func TestACancelThatWasNotSentCanBeRepeated(t *testing.T) {
-	l := limiter(t, core.NewMemoryStore(core.WithClock(newTestClock().Now)), "api", core.PerDay(2))
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerDay(2))
 	r, err := l.Reserve(context.Background(), "k", 2)
 	require.NoError(t, err)
 	gone, cancel := context.WithCancel(context.Background())
@@ -126,14 +127,14 @@ func TestACancelThatWasNotSentCanBeRepeated(t *testing.T) {
 }
 
 func TestExtremePoliciesAreRefusedOrWork(t *testing.T) {
-	away := &awayStore{errors.New("away")}
+	away := &limittest.AwayStore{Err: errors.New("away")}
 	for _, share := range []float64{5e-324, 1e-300, 1e-9} {
 		l, err := core.NewLimiter(away, core.Policy{Name: "api", Limits: []core.Limit{{Capacity: 1, RefillRate: 0.4, RefillInterval: time.Second}}, LocalShare: share})
 		require.NoError(t, err)
 		res, err := l.Allow(context.Background(), "k")
 		require.NoError(t, err)
 		assert.True(t, res.Allowed)
-		h := headerList{}
+		h := limittest.HeaderList{}
 		res.WriteHeaders(h)
 		assert.NotContains(t, h["RateLimit-Policy"], "w=0", "%g", share)
 	}

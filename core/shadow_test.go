@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
@@ -22,7 +23,7 @@ func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
 		assert.Equal(t, i >= 2, res.ShadowDenied, "request %d of a bucket of 2", i+1)
 		assert.Zero(t, res.RetryAfter)
 		assert.Equal(t, i >= 2, res.Limits()[0].Violated)
-		h := headerList{}
+		h := limittest.HeaderList{}
 		res.WriteHeaders(h)
 		assert.Empty(t, h, "no client slows down for a limit that isn't enforced")
 		require.NoError(t, l.Undo(ctx, "other", core.Result{}))
@@ -53,7 +54,7 @@ func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
 func TestShadowModeStopsNobodyWhenTheStoreIsAway(t *testing.T) {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailClosed, Shadow: true}
-	l, err := core.NewLimiter(&awayStore{err: errors.New("away")}, policy)
+	l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, policy)
 	require.NoError(t, err)
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
@@ -70,8 +71,8 @@ func TestShadowModeStopsNobodyWhenTheStoreIsAway(t *testing.T) {
 
 func TestSetPolicyKeepsTokens(t *testing.T) {
 	ctx := context.Background()
-	clock := newTestClock()
-	l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", core.PerDay(10))
+	clock := limittest.NewClock()
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", core.PerDay(10))
 	_, err := l.AllowN(ctx, "k", 4)
 	require.NoError(t, err)
 	remaining := func() int64 {
@@ -90,7 +91,7 @@ func TestSetPolicyKeepsTokens(t *testing.T) {
 	assert.Equal(t, int64(3), remaining(), "cut to the new capacity")
 	res, err := tier.Peek(ctx, "k")
 	require.NoError(t, err)
-	assert.Equal(t, int64(5), res.Limits()[0].Capacity, "a tier that was derived before stays")
+	assert.Equal(t, int64(5), res.Limits()[0].Limit.Capacity, "a tier that was derived before stays")
 
 	before := l.Policy()
 	err = l.SetPolicy(core.Policy{Name: "other", Limits: []core.Limit{{}}})

@@ -3,104 +3,134 @@ package core
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
+	"unique"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Store keeps buckets and decides requests on them. [RedisStore] shares them between processes,
-// [MemoryStore] keeps them in one. To write another, leave the arithmetic to [Request.Decide] and
-// check the result with package storetest.
+// Store keeps buckets and decides requests on them. Package redisstore shares them between processes, [MemoryStore]
+// keeps them in one. To write another, leave the arithmetic to [Request.Decide] and check the result with package
+// storetest. A store that has options may be a [ConfiguredStore] too.
 //
-// A Store is safe for concurrent use. The decisions on one key must come in the order of their
-// instants, so read the clock inside the atomic step: an older instant after a newer one counts as a
-// clock that stepped back, and what refilled between them refills again.
+// A Store is safe for concurrent use. The decisions on one key must come in the order of their instants, so read the
+// clock inside the atomic step: an older instant after a newer one counts as a clock that stepped back, and what
+// refilled between them refills again.
 type Store interface {
-	// Do answers r. Decisions on one policy and key are atomic: no two see the same tokens. An
-	// error means that nothing is known, not that the request is denied; the limiter's failure
-	// policy takes over. When ctx ends, Do returns promptly with ctx's error.
+	// Do answers r. Decisions on one policy and key are atomic: no two see the same tokens. An error means that
+	// nothing is known, not that the request is denied; the limiter's failure policy takes over. When ctx ends, Do
+	// returns promptly with ctx's error.
 	Do(ctx context.Context, r Request) (Answer, error)
 
 	// Reset forgets the bucket of a policy and key, so that it is full again.
 	Reset(ctx context.Context, policy, key string) error
 }
 
-// Request is one question to a [Store], made by a [Limiter].
-type Request struct {
-	policy string
-	key    string
-	plan   *plan
+// ConfiguredStore is a [Store] that tells how it was configured.
+type ConfiguredStore interface {
+	Store
 
-	action action
-	n      int64  // tokens
-	all    bool   // as many as the smallest capacity; n is set where the limits are known
-	more   int64  // reserve, await: how far ahead tokens may be promised, µs; lease: tokens beyond n
-	ticket int64  // reserve, await, lease: of the hold that may begin
-	ends   ending // a hold that ends before the action
+	// Config returns the same StoreConfig at each call.
+	Config() *StoreConfig
+}
+
+// StoreConfig is what limiters need to know of a store. Set its fields before the store is used.
+type StoreConfig struct {
+	Mistakes []error          // in the store's options: NewLimiter reports them
+	Clock    func() time.Time // that the store goes by, and what stands in for it under FailLocal; nil: the system's
+	Logger   *slog.Logger     // nil: slog.Default
+
+	known knownPolicies
+}
+
+// Mistake adds a [ConfigError] to c.Mistakes.
+func (c *StoreConfig) Mistake(field string, value any, reason string) {
+	c.Mistakes = append(c.Mistakes, &ConfigError{field, value, reason})
+}
+
+// StoreOption is an option of every store that takes it.
+type StoreOption interface {
+	// ConfigureStore changes c.
+	ConfigureStore(c *StoreConfig)
+}
+
+// ClockOption is an option of all stores.
+type ClockOption struct{ now func() time.Time }
+
+// WithClock makes a store take the time from now instead of the system's clock or the Redis server's: for tests. For
+// Redis it must stay between 1970 and 2112.
+func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
+
+// ConfigureStore sets the clock.
+func (o ClockOption) ConfigureStore(c *StoreConfig) {
+	if o.now == nil {
+		c.Mistake("WithClock", nil, "must be a function")
+		return
+	}
+	c.Clock = o.now
+}
+
+// Request is one question to a [Store], made by a [Limiter]. What it asks of the bucket is for [Request.Decide], and
+// for stores of this module.
+type Request struct {
+	bucket.Request
+
+	policy unique.Handle[string]
+	key    string
+	all    bool // asks for as much as one request can take; N is set where the limits are known
+}
+
+// NewRequest returns a request on the bucket of a policy and key, for stores of this module.
+func NewRequest(policy, key string, r bucket.Request) Request {
+	return Request{Request: r, policy: unique.Make(policy), key: key}
 }
 
 // under sets the limits that hold for r, and with them how many tokens `all` are.
 func (r *Request) under(p *plan) {
-	r.plan = p
+	r.Plan = p.Plan
 	if r.all {
-		r.n = p.leastCapacity()
+		r.N = p.LeastCapacity()
 	}
 }
 
 // Policy is the name of the policy: part of the bucket's address.
-func (r Request) Policy() string { return r.policy }
+func (r Request) Policy() string { return r.policy.Value() }
 
-// Key is who is limited: the other part of the address. It may hold any bytes, at most 128 of them,
-// and stays valid after the call.
+// Key is who is limited: the other part of the address. It may hold any bytes, at most 128 of them, and stays valid
+// after the call.
 func (r Request) Key() string { return r.key }
 
-// Answer is a [Store]'s answer to a [Request].
+// Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request was granted; the others
+// of bucket.Answer are for the limiter.
 type Answer struct {
-	// Allowed reports whether the request was granted.
-	Allowed bool
+	bucket.Answer
 
-	source Source // who decided, where it was not the store itself
-	now    int64  // µs since 1970 on the store's clock
-	due    int64  // reserve, await: when the tokens are there, µs since 1970
-	lent   int64  // lease: tokens taken beyond the cost
-	ticket int64  // reserve: of the hold that may have begun
-	levels levels
-	waits  *[]waits // of each limit; nil where they follow from the levels
+	Source Source // who decided: FromStore unless the store says otherwise
 }
 
-// waits are how long, in µs, a limit makes others wait: for what was denied, or else for one more token; and until
-// it is full.
-type waits struct{ retry, full int64 }
-
-// Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the
-// state stored under r's policy and key, nil when there is none, at the instant now.
+// Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the state stored under r's
+// policy and key, nil when there is none, at the instant now.
 //
-// A next that is not nil must replace state in the same atomic step, in which now was read too, and be
-// kept for at least ttl, and as long as state was to be kept: then the bucket is full and may be
-// forgotten. State that this library did not write is a [StateError] and should be left alone. Decide
-// allocates next and nothing else.
+// A next that is not nil must replace state in the same atomic step, in which now was read too, and be kept for at
+// least ttl: then the bucket is full and may be forgotten. State that this library did not write is a [StateError] and
+// should be left alone.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
-	var s stored
 	at := now.UnixMicro()
-	if state != nil {
-		var room [inlineLevels]record
-		records, err := parseRecords(room[:0], state)
-		if err == nil {
-			err = r.plan.arrange(records, at, &s)
-		}
-		if err != nil {
-			return Answer{}, nil, 0, fmt.Errorf("policy %q: %w", r.policy, err)
-		}
-	}
-	if at < 0 || at > latest {
+	if at < 0 || at > bucket.Latest {
 		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
 	}
-	if write := r.decide(&answer, &s, at); !write {
+	next, keep, err := r.Request.DecideState(&answer.Answer, state, at)
+	if err != nil {
+		return Answer{}, nil, 0, r.stateError(err)
+	}
+	if next == nil {
 		return answer, nil, 0, nil
 	}
-	var room [inlineLevels]record
-	records, keep := s.records(room[:0], r.plan, &answer)
-	next = make([]byte, 0, recordSize*len(records))
-	for _, record := range records {
-		next = appendRecord(next, record)
-	}
 	return answer, next, duration(max(0, keep-at)), nil
+}
+
+// stateError is the error of a key whose state r can't be decided by.
+func (r *Request) stateError(err error) error {
+	return fmt.Errorf("policy %q: %w", r.Policy(), &StateError{err.Error()})
 }

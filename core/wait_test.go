@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // In a bubble of synctest time passes when every goroutine waits, and exactly as far as needed.
 
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
+		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
 		began := time.Now()
 		type served struct {
 			who   int
@@ -41,8 +42,8 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 
 func TestWaitKeepsItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
-		use(t, l, "smtp", 1)
+		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
+		limittest.Use(t, l, "smtp", 1)
 		began := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), time.Minute-time.Microsecond)
 		defer cancel()
@@ -59,8 +60,8 @@ func TestWaitKeepsItsDeadline(t *testing.T) {
 
 func TestCancelledWaitGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
-		use(t, l, "smtp", 1)
+		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
+		limittest.Use(t, l, "smtp", 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Wait(ctx, "smtp") }()
@@ -84,8 +85,8 @@ func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
 		"a prime":       core.PerDay(100_003),
 		"a large one":   core.PerSecond(int64(900_000_000_000_000)),
 	} {
-		clock := newTestClock()
-		l := limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", limit)
+		clock := limittest.NewClock()
+		l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", limit)
 		var delays []time.Duration
 		for range 1 + 2 { // a full bucket, and twice that
 			r, err := l.Reserve(t.Context(), "batch", limit.Capacity)

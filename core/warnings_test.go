@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -100,7 +102,7 @@ func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
 		asked := infoHook{asked: make(chan struct{}, 10)}
 		client := server.Client(t)
 		client.AddHook(asked)
-		limiter := core.Must(core.NewLimiter(core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient),
+		limiter := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)),
 			core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
 		for range 3 {
 			_, err := limiter.Allow(ctx, "k")
@@ -143,7 +145,7 @@ func TestEveryServerIsAskedWhetherItDropsLimits(t *testing.T) {
 				require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
 				client := topology.client(addrs)
 				defer client.Close()
-				limiter := core.Must(core.NewLimiter(core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient),
+				limiter := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)),
 					core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
 				_, err := limiter.Allow(ctx, "k")
 				require.NoError(t, err)
@@ -194,10 +196,10 @@ func (h frailHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestAHookThatPanicsOnTheWarningsQuestionEndsNothing(t *testing.T) {
 	client, hook := redistest.Client(t), frailHook{asked: make(chan struct{})}
 	client.AddHook(hook)
-	l := limiter(t, core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(10))
-	use(t, l, "user", 1)
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)), "api", core.PerDay(10))
+	limittest.Use(t, l, "user", 1)
 	<-hook.asked
-	use(t, l, "user", 1)
+	limittest.Use(t, l, "user", 1)
 }
 
 // infoHook tells when INFO has been answered.

@@ -29,7 +29,7 @@ func (s *subject) left(l *core.Limiter, rule string, want ...int64) {
 	}
 	for i, limit := range limits {
 		if limit.Remaining != want[i] {
-			s.Errorf("%s: limit %d, %q, has %d tokens left, want %d", rule, i, limit.Name, limit.Remaining, want[i])
+			s.Errorf("%s: limit %d, %q, has %d tokens left, want %d", rule, i, limit.Limit.Name, limit.Remaining, want[i])
 		}
 	}
 }

@@ -39,7 +39,7 @@ func refundToEveryLimit(s *subject) {
 	s.no(l.Refund(s.Context(), key, 4))
 	for i, want := range []int64{4, 94} {
 		if limit := s.take(l, 0).Limits()[i]; limit.Remaining != want {
-			s.Errorf("after a refund of 4 the limit %q has %d left, want %d", limit.Name, limit.Remaining, want)
+			s.Errorf("after a refund of 4 the limit %q has %d left, want %d", limit.Limit.Name, limit.Remaining, want)
 		}
 	}
 }

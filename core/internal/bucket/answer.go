@@ -1,0 +1,73 @@
+package bucket
+
+import "math"
+
+// Answer is what became of a [Request], and what the bucket holds then.
+type Answer struct {
+	Allowed bool
+
+	Now    int64  // the instant of the decision, in µs since 1970 on the store's clock
+	Levels Levels // of the plan's limits, at Now
+	Due    int64  // Reserve, Await: when the tokens are there, in µs since 1970
+	Lent   int64  // Lease: tokens taken beyond N
+	Waits  *[]Waits
+}
+
+// Waits are the delays of one limit, in µs. An [Answer] has them only where they do not follow from its levels: while
+// tokens are held, and where another definition of the limit wrote the stored state.
+type Waits struct {
+	Retry int64 // until the limit has the tokens that were denied; when allowed, until it has one
+	Full  int64 // until the limit is full
+}
+
+// Remaining is how many whole tokens the i-th limit of p has left.
+func (a *Answer) Remaining(p *Plan, i int) int64 {
+	return max(0, a.Levels.At(i).Units/p.Rates[i].Unit)
+}
+
+// Never is the delay of a request that costs more than a limit's Capacity.
+const Never = math.MaxInt64
+
+// RetryAfter is how long, in µs, until the i-th limit of p has n tokens: those that were denied, or one; Never if it
+// can't have so many.
+func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
+	rate := &p.Rates[i]
+	switch {
+	case n > rate.Capacity:
+		return Never
+	case a.Waits != nil:
+		return (*a.Waits)[i].Retry
+	}
+	return rate.wait(*a.Levels.At(i), n*rate.Unit, 0, a.Now)
+}
+
+// ResetAfter is how long, in µs, until the i-th limit of p is full.
+func (a *Answer) ResetAfter(p *Plan, i int) int64 {
+	if a.Waits != nil {
+		return (*a.Waits)[i].Full
+	}
+	rate := &p.Rates[i]
+	return rate.wait(*a.Levels.At(i), rate.Full, 0, a.Now)
+}
+
+// NextStep is how long, in µs, until the i-th limit of p gains its next tokens.
+func (a *Answer) NextStep(p *Plan, i int) int64 {
+	rate := &p.Rates[i]
+	return rate.Step - (a.Now - rate.steppedAt(*a.Levels.At(i)))
+}
+
+// EarnedIn is how long, in µs, the i-th limit of p takes to earn the tokens it has left.
+func (a *Answer) EarnedIn(p *Plan, i int) int64 {
+	rate := &p.Rates[i]
+	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
+}
+
+// Age moves a, which shares its levels with nobody, on by some µs. Meanwhile nobody takes tokens, and `held` tokens of
+// every limit stay held.
+func (a *Answer) Age(p *Plan, held, micros int64) {
+	a.Now += micros
+	for i := range p.Rates {
+		l := a.Levels.At(i)
+		*l = p.Rates[i].refill(*l, held, a.Now)
+	}
+}

@@ -1,0 +1,254 @@
+package bucket
+
+// Decide answers r in a, from the records that are stored of its key, nil if there are none, at the instant now. If
+// records must be stored it returns them, and until when they matter. Otherwise next is nil. The error is that of
+// records that r can't be decided by.
+//
+// A denied request writes nothing, with one exception: that a clock stepped back must be stored, or nothing would
+// refill until the old instant is reached again.
+func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
+	s := stored{}
+	if records != nil {
+		if err := s.arrange(r.Plan, records, now); err != nil {
+			return nil, 0, err
+		}
+	}
+	if write := r.decide(a, &s, now); !write {
+		return nil, 0, nil
+	}
+	next, keep = s.records(r.Plan, a)
+	return next, keep, nil
+}
+
+// DecideState is Decide for a store that keeps a key's records as bytes.
+func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, keep int64, err error) {
+	var records []Record
+	if state != nil {
+		if records, err = ParseRecords(nil, state); err != nil {
+			return nil, 0, err
+		}
+	}
+	records, keep, err = r.Decide(a, records, now)
+	if err != nil || records == nil {
+		return nil, 0, err
+	}
+	next = make([]byte, 0, RecordSize*len(records))
+	for _, record := range records {
+		next = record.appendTo(next)
+	}
+	return next, keep, nil
+}
+
+// decide answers r in a and changes s by it. It reports whether s must be stored.
+func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
+	rates := r.Plan.Rates
+	a.Now, a.Allowed = now, true
+	a.Levels.Grow(len(rates))
+	// Refill. A limit that was not used yet starts full, and its steps begin here.
+	for i := range rates {
+		rate, l := &rates[i], a.Levels.At(i)
+		if s.own == nil || s.own[i].Tag == 0 {
+			*l = Level{rate.Full, now}
+			continue
+		}
+		if s.own[i].At > now {
+			write = s.stepBack(i, rate, now) || write
+		}
+		*l = rate.Level(&s.own[i])
+		if s.holds == nil {
+			*l = rate.refill(*l, 0, now)
+		} else {
+			*l, s.holds[i] = rate.refillAround(s.holds[i], *l, s.own[i].At, now)
+		}
+		// A limit that was full under the limits that wrote it is as one that was never used: its bucket is full,
+		// whatever its Capacity has become.
+		if s.own[i].Keep <= now {
+			l.Units = rate.Full
+		}
+	}
+	if r.Ends.Ticket != 0 && s.end(a, r) {
+		write = true
+	}
+	switch r.Action {
+	case Refund:
+		if s.own == nil {
+			return write // what was never used is full
+		}
+		for i := range rates {
+			s.useNow(i, r.N, now)
+			s.give(i, a, r.Plan, r.N)
+		}
+		write = true
+	case Take, Reserve, Await, Lease:
+		a.Due = now
+		if a.Allowed = s.grants(a, r); a.Allowed && r.N > 0 {
+			s.charge(a, r)
+			write = true
+		}
+	case End:
+	}
+	if s.holds != nil || !write && s.fullEarlier(a, r) {
+		s.tellWaits(a, r, write)
+	}
+	return write
+}
+
+// stepBack moves what is stored of the i-th limit back to now, where the clock has stepped back to. Nothing refills for
+// the time between. If the last step is ahead of now, steps count anew. Leases last as long as they would have, and
+// reservations until the step they wait for. It reports whether this must be stored.
+func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
+	own, holds := &s.own[i], s.holdsOf(i)
+	by, steps := own.At-now, int64(0)
+	if last := rate.steppedAt(rate.Level(own)); last > now {
+		steps = last - rate.steppedAt(Level{At: now})
+	} else if len(holds) == 0 {
+		return false
+	}
+	own.Keep -= min(steps, by)
+	own.At = now
+	if rate.Aligned {
+		steps = by - by%rate.Step
+	}
+	var moved []hold
+	for _, h := range holds {
+		if h.ticket < FirstLease {
+			h.at -= steps
+		} else {
+			h.at -= by
+		}
+		moved = addHold(moved, h)
+	}
+	if len(holds) > 0 {
+		s.holds[i] = moved
+	}
+	return true
+}
+
+// end ends r's hold in every limit that has it. At most what was held comes back.
+func (s *stored) end(a *Answer, r *Request) (ended bool) {
+	for i := range r.Plan.Rates {
+		if rest, tokens := endHold(s.holdsOf(i), r.Ends.Ticket); tokens > 0 {
+			s.holds[i] = rest
+			s.give(i, a, r.Plan, min(tokens, r.Ends.Back))
+			ended = true
+		}
+	}
+	return ended
+}
+
+// useNow uses up to `tokens` of the i-th limit's reservations that were due at once. A refund in the same microsecond
+// comes after they were used, so these tokens can't come back a second time when the reservation is cancelled.
+func (s *stored) useNow(i int, tokens, now int64) {
+	var rest []hold
+	for _, h := range s.holdsOf(i) {
+		if !h.holdsAt(now) {
+			used := min(tokens, h.tokens)
+			tokens, h.tokens = tokens-used, h.tokens-used
+		}
+		if h.tokens > 0 {
+			rest = append(rest, h)
+		}
+	}
+	if s.holds != nil {
+		s.holds[i] = rest
+	}
+}
+
+// give puts n tokens back into the i-th limit, as far as there is room.
+func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
+	rate, l := &p.Rates[i], a.Levels.At(i)
+	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(held(s.holdsOf(i), a.Now))))
+}
+
+// grants reports whether every limit has r's tokens: now, or for a reservation when it is due. It sets a.Due.
+func (s *stored) grants(a *Answer, r *Request) bool {
+	there := true
+	for i := range r.Plan.Rates {
+		if rate := &r.Plan.Rates[i]; r.N > rate.Capacity {
+			return false
+		} else if a.Levels.At(i).Units < r.N*rate.Unit {
+			there = false
+		}
+	}
+	if !r.promises() {
+		return there
+	}
+	granted := true
+	for i := range r.Plan.Rates {
+		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
+		need := r.N * rate.Unit
+		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), lastReservation(holds))
+		granted = granted && l.Units-need >= -maxDebt && len(holds) < maxHolds
+	}
+	return granted && a.Due-a.Now <= r.More
+}
+
+// charge takes r's tokens from every limit, and holds those that r asks to hold.
+func (s *stored) charge(a *Answer, r *Request) {
+	for i := range r.Plan.Rates {
+		a.Levels.At(i).Units -= r.N * r.Plan.Rates[i].Unit
+	}
+	h := hold{r.N, a.Due, r.Ticket}
+	switch {
+	case r.Action == Lease:
+		if a.Lent = s.extra(a, r); a.Lent == 0 {
+			return
+		}
+		for i := range r.Plan.Rates {
+			a.Levels.At(i).Units -= a.Lent * r.Plan.Rates[i].Unit
+		}
+		h = hold{a.Lent, a.Now + LeaseLife, r.Ticket}
+	case r.Action == Take, r.Action == Await && a.Due == a.Now:
+		return
+	case a.Due == a.Now:
+		h.ticket += AtOnce
+	}
+	if s.own == nil {
+		s.own = make([]Record, len(r.Plan.Rates))
+	}
+	for i := range r.Plan.Rates {
+		s.hold(i, addHold(s.holdsOf(i), h))
+	}
+}
+
+// extra is how many tokens a lease gets: at most half of what every limit has left, so that one process never has the
+// last tokens of a bucket.
+func (s *stored) extra(a *Answer, r *Request) int64 {
+	extra := r.More
+	for i := range r.Plan.Rates {
+		if extra = min(extra, a.Levels.At(i).Units/r.Plan.Rates[i].Unit/2); len(s.holdsOf(i)) >= maxHolds {
+			return 0
+		}
+	}
+	return max(0, extra)
+}
+
+// fullEarlier reports whether another definition wrote a record that r's limits would need longer to fill.
+func (s *stored) fullEarlier(a *Answer, r *Request) bool {
+	for i := range s.own {
+		if keep := s.own[i].Keep; keep > a.Now && keep < s.fullAt(i, &r.Plan.Rates[i], *a.Levels.At(i), a.Now) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellWaits sets a.Waits.
+func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
+	list := make([]Waits, len(r.Plan.Rates))
+	need := r.N
+	if a.Allowed {
+		need = 1
+	}
+	for i := range r.Plan.Rates {
+		rate, l, holds, until := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i), int64(Forever)
+		if !write && s.own != nil && s.own[i].Keep > a.Now {
+			until = s.own[i].Keep - a.Now // the bucket is full by then, and is forgotten
+		}
+		list[i].Full = min(until, rate.waitAround(holds, l, rate.Full, a.Now))
+		if need <= rate.Capacity {
+			list[i].Retry = min(until, rate.waitAround(holds, l, need*rate.Unit, a.Now))
+		}
+	}
+	a.Waits = &list
+}

@@ -1,0 +1,129 @@
+package bucket
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Level is what a limit's bucket holds at an instant.
+type Level struct {
+	Units int64 // tokens × Unit; below 0 when tokens were promised ahead
+	At    int64 // µs since 1970: the last step that is counted; in the Aligned mode the last refill
+}
+
+// steppedAt is the step from which l refills. Aligned steps are found on the clock at each refill, so a limit may
+// change its mode and no time counts twice.
+func (r *Rate) steppedAt(l Level) int64 {
+	if r.Aligned {
+		return floorTo(l.At, r.Step)
+	}
+	return l.At
+}
+
+// refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
+// and l.At moves on by just those.
+func (r *Rate) refill(l Level, out, now int64) Level {
+	from := r.steppedAt(l)
+	steps := now - from
+	if r.Step > 1 { // it is mostly 1, and a division costs as much as all else here
+		steps /= r.Step
+	}
+	if l.At = from + steps*r.Step; r.Aligned {
+		l.At = now
+	}
+	room := r.Full
+	if out > 0 {
+		room = r.room(out)
+	}
+	// Lua's doubles don't wrap around. Here a product above 64 bits is more than any bucket lacks.
+	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, out))); l.Units < room && high == 0 && gained < uint64(room-l.Units) {
+		l.Units += int64(gained)
+	} else {
+		l.Units = room
+	}
+	return l
+}
+
+// gainTo is what a step brings to l: no more than what fills the bucket, also when a debt is paid for which no tokens
+// are held any more.
+func (r *Rate) gainTo(l Level, out int64) int64 {
+	if r.Gain > r.Full && l.Units < 0 && -l.Units/r.Unit >= out && -l.Units > out*r.Unit {
+		return r.Full
+	}
+	return r.Gain
+}
+
+// wait is how many µs after now a refilled l has `need` units, if there is room for them.
+func (r *Rate) wait(l Level, need, out, now int64) int64 {
+	if l.Units >= need {
+		return 0
+	}
+	gain := r.gainTo(l, out)
+	steps := (need - l.Units + gain - 1) / gain
+	if steps > r.longest {
+		return Forever
+	}
+	return steps*r.Step - (now - r.steppedAt(l))
+}
+
+// Level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold. A level that was
+// stored in these units comes back exactly: the margin is what rounding may have taken. A fraction that other units
+// stored is rounded down.
+//
+// A record has the instant of its write. If it was written in the same steps they go on, for Keep is one of them. If
+// not they begin with the write, so that no time counts twice.
+func (r *Rate) Level(s *Record) Level {
+	units := float64(s.Tokens * float64(r.Unit))
+	units = math.Floor(units + float64(math.Abs(units)*roundingError))
+	l := Level{int64(max(-maxDebt, min(units, float64(r.Full)))), s.At}
+	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
+		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
+	}
+	return l
+}
+
+// inlineLevels is how many levels need no allocation: a policy rarely has more limits.
+const inlineLevels = 4
+
+// Levels is a list of levels that needs no allocation while it is short.
+type Levels struct {
+	few  [inlineLevels]Level
+	many *[]Level // the others; a pointer, for levels are copied with every result
+}
+
+// Grow makes room for n levels.
+func (l *Levels) Grow(n int) {
+	if n > inlineLevels {
+		many := make([]Level, n-inlineLevels)
+		l.many = &many
+	}
+}
+
+// At returns the i-th level, for reading and writing.
+func (l *Levels) At(i int) *Level {
+	if i < inlineLevels {
+		return &l.few[i]
+	}
+	return &(*l.many)[i-inlineLevels]
+}
+
+// Inline reports whether a copy of l shares nothing with l.
+func (l *Levels) Inline() bool { return l.many == nil }
+
+// Clone returns levels that share nothing with l.
+func (l Levels) Clone() Levels {
+	if l.many != nil {
+		many := slices.Clone(*l.many)
+		l.many = &many
+	}
+	return l
+}
+
+// Add puts tokens on top of the levels of p's limits, as far as the buckets have room.
+func (l *Levels) Add(p *Plan, tokens int64) {
+	for i := range p.Rates {
+		rate := &p.Rates[i]
+		l.At(i).Units = min(l.At(i).Units+rate.units(tokens), max(l.At(i).Units, rate.Full))
+	}
+}

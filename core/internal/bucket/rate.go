@@ -1,0 +1,171 @@
+package bucket
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// Rate is a limit in whole numbers, so that Lua's doubles and Go's int64 compute the same, exactly.
+//
+// A token is Unit units. Every Step microseconds the bucket gains Gain units. The Continuous mode has the smallest step
+// that the numbers allow: 1 µs for all but extreme limits. 17 tokens every 30 s are 17 units a microsecond and
+// 30,000,000 units a token, so nothing is ever rounded.
+//
+// A full bucket is at most maxUnits and a debt at most maxDebt, so every sum stays below 2^53, the last integer up to
+// which doubles are exact, and Level/Unit×Unit rounds back to the same level.
+type Rate struct {
+	Tag      uint32 // tells the limits of one key apart in stored state
+	Steps    uint16 // a hash of Step, which tells apart the steps of a limit's definitions; 0 if Aligned
+	Aligned  bool   // steps are multiples of Step on the Unix clock
+	Capacity int64  // tokens
+	Unit     int64  // units in a token
+	Full     int64  // units in a full bucket: Capacity × Unit
+	Gain     int64  // units gained every step, at most what fills the bucket from the deepest debt
+	Step     int64  // µs
+	Fill     Fill
+
+	longest int64 // the most steps in a delay: Forever / Step
+}
+
+const (
+	maxUnits = 1<<50 - 1
+	// maxDebt is how many units may be promised ahead: twice what any bucket holds, and for all but extreme limits
+	// billions of times. Below 2^51 the two roundings of Level/Unit×Unit, each at most 2^-53 of it, add up to less
+	// than half a unit.
+	maxDebt = 1<<51 - 1
+	// roundingError is that of one division and one multiplication.
+	roundingError = 1.0 / (1 << 52)
+	// Forever is the longest delay, in µs: 285 years. Only state that another policy stored can lead to more.
+	Forever = 1 << 53
+	// Latest is the last instant that a clock may show, in µs since 1970: in 2112. Instants that lie the longest
+	// delay ahead of it stay below 2^53.
+	Latest = 1 << 52
+)
+
+// NewRate requires a valid s.
+func NewRate(s Spec, tag uint32) Rate {
+	r := Rate{Tag: tag, Aligned: s.Mode == Aligned, Capacity: s.Capacity, Step: s.step()}
+	perStep := decimal(s.RefillRate)
+	if s.Mode == Continuous {
+		r.Step, perStep = s.continuousStep()
+	}
+	room := roomFor(s.Capacity)
+	unit, gain := perStep.Denom(), perStep.Num()
+	if unit.Cmp(room) > 0 {
+		// There are not enough units to be exact. Round the rate down, by less than one unit a step.
+		gain = new(big.Int).Quo(new(big.Int).Mul(gain, room), unit)
+		unit = room
+	}
+	r.Unit = unit.Int64()
+	r.Full = r.Unit * r.Capacity
+	if most := big.NewInt(r.Full + maxDebt); gain.Cmp(most) > 0 {
+		gain = most // more would overflow the bucket in any case
+	}
+	r.Gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
+	r.longest = Forever / r.Step
+	r.Fill = r.ownFill()
+	if !r.Aligned {
+		h := fnv.New32a()
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Step)))
+		r.Steps = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
+	}
+	return r
+}
+
+// roomFor is the most units that a token can have in a bucket of this capacity.
+func roomFor(capacity int64) *big.Int { return big.NewInt(maxUnits / capacity) }
+
+// continuousStep returns the smallest step of up to 1 ms, in µs, whose gain is an exact number of units, and the tokens
+// it brings. If none is exact it returns one whose gain is at least 2^20 units. NewRate rounds that down by less than
+// one unit, so the rate is at most a millionth too low.
+func (s Spec) continuousStep() (step int64, perStep *big.Rat) {
+	perMicro, room := s.perMicro(), roomFor(s.Capacity)
+	for step = 1; step <= 1000; step++ {
+		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
+		if perStep.Denom().Cmp(room) <= 0 {
+			return step, perStep
+		}
+	}
+	for step = 1; ; step *= 10 {
+		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
+		if precise(perStep, room) || step > MaxFill.Microseconds()/10 {
+			return step, perStep
+		}
+	}
+}
+
+// precise reports whether rounding perStep down to one of room parts of a token changes it by less than a millionth.
+func precise(perStep *big.Rat, room *big.Int) bool {
+	return perStep.Denom().Cmp(room) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), room)) >= 0
+}
+
+// Fill bounds how long a bucket takes to be full: Pace µs for each token that it lacks of Capacity. A negative Pace
+// stands for -Pace in steps, which may take Capacity × -Pace longer. Of several definitions of a limit it is the
+// largest of both. Numbers are rounded up.
+type Fill struct{ Capacity, Pace float32 }
+
+// ownFill is the Fill of r alone.
+func (r *Rate) ownFill() Fill {
+	const up = 1 + 1e-9 // more than the rounding errors of the products
+	pace := float64(r.Step) * float64(r.Unit) / float64(r.Gain)
+	if !r.Aligned && r.Step == 1 {
+		return Fill{upTo32(float64(r.Capacity)), upTo32(pace * up)}
+	}
+	pace = max(pace, float64(r.Step)/float64(r.Capacity))
+	return Fill{upTo32(float64(r.Capacity)), -upTo32(pace * up)}
+}
+
+// and is the fill of buckets that f or g bounds.
+func (f Fill) and(g Fill) Fill {
+	pace := max(f.Pace, -f.Pace, g.Pace, -g.Pace)
+	if f.Pace < 0 || g.Pace < 0 {
+		pace = -pace
+	}
+	return Fill{max(f.Capacity, g.Capacity), pace}
+}
+
+// from is how long, in µs, the bucket takes from so many tokens.
+func (f Fill) from(tokens float64) int64 {
+	capacity, pace := float64(f.Capacity), math.Abs(float64(f.Pace))
+	micros := float64((capacity - tokens) * pace)
+	if f.Pace < 0 {
+		micros += float64(capacity * pace)
+	}
+	return int64(math.Ceil(max(0, min(Forever, micros))))
+}
+
+// upTo32 is the smallest float32 that is not below x.
+func upTo32(x float64) float32 {
+	f := float32(x)
+	if float64(f) < x {
+		f = math.Nextafter32(f, float32(math.Inf(1)))
+	}
+	return f
+}
+
+// units is n tokens in units, for n up to what a bucket can hold.
+func (r *Rate) units(n int64) int64 { return min(n, r.Capacity) * r.Unit }
+
+// floorTo rounds t down to a multiple of step; t may be negative.
+func floorTo(t, step int64) int64 {
+	rest := t % step
+	if rest < 0 {
+		rest += step
+	}
+	return t - rest
+}
+
+// mulDiv is a×b/c rounded up, for a, b ≥ 0 and c > 0, without overflow; at most Forever.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	lo, carry := bits.Add64(lo, uint64(c-1), 0)
+	hi += carry
+	if hi >= uint64(c) {
+		return Forever
+	}
+	quotient, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(min(quotient, Forever))
+}

@@ -1,0 +1,83 @@
+// Package bucket is the arithmetic of token buckets: what a request does to the stored state of a key. It knows no
+// policy, no context and no store. The Lua script of package redisstore computes the same, to the last bit.
+//
+// A [Request] asks for tokens of the limits in a [Plan]. What is stored of each limit is a [Record]; [Request.Decide]
+// reads the records of a key, fills in an [Answer] and returns the records to store.
+package bucket
+
+import (
+	"math/big"
+	"strconv"
+	"time"
+)
+
+// Mode is how tokens come back to a bucket.
+type Mode uint8
+
+// The modes, as package core documents them.
+const (
+	Continuous Mode = iota
+	Stepped
+	Aligned
+)
+
+// Spec is a limit as users write it.
+type Spec struct {
+	Capacity       int64
+	RefillRate     float64 // tokens every RefillInterval; a decimal fraction such as 0.1 means exactly that
+	RefillInterval time.Duration
+	Mode           Mode
+}
+
+// MaxFill bounds the time in which an empty bucket fills, so that every delay is a time.Duration and every instant a
+// whole number of microseconds in a float64.
+const MaxFill = 100 * 365 * 24 * time.Hour
+
+// Exact reports whether a step of l brings a number of tokens that can be counted: one that is exact, or rounded down
+// by less than a millionth. It does not matter in the Continuous mode, which chooses its steps.
+func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), roomFor(s.Capacity)) }
+
+// Window is the seconds, rounded up, in which an empty bucket fills.
+func (s Spec) Window() int64 {
+	fill := new(big.Rat).SetInt64(s.Capacity)
+	fill.Quo(fill, s.perMicro()).Quo(fill, big.NewRat(1_000_000, 1))
+	return ceil(fill).Int64()
+}
+
+// MaxIn is the most tokens that are admitted in any window of length d; it may be above the largest int64.
+func (s Spec) MaxIn(d time.Duration) *big.Int {
+	r := NewRate(s, 0)
+	steps := new(big.Rat).Quo(micros(d), new(big.Rat).SetInt64(r.Step))
+	if s.Mode != Continuous || r.Step > 1 {
+		steps.SetInt(ceil(steps))
+	}
+	tokens := steps.Mul(steps, big.NewRat(min(r.Gain, r.Full), r.Unit))
+	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
+	return total.Add(total, big.NewInt(s.Capacity))
+}
+
+// step is the RefillInterval in µs, rounded up.
+func (s Spec) step() int64 { return (int64(s.RefillInterval) + 999) / 1000 }
+
+// perMicro is the exact refill rate in tokens a µs.
+func (s Spec) perMicro() *big.Rat {
+	return new(big.Rat).Quo(decimal(s.RefillRate), micros(s.RefillInterval))
+}
+
+// micros is d in µs, to the nanosecond.
+func micros(d time.Duration) *big.Rat { return big.NewRat(int64(d), 1000) }
+
+// decimal is the fraction that a person means by f: 1/10 for 0.1, not the nearest double.
+func decimal(f float64) *big.Rat {
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
+	return r
+}
+
+// ceil rounds r, which is not negative, up to a whole number.
+func ceil(r *big.Rat) *big.Int {
+	up, rest := new(big.Int).QuoRem(r.Num(), r.Denom(), new(big.Int))
+	if rest.Sign() > 0 {
+		up.Add(up, big.NewInt(1))
+	}
+	return up
+}

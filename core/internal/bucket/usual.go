@@ -1,0 +1,41 @@
+package bucket
+
+// Usual answers the usual request: to take, of limits that wrote all of the key's records themselves, on a clock that
+// did not step back. If records must be stored it changes them in place and returns until when they matter. If ok is
+// false it has decided nothing, and Decide must.
+//
+// The script has the same branch for the same reason: looking for anything unusual costs as much as the bucket itself.
+func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, write, ok bool) {
+	rates := r.Plan.Rates
+	if r.Action != Take || r.Ends.Ticket != 0 || len(records) != len(rates) {
+		return 0, false, false
+	}
+	a.Levels.Grow(len(rates))
+	allowed := true
+	for i := range rates {
+		rate, s := &rates[i], &records[i]
+		if s.Tag != rate.Tag || s.Steps != rate.Steps || s.Fill != rate.Fill || s.At > now {
+			return 0, false, false
+		}
+		l := rate.refill(rate.Level(s), 0, now)
+		if s.Keep <= now {
+			l.Units = rate.Full
+		}
+		*a.Levels.At(i) = l
+		if r.N > rate.Capacity || l.Units < r.N*rate.Unit {
+			allowed = false
+		}
+	}
+	a.Now, a.Allowed = now, allowed
+	if !allowed || r.N == 0 {
+		return 0, false, true
+	}
+	for i := range rates {
+		rate, s, l := &rates[i], &records[i], a.Levels.At(i)
+		l.Units -= r.N * rate.Unit
+		s.Tokens, s.At = float64(l.Units)/float64(rate.Unit), now
+		s.Keep = min(now+rate.wait(*l, rate.Full, 0, now), Forever-1) // at least one token is gone, so it isn't full
+		keep = max(keep, s.Keep)
+	}
+	return keep, true, true
+}

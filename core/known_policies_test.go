@@ -1,0 +1,49 @@
+package core_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+)
+
+func TestTwoPoliciesOfOneNameAreToldOnce(t *testing.T) {
+	const told = "same policy name and different limits"
+	for name, store := range map[string]core.Store{
+		"MemoryStore": core.NewMemoryStore(),
+		"RedisStore":  redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			logger := core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+			policy := func(name string, n int) core.Policy {
+				return core.Policy{Name: name, Limits: []core.Limit{core.PerMinute(n)}}
+			}
+			l := core.Must(core.NewLimiter(store, policy("api", 50), logger))
+			core.Must(core.NewLimiter(store, policy("api", 50), logger))
+			core.Must(core.NewLimiter(store, policy("other", 5), logger))
+			core.Must(l.WithLimits(core.PerMinute(5)))
+			require.NoError(t, l.SetPolicy(policy("api", 20)))
+			core.Must(core.NewLimiter(store, policy("api", 20), logger))
+			assert.Empty(t, log.String(), "the same limits, another name, WithLimits and SetPolicy are no mistakes")
+			core.Must(core.NewLimiter(store, policy("api", 5), logger))
+			core.Must(core.NewLimiter(store, policy("api", 6), logger))
+			assert.Equal(t, 1, strings.Count(log.String(), told), log.String())
+			assert.Contains(t, log.String(), "5/min")
+			assert.Contains(t, log.String(), "20/min")
+		})
+	}
+}
+
+func TestPerIsALimitOfAnyInterval(t *testing.T) {
+	assert.Equal(t, core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute}, core.Per(5, 15*time.Minute))
+	assert.Equal(t, core.PerHour(0.5), core.Per(0.5, time.Hour))
+}

@@ -1,0 +1,179 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// seen is all that a caller can see of a decision.
+type seen struct {
+	Allowed                bool
+	Remaining              int64
+	RetryAfter, ResetAfter time.Duration
+	Limits                 string
+	Headers                string
+	OK                     bool
+	Delay                  time.Duration
+	Err                    string
+}
+
+func see(res core.Result, err error) seen {
+	s := seen{Allowed: res.Allowed, Remaining: res.Remaining, RetryAfter: res.RetryAfter, ResetAfter: res.ResetAfter,
+		Limits: fmt.Sprintf("%#v", res.Limits())}
+	if err != nil {
+		s.Err = err.Error()
+		return s
+	}
+	h := limittest.HeaderList{}
+	res.WriteHeaders(h)
+	s.Headers = fmt.Sprint(h)
+	return s
+}
+
+// replica is one of the stores that must agree, with what the test holds of it.
+type replica struct {
+	name     string
+	limiter  *core.Limiter
+	reserved []*core.Reservation
+}
+
+// TestStoresAgree runs the same random life of one key on the Lua script, on its Go twin in memory and
+// on a store built on Request.Decide.
+func TestStoresAgree(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	prefix := redistest.Prefix()
+	var lives int
+	rapid.Check(t, func(t *rapid.T) {
+		lives++
+		key := strconv.Itoa(lives)
+		clock := limittest.DrawClock(t)
+		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(t, "limits")
+
+		stores := []core.Store{
+			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
+			core.NewMemoryStore(core.WithClock(clock.Now)),
+			limittest.NewDecidingStore(clock.Now),
+		}
+		replicas := []*replica{{name: "RedisStore"}, {name: "MemoryStore"}, {name: "Decide"}}
+		deploy := func() {
+			for i, r := range replicas {
+				l, err := core.NewLimiter(stores[i], core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
+				if err != nil {
+					t.Fatalf("NewLimiter: %v", err)
+				}
+				r.limiter = l
+			}
+		}
+		deploy()
+
+		retry := time.Duration(0)
+		for range rapid.IntRange(1, 30).Draw(t, "operations") {
+			var do func(r *replica) seen
+			what := rapid.SampledFrom([]string{
+				"take", "take", "take", "take", "peek", "refund", "reserve", "cancel", "reset", "deploy", "back",
+			}).Draw(t, "operation")
+			clock.Move(limittest.DrawMove(limits, retry).Draw(t, "move"))
+			switch what {
+			case "take":
+				cost := limittest.DrawCost(limits).Draw(t, "cost")
+				do = func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, cost)) }
+			case "peek":
+				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
+			case "refund":
+				n := limittest.DrawCost(limits).Draw(t, "refund")
+				do = func(r *replica) seen {
+					if err := r.limiter.Refund(ctx, key, n); err != nil {
+						return seen{Err: err.Error()}
+					}
+					return see(r.limiter.Peek(ctx, key))
+				}
+			case "reserve":
+				n := limittest.DrawCost(limits).Draw(t, "reservation")
+				do = func(r *replica) seen {
+					reserved, err := r.limiter.Reserve(ctx, key, n)
+					if err != nil {
+						return seen{Err: err.Error()}
+					}
+					r.reserved = append(r.reserved, reserved)
+					s := see(reserved.Result(), nil)
+					s.OK, s.Delay = reserved.OK(), reserved.Delay()
+					return s
+				}
+			case "cancel":
+				if len(replicas[0].reserved) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(replicas[0].reserved)-1).Draw(t, "reservation")
+				do = func(r *replica) seen {
+					if err := r.reserved[i].Cancel(ctx); err != nil {
+						return seen{Err: err.Error()}
+					}
+					return see(r.limiter.Peek(ctx, key))
+				}
+			case "reset":
+				do = func(r *replica) seen {
+					if err := r.limiter.Reset(ctx, key); err != nil {
+						return seen{Err: err.Error()}
+					}
+					return see(r.limiter.Peek(ctx, key))
+				}
+			case "deploy":
+				limits = changeLimits(t, limits)
+				deploy()
+				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
+			case "back":
+				clock.Move(-limittest.DrawBack.Draw(t, "back"))
+				do = func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, 1)) }
+			}
+			want := do(replicas[0])
+			if want.Err != "" {
+				t.Fatalf("%s: %s", what, want.Err)
+			}
+			for _, r := range replicas[1:] {
+				if got := do(r); got != want {
+					t.Fatalf("%s at %v: %s and %s must agree on %+v:\n%11s %+v\n%11s %+v", what, clock.Now().UnixMicro(),
+						replicas[0].name, r.name, limits, replicas[0].name, want, r.name, got)
+				}
+			}
+			retry = want.RetryAfter
+		}
+	})
+}
+
+// changeLimits is what a new deployment may do to a policy.
+func changeLimits(t *rapid.T, limits []core.Limit) []core.Limit {
+	limits = append([]core.Limit(nil), limits...)
+	i := rapid.IntRange(0, len(limits)-1).Draw(t, "limit")
+	switch rapid.SampledFrom([]string{"replace", "capacity", "add", "remove", "swap"}).Draw(t, "change") {
+	case "replace":
+		name := limits[i].Name
+		limits[i] = limittest.DrawLimit.Draw(t, "replacement").WithName(name)
+	case "capacity":
+		if l := limits[i].WithBurst(limittest.DrawCapacity.Draw(t, "capacity")); limittest.Valid(l) {
+			limits[i] = l
+		}
+	case "add":
+		if len(limits) < 6 {
+			limits = append(limits, limittest.DrawLimit.Draw(t, "addition"))
+		}
+	case "remove":
+		if len(limits) > 1 {
+			limits = append(limits[:i], limits[i+1:]...)
+		}
+	case "swap":
+		limits[0], limits[i] = limits[i], limits[0]
+	}
+	return limits
+}

@@ -1,0 +1,176 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// ErrBreakerOpen is in a Result's Cause, beside the failure that led to it, when Redis was not asked because it failed
+// too often just before.
+var ErrBreakerOpen = errors.New("ratelimit: circuit breaker is open")
+
+// openError is the answer while the breaker is open.
+type openError struct{ cause error }
+
+func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
+func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
+
+// breaker spares a server that can't answer, and those who would wait for it.
+type breaker struct {
+	circuit *gobreaker.TwoStepCircuitBreaker[any]
+	open    atomic.Bool // until it is closed again
+	last    atomic.Pointer[openError]
+	born    time.Time
+	failed  atomic.Int64 // when a failure was last counted, since born
+
+	opened  atomic.Int64
+	absence absence
+	outage  outage
+	logger  func() *slog.Logger
+}
+
+func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *breaker {
+	b := &breaker{logger: logger, born: time.Now()}
+	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+		MaxRequests: 1,
+		Timeout:     pause,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
+		// A caller who leaves says nothing about the server.
+		IsExcluded: func(err error) bool { return errors.As(err, &callerLeft{}) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			open := to != gobreaker.StateClosed
+			if b.open.Swap(open) == open {
+				return
+			}
+			if open {
+				b.opened.Add(1)
+				b.absence.begin()
+			} else {
+				b.absence.end()
+			}
+		},
+	})
+	return b
+}
+
+// enter asks to use the server. Whoever is admitted must report what came of it. Others get an error that wraps the
+// failure before.
+func (b *breaker) enter() (report func(error), err error) {
+	return b.enterSince(time.Now())
+}
+
+// fail reports a failure of something that began at began, outside of any call.
+func (b *breaker) fail(began time.Time, err error) {
+	if report, shut := b.enterSince(began); shut == nil {
+		report(err)
+	}
+}
+
+// enterSince is enter for something that began at began. Of several that were under way together and fail, one counts:
+// a single moment may have ended them all.
+func (b *breaker) enterSince(began time.Time) (report func(error), err error) {
+	done, err := b.circuit.Allow()
+	if err != nil {
+		if last := b.last.Load(); last != nil {
+			return nil, last
+		}
+		return nil, &openError{err}
+	}
+	return func(err error) {
+		switch {
+		case err == nil || errors.As(err, &callerLeft{}):
+			done(err)
+		case began.Sub(b.born) < time.Duration(b.failed.Load()):
+			done(callerLeft{err}) // began before a failure that counted
+		default:
+			b.last.Store(&openError{err})
+			b.failed.Store(int64(time.Since(b.born)))
+			done(err)
+		}
+		b.log(err)
+	}, nil
+}
+
+// absence measures how long the breaker was not closed. One lock guards both fields and the reading of the clock, so
+// the total never decreases.
+type absence struct {
+	mu     sync.Mutex
+	before time.Duration
+	since  time.Time // when the breaker last opened; zero while it is closed
+}
+
+// total is how long the breaker was not closed, all together.
+func (a *absence) total() time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now()
+}
+
+// now requires that a.mu is held.
+func (a *absence) now() time.Duration {
+	if a.since.IsZero() {
+		return a.before
+	}
+	return a.before + time.Since(a.since)
+}
+
+// begin notes that the breaker opened.
+func (a *absence) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since = time.Now()
+}
+
+// end notes that the breaker closed.
+func (a *absence) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.before, a.since = a.now(), time.Time{}
+}
+
+// outage is what was logged of failures.
+type outage struct {
+	mu     sync.Mutex // guards all below
+	logged atomic.Bool
+	since  time.Time // when it was last logged
+}
+
+// quiet is for how long a failure that does not open the breaker is not logged after another. A network that loses a
+// call now and then would fill the log.
+const quiet = time.Minute
+
+// log logs the first failure, and that Redis answers again. It runs outside of the circuit's lock.
+func (b *breaker) log(err error) {
+	if err == nil && !b.outage.logged.Load() || errors.As(err, &callerLeft{}) {
+		return
+	}
+	b.outage.mu.Lock()
+	logged := b.outage.logged.Load()
+	back := err == nil && logged && !b.open.Load()
+	begins := err != nil && !logged && (b.open.Load() || time.Since(b.outage.since) > quiet)
+	if begins {
+		b.outage.since = time.Now()
+	}
+	if back || begins {
+		b.outage.logged.Store(begins)
+	}
+	b.outage.mu.Unlock()
+	if begins {
+		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
+	}
+	if back {
+		b.logger().Warn("ratelimit: Redis is back")
+	}
+}
+
+// timeoutError is the error of a call that took too long.
+func timeoutError(after time.Duration) error {
+	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
+}

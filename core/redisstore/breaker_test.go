@@ -1,0 +1,175 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// brokenHook fails every script until it is mended.
+type brokenHook struct {
+	countingHook
+	mended atomic.Bool
+}
+
+func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") && !h.mended.Load() {
+			err := errors.New("out of order")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// An outage is logged when it begins, long before it opens the breaker, and when it is over.
+func TestTheFirstFailureIsLogged(t *testing.T) {
+	client, hook := redistest.Client(t), &brokenHook{}
+	client.AddHook(hook)
+	var lines limittest.LockedBuffer
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(5, time.Millisecond),
+		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	l := limittest.Limiter(t, store, "api", core.PerDay(1000))
+	logged := func(away, back int, when string) {
+		t.Helper()
+		text := lines.String()
+		if strings.Count(text, "Redis does not answer") != away || strings.Count(text, "Redis is back") != back {
+			t.Errorf("%s: want %d times that Redis does not answer and %d that it is back:\n%s", when, away, back, text)
+		}
+	}
+	fail := func(times int) {
+		t.Helper()
+		hook.mended.Store(false)
+		for range times {
+			if _, err := l.Allow(t.Context(), "user"); err == nil {
+				t.Fatal("premise: the store fails")
+			}
+		}
+	}
+	answer := func() {
+		t.Helper()
+		hook.mended.Store(true)
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			if _, err := l.Allow(t.Context(), "user"); err == nil {
+				return
+			} else if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+	}
+	answer()
+	logged(0, 0, "all is well")
+	fail(1)
+	logged(1, 0, "the first failure")
+	fail(3)
+	logged(1, 0, "the next few")
+	answer()
+	logged(1, 1, "an answer")
+	for range 10 {
+		fail(2)
+		answer()
+	}
+	logged(1, 1, "soon after, now and then a failure")
+	fail(5)
+	logged(2, 1, "an outage that opens the breaker, however soon")
+	answer()
+	logged(2, 2, "its end")
+}
+
+// leaving is a context that ends between the moment a call begins and the moment it waits.
+type leaving struct {
+	context.Context
+	asked atomic.Bool
+}
+
+func (c *leaving) Err() error {
+	if c.asked.Swap(true) {
+		return context.Canceled
+	}
+	return nil
+}
+
+func (c *leaving) Done() <-chan struct{} {
+	done := make(chan struct{})
+	close(done)
+	return done
+}
+
+// The one call that may try whether Redis is back can lose its caller before it is sent. The breaker must
+// let another try then.
+func TestATrialWhoseCallerLeavesIsNotTheLast(t *testing.T) {
+	client, hook := redistest.Client(t), &brokenHook{}
+	client.AddHook(hook)
+	const pause = 10 * time.Millisecond
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1, pause)), "api", core.PerDay(1000))
+	for range 20 {
+		hook.mended.Store(false)
+		for {
+			if _, err := l.Allow(t.Context(), "user"); errors.Is(err, redisstore.ErrBreakerOpen) {
+				break
+			}
+		}
+		hook.mended.Store(true)
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			_, err := l.Allow(&leaving{Context: t.Context()}, "user")
+			if errors.Is(err, context.Canceled) { // it was let in, as the trial
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the breaker lets nobody try: %v", err)
+			}
+		}
+		for {
+			_, err := l.Allow(t.Context(), "user")
+			if err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("after a trial whose caller left nobody may try any more: %v", err)
+			}
+		}
+	}
+}
+
+// panickingHook panics for every script.
+type panickingHook struct{ countingHook }
+
+func (h *panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if strings.HasPrefix(cmd.Name(), "eval") {
+			panic("a hook of the application")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A panic in the client must neither end the process nor leave a flight that never lands: more calls
+// than there are flights must all be answered.
+func TestPanicInTheClientIsAFailure(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), ContextTimeoutEnabled: true})
+	defer client.Close()
+	client.AddHook(&panickingHook{})
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1000, time.Second)), "api", core.PerDay(10))
+	for range 20 {
+		if _, err := l.Allow(context.Background(), "user"); !errors.Is(err, core.ErrUnavailable) {
+			t.Fatalf("Allow with a client that panics = %v, want ErrUnavailable", err)
+		}
+		if _, err := l.Allow(t.Context(), "user"); !errors.Is(err, core.ErrUnavailable) {
+			t.Fatalf("Allow with a client that panics = %v, want ErrUnavailable", err)
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package redisstore_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// scripts counts the scripts that a server has run.
+func scripts(t *testing.T, c *redis.Client) (calls int) {
+	t.Helper()
+	stats, err := c.Info(context.Background(), "commandstats").Result()
+	require.NoError(t, err)
+	for line := range strings.Lines(stats) {
+		name, rest, _ := strings.Cut(line, ":calls=")
+		if name == "cmdstat_evalsha" || name == "cmdstat_eval" {
+			count, _, _ := strings.Cut(rest, ",")
+			n, err := strconv.Atoi(count)
+			require.NoError(t, err)
+			calls += n
+		}
+	}
+	return calls
+}
+
+// denyBench is a server of the test's own, so that all of its scripts are counted.
+type denyBench struct {
+	*testing.T
+
+	client *redis.Client
+	now    time.Time
+	store  *redisstore.Store
+}
+
+func newDenyBench(t *testing.T, options ...redisstore.Option) *denyBench {
+	t.Helper()
+	b := &denyBench{T: t, client: redistest.Start(t).Client(t), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	options = append(options, patient, core.WithClock(func() time.Time { return b.now }))
+	b.store = redisstore.New(b.client, options...)
+	return b
+}
+
+// asks makes a decision and tells whether Redis was asked.
+func (b *denyBench) asks(l *core.Limiter, cost int64) (res core.Result, asked bool) {
+	b.Helper()
+	before := scripts(b.T, b.client)
+	res, err := l.AllowN(context.Background(), "k", cost)
+	require.NoError(b, err)
+	asked = scripts(b.T, b.client) > before
+	assert.Equal(b, asked, res.Source == core.FromStore, "Result.Source tells who decided: %v", res.Source)
+	return res, asked
+}
+
+// denied demands a denial without a question to Redis.
+func (b *denyBench) denied(l *core.Limiter, cost int64, retry time.Duration, rule string) {
+	b.Helper()
+	res, asked := b.asks(l, cost)
+	assert.False(b, asked, rule)
+	assert.False(b, res.Allowed, rule)
+	assert.Equal(b, retry, res.RetryAfter, rule)
+	assert.Equal(b, core.FromDenyCache, res.Source, rule)
+}
+
+// asked demands that Redis was asked.
+func (b *denyBench) asked(l *core.Limiter, cost int64, allowed bool, rule string) {
+	b.Helper()
+	res, asked := b.asks(l, cost)
+	assert.True(b, asked, rule)
+	assert.Equal(b, allowed, res.Allowed, rule)
+}
+
+func TestADenialIsRepeatedWithoutRedis(t *testing.T) {
+	b := newDenyBench(t)
+	l := limittest.Limiter(t, b.store, "api", core.Limit{Capacity: 10, RefillRate: 10, RefillInterval: 5 * time.Second}) // a token in 500 ms
+	b.asked(l, 9, true, "a first decision")
+	b.asked(l, 3, false, "a first denial")
+	b.denied(l, 3, time.Second, "the same again")
+	b.denied(l, 5, 2*time.Second, "a higher cost, with its own delay")
+	b.denied(l, 11, core.Never, "a cost above the capacity")
+	b.asked(l, 2, false, "a lower cost may pass")
+	b.denied(l, 2, 500*time.Millisecond, "and is known then")
+	b.now = b.now.Add(200 * time.Millisecond)
+	b.denied(l, 2, 300*time.Millisecond, "delays shrink as time passes")
+	res, _ := b.asks(l, 2)
+	assert.Equal(t, int64(1), res.Remaining, "and tokens grow")
+	b.now = b.now.Add(300*time.Millisecond - time.Microsecond)
+	b.denied(l, 2, time.Microsecond, "to the last microsecond")
+	b.now = b.now.Add(time.Microsecond)
+	b.asked(l, 2, true, "a client that waited RetryAfter passes")
+}
+
+func TestADenialIsForgottenWhenTokensMayHaveCome(t *testing.T) {
+	ctx := context.Background()
+	b := newDenyBench(t)
+	empty := func(name string) *core.Limiter {
+		l := limittest.Limiter(t, b.store, name, core.PerDay(2))
+		b.asked(l, 2, true, "a first decision")
+		b.asked(l, 1, false, "a first denial")
+		b.denied(l, 1, 12*time.Hour, "the same again")
+		return l
+	}
+	l := empty("refund")
+	require.NoError(t, l.Refund(ctx, "k", 1))
+	b.asked(l, 1, true, "a refund ends it")
+
+	l = empty("reset")
+	require.NoError(t, l.Reset(ctx, "k"))
+	b.asked(l, 1, true, "a reset ends it")
+
+	l = empty("undo")
+	_, asked := b.asks(l, 0)
+	assert.True(t, asked, "a peek is no repeated denial")
+	r, err := l.Reserve(ctx, "k", 1)
+	require.NoError(t, err)
+	require.True(t, r.OK(), "a reservation is asked for: it may wait")
+	b.asked(l, 1, false, "behind it the delay is another")
+	b.denied(l, 1, 24*time.Hour, "and known")
+	require.NoError(t, r.Cancel(ctx))
+	b.asked(l, 1, false, "a cancelled reservation ends it")
+	b.denied(l, 1, 12*time.Hour, "with the old delay")
+
+	l = empty("limits")
+	other, err := l.WithLimits(core.PerDay(3))
+	require.NoError(t, err)
+	b.asked(other, 1, false, "other limits have their own denials")
+
+	l = empty("horizon")
+	b.now = b.now.Add(time.Second)
+	b.asked(l, 1, false, "after a second another process may have given tokens back")
+
+	l = empty("back")
+	b.now = b.now.Add(-time.Hour)
+	b.asked(l, 1, false, "a clock that stepped back knows nothing")
+
+	l = empty("key")
+	res, err := l.Allow(ctx, "another")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed, "other keys are others")
+}
+
+func TestDenyCacheOff(t *testing.T) {
+	b := newDenyBench(t, redisstore.WithDenyCache(0))
+	l := limittest.Limiter(t, b.store, "api", core.PerDay(1))
+	b.asked(l, 1, true, "a first decision")
+	for range 3 {
+		b.asked(l, 1, false, "0 asks every time")
+	}
+}
+
+func TestDenyCacheTakesNoNegativeHorizon(t *testing.T) {
+	_, err := core.NewLimiter(redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithDenyCache(-1)),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
+	assert.ErrorContains(t, err, "WithDenyCache: -1ns must not be negative")
+}
+
+func TestARepeatedDenialCostsNoAllocation(t *testing.T) {
+	s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour))
+	l := limittest.Limiter(t, s, "api", core.PerDay(1))
+	ctx := context.Background()
+	for range 2 {
+		_, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+	}
+	assert.Zero(t, testing.AllocsPerRun(1000, func() {
+		if res, err := l.Allow(ctx, "k"); err != nil || res.Source != core.FromDenyCache {
+			t.Error(res.Source, err)
+		}
+	}))
+}
+
+func BenchmarkRepeatedDenial(b *testing.B) {
+	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour))
+	l := limittest.Limiter(b, s, "api", core.PerDay(1))
+	ctx := context.Background()
+	for range 2 {
+		if _, err := l.Allow(ctx, "k"); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if res, _ := l.Allow(ctx, "k"); res.Source != core.FromDenyCache {
+			b.Fatal("premise: the denial is repeated", res.Source)
+		}
+	}
+}

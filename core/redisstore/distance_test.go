@@ -1,0 +1,216 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// distantServer is a client of a server that is a round trip away, and grants everything in no time, or one
+// script call after another.
+type distantServer struct {
+	redistest.Hook
+
+	trip   time.Duration
+	work   time.Duration // that a script call takes
+	turn   chan struct{} // nil: calls don't wait for each other
+	stuck  atomic.Bool   // nothing is answered
+	broken atomic.Bool   // no connection can be made
+
+	calls, most atomic.Int64 // script calls under way, now and at most
+}
+
+func (s *distantServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "ping" {
+			if time.Sleep(s.trip); s.broken.Load() {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+		if _, decides := cmd.(charge); !decides {
+			return errors.New("not a decision")
+		}
+		s.most.Store(max(s.most.Load(), s.calls.Add(1)))
+		defer s.calls.Add(-1)
+		time.Sleep(s.trip)
+		if s.turn != nil {
+			s.turn <- struct{}{}
+			time.Sleep(s.work)
+			<-s.turn
+		}
+		if s.stuck.Load() {
+			time.Sleep(10 * time.Second)
+		}
+		n, _ := cmd.Args()[2].(int)
+		grant(cmd, n)
+		return nil
+	}
+}
+
+// store is one on s, with the default timeout.
+func (s *distantServer) store(t *testing.T, options ...Option) (*Store, *core.Limiter) {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", PoolSize: 64})
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(s)
+	store := New(client, options...)
+	return store, core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
+}
+
+// crowd has callers ask at once, and returns how many were answered by the store.
+func crowd(l *core.Limiter, callers int) (answered int64) {
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			if _, err := l.Allow(context.Background(), strconv.Itoa(i)); err == nil {
+				granted.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return granted.Load()
+}
+
+// meets has a few callers ask, so that the store learns how far the server is.
+func meets(l *core.Limiter) {
+	for range 3 {
+		crowd(l, 64)
+	}
+}
+
+func TestADistantServerIsKeptBusy(t *testing.T) {
+	for _, trip := range []time.Duration{20 * ms, 35 * ms, 50 * ms} {
+		for _, callers := range []int{64, 512, 4000, 8000} {
+			t.Run(trip.String()+" "+strconv.Itoa(callers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					server := &distantServer{trip: trip}
+					store, l := server.store(t)
+					meets(l)
+					crowd(l, callers) // for connections
+					time.Sleep(time.Second)
+					assert.Equal(t, int64(callers), crowd(l, callers), "the server has time for all")
+					assert.Zero(t, store.Stats().Opened, "and never failed")
+				})
+			})
+		}
+	}
+}
+
+func TestANearServerThatIsBusyGetsFourFlights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &distantServer{trip: 100 * time.Microsecond, work: 5 * ms, turn: make(chan struct{}, 1)}
+		_, l := server.store(t)
+		meets(l)
+		for range 100 {
+			crowd(l, 4000)
+		}
+		assert.Equal(t, int64(minFlights), server.most.Load(), "more would only wait for each other there")
+	})
+}
+
+func TestTimeInTheQueueIsNotRedisFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &distantServer{trip: 20 * ms}
+		store, l := server.store(t, WithBreaker(1, time.Second))
+		store.queue.room = 1
+		answered := crowd(l, 8000)
+		assert.Positive(t, answered, "some are answered in time")
+		assert.Less(t, answered, int64(8000), "premise: one flight at a time is too few")
+		assert.Equal(t, int64(1), crowd(l, 1), "an unrelated call after them")
+		assert.Zero(t, store.Stats().Opened, "no call to Redis failed")
+	})
+}
+
+func TestCallersThatGetNoConnectionOpenTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &distantServer{trip: 1 * ms}
+		server.broken.Store(true)
+		store, l := server.store(t)
+		for range defaultTrip {
+			assert.Zero(t, store.Stats().Opened)
+			began := time.Now()
+			crowd(l, 10)
+			assert.Equal(t, store.timeout, time.Since(began), "nobody waits for longer")
+		}
+		assert.Equal(t, int64(1), store.Stats().Opened, "they failed one after another")
+		time.Sleep(time.Hour + time.Minute) // what is under way ends
+		server.broken.Store(false)
+		crowd(l, 1)
+		time.Sleep(time.Second)
+		assert.Equal(t, int64(64), crowd(l, 64), "the server is back")
+	})
+}
+
+func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &distantServer{trip: 40 * ms}
+		store, l := server.store(t)
+		for range 3 {
+			crowd(l, 8000)
+		}
+		assert.Greater(t, server.most.Load(), int64(defaultTrip), "premise: many are under way at once")
+		server.stuck.Store(true)
+		crowd(l, 2000)
+		assert.Zero(t, store.Stats().Opened, "one moment is one failure")
+		for range defaultTrip {
+			crowd(l, 1)
+		}
+		time.Sleep(store.timeout)
+		assert.Equal(t, int64(1), store.Stats().Opened, "moments that follow each other are not")
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestTheRoundTripIsThatOfTheFastestFlight(t *testing.T) {
+	var trip roundTrip
+	at := time.Now()
+	note := func(after, took, want time.Duration, rule string) {
+		t.Helper()
+		at = at.Add(after)
+		trip.note(took, at)
+		assert.Equal(t, want, trip.get(), rule)
+	}
+	assert.Zero(t, trip.get())
+	note(0, 30*ms, 30*ms, "the first")
+	note(time.Second, 20*ms, 20*ms, "a faster one")
+	note(time.Second, 50*ms, 20*ms, "a slower one")
+	note(tripMemory, 40*ms, 20*ms, "it is remembered for a while")
+	note(tripMemory+time.Second, 40*ms, 40*ms, "and forgotten then")
+	note(3*tripMemory, 60*ms, 60*ms, "all is old after a pause")
+}
+
+func TestFlightsLeaveConnectionsToOthers(t *testing.T) {
+	for _, c := range []struct {
+		client redis.UniversalClient
+		want   int
+	}{
+		{redis.NewClient(&redis.Options{PoolSize: 1}), 1},
+		{redis.NewClient(&redis.Options{PoolSize: 3}), 3},
+		{redis.NewClient(&redis.Options{PoolSize: 5}), 4},
+		{redis.NewClient(&redis.Options{PoolSize: 20}), 15},
+		{redis.NewClusterClient(&redis.ClusterOptions{PoolSize: 12}), 9},
+		{redis.NewRing(&redis.RingOptions{PoolSize: 12}), 9},
+		{redis.NewRing(&redis.RingOptions{}), 8},
+		{struct{ redis.UniversalClient }{}, 8},
+	} {
+		assert.Equal(t, c.want, flightRoom(c.client), "%T", c.client)
+		if closer, ok := c.client.(io.Closer); ok && c.client != (struct{ redis.UniversalClient }{}) {
+			_ = closer.Close()
+		}
+	}
+	assert.GreaterOrEqual(t, flightRoom(redis.NewClusterClient(&redis.ClusterOptions{})), minFlights, "the default is known")
+}

@@ -1,0 +1,66 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// oldServer is a client of a server whose Lua is not that of Redis 5.
+type oldServer struct{ redistest.Hook }
+
+func (oldServer) answer(cmd redis.Cmder) {
+	switch cmd.Name() {
+	case "evalsha":
+		cmd.SetErr(serverError("NOSCRIPT No matching script. Please use EVAL."))
+	case "eval":
+		cmd.SetErr(serverError("ERR Error compiling script (new function): user_script:7: '=' expected near 'x'"))
+	}
+}
+
+func (s oldServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		s.answer(cmd)
+		return cmd.Err()
+	}
+}
+
+func (s oldServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			s.answer(cmd)
+		}
+		return cmds[0].Err()
+	}
+}
+
+func TestAScriptThatTheServerCanNotCompileIsToldAsThat(t *testing.T) {
+	one := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"})
+	several := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
+	for name, client := range map[string]redis.UniversalClient{"one server": one, "several": several} {
+		t.Run(name, func(t *testing.T) {
+			defer client.Close()
+			client.AddHook(oldServer{})
+			s := New(client)
+			p := planOf(core.PerDay(10))
+			calls := make([]*call, 2)
+			for i := range calls {
+				calls[i] = &call{key: "k", request: core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1})}
+			}
+			outcomes, err := s.send(t.Context(), calls)
+			require.ErrorIs(t, err, errNoCompile)
+			require.ErrorContains(t, err, "user_script:7", "the server's own words")
+			assert.True(t, certain(err), "nothing was executed")
+			for _, o := range outcomes {
+				require.ErrorIs(t, o.err, errNoCompile)
+			}
+		})
+	}
+}

@@ -1,0 +1,60 @@
+package redisstore
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// evictionWatch warns once when the server may drop limits to make room: a bucket that is dropped is
+// full again.
+type evictionWatch struct{ once, warned sync.Once }
+
+// look asks every server that holds keys, in the background, after the first decision that one made. A user
+// that may not ask, and a server that doesn't tell, are no trouble.
+func (w *evictionWatch) look(s *Store) {
+	w.once.Do(func() {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), s.patience())
+			defer cancel()
+			_ = s.everyServer(ctx, func(ctx context.Context, server redis.UniversalClient, _ bool) error {
+				memory, err := server.Info(ctx, "memory").Result()
+				if err != nil {
+					return err
+				}
+				policy, bounded := evictionPolicy(memory)
+				if bounded && policy != "noeviction" && policy != "volatile-ttl" {
+					w.warned.Do(func() {
+						s.log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
+							"maxmemory-policy", policy, "server", address(server))
+					})
+				}
+				return nil
+			})
+		}()
+	})
+}
+
+// address is where server is, or "" when it doesn't tell.
+func address(server redis.UniversalClient) string {
+	if c, ok := server.(*redis.Client); ok {
+		return c.Options().Addr
+	}
+	return ""
+}
+
+// evictionPolicy reads the memory section of INFO.
+func evictionPolicy(info string) (policy string, bounded bool) {
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "maxmemory_policy":
+			policy = value
+		case "maxmemory":
+			bounded = value != "0"
+		}
+	}
+	return policy, bounded
+}

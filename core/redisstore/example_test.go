@@ -1,0 +1,74 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+)
+
+// A Store takes any go-redis client and connects when it is first asked.
+func ExampleStore() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+	limiter := core.Must(core.NewLimiter(redisstore.New(rdb), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(30)},
+	}))
+	res, err := limiter.Allow(context.Background(), core.JoinKey("user", "ada"))
+	if err != nil {
+		return // the caller's context ended; an outage is decided by Policy.OnFailure
+	}
+	fmt.Println(res.Allowed, res.Source)
+}
+
+func ExampleOption() {
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"n1:6379"}, ContextTimeoutEnabled: true})
+	store := redisstore.New(rdb,
+		redisstore.WithPrefix("shop:limits:"),
+		redisstore.WithTimeout(50*time.Millisecond),
+		redisstore.WithBreaker(10, time.Second),
+		redisstore.WithDenyCache(500*time.Millisecond),
+		redisstore.WithLease(1000),
+	)
+	_, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1e5)}})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+// Stats of a store whose server refuses connections: after two failures the breaker spares it the calls.
+func ExampleStore_Stats() {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	defer rdb.Close()
+	store := redisstore.New(rdb, redisstore.WithBreaker(2, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
+	limiter := core.Must(core.NewLimiter(store, core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
+	}))
+	for range 5 {
+		_, _ = limiter.Allow(context.Background(), "ada")
+	}
+	stats := store.Stats()
+	fmt.Println("breaker", stats.Breaker, "opened", stats.Opened, "time")
+	// Output: breaker open opened 1 time
+}
+
+// A Redis key that holds something else harms nobody but itself; Reset makes it usable again.
+func Example_stateError() {
+	ctx := context.Background()
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	limiter := core.Must(core.NewLimiter(redisstore.New(rdb), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
+	}))
+	res, err := limiter.Allow(ctx, "ada")
+	if err != nil {
+		return // the caller's context ended
+	}
+	var bad *core.StateError
+	if errors.As(res.Cause, &bad) {
+		_ = limiter.Reset(ctx, "ada")
+	}
+}

@@ -1,0 +1,224 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// stuckServer is a client whose decisions each wait for word of the test, and then grant everything.
+type stuckServer struct {
+	redistest.Hook
+
+	sent chan sending
+}
+
+type sending struct {
+	calls  int
+	answer chan struct{}
+}
+
+func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+	return func(_ context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "ping" {
+			return nil
+		}
+		if _, decides := cmd.(charge); !decides {
+			return errors.New("not a decision")
+		}
+		n, _ := cmd.Args()[2].(int)
+		flown := sending{n, make(chan struct{})}
+		s.sent <- flown
+		<-flown.answer
+		grant(cmd, n)
+		return nil
+	}
+}
+
+// grant answers a script call for n decisions of a limit, all allowed.
+func grant(cmd redis.Cmder, n int) {
+	now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
+	packed := binary.BigEndian.AppendUint32(nil, 1) // a record: tag 1, 5 tokens, at 1e15, until then
+	packed = binary.BigEndian.AppendUint64(append(packed, 0, 0), math.Float64bits(5))
+	at := binary.BigEndian.AppendUint64(nil, 1e15)[1:]
+	packed = append(append(append(packed, at...), at...), make([]byte, 8)...)
+	cmd.(charge).SetVal(string(now) + strings.Repeat("+"+string(packed), n))
+}
+
+// flightBench is a limiter with one flight at a time, on a clock that goes on while everybody waits.
+type flightBench struct {
+	*testing.T
+
+	server  *stuckServer
+	store   *Store
+	limiter *core.Limiter
+	began   time.Time
+}
+
+const patience = 100 * time.Millisecond
+
+func newFlightBench(t *testing.T) *flightBench {
+	t.Helper()
+	b := &flightBench{T: t, server: &stuckServer{sent: make(chan sending, 100)}, began: time.Now()}
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // no name that would be looked up
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(b.server)
+	b.store = New(client, WithTimeout(patience))
+	b.store.queue.room = 1
+	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
+	return b
+}
+
+// told is what a caller was told, and when.
+type told struct {
+	at  time.Duration
+	err error
+}
+
+// at goes on to an instant.
+func (b *flightBench) at(at time.Duration) {
+	time.Sleep(at - time.Since(b.began))
+	synctest.Wait()
+}
+
+// asks has a caller come at an instant.
+func (b *flightBench) asks(at time.Duration) <-chan told {
+	b.at(at)
+	done := make(chan told, 1)
+	go func() {
+		_, err := b.limiter.Allow(context.Background(), "k")
+		done <- told{time.Since(b.began), err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// flies demands that so many calls have been sent together.
+func (b *flightBench) flies(calls int) sending {
+	b.Helper()
+	synctest.Wait()
+	select {
+	case s := <-b.server.sent:
+		require.Equal(b, calls, s.calls, "calls of the flight")
+		return s
+	default:
+		require.Fail(b, "no flight is under way")
+		return sending{}
+	}
+}
+
+// landed demands that no flight is under way.
+func (b *flightBench) landed(rule string) {
+	b.Helper()
+	synctest.Wait()
+	b.store.queue.mu.Lock()
+	defer b.store.queue.mu.Unlock()
+	assert.Zero(b, b.store.queue.flights, rule)
+}
+
+func (b *flightBench) granted(caller <-chan told, at time.Duration, rule string) {
+	b.Helper()
+	got := <-caller
+	require.NoError(b, got.err, rule)
+	assert.Equal(b, at, got.at, rule)
+}
+
+func (b *flightBench) timedOut(caller <-chan told, at time.Duration, rule string) {
+	b.Helper()
+	got := <-caller
+	require.ErrorIs(b, got.err, context.DeadlineExceeded, rule)
+	assert.Equal(b, at, got.at, rule)
+}
+
+func (b *flightBench) failures(n uint32, rule string) {
+	b.Helper()
+	assert.Equal(b, n, b.store.breaker.circuit.Counts().TotalFailures, rule)
+}
+
+const ms = time.Millisecond
+
+func TestNobodyFailsBecauseANeighbourWaitedLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		lone := b.asks(0)
+		first := b.flies(1)
+		early, late := b.asks(1*ms), b.asks(15*ms)
+		b.at(20 * ms)
+		close(first.answer)
+		b.granted(lone, 20*ms, "a decision alone")
+		both := b.flies(2)
+		next := b.asks(100 * ms)
+
+		b.timedOut(early, 101*ms, "the store's timeout, from the caller's own coming")
+		b.failures(0, "a flight has the timeout from its own beginning")
+		b.at(110 * ms)
+		close(both.answer)
+		b.granted(late, 110*ms, "a neighbour's time is up, its own is not")
+		third := b.flies(1)
+		b.at(184 * ms)
+		close(third.answer)
+		b.granted(next, 184*ms, "the flight after")
+		b.failures(0, "time in the queue is not Redis'")
+		b.landed("all have landed")
+	})
+}
+
+func TestAStuckFlightIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		lone := b.asks(0)
+		stuck := []sending{b.flies(1)}
+		early, late := b.asks(10*ms), b.asks(60*ms)
+		b.timedOut(lone, 100*ms, "alone")
+		stuck = append(stuck, b.flies(2))
+		behind := b.asks(105 * ms)
+		b.timedOut(early, 110*ms, "the first of two")
+		b.timedOut(late, 160*ms, "the second")
+		b.failures(1, "their flight has 40 ms left")
+		b.at(200 * ms)
+		b.failures(2, "and is given up then")
+		stuck = append(stuck, b.flies(1))
+		b.timedOut(behind, 205*ms, "one that came when all was stuck")
+		b.at(300 * ms)
+		b.failures(3, "a flight is one failure")
+		b.landed("all are given up")
+		fresh := b.asks(310 * ms)
+		works := b.flies(1)
+		close(works.answer)
+		b.granted(fresh, 310*ms, "when the server is back")
+		for _, s := range stuck {
+			close(s.answer)
+		}
+		b.landed("what was given up does not land again")
+		b.failures(3, "nor does it count again")
+	})
+}
+
+func TestACallThatWouldBeTooLateIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		slow := b.asks(0)
+		flight := b.flies(1)
+		early, late := b.asks(10*ms), b.asks(50*ms)
+		b.at(70 * ms)
+		close(flight.answer)
+		b.granted(slow, 70*ms, "a slow flight")
+		b.timedOut(early, 70*ms, "it has 40 ms left, and flights take longer")
+		flight = b.flies(1)
+		close(flight.answer)
+		b.granted(late, 70*ms, "one with 80 ms left is sent, and alone")
+		b.failures(0, "the queue is not Redis'")
+	})
+}

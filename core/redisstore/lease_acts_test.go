@@ -1,0 +1,275 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+func TestALeaseAndOtherActs(t *testing.T) {
+	ctx := context.Background()
+	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
+		t.Helper()
+		b := newLeaseBench(t, noRefill(1000))
+		l := b.process(redisstore.WithLease(64))
+		b.take(l, 200)
+		return b, l
+	}
+	t.Run("Remaining counts down one by one", func(t *testing.T) {
+		_, l := busy(t)
+		for want := int64(799); want > 700; want-- {
+			res, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+			require.Equal(t, want, res.Remaining, "%v", res.Source)
+		}
+	})
+	t.Run("a cost above the lease", func(t *testing.T) {
+		b, l := busy(t)
+		res, err := l.AllowN(ctx, "k", 800)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "what is parked here is this process's to use")
+		assert.Equal(t, core.FromStore, res.Source)
+		assert.Zero(t, b.remaining())
+	})
+	t.Run("Undo and Refund", func(t *testing.T) {
+		b, l := busy(t)
+		res, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+		require.NoError(t, l.Undo(ctx, "k", res))
+		require.NoError(t, l.Refund(ctx, "k", 100))
+		b.giveBack()
+		assert.Equal(t, int64(900), b.remaining())
+	})
+	t.Run("Reset", func(t *testing.T) {
+		b, l := busy(t)
+		require.NoError(t, l.Reset(ctx, "k"))
+		assert.Equal(t, int64(1000), b.remaining())
+		res, err := l.AllowN(ctx, "k", 1000)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+		res, err = l.Allow(ctx, "k")
+		require.NoError(t, err)
+		assert.False(t, res.Allowed, "leased tokens of before are nobody's")
+	})
+	t.Run("Undo of all that was taken", func(t *testing.T) {
+		b, l := newLeaseBench(t, noRefill(1000)), (*core.Limiter)(nil)
+		l = b.process(redisstore.WithLease(100))
+		var taken []core.Result
+		for range 300 {
+			res, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+			taken = append(taken, res)
+		}
+		for _, res := range taken {
+			require.NoError(t, l.Undo(ctx, "k", res))
+		}
+		res, err := l.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.Equal(t, int64(1000), res.Remaining)
+		b.giveBack()
+		assert.Equal(t, int64(1000), b.remaining())
+	})
+	t.Run("a new day", func(t *testing.T) {
+		b := newLeaseBench(t, core.PerDay(1000).WithMode(core.Aligned))
+		midnight := b.clock.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		b.clock.Move(midnight.Add(-10 * time.Millisecond).Sub(b.clock.Now()))
+		leased := 0
+		for range 5 {
+			leased += b.take(b.process(redisstore.WithLease(100)), 60)
+		}
+		b.clock.Move(20 * time.Millisecond)
+		assert.LessOrEqual(t, b.remaining(), int64(1000), "what is on lease still adds nothing to the new day")
+		b.giveBack()
+		assert.LessOrEqual(t, b.remaining(), int64(1000), "nor does what comes back")
+		assert.GreaterOrEqual(t, b.remaining(), int64(1000-leased), "what was used of leases that were not settled may count for both days")
+	})
+	t.Run("a Reset that fails", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(1000))
+		b.client.AddHook(failing{command: "del"})
+		l := b.process(redisstore.WithLease(100))
+		b.take(l, 200)
+		require.ErrorIs(t, l.Reset(ctx, "k"), core.ErrUnavailable)
+		assert.Eventually(t, func() bool {
+			res, err := b.plain.Peek(ctx, "k")
+			return err == nil && res.Remaining == 800
+		}, 20*time.Second, time.Millisecond, "the lease is forgotten and given back, though nobody waits for that")
+	})
+	t.Run("more limits than an answer has room for", func(t *testing.T) {
+		var limits []core.Limit
+		for i := range 6 {
+			limits = append(limits, noRefill(1000+int64(i)).WithName(string(rune('a'+i))))
+		}
+		b := newLeaseBench(t, limits...)
+		l := b.process(redisstore.WithLease(64))
+		for n := range int64(50) {
+			res, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+			for i, limit := range res.Limits() {
+				require.Equal(t, 1000+int64(i)-n-1, limit.Remaining, "%s after %d, %v", limit.Limit.Name, n+1, res.Source)
+			}
+		}
+		b.client.AddHook(failing{command: "evalsha"})
+		for range 3 {
+			_, err := l.AllowN(ctx, "k", 500)
+			require.ErrorIs(t, err, core.ErrUnavailable)
+		}
+	})
+	t.Run("a Refund that fails gives nothing back", func(t *testing.T) {
+		b, l := busy(t)
+		off := &switched{failing: failing{command: "evalsha"}}
+		b.client.AddHook(off)
+		off.on.Store(true)
+		require.ErrorIs(t, l.Refund(ctx, "k", 150), core.ErrUnavailable)
+		off.on.Store(false)
+		require.NoError(t, l.Refund(ctx, "k", 150))
+		res, err := l.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.LessOrEqual(t, res.Remaining, int64(950))
+	})
+	t.Run("Reserve", func(t *testing.T) {
+		b, l := busy(t)
+		r, err := l.Reserve(ctx, "k", 1)
+		require.NoError(t, err)
+		assert.True(t, r.OK())
+		assert.Zero(t, r.Delay())
+		r, err = l.Reserve(ctx, "k", 799)
+		require.NoError(t, err)
+		assert.True(t, r.OK())
+		assert.Zero(t, r.Delay(), "the lease is given back before tokens are promised ahead")
+		assert.Zero(t, b.remaining())
+	})
+	t.Run("other limits", func(t *testing.T) {
+		_, l := busy(t)
+		tier, err := l.WithLimits(noRefill(2000))
+		require.NoError(t, err)
+		res, err := tier.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.Equal(t, int64(800), res.Remaining)
+		res, err = tier.AllowN(ctx, "k", 800)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "a lease under other limits is given back first")
+	})
+	t.Run("the end of its time", func(t *testing.T) {
+		b, l := busy(t)
+		b.clock.Move(2*time.Second + time.Millisecond)
+		res, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+		assert.Equal(t, core.FromStore, res.Source, "a lease that is over is not used")
+	})
+	t.Run("its end, of one that is never settled", func(t *testing.T) {
+		limit := core.PerSecond(100)
+		b := newLeaseBench(t, limit)
+		b.client.AddHook(&redistest.Keeper{})
+		l := b.process(redisstore.WithLease(100))
+		b.take(l, 30)
+		b.clock.Move(2*time.Second - 2*time.Millisecond)
+		used := int64(0)
+		for {
+			res, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+			used++
+			if res.Source != core.FromLease {
+				break
+			}
+		}
+		require.Greater(t, used, int64(1), "premise: a lease is used at the last moment")
+		b.clock.Move(4 * time.Millisecond)
+		assert.LessOrEqual(t, used+b.remaining(), limit.MaxIn(4*time.Millisecond))
+	})
+	t.Run("a decision on it costs no allocation", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(10_000_000))
+		l := b.process(redisstore.WithLease(1_000_000))
+		b.take(l, 8000)
+		leased := 0
+		assert.Zero(t, testing.AllocsPerRun(1000, func() { leased += b.take(l, 1) }))
+		assert.GreaterOrEqual(t, leased, 1000, "premise: all on leases, but for one that may renew them")
+	})
+}
+
+func TestLeasesWhileRedisIsAway(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ctx := context.Background()
+	s := redisstore.New(client, redisstore.WithLease(64), core.WithClock(limittest.NewClock().Now), redisstore.WithTimeout(2*time.Second))
+	s.KeepLeases()
+	l := limittest.Limiter(t, s, "api", noRefill(1000))
+	for range 1 + 2 + 3 + 5 + 9 + 17 + 33 + 10 { // leases of 1 to 32 tokens, and a part of one of 64
+		_, err := l.Allow(ctx, "k")
+		require.NoError(t, err)
+	}
+	server.Pause()
+	defer server.Resume()
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	require.Equal(t, core.FromLease, res.Source, "what is leased can be used while Redis is away")
+
+	// Those who need a new lease meanwhile each leave when their own context ends.
+	_, err = l.AllowN(ctx, "k", 90)
+	require.ErrorIs(t, err, core.ErrUnavailable)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			left := make(chan error, 1)
+			go func() { _, err := l.AllowN(ctx, "k", 90); left <- err }()
+			cancel()
+			assert.Error(t, <-left)
+		})
+	}
+	wg.Wait()
+}
+
+// failing is a hook for which a command fails.
+type failing struct {
+	redistest.Hook
+
+	command string
+}
+
+func (f failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == f.command {
+			cmd.SetErr(errors.New("refused by the test"))
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// switched fails while it is on.
+type switched struct {
+	failing
+
+	on atomic.Bool
+}
+
+func (s *switched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	fail := s.failing.ProcessHook(next)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if s.on.Load() {
+			return fail(ctx, cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestWithLeaseTakesNoNegativeNumber(t *testing.T) {
+	_, err := core.NewLimiter(redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithLease(-1)),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
+	require.Error(t, err)
+	assert.True(t, strings.Contains(err.Error(), "WithLease: -1 must not be negative"), err)
+}

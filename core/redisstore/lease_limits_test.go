@@ -1,0 +1,96 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// What leases do on keys whose limits change, or are several.
+
+func TestALeaseThatComesBackKeepsTheQuotaOfASlowerTier(t *testing.T) {
+	quota := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Hour}
+	b := newLeaseBench(t, quota)
+	slow := b.process(redisstore.WithLease(100))
+	fast, err := slow.WithLimits(core.PerSecond(1000).WithName("a"))
+	require.NoError(t, err)
+	limittest.Use(t, slow, "k", 50_000)
+	b.clock.Move(time.Second) // the key is not busy under the slow limits
+	require.Positive(t, b.take(fast, 50), "premise: leases under the fast limits")
+	b.giveBack()
+	ttl, _ := expiry(t, b.client, b.prefix+"api:k")
+	assert.Greater(t, ttl, 25*time.Minute, "half the quota takes half an hour")
+}
+
+func TestALeaseThatComesBackAfterSetPolicyRefillsByTheNewLimits(t *testing.T) {
+	fast := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Second}
+	b := newLeaseBench(t, fast)
+	l := b.process(redisstore.WithLease(1000))
+	limittest.Use(t, l, "k", 90_000)
+	require.Positive(t, b.take(l, 10), "premise: a lease under the fast limits")
+	slow := core.PerHour(1).WithName("a").WithBurst(100_000)
+	require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{slow}}))
+	b.clock.Move(time.Second)
+	b.giveBack()
+	res, err := l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, int64(100_000-90_000-10), res.Remaining, "an hour brings one")
+}
+
+// A renewal that is on its way has tokens that a larger request needs.
+func TestALargeRequestWaitsForTheLeaseThatHasItsTokens(t *testing.T) {
+	b := newLeaseBench(t, noRefill(1000))
+	gate := &gateHook{}
+	b.client.AddHook(gate)
+	l := b.process(redisstore.WithLease(100))
+	const before = 1 + 2 + 3 + 5 + 9 + 17 + 33 // leases of 1 to 32 tokens; the next is of 64
+	b.take(l, before)
+	reply := gate.afterServer()
+	small, large := make(chan core.Result, 1), make(chan core.Result, 1)
+	go func() { res, _ := l.Allow(t.Context(), "k"); small <- res }()
+	<-reply.reached
+	rest := int64(1000 - before - 1 - 10)
+	go func() { res, _ := l.AllowN(t.Context(), "k", rest); large <- res }()
+	assert.Never(t, func() bool { return len(large) > 0 }, 50*time.Millisecond, time.Millisecond)
+	close(reply.release)
+	assert.True(t, (<-small).Allowed)
+	assert.True(t, (<-large).Allowed, "the tokens are there, if not in the bucket")
+	b.giveBack()
+	assert.Equal(t, int64(10), b.remaining())
+}
+
+func TestUndoIsForTheLimitsThatWereCharged(t *testing.T) {
+	limits := func(limits ...core.Limit) core.Policy { return core.Policy{Name: "api", Limits: limits} }
+	x, z := core.PerHour(10).WithName("x"), core.PerHour(10).WithName("z")
+	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
+		l := core.Must(core.NewLimiter(s, limits(x)))
+		taken, err := l.AllowN(t.Context(), "k", 8)
+		require.NoError(t, err)
+		require.NoError(t, l.SetPolicy(limits(x, z)))
+		_, err = l.AllowN(t.Context(), "k", 2)
+		require.NoError(t, err)
+		require.NoError(t, l.SetPolicy(limits(z)))
+		require.Equal(t, 8, admitted(t, l, 20))
+		require.NoError(t, l.Undo(t.Context(), "k", taken))
+		assert.Zero(t, admitted(t, l, 20), "z was not charged by what is undone")
+
+		base := core.Must(core.NewLimiter(s, core.Policy{Name: "tiers", Limits: []core.Limit{x}}))
+		one, err := base.WithLimits(core.PerHour(100).WithName("gold"), z)
+		require.NoError(t, err)
+		other, err := base.WithLimits(core.PerHour(100).WithName("gold"), z)
+		require.NoError(t, err)
+		require.NoError(t, one.SetPolicy(core.Policy{Name: "tiers", Limits: []core.Limit{core.PerHour(7).WithName("silver"), core.PerHour(8).WithName("iron")}}))
+		taken, err = other.AllowN(t.Context(), "k", 5)
+		require.NoError(t, err)
+		require.NoError(t, other.Undo(t.Context(), "k", taken))
+		res, err := other.Peek(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Equal(t, int64(10), res.Remaining, "a limiter's SetPolicy is its own")
+	})
+}

@@ -1,0 +1,247 @@
+package redisstore_test
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// noRefill is a limit that gains nothing while a test runs.
+func noRefill(capacity int64) core.Limit {
+	return core.Limit{Capacity: capacity, RefillRate: float64(capacity), RefillInterval: 100 * 24 * time.Hour, Mode: core.Stepped}
+}
+
+// leaseBench is a key that several processes share. The clock stands still unless a test moves it, so that
+// keys are busy and no lease ends for its age; nor does one for being idle, until giveBack.
+type leaseBench struct {
+	*testing.T
+
+	client *redis.Client
+	prefix string
+	clock  *limittest.Clock
+	plain  *core.Limiter // leases nothing
+	limits []core.Limit
+	stores []*redisstore.Store
+}
+
+func newLeaseBench(t *testing.T, limits ...core.Limit) *leaseBench {
+	t.Helper()
+	b := &leaseBench{T: t, client: redistest.Client(t), prefix: redistest.Prefix(), clock: limittest.NewClock(), limits: limits}
+	b.plain = b.process()
+	return b
+}
+
+// process is another process that uses the policy.
+func (b *leaseBench) process(options ...redisstore.Option) *core.Limiter {
+	b.Helper()
+	options = append(options, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient)
+	s := redisstore.New(b.client, options...)
+	s.KeepLeases()
+	b.stores = append(b.stores, s)
+	return limittest.Limiter(b.T, s, "api", b.limits...)
+}
+
+// giveBack has every process give its leases back.
+func (b *leaseBench) giveBack() {
+	for _, s := range b.stores {
+		s.GiveBack()
+	}
+}
+
+// take is n decisions of one token, which must be allowed; it returns how many were made on a lease.
+func (b *leaseBench) take(l *core.Limiter, n int) (leased int) {
+	b.Helper()
+	for range n {
+		res, err := l.Allow(context.Background(), "k")
+		require.NoError(b, err)
+		require.True(b, res.Allowed)
+		if res.Source == core.FromLease {
+			leased++
+		}
+	}
+	return leased
+}
+
+// remaining is what Redis has.
+func (b *leaseBench) remaining() int64 {
+	b.Helper()
+	res, err := b.plain.Peek(context.Background(), "k")
+	require.NoError(b, err)
+	return res.Remaining
+}
+
+func TestABusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
+	b := newLeaseBench(t, noRefill(10_000))
+	l := b.process(redisstore.WithLease(100))
+	leased := b.take(l, 2000)
+	// 1 + 2 + 4 + … + 64 tokens, then 100 each time, with one of each taken in Redis.
+	assert.Greater(t, leased, 1900, "decisions on leased tokens of 2,000")
+	parked := 8000 - b.remaining()
+	assert.LessOrEqual(t, parked, int64(100), "no more than WithLease says is ever parked")
+	assert.GreaterOrEqual(t, parked, int64(0), "nothing is admitted that was not taken")
+	res, err := l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, int64(8000), res.Remaining, "to its own process the lease is there")
+	b.giveBack()
+	assert.Equal(t, int64(8000), b.remaining(), "what was not used comes back")
+}
+
+func TestAnIdleProcessGivesBackWhatItHasNotUsed(t *testing.T) {
+	b := newLeaseBench(t, noRefill(10_000))
+	s := redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient, redisstore.WithLease(100))
+	b.take(limittest.Limiter(t, s, "api", b.limits...), 500)
+	require.Positive(t, s.Stats().Leased, "premise: a lease")
+	require.Eventually(t, func() bool {
+		res, err := b.plain.Peek(t.Context(), "k")
+		return err == nil && res.Remaining == 9500
+	}, 20*time.Second, time.Millisecond)
+}
+
+func TestLeasesAreSmall(t *testing.T) {
+	ctx := context.Background()
+	t.Run("none for a key that is asked for once in a while", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(10_000))
+		l := b.process(redisstore.WithLease(100))
+		for range 20 {
+			b.clock.Move(51 * time.Millisecond)
+			assert.Zero(t, b.take(l, 1))
+		}
+	})
+	t.Run("a tenth of the smallest Capacity", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(10_000), noRefill(50).WithName("small"))
+		b.take(b.process(redisstore.WithLease(100)), 20)
+		assert.GreaterOrEqual(t, b.remaining(), int64(50-20-5))
+	})
+	t.Run("half of what is left", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(1000))
+		l, other := b.process(redisstore.WithLease(100)), b.process(redisstore.WithLease(100))
+		_, err := b.plain.AllowN(ctx, "k", 960)
+		require.NoError(t, err)
+		b.take(l, 30)
+		assert.Positive(t, b.remaining(), "the last tokens are not all with one")
+		b.take(other, 1)
+	})
+	t.Run("none where the Capacity has no tenth", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(9))
+		assert.Zero(t, b.take(b.process(redisstore.WithLease(100)), 9))
+	})
+}
+
+// TestLeasesAdmitEveryTokenOnce floods one key from four processes.
+func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
+	const capacity = 20_000
+	b := newLeaseBench(t, noRefill(capacity), noRefill(3*capacity).WithName("wide"))
+	var admitted atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		l := b.process(redisstore.WithLease(500), redisstore.WithDenyCache(0))
+		for range 16 {
+			wg.Go(func() {
+				for denied := 0; denied < 3; {
+					res, err := l.Allow(context.Background(), "k")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if !res.Allowed {
+						denied++
+						continue
+					}
+					admitted.Add(1)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, s := range b.stores[1:] {
+		assert.Positive(t, s.Stats().Leased, "premise: each process leased")
+	}
+	b.giveBack()
+	assert.Equal(t, int64(capacity), admitted.Load()+b.remaining(), "%d during the flood", admitted.Load())
+}
+
+// TestNoWindowAdmitsMoreThanMaxInWithLeases has several processes ask in bursts, by Redis' clock: with an
+// injected one, a lease that is given back in between would come with an older instant. The test measures windows
+// by this process's monotonic clock, the server by the wall's in whole microseconds: so a window is as long as
+// either clock says, and a microsecond longer.
+func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Client(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	for life := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, life))
+		limit := core.Limit{Capacity: 10 + random.Int64N(200), RefillInterval: time.Second, RefillRate: float64(1 + random.Int64N(5000)),
+			Mode: core.Mode(random.IntN(3))}
+		if limit.Mode != core.Continuous {
+			limit.RefillInterval /= 20
+			limit.RefillRate = min(limit.RefillRate, float64(limit.Capacity))
+		}
+		prefix, lease := redistest.Prefix(), 1+random.Int64N(20)
+		type event struct {
+			before, after time.Duration
+			cost          int64
+		}
+		var mu sync.Mutex
+		var admitted []event
+		var wg sync.WaitGroup
+		began := time.Now()
+		ahead := func() time.Duration { return time.Now().Round(0).Sub(began.Round(0)) - time.Since(began) } // the wall's clock
+		least, most := time.Duration(0), time.Duration(0)
+		look := func() { least, most = min(least, ahead()), max(most, ahead()) }
+		for range 3 {
+			l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient, redisstore.WithLease(lease)), "api", limit)
+			for range 3 {
+				random := rand.New(rand.NewPCG(random.Uint64(), 0))
+				wg.Go(func() {
+					for time.Since(began) < 100*time.Millisecond {
+						for range random.IntN(100) {
+							e := event{before: time.Since(began), cost: 1 + random.Int64N(3)}
+							res, err := l.AllowN(ctx, "k", e.cost)
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							if !res.Allowed {
+								break
+							}
+							e.after = time.Since(began)
+							mu.Lock()
+							admitted = append(admitted, e)
+							look()
+							mu.Unlock()
+						}
+						time.Sleep(time.Duration(random.Int64N(30_000_000)))
+					}
+				})
+			}
+		}
+		wg.Wait()
+		slices.SortFunc(admitted, func(a, b event) int { return cmp.Compare(a.before, b.before) })
+		apart := most - least + time.Microsecond
+		for first := range admitted {
+			sum, end := int64(0), time.Duration(0)
+			for _, e := range admitted[first:] {
+				sum, end = sum+e.cost, max(end, e.after)
+				if window := end - admitted[first].before + apart; sum > limit.MaxIn(window) {
+					t.Fatalf("life %d: %d tokens were admitted within %v, MaxIn says at most %d, with leases of %d of %+v",
+						life, sum, window, limit.MaxIn(window), lease, limit)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package redisstore_test
+
+import (
+	"math/big"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// rule is a limit as the oracle reads it, in whole numbers: num/den tokens come back every interval.
+type rule struct {
+	name     string
+	capacity int64
+	mode     core.Mode
+	interval int64 // µs
+	num, den int64
+}
+
+// perStep is what an interval brings: of tokens that come at once no more than Capacity counts, as in MaxIn.
+func (x *rule) perStep() (num, den int64) {
+	if x.mode != core.Continuous && x.num > x.capacity*x.den {
+		return x.capacity, 1
+	}
+	return x.num, x.den
+}
+
+// rulesOf names the limits of a policy's list, as the documentation of Limit.Name does.
+func rulesOf(policy string, list []core.Limit) []rule {
+	taken := make(map[string]bool)
+	for _, l := range list {
+		taken[l.Name] = true
+	}
+	var rules []rule
+	for _, l := range list {
+		num, den := fraction(l.RefillRate)
+		x := rule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den}
+		if x.name == "" {
+			x.name = policy
+			if len(list) > 1 {
+				x.name += "-" + livesIntervals[l.RefillInterval]
+			}
+			for n, base := 2, x.name; taken[x.name]; n++ {
+				x.name = base + "-" + string(rune('0'+n))
+			}
+			taken[x.name] = true
+		}
+		rules = append(rules, x)
+	}
+	return rules
+}
+
+// livesIntervals are the intervals that lives draw, as derived names have them.
+var livesIntervals = map[time.Duration]string{
+	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
+	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",
+}
+
+// faster reports whether a refills faster than b in the long run.
+func (a *rule) faster(b *rule) bool {
+	return a.num*b.den*b.interval > b.num*a.den*a.interval
+}
+
+// inUse is for how long a limit counts as in use under its name: from the last write before its first decision to
+// the first write under another limit after its last one, or to the last instant that was promised under it.
+type inUse struct {
+	rule       rule
+	start, end int64 // effective µs
+	due        int64
+}
+
+// stepBack is a clock that was set back.
+type stepBack struct {
+	at       int64 // effective µs
+	from, to int64 // µs since 1970
+}
+
+const never = 1 << 62
+
+// within reports whether the limits of a name may admit sum tokens from s to t, both included: at most what a full
+// bucket of the largest capacity holds and what comes back meanwhile.
+func (tl *timeline) within(sum, s, t int64) bool {
+	var capacity int64
+	var only *inUse
+	several := false
+	for i := range tl.uses {
+		if u := &tl.uses[i]; u.start <= t && u.end >= s {
+			capacity = max(capacity, u.rule.capacity)
+			several = several || only != nil
+			only = u
+		}
+	}
+	need := sum - capacity
+	switch {
+	case need <= 0:
+		return true
+	case only == nil:
+		return false
+	case several:
+		return covers(tl.terms(capacity, s, t), need)
+	case only.rule.mode == core.Continuous:
+		x := &only.rule
+		return product(need, x.den*x.interval).lessEqual(product(x.num, t-s))
+	}
+	num, den := gain(&only.rule, capacity)
+	return product(need, den).lessEqual(product(tl.steps(&only.rule, s, t), num))
+}
+
+// gain is the tokens that a limit gets at a time, as far as its bucket has room.
+func gain(x *rule, capacity int64) (num, den int64) {
+	if x.num > capacity*x.den {
+		return capacity, 1
+	}
+	return x.num, x.den
+}
+
+// steps counts how often a limit that refills at once may have refilled after s and until t.
+func (tl *timeline) steps(x *rule, s, t int64) int64 {
+	if x.mode == core.Aligned && len(tl.backs()) == 0 {
+		return (t+tl.oracle.offset)/x.interval - (s+tl.oracle.offset)/x.interval
+	}
+	steps := (t - s + x.interval - 1) / x.interval
+	if x.mode == core.Aligned {
+		for _, b := range tl.backs() {
+			if s <= b.at && b.at <= t { // what lies between is passed twice
+				steps += b.from/x.interval - b.to/x.interval
+			}
+		}
+	}
+	return steps
+}
+
+// term is times × num/den tokens.
+type term struct{ times, num, den int64 }
+
+// terms are what comes back from s to t under several limits of one name. A stretch of time counts once, at the
+// fastest of the Continuous limits in use; and the refills of each interval that comes at once count besides.
+func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
+	marks := append(make([]int64, 0, 8), s, t)
+	for _, u := range tl.uses {
+		for _, at := range [...]int64{u.start, u.end} {
+			if s < at && at < t {
+				marks = append(marks, at)
+			}
+		}
+	}
+	slices.Sort(marks)
+	for i, from := range marks[1:] {
+		var fastest *rule
+		for j := range tl.uses {
+			u := &tl.uses[j]
+			if u.rule.mode == core.Continuous && u.start <= marks[i] && u.end >= from && (fastest == nil || u.rule.faster(fastest)) {
+				fastest = &u.rule
+			}
+		}
+		if fastest != nil {
+			terms = append(terms, term{from - marks[i], fastest.num, fastest.den * fastest.interval})
+		}
+	}
+	for i := range tl.uses {
+		if x := tl.uses[i].rule; x.mode != core.Continuous && !tl.seenBefore(i) {
+			from, to := int64(never), int64(-never)
+			for _, u := range tl.uses {
+				if u.rule.mode == x.mode && u.rule.interval == x.interval {
+					from, to = min(from, u.start), max(to, u.end)
+					if u.rule.faster(&x) {
+						x = u.rule
+					}
+				}
+			}
+			if from, to = max(from, s), min(to, t); from <= to {
+				num, den := gain(&x, capacity)
+				terms = append(terms, term{tl.steps(&x, from, to), num, den})
+			}
+		}
+	}
+	return terms
+}
+
+// seenBefore reports whether an earlier use refills at the same instants as the use i.
+func (tl *timeline) seenBefore(i int) bool {
+	for _, u := range tl.uses[:i] {
+		if u.rule.mode == tl.uses[i].rule.mode && u.rule.interval == tl.uses[i].rule.interval {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether terms add up to need. Sums that are near to it are made exactly.
+func covers(terms []term, need int64) bool {
+	sum := 0.0
+	for _, x := range terms {
+		sum += float64(x.times) * float64(x.num) / float64(x.den)
+	}
+	if sum > 1.001*float64(need)+1 {
+		return true
+	}
+	total := new(big.Rat)
+	for _, x := range terms {
+		part := big.NewRat(x.num, x.den)
+		total.Add(total, part.Mul(part, whole(x.times)))
+	}
+	return total.Cmp(whole(need)) >= 0
+}
+
+// wide is a product of two numbers that are not negative.
+type wide struct{ high, low uint64 }
+
+func product(a, b int64) (w wide) {
+	w.high, w.low = bits.Mul64(uint64(a), uint64(b))
+	return w
+}
+
+func (a wide) lessEqual(b wide) bool {
+	return a.high < b.high || a.high == b.high && a.low <= b.low
+}

@@ -1,0 +1,146 @@
+package redisstore_test
+
+import (
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// A denial must be owed to something: that is how tokens that are lost are found. What a bucket must hold at least
+// follows from what was taken from it, at the slowest of the limits in use. Tokens that are reserved have their place
+// in the bucket until they are due, so what is left of it for others is the less.
+
+// flow is tokens taken at an instant, or given back where they are negative.
+type flow struct {
+	at, n    int64
+	of       *grant
+	reserved bool // so it was not there for others before, either
+}
+
+// surely reports whether all limits must have n tokens at an instant that is not past, if nobody asks until then.
+// A bucket that has been full under all limits that wrote it counts as never used, but only once it is.
+func (o *oracle) surely(rules []rule, n, at int64) bool {
+	if o.leases {
+		return false // tokens may be parked in other processes
+	}
+	for i := range rules {
+		x := &rules[i]
+		if n > x.capacity {
+			return false
+		}
+		tl := o.lines[x.name]
+		if tl == nil {
+			continue // never used: it is full
+		}
+		if !tl.holds(x, n, at) {
+			return false
+		}
+	}
+	return true
+}
+
+// holds reports whether the bucket of the limit x must hold n tokens at an instant.
+func (tl *timeline) holds(x *rule, n, at int64) bool {
+	limits := make([]rule, 0, 4)
+	least, most := x.capacity, int64(0)
+	for _, u := range tl.uses {
+		limits = append(limits, u.rule)
+		least, most = min(least, u.rule.capacity), max(most, u.rule.capacity)
+		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && u.rule.interval != x.interval {
+			return false // what one of them has not counted yet the other may never count
+		}
+		if u.rule.mode != core.Continuous && u.rule.den != x.den {
+			return false // nor what is a part of a token to one of them
+		}
+	}
+	if least < most && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved }) {
+		return false // a lower capacity cuts what is reserved under a higher one, and leaves a debt
+	}
+	if tl.delayed() || len(tl.backs()) > 0 && least < most {
+		return false // a denial that notes a step back cuts the bucket to its capacity
+	}
+	// Where what comes at once has several capacities, a store may take up to twice as long to count it as never used.
+	// A write under the smallest cuts the bucket, which then has to fill up for the others.
+	exact := least == most
+	if x.mode == core.Continuous {
+		exact = true
+		for j := range limits {
+			exact = exact && (least == most || float64(least)+tl.regained(&limits[j], max(tl.written, tl.oracle.returned), at) >= float64(most))
+		}
+	}
+	if exact && len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
+		return true // full under all limits that wrote it
+	}
+	slack := 0.0
+	if len(limits) > 1 || len(limits) == 1 && limits[0] != *x {
+		slack = 0.5 // what is too small a part of a token for one of them is rounded down
+	}
+	return tl.least(append(limits, *x), least, least, at) >= float64(n)+slack
+}
+
+// delayed reports whether a clock was set back after a reservation. How much of its Delay had passed is not known to
+// a store, so it may keep the tokens for longer.
+func (tl *timeline) delayed() bool {
+	backs := tl.backs()
+	return len(backs) > 0 && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved && f.of.asked <= backs[len(backs)-1].at })
+}
+
+// least is the tokens that a bucket holds at least, less a millionth unless it is full at top. Who wrote it may have
+// cut it to the capacity.
+func (tl *timeline) least(limits []rule, capacity, top, at int64) float64 {
+	level, taken, reserved := float64(top), int64(0), int64(0)
+	for i := len(tl.flows) - 1; i >= 0; i-- {
+		f := &tl.flows[i]
+		if f.at > at || f.at == at && f.reserved {
+			reserved += f.n
+			continue
+		}
+		gained, to := math.Inf(1), at
+		if len(limits) > 1 { // a store may round what it knows of other limits by a millionth
+			to -= 2 + (at-f.at)/1_000_000
+		}
+		for j := range limits {
+			gained = min(gained, tl.regained(&limits[j], f.at, to))
+		}
+		level = min(level, float64(capacity)+gained-float64(taken)-1e-6, float64(capacity)+gained-float64(taken+f.n)-1e-6)
+		taken += f.n
+	}
+	return min(level, float64(top)) - float64(reserved)
+}
+
+// flow notes tokens that were taken, or come back.
+func (tl *timeline) flow(f flow) {
+	i := len(tl.flows)
+	for i > 0 && tl.flows[i-1].at > f.at {
+		i--
+	}
+	tl.flows = slices.Insert(tl.flows, i, f)
+}
+
+// regained is the tokens that come back from s to t at least. What was on the way when a clock was set back is lost.
+func (tl *timeline) regained(x *rule, s, t int64) float64 {
+	if s = max(s, tl.clean); s >= t {
+		return 0
+	}
+	if x.mode == core.Continuous {
+		return float64(t-s) * float64(x.num) / float64(x.den) / float64(x.interval)
+	}
+	steps := (t - s) / x.interval
+	if x.mode == core.Aligned {
+		ahead := tl.oracle.wall - tl.oracle.now
+		steps = (t+ahead)/x.interval - (s+ahead)/x.interval // no step back since clean
+	}
+	num, den := x.perStep()
+	return float64(steps) * float64(num) / float64(den)
+}
+
+// whole is n as a fraction.
+func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
+
+// roundUp is r, which is not negative, rounded up.
+func roundUp(r *big.Rat) int64 {
+	n := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
+	return n.Quo(n, r.Denom()).Int64()
+}

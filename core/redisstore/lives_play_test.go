@@ -1,0 +1,283 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+const (
+	livesPolicy = "api"
+	livesKey    = "k"
+)
+
+// player plays a life on the library and holds it to an oracle.
+type player struct {
+	life  *life
+	world world
+	clock *livesClock
+	*oracle
+
+	rules [][]rule // of the life's lists
+	procs []*process
+	taken []*taking // what may be given back
+	met   *matrix
+	log   *strings.Builder // nil: nobody reads it
+
+	decisions int
+	count     int // of calls of the library
+	now       []kind
+	denied    denial
+	left      leftover
+	retry     int64 // the last RetryAfter, µs
+	unclear   bool  // the rest of the life can't be judged
+	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
+}
+
+// taking is a decision or a reservation whose tokens may come back.
+type taking struct {
+	h       *handle
+	g       *grant
+	n       int64
+	lent    bool // on a lease from before a reset
+	res     core.Result
+	r       *core.Reservation // nil: a decision
+	backs   int               // steps back before it
+	era     int
+	touched bool // some of it was refunded
+}
+
+// denial is what a client was told last, when nothing has happened since.
+type denial struct {
+	h     *handle
+	n     int64
+	retry int64
+	count int
+}
+
+// leftover is what a client was told is left, when nothing has happened since.
+type leftover struct {
+	h     *handle
+	n     int64
+	at    int64
+	count int
+}
+
+func (pl *player) note(format string, args ...any) {
+	if pl.log != nil {
+		fmt.Fprintf(pl.log, format+"\n", args...)
+	}
+}
+
+// play plays the whole life and returns the first breach.
+func (pl *player) play() (err error) {
+	pl.clock = &livesClock{}
+	pl.clock.wall.Store(pl.life.start)
+	pl.oracle = newOracle(pl.life.start)
+	for _, list := range pl.life.lists {
+		pl.rules = append(pl.rules, rulesOf(livesPolicy, list))
+	}
+	pl.acted = make([]int, len(pl.life.procs)+1)
+	pl.world.begin(pl.clock)
+	defer pl.world.end()
+	for i, spec := range pl.life.procs {
+		pl.procs = append(pl.procs, nil)
+		if err := pl.run(i, spec); err != nil {
+			return err
+		}
+	}
+	for _, o := range pl.life.ops {
+		pl.now = pl.now[:0]
+		if err := pl.do(o); err != nil || pl.unclear {
+			return err
+		}
+		pl.met.add(pl.now)
+	}
+	return pl.recover()
+}
+
+// shift moves the clock as o says.
+func (pl *player) shift(o op) {
+	rules := pl.rules[o.pick%len(pl.rules)]
+	interval := rules[o.pick%len(rules)].interval
+	around := int64(o.pick%3) - 1
+	d := int64(0)
+	switch o.move {
+	case moveInstant:
+		d = 1
+	case moveShort:
+		d = int64(o.part * 60_000)
+	case moveSeconds:
+		d = int64(o.part * 3_000_000)
+	case movePart:
+		d = int64(o.part * 2 * float64(interval))
+	case moveBoundary:
+		d = interval - pl.wall%interval + around
+	case moveDue:
+		for _, g := range pl.reserved {
+			if due := g.at - pl.oracle.now + around; due >= 0 && (d == 0 || due < d) {
+				d = due
+			}
+		}
+	case moveRetry:
+		d = max(0, pl.retry+around)
+	case moveLong:
+		d = int64(o.part * 20 * float64(interval))
+	case moveBack:
+		d = -int64(o.part * 2 * float64(interval))
+	case moveBackShort:
+		d = -int64(o.part * 4_000_000)
+	case moveNone:
+	}
+	pl.moveBy(d)
+}
+
+func (pl *player) moveBy(d int64) {
+	if to := pl.wall + d; d == 0 || to < limittest.Earliest.UnixMicro() || to > limittest.Latest.UnixMicro() {
+		return
+	}
+	if d < 0 {
+		pl.world.stepBack(time.Duration(-d) * time.Microsecond)
+	}
+	pl.move(d)
+	pl.clock.wall.Store(pl.wall)
+	pl.now = append(pl.now, map[bool]kind{true: isForward, false: isBack}[d > 0])
+	if d < 0 {
+		pl.count++
+	}
+	pl.note("%28s the clock: %+v", "", time.Duration(d)*time.Microsecond)
+}
+
+// do plays one operation.
+func (pl *player) do(o op) error {
+	p := pl.procs[o.who%len(pl.procs)]
+	h, err := pl.handle(p, o)
+	if err != nil {
+		return err
+	}
+	if o.kind == doRetry {
+		if d := pl.denied; d.h == h && d.count == pl.count && d.retry < int64(400*24*time.Hour/time.Microsecond) {
+			return pl.again(d)
+		}
+		o.kind = doAllow
+	}
+	pl.shift(o)
+	pl.now = append(pl.now, o.kind)
+	if slices.ContainsFunc(pl.procs, func(other *process) bool { return other.base.list != h.list }) {
+		pl.now = append(pl.now, isVersion)
+	}
+	ctx := context.Background()
+	switch o.kind {
+	case doAllow:
+		n := pl.cost(h, o)
+		for range max(1, o.times) {
+			if err := pl.allow(h, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	case doAll:
+		return pl.allowAll(h)
+	case doPeek:
+		_, err := pl.peek(h)
+		return err
+	case doReserve:
+		return pl.ask(h, pl.cost(h, o))
+	case doWait:
+		return pl.wait(h, pl.cost(h, o))
+	case doCancel, doUndo, doRefund:
+		return pl.giveBack(h, o)
+	case doReset:
+		pl.note("%28s %s.Reset", pl.at(), h.name)
+		pl.count++
+		pl.acted[p.id] = pl.count
+		if err := h.Reset(ctx, livesKey); err != nil {
+			return broken("an error", "Reset: %v", err)
+		}
+		pl.forgotten(p)
+	case doFlush:
+		pl.note("%28s FLUSHALL", pl.at())
+		pl.count++
+		pl.acted[len(pl.procs)] = pl.count
+		pl.world.flush()
+		pl.forgotten(nil)
+	case doSetPolicy:
+		list := o.pick % len(pl.life.lists)
+		pl.note("%28s p%d.SetPolicy(list %d)", pl.at(), p.id, list)
+		pl.count++
+		if err := p.base.SetPolicy(core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}); err != nil {
+			return broken("an error", "SetPolicy: %v", err)
+		}
+		p.base.list, p.base.rules = list, pl.rules[list]
+	case doDeath:
+		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
+		pl.count++
+		pl.acted[p.id] = pl.count
+		pl.taken = slices.DeleteFunc(pl.taken, func(k *taking) bool { return k.h.p == p })
+		return pl.run(p.id, p.proc)
+	case doSettle:
+		pl.note("%28s p%d gives its leases back", pl.at(), p.id)
+		pl.count++
+		pl.acted[p.id] = pl.count
+		pl.world.settle(p.store)
+	case doOther:
+		pl.note("%28s %s uses two other keys", pl.at(), h.name)
+		for i := range 2 {
+			if _, err := h.AllowN(ctx, fmt.Sprint("other", pl.count, i), 1); err != nil {
+				return broken("an error", "AllowN of another key: %v", err)
+			}
+		}
+	}
+	return nil
+}
+
+// at is now, for the log.
+func (pl *player) at() when { return when(pl.oracle.now) }
+
+type when int64
+
+func (w when) String() string { return "at " + instant(int64(w)) }
+
+// forgotten begins a new timeline: the bucket was reset by a process, or lost. Leases that other processes took before
+// may still be used up.
+func (pl *player) forgotten(by *process) {
+	pl.reset()
+	for _, p := range pl.procs {
+		p.lent = 0
+		if p.asked && p != by {
+			p.lent, p.until = p.lease, pl.oracle.now+3_000_000
+		}
+	}
+}
+
+// cost is how many tokens o asks for.
+func (pl *player) cost(h *handle, o op) int64 {
+	least := leastCapacity(h.rules)
+	switch o.cost {
+	case costLeft:
+		if pl.left.h != nil && pl.left.n > 0 {
+			return pl.left.n
+		}
+		return least
+	case costCapacity:
+		return least
+	case costPart:
+		return 1 + int64(o.part*float64(least-1))
+	case costMore:
+		return least + 1
+	}
+	return o.n
+}
+
+func leastCapacity(rules []rule) int64 {
+	least := rules[0].capacity
+	for _, x := range rules {
+		least = min(least, x.capacity)
+	}
+	return least
+}

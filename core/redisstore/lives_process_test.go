@@ -1,0 +1,68 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// process is a running proc.
+type process struct {
+	proc
+	id    int
+	store core.Store
+	base  *handle
+	tiers map[int]*handle
+	told  func() // by the observer
+	lent  int64  // what a lease from before a reset may still have
+	until int64  // when it has ended
+	asked bool
+	heard int   // the count when the store itself denied it something: the oldest that a deny cache may repeat
+	since int64 // and when that was
+}
+
+// handle is a limiter and the rules that it holds now.
+type handle struct {
+	*core.Limiter
+	p     *process
+	name  string
+	list  int
+	rules []rule
+}
+
+// run starts a process.
+func (pl *player) run(i int, spec proc) error {
+	p := &process{proc: spec, id: i, tiers: make(map[int]*handle)}
+	p.store = pl.world.store(spec)
+	list := spec.list % len(pl.life.lists)
+	observer := core.WithObserver(func(context.Context, core.Observation) {
+		if p.told != nil {
+			p.told()
+		}
+	})
+	l, err := core.NewLimiter(p.store, core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}, observer)
+	if err != nil {
+		return broken("an error", "NewLimiter: %v", err)
+	}
+	p.base = &handle{l, p, fmt.Sprintf("p%d", i), list, pl.rules[list]}
+	pl.procs[i] = p
+	return nil
+}
+
+// handle is the limiter that o uses.
+func (pl *player) handle(p *process, o op) (*handle, error) {
+	if o.tier == 0 {
+		return p.base, nil
+	}
+	pl.now = append(pl.now, isTier)
+	list := (o.tier - 1) % len(pl.life.lists)
+	if p.tiers[list] == nil {
+		l, err := p.base.WithLimits(pl.life.lists[list]...)
+		if err != nil {
+			return nil, broken("an error", "WithLimits: %v", err)
+		}
+		p.tiers[list] = &handle{l, p, fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list), list, pl.rules[list]}
+	}
+	return p.tiers[list], nil
+}

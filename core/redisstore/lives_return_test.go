@@ -1,0 +1,187 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// giveBack cancels, undoes or refunds something that was taken.
+func (pl *player) giveBack(h *handle, o op) error {
+	var may []*taking
+	for _, k := range pl.taken {
+		if pl.mayReturn(k, h, o.kind) {
+			may = append(may, k)
+		}
+	}
+	if len(may) == 0 {
+		pl.now = pl.now[:0] // nothing was done
+		return nil
+	}
+	k := may[o.pick%len(may)]
+	pl.call(h)
+	pl.returned = pl.oracle.now
+	ctx := context.Background()
+	switch o.kind {
+	case doCancel:
+		err := k.r.Cancel(ctx)
+		pl.note("%28s %s.Cancel of %d due at %s: %v", pl.at(), k.h.name, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Cancel: %v", err)
+		}
+		if k.g != nil && k.g.at < pl.oracle.now { // it was acted on
+			pl.touch(common(k.h.rules, k.g.rules))
+			pl.drop(k)
+			return nil
+		}
+		pl.back(k, k.n, k.h.rules, false)
+	case doUndo:
+		err := k.h.Undo(ctx, livesKey, k.res)
+		pl.note("%28s %s.Undo of %d taken at %s: %v", pl.at(), k.h.name, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Undo: %v", err)
+		}
+		pl.back(k, k.n, k.h.rules, false)
+	case doRefund:
+		n := 1 + int64(o.part*float64(k.n))
+		n = min(n, k.n)
+		err := h.Refund(ctx, livesKey, n)
+		pl.note("%28s %s.Refund(%d) of %d taken at %s: %v", pl.at(), h.name, n, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Refund: %v", err)
+		}
+		k.touched = true
+		pl.back(k, n, h.rules, k.r != nil)
+	}
+	return nil
+}
+
+// due is when k was taken or is due, for the log.
+func (k *taking) due() fmt.Stringer {
+	if k.g == nil {
+		return before{}
+	}
+	return time.Duration(k.g.at) * time.Microsecond
+}
+
+type before struct{}
+
+func (before) String() string { return "a time before a reset, on lease" }
+
+// mayReturn reports whether a client may give k back so: what was taken, once.
+func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
+	if k.h.p != h.p {
+		return false // it does not know
+	}
+	switch kind {
+	case doCancel:
+		// After its due instant a reservation was acted on, and to cancel it does nothing. Where a clock was set back
+		// no store can tell that instant, so clients don't.
+		return k.r != nil && !k.touched && (k.g == nil || k.g.at >= pl.oracle.now || k.backs == len(pl.stepsBack) && k.era == pl.era)
+	case doUndo:
+		if k.r == nil {
+			return !k.touched && k.era == pl.era // what was taken from a bucket that was reset is not owed any more
+		}
+		return !k.touched && (k.g == nil || k.g.at >= pl.oracle.now)
+	}
+	if k.era != pl.era || k.g == nil || k.g.at > pl.oracle.now {
+		return false
+	}
+	// Every limit must have been charged.
+	return !slices.ContainsFunc(h.rules, func(x rule) bool {
+		return !slices.ContainsFunc(k.g.rules, func(y rule) bool { return x.name == y.name })
+	})
+}
+
+// back notes that n tokens of k came back to the limits in rules. What is used of a reservation stays used.
+func (pl *player) back(k *taking, n int64, rules []rule, used bool) {
+	if k.g == nil { // what was on lease before a reset may still be used once
+		pl.moved(n, k.h.rules)
+	} else {
+		pl.takeBack(k.g, n, rules, !pl.leases, used)
+	}
+	if k.n -= n; k.n == 0 {
+		pl.drop(k)
+	}
+}
+
+func (pl *player) drop(k *taking) {
+	pl.taken = slices.DeleteFunc(pl.taken, func(other *taking) bool { return other == k })
+}
+
+// recover ends a life: nobody asks until all debts, leases and refills are over, and then every limit is full.
+func (pl *player) recover() error {
+	pl.now = pl.now[:0]
+	if h := pl.procs[0].base; pl.life.last {
+		res, err := pl.peek(h)
+		if err != nil {
+			return err
+		}
+		pl.moveBy(res.ResetAfter.Microseconds())
+		if err := pl.full(h, "ResetAfter, of "+res.ResetAfter.String()); err != nil {
+			return err
+		}
+	}
+	var all []*handle
+	for _, p := range pl.procs {
+		all = append(all, p.base)
+		for list := range pl.life.lists {
+			if p.tiers[list] != nil {
+				all = append(all, p.tiers[list])
+			}
+		}
+	}
+	for _, h := range all { // a step back counts from when a store could see it
+		if _, err := pl.peek(h); err != nil {
+			return err
+		}
+	}
+	needs := pl.longest()
+	if pl.wall+needs > limittest.Latest.UnixMicro() {
+		return nil // no clock goes that far
+	}
+	pl.moveBy(needs)
+	for _, h := range all {
+		if err := pl.full(h, "recovery"); err != nil {
+			return err
+		}
+	}
+	return pl.allowAll(pl.procs[len(pl.procs)-1].base)
+}
+
+func (pl *player) full(h *handle, what string) error {
+	res, err := pl.peek(h)
+	if err != nil {
+		return err
+	}
+	for i, l := range res.Limits() {
+		if l.Remaining != h.rules[i].capacity {
+			return broken("not full again", "%s: %q has %d of %d", what, l.Limit.Name, l.Remaining, l.Limit.Capacity)
+		}
+	}
+	return nil
+}
+
+// longest is how long the slowest limit needs at most to pay what was ever promised and fill up.
+func (pl *player) longest() int64 {
+	owed, last := int64(0), int64(0)
+	for _, g := range pl.reserved {
+		owed += g.first
+		last = max(last, g.at-pl.oracle.now)
+	}
+	slowest := new(big.Rat)
+	for _, rules := range pl.rules {
+		for _, x := range rules {
+			num, den := x.perStep()
+			time := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*den, num))
+			if time.Add(time, whole(x.interval)); time.Cmp(slowest) > 0 {
+				slowest = time
+			}
+		}
+	}
+	return last + roundUp(slowest) + 2*(3*time.Second).Microseconds()
+}

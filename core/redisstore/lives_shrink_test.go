@@ -1,0 +1,159 @@
+package redisstore_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// report tells of a life that broke a promise, as short as it can be made.
+func report(t *testing.T, w world, l *life, err error) {
+	t.Helper()
+	seed := l.seed
+	l, err = shrink(w, l, err, 20*time.Second)
+	pl := &player{life: l, world: w, log: &strings.Builder{}}
+	_ = pl.play()
+	t.Errorf("%v\n-run %s -lives.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, l, pl.log)
+}
+
+// shrink leaves out operations and makes numbers smaller while the life still breaks the same promise.
+func shrink(w world, l *life, err error, atMost time.Duration) (*life, error) {
+	var first *breach
+	errors.As(err, &first)
+	deadline := time.Now().Add(atMost)
+	try := func(next *life) bool {
+		if time.Now().After(deadline) {
+			return false
+		}
+		var b *breach
+		if e := judgeLife(w, next, nil, new(atomic.Int64)); errors.As(e, &b) && b.rule == first.rule {
+			l, err = next, e
+			return true
+		}
+		return false
+	}
+	for again := true; again; {
+		again = false
+		for size := len(l.ops); size > 0; size /= 2 {
+			for i := 0; i < len(l.ops); {
+				next := l.clone()
+				next.ops = slices.Delete(next.ops, i, min(i+size, len(next.ops)))
+				if try(next) {
+					again = true
+				} else {
+					i += size
+				}
+			}
+		}
+		for _, next := range l.simpler() {
+			if candidate := next(l.clone()); candidate != nil && try(candidate) {
+				again = true
+			}
+		}
+	}
+	return l, err
+}
+
+func (l *life) clone() *life {
+	next := *l
+	next.ops, next.procs, next.lists = slices.Clone(l.ops), slices.Clone(l.procs), slices.Clone(l.lists)
+	for i := range next.lists {
+		next.lists[i] = slices.Clone(next.lists[i])
+	}
+	return &next
+}
+
+// simpler is what may be tried to make a life easier to read. Each may be refused: nil.
+func (l *life) simpler() (tries []func(*life) *life) {
+	add := func(f func(*life) *life) { tries = append(tries, f) }
+	change := func(f func(o *op)) {
+		for i := range l.ops {
+			add(func(l *life) *life {
+				if i >= len(l.ops) {
+					return nil
+				}
+				before := l.ops[i]
+				if f(&l.ops[i]); l.ops[i] == before {
+					return nil
+				}
+				return l
+			})
+		}
+	}
+	change(func(o *op) { o.move = moveNone })
+	change(func(o *op) { o.who = 0 })
+	change(func(o *op) { o.tier = 0 })
+	change(func(o *op) { o.times = 1 })
+	change(func(o *op) { o.times = (o.times + 1) / 2 })
+	change(func(o *op) { o.n = (o.n + 1) / 2 })
+	change(func(o *op) { o.part = float64(int(o.part*512)) / 1024 })
+	change(func(o *op) { o.cost = costCapacity })
+	change(func(o *op) { o.pick = 0 })
+	lists := func(f func(list []core.Limit, i int) []core.Limit) {
+		for at := range l.lists {
+			for i := range l.lists[at] {
+				add(func(l *life) *life {
+					if at >= len(l.lists) || i >= len(l.lists[at]) {
+						return nil
+					}
+					before := slices.Clone(l.lists[at])
+					l.lists[at] = f(l.lists[at], i)
+					if len(l.lists[at]) == 0 || !validList(l.lists[at]) || slices.Equal(l.lists[at], before) {
+						return nil
+					}
+					return l
+				})
+			}
+		}
+	}
+	lists(func(list []core.Limit, i int) []core.Limit { return slices.Delete(list, i, i+1) })
+	lists(func(list []core.Limit, i int) []core.Limit {
+		list[i].Capacity = (list[i].Capacity + 1) / 2
+		return list
+	})
+	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list })
+	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list })
+	add(func(l *life) *life {
+		if len(l.lists) < 2 {
+			return nil
+		}
+		l.lists = l.lists[:len(l.lists)-1]
+		return l
+	})
+	for i := range l.procs {
+		add(func(l *life) *life {
+			if i >= len(l.procs) || len(l.procs) < 2 {
+				return nil
+			}
+			l.procs = slices.Delete(l.procs, i, i+1)
+			return l
+		})
+		add(func(l *life) *life {
+			if i >= len(l.procs) || l.procs[i] == (proc{list: l.procs[i].list}) {
+				return nil
+			}
+			l.procs[i] = proc{list: l.procs[i].list}
+			return l
+		})
+		add(func(l *life) *life {
+			if i >= len(l.procs) || l.procs[i].list == 0 {
+				return nil
+			}
+			l.procs[i].list = 0
+			return l
+		})
+	}
+	add(func(l *life) *life {
+		if !l.last {
+			return nil
+		}
+		l.last = false
+		return l
+	})
+	return tries
+}

@@ -1,0 +1,113 @@
+package redisstore_test
+
+import (
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Tests of lives: several processes do random things to one key, in any order, and an oracle that shares no code with
+// the library watches what is admitted. See life, player and oracle.
+
+var (
+	livesDecisions = flag.Int("lives.decisions", 0, "how many decisions each test of lives makes (default 1,000,000 in memory, 100,000 on Redis)")
+	livesAll       = flag.Int("lives.all", 0, "go on after a life that breaks a promise, and report so many of each promise")
+	livesSeed      = flag.Uint64("lives.seed", 0, "play the life of this seed only")
+)
+
+func TestLivesInMemory(t *testing.T) {
+	checkLives(t, 1_000_000, func() world { return &memoryWorld{} })
+}
+
+func TestLivesOnRedis(t *testing.T) {
+	checkLives(t, 100_000, func() world { return newRedisWorld(t) })
+}
+
+// checkLives plays lives until they have made enough decisions.
+func checkLives(t *testing.T, decisions int, newWorld func() world) {
+	if testing.Short() {
+		decisions /= 4
+	}
+	if *livesDecisions > 0 {
+		decisions = *livesDecisions
+	}
+	if *livesSeed != 0 {
+		w := newWorld()
+		if err := judgeLife(w, drawLife(*livesSeed, w.leases()), nil, new(atomic.Int64)); err != nil {
+			report(t, w, drawLife(*livesSeed, w.leases()), err)
+		}
+		return
+	}
+	base := rand.Uint64()
+	var (
+		wg     sync.WaitGroup
+		next   atomic.Uint64
+		made   atomic.Int64
+		failed atomic.Bool
+		mu     sync.Mutex
+		met    matrix
+		bad    = make(map[string]int) // lives by the promise they broke
+	)
+	began := time.Now()
+	for range 2 {
+		w := newWorld()
+		wg.Go(func() {
+			own := &matrix{}
+			for made.Load() < int64(decisions) && !failed.Load() {
+				seed := base + next.Add(1)
+				l := drawLife(seed, w.leases())
+				var b *breach
+				if !errors.As(judgeLife(w, l, own, &made), &b) {
+					continue
+				}
+				mu.Lock()
+				bad[b.rule]++
+				first := bad[b.rule] <= *livesAll || *livesAll == 0 && len(bad) == 1 && bad[b.rule] == 1
+				mu.Unlock()
+				failed.Store(*livesAll == 0)
+				if first {
+					report(t, w, l, b)
+				}
+			}
+			mu.Lock()
+			met.merge(own)
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if len(bad) > 0 {
+		t.Logf("lives that broke a promise: %v", bad)
+	}
+	t.Logf("%d decisions in %d lives, %.1f s\n%s", made.Load(), next.Load(), time.Since(began).Seconds(), &met)
+	if pairs := met.missing(newWorld().leases()); len(pairs) > 0 && decisions >= enough && !t.Failed() {
+		t.Errorf("these never met on one key: %s", strings.Join(pairs, ", "))
+	}
+}
+
+// enough is how many decisions must let every two kinds of operations meet.
+const enough = 100_000
+
+// steady is how long a life may take: on Redis, where keys expire by the real clock too, a machine that stands still
+// for about a second may lose one.
+const steady = 700 * time.Millisecond
+
+// judgeLife plays a life and returns what it broke. When the machine stood still meanwhile it plays it again.
+func judgeLife(w world, l *life, met *matrix, made *atomic.Int64) error {
+	for again := 0; ; again++ {
+		began := time.Now()
+		if met != nil {
+			met.begin()
+		}
+		pl := &player{life: l, world: w, met: met}
+		err := pl.play()
+		made.Add(int64(pl.decisions))
+		if err == nil || time.Since(began) < steady || again == 20 {
+			return err
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package redisstore_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// livesClock is the clock of one life.
+type livesClock struct{ wall atomic.Int64 }
+
+func (c *livesClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
+
+// world is where lives are played, one after another.
+type world interface {
+	begin(*livesClock)
+	store(proc) core.Store  // of a new process
+	settle(core.Store)      // has a process give its leases back, as if they were idle
+	stepBack(time.Duration) // is told that the clock will; the processes' own clocks do not
+	flush()                 // loses all keys
+	end()
+	leases() bool
+}
+
+// memoryWorld is one MemoryStore that all processes share.
+type memoryWorld struct{ shared *core.MemoryStore }
+
+func (w *memoryWorld) begin(c *livesClock) {
+	w.shared = core.NewMemoryStore(core.WithClock(c.Now), core.WithMaxKeys(1000))
+}
+func (w *memoryWorld) store(proc) core.Store  { return w.shared }
+func (w *memoryWorld) settle(core.Store)      {}
+func (w *memoryWorld) stepBack(time.Duration) {}
+func (w *memoryWorld) flush()                 { _ = w.shared.Reset(context.Background(), livesPolicy, livesKey) }
+func (w *memoryWorld) end()                   {}
+func (w *memoryWorld) leases() bool           { return false }
+
+// redisWorld is a Redis with a prefix for each life, whose keys expire by the clock of the life.
+type redisWorld struct {
+	client *redis.Client
+	shelf  *shelf
+	prefix string
+	stores []*redisstore.Store
+}
+
+func newRedisWorld(t testing.TB) *redisWorld {
+	w := &redisWorld{client: redistest.Client(t), shelf: &shelf{}}
+	w.client.AddHook(w.shelf)
+	return w
+}
+
+func (w *redisWorld) begin(c *livesClock) {
+	w.shelf.begin(c)
+	w.prefix, w.stores = redistest.Prefix(), nil
+}
+
+func (w *redisWorld) store(p proc) core.Store {
+	options := []redisstore.Option{redisstore.WithPrefix(w.prefix), core.WithClock(w.shelf.clock.Now), redisstore.WithTimeout(time.Minute)}
+	if !p.deny {
+		options = append(options, redisstore.WithDenyCache(0))
+	}
+	if p.lease > 0 {
+		options = append(options, redisstore.WithLease(p.lease))
+	}
+	s := redisstore.New(w.client, options...)
+	s.KeepLeases()
+	w.stores = append(w.stores, s)
+	return s
+}
+
+func (w *redisWorld) settle(s core.Store) { s.(*redisstore.Store).GiveBack() }
+func (w *redisWorld) leases() bool        { return true }
+
+func (w *redisWorld) stepBack(by time.Duration) {
+	for _, s := range w.stores {
+		s.StepBack(by)
+	}
+}
+
+func (w *redisWorld) flush() {
+	if keys := w.shelf.keys(); len(keys) > 0 {
+		w.client.Del(context.Background(), keys...)
+	}
+}
+
+// end lets nothing be left: neither leases, whose timers would run on, nor keys.
+func (w *redisWorld) end() {
+	for _, s := range w.stores {
+		s.GiveBack()
+	}
+	w.flush()
+}
+
+// shelf is a hook that has keys expire by an injected clock, as a server's keys do by its own: a key whose TTL is too
+// short is lost, and one whose time is not up is kept however slow the machine is, give or take the second that a
+// life may take.
+type shelf struct {
+	redistest.Hook
+
+	clock   *livesClock
+	mu      sync.Mutex
+	expires map[string]int64 // by that clock, µs since 1970
+	set     map[string]int64 // the clock when Redis was told
+}
+
+func (s *shelf) begin(c *livesClock) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock, s.expires, s.set = c, make(map[string]int64), make(map[string]int64)
+}
+
+func (s *shelf) keys() (keys []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key := range s.expires {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// ProcessHook sets the TTLs of a script's keys before it runs, and reads them after.
+func (s *shelf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !strings.HasPrefix(cmd.Name(), "eval") {
+			return next(ctx, cmd)
+		}
+		own := context.WithoutCancel(ctx)
+		args := cmd.Args()
+		keys := args[3 : 3+args[2].(int)]
+		for _, key := range keys {
+			s.before(own, next, key.(string))
+		}
+		err := next(ctx, cmd)
+		for _, key := range keys {
+			s.after(own, next, key.(string))
+		}
+		return err
+	}
+}
+
+func (s *shelf) before(ctx context.Context, next redis.ProcessHook, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.wall.Load()
+	expires, ok := s.expires[key]
+	switch {
+	case !ok || s.set[key] == now:
+	case expires <= now:
+		_ = next(ctx, redis.NewIntCmd(ctx, "del", key))
+	default:
+		_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, (expires-now+999)/1000))
+	}
+}
+
+func (s *shelf) after(ctx context.Context, next redis.ProcessHook, key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.wall.Load()
+	ttl := redis.NewIntCmd(ctx, "pttl", key)
+	_ = next(ctx, ttl)
+	if ttl.Val() < 0 {
+		delete(s.expires, key)
+		return
+	}
+	s.expires[key], s.set[key] = now+ttl.Val()*1000, now
+}

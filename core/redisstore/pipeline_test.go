@@ -1,0 +1,55 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// brokenShards answers the first command of a pipeline with an error of its server, and loses the rest.
+type brokenShards struct{ redistest.Hook }
+
+var errLost = errors.New("read: i/o timeout")
+
+func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(_ context.Context, cmds []redis.Cmder) error {
+		for i, cmd := range cmds {
+			cmd.SetErr(errLost)
+			if i == 0 {
+				cmd.SetErr(serverError("OOM command not allowed"))
+			}
+		}
+		return cmds[0].Err()
+	}
+}
+
+// Where all shards fail the batch failed, but each call has its own error: what one server refused says
+// nothing of what another may have executed.
+func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
+	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
+	defer client.Close()
+	client.AddHook(brokenShards{})
+	s := New(client)
+	p := planOf(core.PerDay(10))
+	calls := []*call{
+		{key: "a", request: core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), done: make(chan struct{})},
+		{key: "b", request: core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), done: make(chan struct{})},
+	}
+	outcomes, err := s.exchange(t.Context(), calls)
+	require.Error(t, err, "the batch failed, for the breaker")
+	finish(calls, outcomes, err)
+	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)
+	require.ErrorIs(t, calls[1].err, errLost)
+	for key, doubted := range map[string]bool{"a": false, "b": true} {
+		sh, _ := s.denials.shard(key)
+		assert.Equal(t, doubted, sh.giving[bucketOf{"api", key}] > 0, "tokens may come to %q yet", key)
+	}
+}

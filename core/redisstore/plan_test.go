@@ -1,0 +1,21 @@
+package redisstore
+
+import (
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// planOf is the plan of limits. Those without a name are told apart by their place.
+func planOf(limits ...core.Limit) *bucket.Plan {
+	rates := make([]bucket.Rate, len(limits))
+	for i, l := range limits {
+		tag := uint32(i + 1)
+		if l.Name != "" {
+			tag = bucket.TagOf(l.Name)
+		}
+		rates[i] = bucket.NewRate(bucket.Spec{
+			Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
+		}, tag)
+	}
+	return bucket.NewPlan(rates)
+}

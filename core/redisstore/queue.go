@@ -1,0 +1,287 @@
+package redisstore
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// call is one decision on its way to Redis and back.
+type call struct {
+	key     string // as Redis knows it
+	request core.Request
+	since   time.Time // when its caller began to wait
+
+	state atomic.Uint32 // waiting, sent or left
+
+	// Set before done is closed, read after.
+	answer core.Answer
+	err    error
+	done   chan struct{}
+}
+
+// The states of a call. It is sent only from waiting, so a caller who left the queue pays nothing.
+const (
+	waiting uint32 = iota
+	sent
+	left
+)
+
+// claim moves those of calls that still wait to a state, and returns them. Nobody else sends or answers them then.
+func claim(calls []*call, state uint32) []*call {
+	still := calls[:0]
+	for _, c := range calls {
+		if c.state.CompareAndSwap(waiting, state) {
+			still = append(still, c)
+		}
+	}
+	return still
+}
+
+// outcome is the answer to one call.
+type outcome struct {
+	answer core.Answer
+	err    error
+}
+
+// finish answers calls with their outcomes, or all with err if there are none.
+func finish(calls []*call, outcomes []outcome, err error) {
+	for i, c := range calls {
+		o := outcomeOf(i, outcomes, err)
+		c.answer, c.err = o.answer, o.err
+		close(c.done)
+	}
+}
+
+// outcomeOf is the outcome of the i-th of calls.
+func outcomeOf(i int, outcomes []outcome, err error) outcome {
+	if outcomes == nil {
+		return outcome{err: err}
+	}
+	return outcomes[i]
+}
+
+// maxBatch bounds how long one flight keeps the server from others, at some 2 µs a decision.
+const maxBatch = 512
+
+// queue gathers the decisions that wait for a flight: one script call, or pipeline, that carries many of them. Decisions
+// that come while all flights are under way go together with the next. So the busier a store, the more of them share one
+// call, its round trip, its TIME and its command. A decision that comes alone goes at once.
+type queue struct {
+	room     int           // the most flights at once, however far the server is
+	patience time.Duration // how long a caller may wait in the queue
+
+	// expire is called when the head of the queue may have waited for too long.
+	expire func()
+	// spare reports whether the client has a connection that nobody uses.
+	spare func() bool
+
+	mu      sync.Mutex    // guards all below; never held across I/O
+	calls   []*call       // in the order of their coming
+	flights int           // under way
+	last    time.Time     // when one of them took off
+	pending int           // flights that will take off when they have a connection, or when last is some way off
+	paced   bool          // one of them waits for the latter
+	ready   int           // how many flights at once are known to find a connection each
+	doubt   bool          // a connection was lost, and none made since
+	took    time.Duration // by the last flight that landed
+	trip    roundTrip
+	timer   *time.Timer // of expire; nil until it is first needed
+	timed   bool        // the timer is running
+}
+
+// departure is what a goroutine is to do for the queue. The zero one is nothing.
+type departure struct {
+	batch   []*call       // send these now
+	connect int           // else take off with a connection, as the connect-th flight
+	after   time.Duration // else take off after this time
+}
+
+// idle reports whether there is nothing to do.
+func (d departure) idle() bool { return d.batch == nil && d.connect == 0 && d.after == 0 }
+
+// add puts c into the queue, and returns the departure of another flight if there may be one.
+func (q *queue) add(c *call) departure {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	c.since = now
+	most := q.most()
+	free := q.flights+q.pending < most
+	if free && q.flights < q.ready && len(q.calls) == 0 && q.gap(most, now) <= 0 {
+		// Nobody waits and a connection is ready: c goes alone, without a place in the queue.
+		q.flights++
+		q.last = now
+		return departure{batch: []*call{c}}
+	}
+	q.calls = append(q.calls, c)
+	if !q.timed {
+		q.time(q.patience)
+	}
+	if !free {
+		return departure{}
+	}
+	return q.depart(most, now)
+}
+
+// alone returns the departure of a flight for c that begins whatever others are under way.
+func (q *queue) alone(c *call) departure {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flights++
+	return departure{batch: []*call{c}}
+}
+
+// landed ends a flight and returns the departure of the next, for those who wait.
+func (q *queue) landed() departure {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flights--
+	most := q.most()
+	if len(q.calls) == 0 || q.flights+q.pending >= most {
+		return departure{}
+	}
+	return q.depart(most, time.Now())
+}
+
+// begin begins a flight for those who wait, if any do.
+func (q *queue) begin() departure {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.calls) == 0 {
+		return departure{}
+	}
+	return departure{batch: q.take()}
+}
+
+// depart returns the departure of another flight for those who wait. q.mu is held.
+func (q *queue) depart(most int, now time.Time) departure {
+	if q.flights >= q.ready {
+		if q.doubt || !q.spare() {
+			return departure{connect: q.connect()}
+		}
+		q.ready = q.flights + 1
+	}
+	if gap := q.gap(most, now); gap > 0 && len(q.calls) < maxBatch {
+		if q.paced { // they go with the flight that waits for the gap already
+			return departure{}
+		}
+		q.paced = true
+		q.pending++
+		return departure{after: gap}
+	}
+	return departure{batch: q.take()}
+}
+
+// take takes the calls of a flight that begins from the queue, which is not empty. q.mu is held.
+func (q *queue) take() []*call {
+	q.flights++
+	q.last = time.Now()
+	n := min(len(q.calls), maxBatch)
+	batch := q.calls[:n:n]
+	if q.calls = q.calls[n:]; len(q.calls) == 0 {
+		q.calls = nil // the batch keeps the array
+	}
+	return batch
+}
+
+// most is how many flights may be under way. q.mu is held.
+func (q *queue) most() int { return max(1, min(q.room, q.trip.flights())) }
+
+// gap is how long to wait before another flight to a distant server. Without it, of many decisions that come at once
+// the first few would take all flights, each for itself. q.mu is held.
+func (q *queue) gap(most int, now time.Time) time.Duration {
+	if q.flights == 0 || most <= minFlights {
+		return 0
+	}
+	return fullBatch - now.Sub(q.last)
+}
+
+// waited ends the wait for the gap between flights.
+func (q *queue) waited() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending--
+	q.paced = false
+}
+
+// connect begins the wait for a connection, of a flight beyond those under way and pending. q.mu is held.
+func (q *queue) connect() (nth int) {
+	q.pending++
+	return q.flights + q.pending
+}
+
+// connected ends the wait for a connection, that of the nth flight.
+func (q *queue) connected(nth int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pending--
+	if lost(err) {
+		return
+	}
+	q.doubt = false
+	if q.ready < nth {
+		q.ready++
+	}
+}
+
+// connectFirst returns which flight one is that begins whatever others are under way, if it needs a connection first:
+// 0 if there is one.
+func (q *queue) connectFirst() (nth int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.flights < q.ready {
+		return 0
+	}
+	return q.connect()
+}
+
+// note takes in what became of a flight.
+func (q *queue) note(took time.Duration, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.doubt = lost(err)
+	if q.doubt {
+		q.ready = 0 // its connection is gone, and others may be
+		return
+	}
+	q.ready = max(q.ready, 1)
+	q.took = took
+	q.trip.note(took, time.Now())
+}
+
+// lately is how long the last flight took.
+func (q *queue) lately() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.took
+}
+
+// overdue takes from the queue the calls that have waited for too long. They are stranded if there is no flight that
+// they could have waited for: there is no connection.
+func (q *queue) overdue() (late []*call, stranded bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.timed = false
+	n, now := 0, time.Now()
+	for n < len(q.calls) && now.Sub(q.calls[n].since) >= q.patience {
+		n++
+	}
+	late, q.calls = q.calls[:n:n], q.calls[n:]
+	if len(q.calls) > 0 {
+		q.time(q.patience - now.Sub(q.calls[0].since))
+	}
+	return late, q.flights == 0
+}
+
+// time has expire called after d. q.mu is held.
+func (q *queue) time(d time.Duration) {
+	q.timed = true
+	if q.timer == nil {
+		q.timer = time.AfterFunc(d, q.expire)
+		return
+	}
+	q.timer.Reset(d)
+}

@@ -1,0 +1,140 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// batchBench is a store whose batches a test puts together itself.
+type batchBench struct {
+	*testing.T
+
+	client *redis.Client
+	store  *Store
+	plan   *bucket.Plan
+}
+
+func newBatchBench(t *testing.T) *batchBench {
+	t.Helper()
+	client := redistest.Start(t).Client(t)
+	b := &batchBench{t, client, New(client, WithTimeout(10*time.Second)), planOf(core.PerDay(10))}
+	b.answered(b.take("empty", 10), 0)
+	require.NoError(t, client.Set(t.Context(), redisKey(b.store.prefix, "api", "spoilt"), "42", 0).Err())
+	return b
+}
+
+func (b *batchBench) take(key string, n int64) *call {
+	return &call{key: redisKey(b.store.prefix, "api", key), request: core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n})}
+}
+
+func (b *batchBench) send(calls ...*call) ([]outcome, error) {
+	return b.store.send(b.Context(), calls)
+}
+
+// answered demands that c, alone, is granted and leaves so many tokens.
+func (b *batchBench) answered(c *call, left int64) {
+	b.Helper()
+	outcomes, err := b.send(c)
+	require.NoError(b, err)
+	b.left(outcomes[0], true, left)
+}
+
+func (b *batchBench) left(o outcome, allowed bool, tokens int64) {
+	b.Helper()
+	require.NoError(b, o.err)
+	assert.Equal(b, allowed, o.answer.Allowed)
+	assert.Equal(b, tokens, o.answer.Remaining(b.plan, 0))
+}
+
+func (b *batchBench) configure(name, value string) {
+	b.Helper()
+	require.NoError(b, b.client.ConfigSet(b.Context(), name, value).Err())
+}
+
+// A server that takes no writes answers what needs none: of a batch only the grants fail, and they took
+// nothing.
+func TestARefusedWriteIsOneKeysError(t *testing.T) {
+	for _, c := range []struct{ prefix, name, value, well string }{
+		{"OOM", "maxmemory", "1", "0"},
+		{"NOREPLICAS", "min-replicas-to-write", "1", "0"},
+	} {
+		t.Run(c.prefix, func(t *testing.T) {
+			b := newBatchBench(t)
+			b.configure(c.name, c.value)
+			outcomes, err := b.send(b.take("new", 1), b.take("empty", 1), b.take("new", 0), b.take("spoilt", 1), b.take("other", 3))
+			require.NoError(t, err)
+			bad := (*core.StateError)(nil)
+			for _, i := range []int{0, 4} {
+				require.ErrorContains(t, outcomes[i].err, c.prefix, "a grant can't be written")
+				require.True(t, redis.HasErrorPrefix(outcomes[i].err, c.prefix), "it is the server's reply: %v", outcomes[i].err)
+				assert.NotErrorAs(t, outcomes[i].err, &bad, "nothing is wrong with the key")
+			}
+			b.left(outcomes[1], false, 0)
+			b.left(outcomes[2], true, 10)
+			require.ErrorAs(t, outcomes[3].err, &bad)
+
+			_, err = b.send(b.take("new", 1), b.take("other", 1))
+			require.True(t, redis.HasErrorPrefix(err, c.prefix), "when nothing can be answered, the call fails: %v", err)
+			outcomes, err = b.send(b.take("spoilt", 1), b.take("new", 1))
+			require.NoError(t, err)
+			require.ErrorAs(t, outcomes[0].err, &bad)
+			require.True(t, redis.HasErrorPrefix(outcomes[1].err, c.prefix))
+
+			b.configure(c.name, c.well)
+			b.answered(b.take("new", 1), 9)
+			b.answered(b.take("other", 1), 9)
+		})
+	}
+}
+
+// onScript does something before the n-th script.
+type onScript struct {
+	redistest.Hook
+
+	n    int64
+	do   func()
+	seen atomic.Int64
+}
+
+func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if _, script := cmd.(charge); script && h.seen.Add(1) == h.n {
+			h.do()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A replica executes no grant, so it is asked again, for that alone, and until it is a master.
+func TestAWriteThatAReplicaRefusesIsRetried(t *testing.T) {
+	b := newBatchBench(t)
+	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	promote := &onScript{n: 3, do: func() { _ = b.client.ReplicaOf(context.Background(), "NO", "ONE").Err() }}
+	b.client.AddHook(promote)
+	outcomes, err := b.send(b.take("empty", 1), b.take("new", 4), b.take("spoilt", 1), b.take("new", 3))
+	require.NoError(t, err)
+	b.left(outcomes[0], false, 0)
+	b.left(outcomes[1], true, 6)
+	require.Error(t, outcomes[2].err)
+	b.left(outcomes[3], true, 3)
+	assert.Equal(t, int64(3), promote.seen.Load(), "premise: refused twice")
+	b.answered(b.take("new", 0), 3)
+
+	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	outcomes, err = b.send(b.take("empty", 1), b.take("new", 1))
+	require.NoError(t, err)
+	b.left(outcomes[0], false, 0)
+	assert.True(t, redis.HasErrorPrefix(outcomes[1].err, "READONLY"), "a replica that stays one: %v", outcomes[1].err)
+	assert.False(t, errors.As(outcomes[1].err, new(*core.StateError)))
+}

@@ -1,0 +1,160 @@
+package redisstore
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+//go:embed script.lua
+var scriptText string
+
+// scriptSHA is the name of the script in the server's cache.
+var scriptSHA = func() string {
+	sum := sha1.Sum([]byte(scriptText))
+	return hex.EncodeToString(sum[:])
+}()
+
+// requestSize is what most requests take: '>I2Bd' in script.lua.
+const requestSize = 11
+
+// endsFlag marks an action that ends a hold first.
+const endsFlag = 0x80
+
+// appendRequest appends r, whose limits are the list-th.
+func appendRequest(b []byte, r *bucket.Request, list int) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(list))
+	flags := byte(0)
+	if r.Ends.Ticket != 0 {
+		flags = endsFlag
+	}
+	b = appendDoubles(append(b, byte(r.Action)|flags), r.N)
+	if r.Action >= bucket.Reserve {
+		b = appendDoubles(b, r.More, r.Ticket)
+	}
+	if r.Ends.Ticket != 0 {
+		b = appendDoubles(b, r.Ends.Ticket, r.Ends.Back)
+	}
+	return b
+}
+
+func appendDoubles(b []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(n)))
+	}
+	return b
+}
+
+var errReply = errors.New("unexpected reply of the script")
+
+// readReply reads the script's reply to calls: now, then the answer to each.
+func readReply(reply any, calls []*call) ([]outcome, error) {
+	text, _ := reply.(string)
+	if len(text) < 8 {
+		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
+	}
+	now := double(text[:8])
+	text = text[8:]
+	outcomes := make([]outcome, len(calls))
+	for i, c := range calls {
+		o, n, err := readAnswer(text, &c.request.Request, now)
+		if err != nil {
+			return nil, err
+		}
+		outcomes[i], text = o, text[n:]
+	}
+	return outcomes, nil
+}
+
+// The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' in an answer that has the waits.
+const (
+	allowedSign, allowedWaitsSign = '+', 'a'
+	deniedSign, deniedWaitsSign   = '-', 'd'
+	errorSign                     = '!'
+)
+
+// readAnswer reads the answer to r that text begins with, and returns its size. An answer is a sign and a record for each
+// limit; then, to Reserve, Await and Lease, a number; then, after some signs, two numbers for each limit. Or it is the
+// error sign, the length of an error in two bytes, and the error.
+func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
+	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
+		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
+			return outcome{err: keyError(text[3:size])}, size, nil
+		}
+	}
+	n := len(r.Plan.Rates)
+	records := 1 + bucket.RecordSize*n
+	size = records
+	if r.Action >= bucket.Reserve {
+		size += 8
+	}
+	waitsAt := size
+	tellsWaits := text != "" && (text[0] == allowedWaitsSign || text[0] == deniedWaitsSign)
+	if tellsWaits {
+		size += 16 * n
+	}
+	if len(text) < size {
+		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
+	}
+	var room [4]bucket.Record // a policy rarely has more limits
+	levels, err := bucket.ParseRecords(room[:0], text[1:records])
+	if err != nil {
+		return o, 0, fmt.Errorf("%w: %w", errReply, err)
+	}
+	o.answer.Allowed = text[0] == allowedSign || text[0] == allowedWaitsSign
+	o.answer.Now = now
+	o.answer.Levels.Grow(n)
+	for i := range levels {
+		*o.answer.Levels.At(i) = r.Plan.Rates[i].Level(&levels[i])
+	}
+	switch {
+	case r.Action == bucket.Lease:
+		o.answer.Lent = double(text[records:waitsAt])
+	case r.Action >= bucket.Reserve:
+		o.answer.Due = double(text[records:waitsAt])
+	}
+	if tellsWaits {
+		list := make([]bucket.Waits, n)
+		for i := range list {
+			at := waitsAt + 16*i
+			list[i] = bucket.Waits{Retry: double(text[at : at+8]), Full: double(text[at+8 : at+16])}
+		}
+		o.answer.Waits = &list
+	}
+	return o, size, nil
+}
+
+// double reads a whole number that was packed as '>d'.
+func double(s string) int64 { return int64(math.Float64frombits(bigEndian(s))) }
+
+// bigEndian reads an unsigned number of up to 8 bytes.
+func bigEndian(s string) (n uint64) {
+	for i := range len(s) {
+		n = n<<8 | uint64(s[i])
+	}
+	return n
+}
+
+// keyError is the error that the script reports of one key: that its state can't be used, or what the server said.
+func keyError(text string) error {
+	if text == bucket.ErrUnreadable.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
+		return &core.StateError{Reason: text}
+	}
+	return serverError(text)
+}
+
+// serverError is an error reply that concerns one key. It is a [redis.Error].
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError marks it as a server's.
+func (serverError) RedisError() {}

@@ -1,0 +1,257 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
+// besides. A hook of the client that panics is a failure like others: the flight must land.
+func (s *Store) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
+	defer recovered(&err)
+	now := ""
+	if s.config.Clock != nil {
+		at := s.config.Clock()
+		if micros := at.UnixMicro(); micros < 0 || micros > bucket.Latest {
+			return nil, fmt.Errorf("%w: %v is not between 1970 and 2112", core.ErrClock, at)
+		}
+		now = strconv.FormatInt(at.UnixMicro(), 10)
+	}
+	if len(calls) > 1 && s.scattered.Load() {
+		return s.pipeline(ctx, calls, now)
+	}
+	outcomes, err = s.together(ctx, calls, now)
+	if err != nil && len(calls) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
+		// Not the server of all keys that its client takes it for. It executed nothing.
+		s.scattered.Store(true)
+		return s.pipeline(ctx, calls, now)
+	}
+	return outcomes, err
+}
+
+// together has calls decided by one script call, and by further ones those whose write the server refused
+// but may execute if asked again.
+func (s *Store) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+	reply, err := s.eval(ctx, scriptArgs(calls, now))
+	if err != nil {
+		return nil, err
+	}
+	outcomes, err := readReply(reply, calls)
+	if err != nil {
+		return nil, err
+	}
+	var refused []int
+	var again []*call
+	for i := range outcomes {
+		if outcomes[i].err != nil && notExecuted(outcomes[i].err) {
+			refused, again = append(refused, i), append(again, calls[i])
+		}
+	}
+	if len(again) == 0 {
+		return outcomes, nil
+	}
+	// They are fewer: where the server refuses all of a call, that is the reply.
+	retried, err := s.together(ctx, again, now)
+	for n, i := range refused {
+		if outcomes[i] = (outcome{err: err}); err == nil {
+			outcomes[i] = retried[n]
+		}
+	}
+	return outcomes, nil
+}
+
+// pipeline sends calls whose keys may live on different servers: a command each, in one round trip to
+// each server, and a second one for those whose server has lost the script.
+func (s *Store) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+	cmds := s.exec(ctx, "evalsha", scriptSHA, calls, now)
+	var lost []*call
+	for i, cmd := range cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			lost = append(lost, calls[i])
+		}
+	}
+	again := s.exec(ctx, "eval", scriptText, lost, now)
+	outcomes := make([]outcome, len(calls))
+	failed := 0
+	for i, cmd := range cmds {
+		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+			cmd, again = again[0], again[1:]
+		}
+		outcomes[i] = s.landed(ctx, cmd, calls[i:i+1], now)
+		if bad := (*core.StateError)(nil); outcomes[i].err != nil && !errors.As(outcomes[i].err, &bad) {
+			failed++
+		}
+	}
+	if failed == len(calls) {
+		return outcomes, outcomes[0].err
+	}
+	return outcomes, nil
+}
+
+// exec sends a command for each of calls together.
+func (s *Store) exec(ctx context.Context, name, script string, calls []*call, now string) []charge {
+	if len(calls) == 0 {
+		return nil
+	}
+	pipe := s.client.Pipeline()
+	cmds := make([]charge, len(calls))
+	for i := range calls {
+		cmds[i] = command(ctx, name, script, scriptArgs(calls[i:i+1], now))
+		_ = pipe.Process(ctx, cmds[i]) // queues it
+	}
+	_, _ = pipe.Exec(ctx) // its error is that of a command
+	return cmds
+}
+
+// landed is the outcome of the one call that cmd was sent for.
+func (s *Store) landed(ctx context.Context, cmd charge, one []*call, now string) outcome {
+	reply, err := cmd.Val(), cmd.Err()
+	if err != nil {
+		s.rediscover(ctx, err)
+		if notExecuted(err) || redis.HasErrorPrefix(err, compileError) { // eval tells more of the latter
+			reply, err = s.eval(ctx, scriptArgs(one, now))
+		}
+	}
+	if err != nil {
+		return outcome{err: err}
+	}
+	outcomes, err := readReply(reply, one)
+	if err != nil {
+		return outcome{err: err}
+	}
+	return outcomes[0]
+}
+
+// scriptArgs are the arguments of script.lua for calls, from the number of keys on.
+func scriptArgs(calls []*call, now string) []any {
+	args := make([]any, 1, 4+len(calls))
+	args[0] = len(calls)
+	requests := make([]byte, 0, requestSize*len(calls))
+	var plans []*bucket.Plan
+	for _, c := range calls {
+		args = append(args, c.key)
+		list := slices.Index(plans, c.request.Plan)
+		if list < 0 {
+			list = len(plans)
+			plans = append(plans, c.request.Plan)
+		}
+		requests = appendRequest(requests, &c.request.Request, list)
+	}
+	args = append(args, now, requests)
+	for _, p := range plans {
+		args = append(args, p.Packed)
+	}
+	return args
+}
+
+// maxAttempts bounds how often one decision is sent again after replies and errors that prove it
+// was not executed. The store's timeout bounds it too.
+const maxAttempts = 5
+
+// compileError is how, after "ERR ", a server begins its reply when it can't compile a script.
+const compileError = "Error compiling script"
+
+var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 5 or newer, or do as that does")
+
+// charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
+// would charge a request as often as they reach the server.
+type charge struct{ *redis.Cmd }
+
+// NoRetry tells go-redis to leave retries to us.
+func (charge) NoRetry() bool { return true }
+
+// command makes a command that runs the script.
+func command(ctx context.Context, name, script string, args []any) charge {
+	cmd := charge{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
+	cmd.SetFirstKeyPos(3)
+	return cmd
+}
+
+// eval runs the script. It is executed at most once: what may have been executed is never sent again.
+func (s *Store) eval(ctx context.Context, args []any) (any, error) {
+	name, script := "evalsha", scriptSHA
+	for attempt := 1; ; attempt++ {
+		cmd := command(ctx, name, script, args)
+		_ = s.client.Process(ctx, cmd) // its error is cmd's
+		err := cmd.Err()
+		if err == nil {
+			return cmd.Val(), nil
+		}
+		s.rediscover(ctx, err)
+		switch {
+		case redis.HasErrorPrefix(err, compileError):
+			return nil, fmt.Errorf("%w: %w", errNoCompile, err)
+		case attempt == maxAttempts || ctx.Err() != nil:
+			return nil, err
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			// The server lost its script cache: EVAL runs the script and caches it again.
+			name, script = "eval", scriptText
+		case !notExecuted(err):
+			return nil, err
+		default:
+			pause(ctx, time.Millisecond<<attempt)
+		}
+	}
+}
+
+// rediscover lets a Cluster client ask again which node holds which slot, in the background, when a
+// node can't be reached. By itself it does so only when another node redirects it, which never happens
+// to a command that isn't sent to another.
+func (s *Store) rediscover(ctx context.Context, err error) {
+	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
+	if ok && !fromServer(err) {
+		cluster.ReloadState(ctx)
+	}
+}
+
+// fromServer reports whether err is a server's reply.
+func fromServer(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// refusals are the replies by which a server says that it did not execute a command but may do so
+// if asked again. go-redis follows MOVED and ASK itself.
+var refusals = [...]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+
+// notExecuted reports whether err proves that the command did not run and another try makes sense.
+func notExecuted(err error) bool {
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
+	text := err.Error()
+	for _, refusal := range refusals {
+		if strings.HasPrefix(text, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// certain reports whether err, which may be nil, leaves no doubt that what was sent is over: executed, or
+// never to be.
+func certain(err error) bool {
+	bad := (*core.StateError)(nil)
+	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)
+}

@@ -1,0 +1,47 @@
+package redisstore
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// TestAwayNeverGoesBack: a counter that goes back is taken for one that began anew, and all of it is
+// counted again.
+func TestAwayNeverGoesBack(t *testing.T) {
+	s := New(nil, WithBreaker(1, time.Microsecond), core.WithLogger(slog.New(slog.DiscardHandler)))
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for last := time.Duration(0); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				away := s.Stats().Away
+				if away < last {
+					t.Errorf("Away went back from %v to %v", last, away)
+					return
+				}
+				last = away
+			}
+		})
+	}
+	for range 10_000 {
+		for _, outcome := range []error{errors.New("away"), nil} {
+			report, err := s.breaker.enter()
+			for err != nil { // it is open for a microsecond
+				report, err = s.breaker.enter()
+			}
+			report(outcome)
+		}
+	}
+	close(stop)
+	readers.Wait()
+}

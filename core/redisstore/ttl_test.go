@@ -1,0 +1,108 @@
+package redisstore_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// ttlMargin is how much longer than needed a key may live: the second that RedisStore documents, and
+// what rounding up to whole milliseconds adds.
+const ttlMargin = time.Second + 2*time.Millisecond
+
+// endOfTime is the last instant that stored state can tell, in the year 2255.
+var endOfTime = time.UnixMicro(1<<53 - 1)
+
+// expiry is when a key expires on the server's clock, between the two instants it was asked at.
+func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, now time.Time) {
+	t.Helper()
+	ctx := context.Background()
+	var left *redis.DurationCmd
+	var clock *redis.TimeCmd
+	if _, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		left, clock = p.PTTL(ctx, key), p.Time(ctx)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return left.Val(), clock.Val()
+}
+
+// TestKeysLiveUntilFull: a key that expires before its buckets are full forgives what was taken; one
+// without expiry, or a late one, fills the server.
+func TestKeysLiveUntilFull(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Client(t)
+	prefix := redistest.Prefix()
+	var lives int
+	rapid.Check(t, func(rt *rapid.T) {
+		lives++
+		clock := limittest.DrawClock(rt)
+		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(rt, "limits")
+		l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
+			core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		key := strconv.Itoa(lives)
+		for range rapid.IntRange(1, 6).Draw(rt, "operations") {
+			clock.Move(limittest.DrawMove(limits, 0).Draw(rt, "move"))
+			what := rapid.SampledFrom([]string{"take", "reserve", "refund", "back"}).Draw(rt, "operation")
+			_, before := expiry(t, client, prefix+"api:"+key)
+			var res core.Result
+			wrote := true
+			switch what {
+			case "take":
+				cost := limittest.DrawCost(limits).Draw(rt, "cost")
+				res, err = l.AllowN(ctx, key, cost)
+				wrote = res.Allowed && cost > 0
+			case "reserve":
+				cost := limittest.DrawCost(limits).Draw(rt, "cost")
+				var r *core.Reservation
+				if r, err = l.Reserve(ctx, key, cost); err == nil {
+					res = r.Result()
+				}
+				wrote = res.Allowed && cost > 0
+			case "refund":
+				if err = l.Refund(ctx, key, 1); err == nil {
+					res, err = l.Peek(ctx, key)
+				}
+				wrote = false // but the key, if any, has a new expiry
+			case "back":
+				clock.Move(-limittest.DrawBack.Draw(rt, "back"))
+				res, err = l.AllowN(ctx, key, 1)
+				wrote = res.Allowed
+			}
+			if err != nil {
+				rt.Fatal(err)
+			}
+			ttl, after := expiry(t, client, prefix+"api:"+key)
+			switch {
+			case ttl == -1:
+				rt.Fatalf("after %s the key has no expiry: %+v", what, limits)
+			case ttl == -2 && after.Sub(before) > res.ResetAfter+time.Second-time.Millisecond:
+				continue // the machine stood still for as long as the key was to live
+			case ttl == -2 && wrote:
+				rt.Fatalf("after %s the key does not exist: %+v", what, limits)
+			case ttl == -2 || !wrote && what != "refund":
+				continue
+			}
+			full := min(res.ResetAfter, endOfTime.Sub(clock.Now()))
+			if expires := after.Add(ttl); expires.Before(before.Add(full).Truncate(time.Millisecond)) {
+				rt.Fatalf("after %s the key expires %v from now, but is full after %v only: %+v", what, ttl, res.ResetAfter, limits)
+			}
+			if ttl > res.ResetAfter+ttlMargin {
+				rt.Fatalf("after %s the key expires %v from now, but is full after %v: %+v", what, ttl, res.ResetAfter, limits)
+			}
+		}
+	})
+}

@@ -1,0 +1,49 @@
+// Package storestats is what a store of package redisstore reports of its work, for metrics that need not know the store.
+package storestats
+
+import (
+	"strconv"
+	"time"
+)
+
+// BatchSizes is the length of [Stats.Batches], a histogram of decisions per call.
+const BatchSizes = 10
+
+// Stats is what a store did since it was made. All but Breaker only grow.
+type Stats struct {
+	Breaker BreakerState  // now
+	Opened  int64         // how often the breaker opened
+	Away    time.Duration // for how long it was not closed, all together
+
+	Calls     int64             // script calls and pipelines that were sent
+	Decisions int64             // that they carried
+	Batches   [BatchSizes]int64 // calls by decisions carried: 1, 2, up to 4, up to 8 … up to 512
+
+	Denied int64 // decisions by the deny cache
+	Leased int64 // decisions on leased tokens
+}
+
+// BreakerState is what a store's circuit breaker does.
+type BreakerState uint8
+
+const (
+	// BreakerClosed lets all decisions ask the server.
+	BreakerClosed BreakerState = iota
+	// BreakerHalfOpen lets one try whether the server is back.
+	BreakerHalfOpen
+	// BreakerOpen lets none.
+	BreakerOpen
+)
+
+// String names the state in lower case, as metrics do.
+func (s BreakerState) String() string {
+	switch s {
+	case BreakerClosed:
+		return "closed"
+	case BreakerHalfOpen:
+		return "half-open"
+	case BreakerOpen:
+		return "open"
+	}
+	return "BreakerState(" + strconv.Itoa(int(s)) + ")"
+}

@@ -1,0 +1,113 @@
+package limittest
+
+import (
+	"flag"
+	"math"
+	"strconv"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// A failure is shown in seconds; -rapid.shrinktime asks for a smaller example.
+func init() { _ = flag.Set("rapid.shrinktime", "3s") }
+
+var drawMode = rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core.Aligned})
+
+// DrawInterval favours what people write, and has odd nanoseconds too.
+var DrawInterval = rapid.OneOf(
+	rapid.SampledFrom([]time.Duration{
+		time.Microsecond, time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, time.Minute, time.Hour,
+		24 * time.Hour, 7 * 24 * time.Hour, 1000, 1001, 1999, time.Second + 7, time.Second/3 + 1, 100 * 365 * 24 * time.Hour,
+	}),
+	rapid.Map(rapid.Int64Range(1000, int64(400*24*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
+)
+
+// DrawCapacity is uniform in the number of digits.
+var DrawCapacity = rapid.OneOf(
+	rapid.Int64Range(1, 20),
+	rapid.Custom(func(t *rapid.T) int64 {
+		top := int64(math.Pow10(rapid.IntRange(1, 15).Draw(t, "digits")))
+		return rapid.Int64Range(1, top-1).Draw(t, "capacity")
+	}),
+	rapid.Just(int64(999_999_999_999_999)),
+)
+
+// drawRate is a number of few or many decimals.
+func drawRate(capacity int64) *rapid.Generator[float64] {
+	return rapid.OneOf(
+		rapid.Map(rapid.Int64Range(1, 100), func(n int64) float64 { return float64(n) }),
+		rapid.Just(float64(capacity)),
+		rapid.SampledFrom([]float64{1, 0.1, 0.25, 0.01, 1e6, 1.0 / 3, 33.333, 999_983, 1e-3, 2.5}),
+		rapid.Custom(func(t *rapid.T) float64 {
+			decimals := rapid.IntRange(0, 6).Draw(t, "decimals")
+			return float64(rapid.Int64Range(1, 1e7).Draw(t, "numerator")) / math.Pow10(decimals)
+		}),
+	)
+}
+
+// DrawLimit is any limit that a constructor accepts.
+var DrawLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := core.Limit{Capacity: DrawCapacity.Draw(t, "capacity"), RefillInterval: DrawInterval.Draw(t, "interval"), Mode: drawMode.Draw(t, "mode")}
+	l.RefillRate = drawRate(l.Capacity).Draw(t, "rate")
+	return l
+}).Filter(Valid)
+
+// Valid relies on a promise of MaxIn: what no constructor would accept admits nothing.
+func Valid(l core.Limit) bool { return l.MaxIn(0) > 0 }
+
+// DrawLimits is 1 to 6 limits, some of them named.
+func DrawLimits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limit] {
+	return rapid.Custom(func(t *rapid.T) []core.Limit {
+		limits := rapid.SliceOfN(limit, 1, 6).Draw(t, "limits")
+		for i := range limits {
+			if rapid.Bool().Draw(t, "named") {
+				limits[i].Name = "limit-" + strconv.Itoa(i)
+			}
+		}
+		return limits
+	})
+}
+
+// DrawCost asks mostly for what the tightest limit could grant.
+func DrawCost(limits []core.Limit) *rapid.Generator[int64] {
+	least := limits[0].Capacity
+	for _, l := range limits {
+		least = min(least, l.Capacity)
+	}
+	return rapid.OneOf(
+		rapid.Int64Range(0, min(least, 3)),
+		rapid.Int64Range(0, least),
+		rapid.SampledFrom([]int64{0, 1, least, (least + 1) / 2, least - 1, least + 1, math.MaxInt64}),
+	)
+}
+
+// DrawMove is how far the clock goes: exactly to the last RetryAfter, around it, by parts and
+// multiples of the intervals, or back.
+func DrawMove(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Duration] {
+	if retry == core.Never {
+		retry = time.Hour
+	}
+	interval := rapid.Map(rapid.SampledFrom(limits), func(l core.Limit) time.Duration { return l.RefillInterval })
+	return rapid.OneOf(
+		rapid.SampledFrom([]time.Duration{0, time.Nanosecond, time.Microsecond, retry, retry - time.Microsecond, retry / 2, time.Second}),
+		rapid.Custom(func(t *rapid.T) time.Duration {
+			parts := float64(interval.Draw(t, "interval")) * rapid.Float64Range(0, 4).Draw(t, "intervals")
+			return time.Duration(min(parts, float64(100*365*24*time.Hour)))
+		}),
+		interval,
+	)
+}
+
+// DrawBack is how far a clock steps back.
+var DrawBack = rapid.OneOf(
+	rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour, 30 * 24 * time.Hour}),
+	rapid.Map(rapid.Int64Range(1, int64(time.Minute)), func(n int64) time.Duration { return time.Duration(n) }),
+)
+
+// DrawClock is a clock that shows an instant between 1971 and 2100.
+func DrawClock(t *rapid.T) *Clock {
+	return &Clock{now: time.UnixMicro(rapid.Int64Range(Earliest.UnixMicro(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()).Draw(t, "start"))}
+}

@@ -1,0 +1,36 @@
+package limittest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Limiter returns a limiter that fails closed, so that errors of the store are seen.
+func Limiter(t testing.TB, s core.Store, policy string, limits ...core.Limit) *core.Limiter {
+	t.Helper()
+	l, err := core.NewLimiter(s, core.Policy{Name: policy, Limits: limits, OnFailure: core.FailClosed})
+	if err != nil {
+		t.Fatalf("NewLimiter: %v", err)
+	}
+	return l
+}
+
+// Left is how many tokens the tightest limit of key has.
+func Left(t testing.TB, l *core.Limiter, key string) int64 {
+	t.Helper()
+	res, err := l.Peek(context.Background(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.Remaining
+}
+
+// Use takes n tokens of key.
+func Use(t testing.TB, l *core.Limiter, key string, n int64) {
+	t.Helper()
+	if res, err := l.AllowN(context.Background(), key, n); err != nil || !res.Allowed {
+		t.Fatalf("AllowN(%q, %d): allowed %v, %v", key, n, res.Allowed, err)
+	}
+}
