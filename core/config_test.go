@@ -98,7 +98,7 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"a clock is required", func() core.Store { return core.NewMemoryStore(core.WithClock(nil)) }, good, "WithClock: <nil>"},
 		{"a clock is required by Redis too", func() core.Store { return redisstore.New(client, core.WithClock(nil)) }, good, "WithClock: <nil>"},
 		{"WithTimeout is positive", func() core.Store { return redisstore.New(client, redisstore.WithTimeout(0)) }, good, "WithTimeout: 0s"},
-		{"a client is required", func() core.Store { return redisstore.New(nil) }, good, "NewRedisStore client: <nil>"},
+		{"a client is required", func() core.Store { return redisstore.New(nil) }, good, "redisstore.New client: <nil>"},
 
 		{"a policy has a name", nil, policy(func(p *core.Policy) { p.Name = "" }), "Policy.Name: "},
 		{"of ASCII", nil, policy(func(p *core.Policy) { p.Name = "a\x7f" }), "Policy.Name: a\x7f"},

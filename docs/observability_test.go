@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
@@ -70,7 +71,7 @@ func exposed(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
-	c := promlimit.New(promlimit.WithRedisStore("main", core.NewRedisStore(client)))
+	c := promlimit.New(promlimit.WithRedisStore("main", redisstore.New(client)))
 	for outcome := core.OutcomeAllowed; outcome <= core.OutcomeError; outcome++ {
 		for source := core.FromStore; source <= core.FromFailOpen; source++ {
 			c.Observe(context.Background(), core.Observation{Policy: "api", Limit: "l", Outcome: outcome, Source: source, Cost: 1})

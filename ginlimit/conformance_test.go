@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -24,7 +25,7 @@ func TestConformance(t *testing.T) {
 	t.Run("RedisStore", func(t *testing.T) {
 		client := redistest.Client(t)
 		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store {
-			return core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(10*time.Second), clock)
+			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
 		})
 	})
 }

@@ -9,14 +9,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
 func TestMistakesAreTold(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
-	store := core.NewRedisStore(client)
+	store := redisstore.New(client)
 	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
 		otellimit.WithRedisStore("main", store), otellimit.WithRedisStore("main", store))
 	for _, want := range []string{

@@ -7,13 +7,13 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
 // WithRedisStore measures what a store does, with the attribute ratelimit.store=name. It is read when
 // metrics are collected; that makes no call to Redis. Each store needs a name of its own.
-func WithRedisStore(name string, store *core.RedisStore) Option {
+func WithRedisStore(name string, store storestats.Source) Option {
 	return func(t *Telemetry) { t.settings.AddStore(name, store) }
 }
 

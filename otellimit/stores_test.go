@@ -14,6 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
@@ -23,7 +24,7 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
-	store := core.NewRedisStore(client, core.WithTimeout(2*time.Second), core.WithBreaker(1, time.Millisecond))
+	store := redisstore.New(client, redisstore.WithTimeout(2*time.Second), redisstore.WithBreaker(1, time.Millisecond))
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}, nil, otellimit.WithRedisStore("main", store))
 	value := func(name string) float64 {
 		v, ok := collect(t, s.metrics)[name+"{ratelimit.store=main}"]
@@ -61,7 +62,7 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 func TestCloseEndsTheReadingOfStores(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
-	store := core.NewRedisStore(client, core.WithTimeout(10*time.Second), core.WithBreaker(1, time.Hour))
+	store := redisstore.New(client, redisstore.WithTimeout(10*time.Second), redisstore.WithBreaker(1, time.Hour))
 	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
 	require.NoError(t, err)
 	_, err = limiter.Allow(context.Background(), "k")

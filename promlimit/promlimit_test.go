@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/promlimit"
@@ -111,7 +112,7 @@ func TestScrapeTellsOfRequests(t *testing.T) {
 }
 
 func TestScrapeTellsOfRedis(t *testing.T) {
-	store := core.NewRedisStore(redistest.Client(t), core.WithPrefix(redistest.Prefix()), core.WithTimeout(10*time.Second), core.WithLease(10),
+	store := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), redisstore.WithLease(10),
 		core.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) })) // stands still, so that the key is busy however slow the machine
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{{Name: "l", Capacity: 100, RefillRate: 1, RefillInterval: 24 * time.Hour}}},
 		promlimit.WithRedisStore("main", store))
@@ -137,7 +138,7 @@ func TestScrapeTellsOfAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
-	store := core.NewRedisStore(client, core.WithTimeout(2*time.Second), core.WithBreaker(1, time.Millisecond))
+	store := redisstore.New(client, redisstore.WithTimeout(2*time.Second), redisstore.WithBreaker(1, time.Millisecond))
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}, promlimit.WithRedisStore("main", store))
 	state := func() float64 { return s.sample(t, `ratelimit_breaker_state{store="main"}`) }
 	opened := func() float64 { return s.sample(t, `ratelimit_breaker_opened_total{store="main"}`) }
@@ -169,7 +170,7 @@ func TestScrapeTellsOfAnOutage(t *testing.T) {
 func TestNamesAreWellChosen(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
-	store := core.NewRedisStore(client)
+	store := redisstore.New(client)
 	s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}},
 		promlimit.WithRedisStore("main", store), promlimit.WithRedisStore("other", store))
 	_, _ = s.get(t, "/", "X-User", "ann")
@@ -259,7 +260,7 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestMistakesAreToldAtRegistration(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
-	store := core.NewRedisStore(client)
+	store := redisstore.New(client)
 	c := promlimit.New(nil, promlimit.WithRedisStore("a", nil), promlimit.WithRedisStore("main", store), promlimit.WithRedisStore("main", store),
 		promlimit.WithRedisStore("\xff", store), promlimit.WithBuckets(), promlimit.WithBuckets(2, 1), promlimit.WithBuckets(math.NaN()), promlimit.WithMaxSeries(0))
 	err := prometheus.NewRegistry().Register(c)

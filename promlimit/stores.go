@@ -3,7 +3,7 @@ package promlimit
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
@@ -25,7 +25,7 @@ func desc(name, help string) *prometheus.Desc {
 
 // WithRedisStore has the Collector tell what a store does, in series with the label store=name. It is
 // read when it is scraped; that makes no call to Redis. Each store needs a name of its own.
-func WithRedisStore(name string, store *core.RedisStore) Option {
+func WithRedisStore(name string, store storestats.Source) Option {
 	return func(c *Collector) { c.settings.AddStore(name, store) }
 }
 
@@ -46,7 +46,7 @@ func collect(ch chan<- prometheus.Metric, store series.Store) {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value, store.Name)
 	}
 	// Calls go on while they are read, so their number is taken from the classes themselves.
-	calls, upTo := uint64(0), make(map[float64]uint64, core.BatchSizes)
+	calls, upTo := uint64(0), make(map[float64]uint64, storestats.BatchSizes)
 	for i, n := range stats.Batches {
 		calls += uint64(n)
 		upTo[float64(int(1)<<i)] = calls

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // RedisRateBefore is go-redis/redis_rate.
@@ -26,7 +27,7 @@ func RedisRateBefore(ctx context.Context, rdb *redis.Client) (wait time.Duration
 
 // RedisRateAfter is the same with this library.
 func RedisRateAfter(ctx context.Context, rdb *redis.Client) (wait time.Duration, err error) {
-	limiter, err := core.NewLimiter(core.NewRedisStore(rdb), core.Policy{
+	limiter, err := core.NewLimiter(redisstore.New(rdb), core.Policy{
 		Name: "projects", Limits: []core.Limit{core.PerSecond(10)}, OnFailure: core.FailClosed,
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
 
@@ -27,7 +28,7 @@ func UluleBefore(r *gin.Engine, rdb *redis.Client) error {
 
 // UluleAfter is the same with this library.
 func UluleAfter(r *gin.Engine, rdb *redis.Client) error {
-	limiter, err := core.NewLimiter(core.NewRedisStore(rdb), core.Policy{
+	limiter, err := core.NewLimiter(redisstore.New(rdb), core.Policy{
 		Name:    "api",
 		Limits:  []core.Limit{core.PerMinute(100)},
 		Headers: core.HeadersLegacy,

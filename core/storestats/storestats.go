@@ -23,6 +23,9 @@ type Stats struct {
 	Leased int64 // decisions on leased tokens
 }
 
+// Source is a store that reports what it did, as redisstore.Store does. It is safe for concurrent use.
+type Source interface{ Stats() Stats }
+
 // BreakerState is what a store's circuit breaker does.
 type BreakerState uint8
 

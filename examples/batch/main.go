@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 func main() {
@@ -35,7 +36,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("batch-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("batch-example:"))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

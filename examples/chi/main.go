@@ -18,6 +18,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/chilimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 func main() {
@@ -30,7 +31,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("chi-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("chi-example:"))
 	}
 	tenants := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "tenant",

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // backend is where the buckets live.
@@ -40,12 +41,12 @@ func inProcess() *backend {
 func onRedis(addr string, client *redis.Client) *backend {
 	return &backend{
 		kind: "redis", text: "buckets in Redis at " + addr,
-		store: core.NewRedisStore(client), patient: core.NewRedisStore(client, core.WithTimeout(time.Second)),
+		store: redisstore.New(client), patient: redisstore.New(client, redisstore.WithTimeout(time.Second)),
 		refill: func(ctx context.Context) (core.Store, error) {
 			if err := forget(ctx, client); err != nil {
 				return nil, err
 			}
-			return core.NewRedisStore(client), nil // which remembers no denials
+			return redisstore.New(client), nil // which remembers no denials
 		},
 		close: func() { _ = client.Close() },
 	}

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // recovery is how long the scenario waits for Redis to decide again. It takes about half a second.
@@ -26,7 +25,7 @@ func outage(ctx context.Context, r *rehearsal) (verdict, error) {
 	r.undo = append(r.undo, server.remove)
 	client := redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1})
 	r.undo = append(r.undo, func() { _ = client.Close() })
-	r.store, r.place = core.NewRedisStore(client), "buckets in a Redis of the scenario’s own"
+	r.store, r.place = redisstore.New(client), "buckets in a Redis of the scenario’s own"
 	if err := r.set(continuous(100, 100)); err != nil {
 		return verdict{}, err
 	}

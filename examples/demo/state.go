@@ -106,11 +106,12 @@ func (d *demo) states() states {
 }
 
 // stateOf draws the exact level, of which a LimitResult tells whole tokens, from when it will be full.
-func stateOf(l core.LimitResult, cost int64) limitState {
+func stateOf(res core.LimitResult, cost int64) limitState {
+	l := res.Limit
 	interval := float64(l.RefillInterval) / float64(time.Millisecond)
 	s := limitState{
 		Name: l.Name, Mode: strings.ToLower(l.Mode.String()), Capacity: l.Capacity, Rate: l.RefillRate, Interval: interval,
-		Tokens: float64(l.Remaining), Full: float64(l.ResetAfter) / float64(time.Millisecond),
+		Tokens: float64(res.Remaining), Full: float64(res.ResetAfter) / float64(time.Millisecond),
 	}
 	if s.Full == 0 {
 		s.Tokens = float64(l.Capacity)

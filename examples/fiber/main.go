@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
@@ -28,7 +29,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("fiber-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("fiber-example:"))
 	}
 	perIP := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "per-ip",

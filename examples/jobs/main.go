@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 func main() {
@@ -30,7 +31,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("jobs-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("jobs-example:"))
 	}
 	provider := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "mail-provider",

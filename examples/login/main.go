@@ -30,6 +30,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
@@ -44,7 +45,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("login-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("login-example:"))
 	}
 	var trust []core.IPOption
 	if *proxy != "" {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/chilimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 func main() {
@@ -47,7 +48,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = core.NewRedisStore(redis.NewClient(&redis.Options{Addr: *redisAddr}), core.WithPrefix("websocket-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("websocket-example:"))
 	}
 	log.Printf("listening on http://%s", *addr)
 	log.Fatal(http.ListenAndServe(*addr, newRouter(store)))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 )
 
@@ -18,7 +19,7 @@ func TestACallerWhoLeavesIsNoOutage(t *testing.T) {
 	b := newBench(t)
 	// The calls that are stuck are given up after this; a caller who leaves does so long before.
 	const patience = 20 * time.Second
-	b.store = core.NewRedisStore(b.client, core.WithTimeout(patience))
+	b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
 	l := b.limiter(t, core.FailLocal)
 	ctx := context.Background()
 	_, err := l.Allow(ctx, "k")

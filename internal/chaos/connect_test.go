@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -39,7 +41,7 @@ func TestConnectionsAreSetUpHoweverFarRedisIs(t *testing.T) {
 					client := redis.NewClient(options)
 					t.Cleanup(func() { _ = client.Close() })
 					// As near to the round trip as on a machine that nobody shares 100 ms are to 90.
-					store := core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(latency+slack()))
+					store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
 					l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
 
 					proxy.SetLatency(latency)
@@ -48,7 +50,7 @@ func TestConnectionsAreSetUpHoweverFarRedisIs(t *testing.T) {
 					require.Eventually(t, func() bool {
 						_, err := l.Allow(context.Background(), "k")
 						require.NoError(t, err)
-						return store.Stats().Breaker != core.BreakerClosed
+						return store.Stats().Breaker != storestats.BreakerClosed
 					}, wait, tick, "premise: the breaker opens")
 					proxy.SetLatency(latency)
 					served(t, l, "after an outage")
@@ -110,7 +112,7 @@ func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer client.Close()
-			store := core.NewRedisStore(client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(latency+slack()))
+			store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
 			l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
 			served(t, l, "a decision alone")
 			names := keys(64)

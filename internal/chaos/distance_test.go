@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -34,7 +35,7 @@ func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: away(t, server.Addr, latency), ContextTimeoutEnabled: true})
 	defer client.Close()
-	store := core.NewRedisStore(client)
+	store := redisstore.New(client)
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000)}}))
 	names := keys(goroutines)
 	const rounds = 20

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -71,7 +72,7 @@ func TestMemoryOfKeysInRedis(t *testing.T) {
 	} {
 		server := redistest.Start(t)
 		client := server.Client(t)
-		l := core.Must(core.NewLimiter(core.NewRedisStore(client, patient), core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed}))
+		l := core.Must(core.NewLimiter(redisstore.New(client, patient), core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed}))
 		before := usedMemory(t, server)
 		var workers sync.WaitGroup
 		for w := range 64 {

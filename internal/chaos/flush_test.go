@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -20,10 +21,10 @@ const (
 )
 
 // patient gives decisions on a busy machine the time they need: these tests are not about slowness.
-var patient = core.WithTimeout(10 * time.Second)
+var patient = redisstore.WithTimeout(10 * time.Second)
 
 // asking has every decision made by Redis, denials too: load is to reach it.
-var asking = core.WithDenyCache(0)
+var asking = redisstore.WithDenyCache(0)
 
 func keys(n int) []string {
 	list := make([]string, n)
@@ -36,7 +37,7 @@ func keys(n int) []string {
 func TestScriptFlushUnderLoadIsNeverSeen(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	l, err := core.NewLimiter(core.NewRedisStore(client, patient, asking), core.Policy{
+	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
 		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	const callers = 8
@@ -74,7 +75,7 @@ func TestScriptFlushOnARingIsNeverSeen(t *testing.T) {
 func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
-	l, err := core.NewLimiter(core.NewRedisStore(client, patient, asking), core.Policy{
+	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
 		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	const callers, flushes = 4, 3
@@ -101,7 +102,7 @@ func TestFailoverToAnOlderClock(t *testing.T) {
 	policy := core.Policy{Name: "clock", OnFailure: core.FailClosed,
 		Limits: []core.Limit{{Capacity: 10, RefillRate: 10, RefillInterval: 10 * time.Hour}}}
 	limiter := func(c *redis.Client, clock func() time.Time) *core.Limiter {
-		return core.Must(core.NewLimiter(core.NewRedisStore(c, patient, core.WithClock(clock)), policy))
+		return core.Must(core.NewLimiter(redisstore.New(c, patient, core.WithClock(clock)), policy))
 	}
 	old := limiter(toMaster, func() time.Time { return now })
 	res, err := old.AllowN(ctx, "k", 10)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -68,8 +69,8 @@ func TestOneAllowChargesAtMostOnce(t *testing.T) {
 			prefix := redistest.Prefix()
 			policy := core.Policy{Name: "once", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}
 			const timeout = 500 * time.Millisecond
-			lossy := core.Must(core.NewLimiter(core.NewRedisStore(client, core.WithPrefix(prefix), core.WithTimeout(timeout)), policy))
-			honest := core.Must(core.NewLimiter(core.NewRedisStore(direct, core.WithPrefix(prefix), patient), policy))
+			lossy := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(timeout)), policy))
+			honest := core.Must(core.NewLimiter(redisstore.New(direct, redisstore.WithPrefix(prefix), patient), policy))
 			_, err := honest.Peek(context.Background(), "script is cached now")
 			require.NoError(t, err)
 

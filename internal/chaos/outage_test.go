@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -36,7 +37,7 @@ type bench struct {
 	server *redistest.Server
 	proxy  *faultproxy.Proxy
 	client *redis.Client
-	store  *core.RedisStore
+	store  *redisstore.Store
 }
 
 func newBench(t *testing.T, edit ...func(*redis.Options)) *bench {
@@ -49,7 +50,7 @@ func newBench(t *testing.T, edit ...func(*redis.Options)) *bench {
 	}
 	b.client = redis.NewClient(options)
 	t.Cleanup(func() { _ = b.client.Close() })
-	b.store = core.NewRedisStore(b.client, core.WithPrefix(redistest.Prefix()), core.WithTimeout(timeout))
+	b.store = redisstore.New(b.client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(timeout))
 	return b
 }
 
@@ -146,7 +147,7 @@ func TestOutages(t *testing.T) {
 				var err error
 				res, err = local.Allow(ctx, "other")
 				require.NoError(t, err, "FailLocal decides whatever the store does")
-				return errors.Is(res.Cause, core.ErrBreakerOpen)
+				return errors.Is(res.Cause, redisstore.ErrBreakerOpen)
 			}, wait, tick, "failures in a row open the breaker, and a fallback tells its cause")
 			var err error
 

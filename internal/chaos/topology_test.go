@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -26,9 +27,9 @@ func hostPort(t *testing.T, addr string) (host, port string) {
 }
 
 // limited is a limiter over client whose buckets admit `capacity` in a day.
-func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...core.RedisOption) *core.Limiter {
+func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...redisstore.Option) *core.Limiter {
 	t.Helper()
-	l, err := core.NewLimiter(core.NewRedisStore(client, append(options, asking)...), core.Policy{
+	l, err := core.NewLimiter(redisstore.New(client, append(options, asking)...), core.Policy{
 		Name: "topology", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode})
 	require.NoError(t, err)
 	return l
@@ -177,7 +178,7 @@ func TestClusterMovesSlotsAndFailsOverUnderLoad(t *testing.T) {
 	ctx := context.Background()
 	const callers, moved = 6, 200
 	names := keysInFirstSlots(t, servers[0], callers, moved)
-	exact := limited(t, client, core.FailClosed, patient, core.WithPrefix("moving:"))
+	exact := limited(t, client, core.FailClosed, patient, redisstore.WithPrefix("moving:"))
 	ld := startLoad(exact, names...)
 	ld.pass(t, callers*10)
 	masters := masterIDs(t, servers[0])

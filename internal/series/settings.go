@@ -3,9 +3,10 @@ package series
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"unicode/utf8"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
 // DefaultMost is how many series a metrics package counts unless it is told otherwise. A policy
@@ -16,9 +17,10 @@ const DefaultMost = 2000
 // a round trip, to a store's timeout and beyond.
 var Bounds = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 
-// Store is a store that is read when metrics are collected, and what it is called.
+// Store is a store that is read when metrics are collected, and its name.
 type Store struct {
-	*core.RedisStore
+	storestats.Source
+
 	Name string
 }
 
@@ -49,9 +51,9 @@ func (s *Settings) SetMost(n int) {
 }
 
 // AddStore is the option WithRedisStore.
-func (s *Settings) AddStore(name string, store *core.RedisStore) {
+func (s *Settings) AddStore(name string, store storestats.Source) {
 	switch {
-	case store == nil:
+	case isNil(store):
 		s.Mistake("WithRedisStore(%q): must be a store", name)
 		return
 	case !utf8.ValidString(name):
@@ -65,4 +67,10 @@ func (s *Settings) AddStore(name string, store *core.RedisStore) {
 		}
 	}
 	s.Stores = append(s.Stores, Store{store, name})
+}
+
+// isNil reports whether v is nil or holds a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }

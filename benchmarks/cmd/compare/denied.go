@@ -11,7 +11,7 @@ import (
 )
 
 // denied measures a client that was denied and asks again before RetryAfter. This library repeats such a
-// denial by itself, and asks Redis again once a second (core.WithDenyCache's default).
+// denial by itself, and asks Redis again once a second (redisstore.WithDenyCache's default).
 func (s *suite) denied(ctx context.Context) error {
 	tight := peers.Limit{Burst: 1, Rate: 1, Per: time.Hour}
 	key := []string{"user:denied"}

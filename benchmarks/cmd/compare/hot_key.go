@@ -50,7 +50,7 @@ func (s *suite) hotKey(ctx context.Context) error {
 		}
 		s.target(report.AtLeast("one hot key, 64 goroutines, leases of 10,000", "without leases",
 			series[len(leaseSizes)].Ratio(series[0], measure.PerSecond), 20))
-		s.section("Redis: one hot key", "All goroutines ask for the same key. With core.WithLease a process takes tokens ahead and decides by itself.", rows)
+		s.section("Redis: one hot key", "All goroutines ask for the same key. With redisstore.WithLease a process takes tokens ahead and decides by itself.", rows)
 		return nil
 	})
 }

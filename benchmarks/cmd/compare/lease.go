@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // A fleet is the processes of a service, each with a store and connections of its own.
@@ -35,7 +36,7 @@ func newFleet(addr string, lease int64, limit core.Limit) (*fleet, error) {
 		if i == processes {
 			n = 0
 		}
-		store := core.NewRedisStore(c, core.WithLease(n), core.WithTimeout(3*time.Second))
+		store := redisstore.New(c, redisstore.WithLease(n), redisstore.WithTimeout(3*time.Second))
 		l, err := core.NewLimiter(store, core.Policy{Name: "lease", Limits: []core.Limit{limit}, OnFailure: core.FailClosed})
 		if err != nil {
 			return nil, err

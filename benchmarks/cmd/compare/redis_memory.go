@@ -12,6 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/redisinfo"
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // redisMemory measures what one client takes in Redis besides the names of its keys.
@@ -93,7 +94,7 @@ func (s *suite) used(ctx context.Context, db int, decide peers.Decide, key strin
 func (s *suite) threeLimits(ctx context.Context, db int) (float64, int64, error) {
 	c := redis.NewClient(&redis.Options{Addr: s.server.Addr, DB: db})
 	defer func() { _ = c.Close() }()
-	decide, err := peers.Decider(core.NewRedisStore(c), core.PerSecond(10), core.PerMinute(100), core.PerDay(10_000))
+	decide, err := peers.Decider(redisstore.New(c), core.PerSecond(10), core.PerMinute(100), core.PerDay(10_000))
 	if err != nil {
 		return 0, 0, err
 	}

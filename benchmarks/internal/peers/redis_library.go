@@ -8,13 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // newLibrary is this library with its defaults, the deny cache among them, except that an outage fails the
 // run instead of being bridged, and that a stall of the machine is waited for as long as the peers wait.
 func newLibrary(addr string, db int, l Limit) (*Redis, error) {
 	c, closeClient := client(addr, db)
-	decide, err := Decider(core.NewRedisStore(c, patient), l.core())
+	decide, err := Decider(redisstore.New(c, patient), l.core())
 	return &Redis{
 		Name: Library, Algorithm: "token bucket", Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
 	}, err
@@ -24,7 +25,7 @@ func newLibrary(addr string, db int, l Limit) (*Redis, error) {
 // deadlines, which together spare it a change of goroutines.
 func NewPatient(addr string, db int, l Limit) (*Redis, error) {
 	c := redis.NewClient(&redis.Options{Addr: addr, DB: db, ContextTimeoutEnabled: true})
-	decide, err := Decider(core.NewRedisStore(c, patient), l.core())
+	decide, err := Decider(redisstore.New(c, patient), l.core())
 	return &Redis{
 		Name: Library + " (jobs)", DB: db, KeysPerKey: 1, Scripted: true, close: func() { _ = c.Close() },
 		Decide: func(_ context.Context, key string) (bool, error) { return decide(context.Background(), key) },
@@ -34,17 +35,17 @@ func NewPatient(addr string, db int, l Limit) (*Redis, error) {
 // NewLeasing is this library with leases of up to n tokens.
 func NewLeasing(addr string, db int, l Limit, n int64) (*Redis, error) {
 	c, closeClient := client(addr, db)
-	decide, err := Decider(core.NewRedisStore(c, patient, core.WithLease(n)), l.core())
+	decide, err := Decider(redisstore.New(c, patient, redisstore.WithLease(n)), l.core())
 	return &Redis{
 		Name: fmt.Sprintf("%s, leases of %d", Library, n), DB: db, KeysPerKey: 1, close: closeClient, Decide: decide,
 	}, err
 }
 
 // patient waits out a stall of the machine as long as the peers do.
-var patient = core.WithTimeout(3 * time.Second)
+var patient = redisstore.WithTimeout(3 * time.Second)
 
 // Decider decides by this library in a store.
-func Decider(store *core.RedisStore, limits ...core.Limit) (Decide, error) {
+func Decider(store *redisstore.Store, limits ...core.Limit) (Decide, error) {
 	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
 	if err != nil {
 		return nil, err
