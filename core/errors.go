@@ -16,6 +16,10 @@ var (
 	// is wrapped: a timeout, a refused connection, a key of the wrong type.
 	ErrUnavailable = errors.New("ratelimit: store unavailable")
 
+	// ErrBreakerOpen is in a Result's Cause, beside the failure that led to it, when a store was not asked because it
+	// failed too often just before.
+	ErrBreakerOpen = errors.New("ratelimit: circuit breaker is open")
+
 	// ErrCost says that a cost is negative.
 	ErrCost = errors.New("ratelimit: negative cost")
 

@@ -10,17 +10,15 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
-)
 
-// ErrBreakerOpen is in a Result's Cause, beside the failure that led to it, when Redis was not asked because it failed
-// too often just before.
-var ErrBreakerOpen = errors.New("ratelimit: circuit breaker is open")
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 // openError is the answer while the breaker is open.
 type openError struct{ cause error }
 
-func (e *openError) Error() string   { return ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
-func (e *openError) Unwrap() []error { return []error{ErrBreakerOpen, e.cause} }
+func (e *openError) Error() string   { return core.ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
+func (e *openError) Unwrap() []error { return []error{core.ErrBreakerOpen, e.cause} }
 
 // breaker spares a server that can't answer, and those who would wait for it.
 type breaker struct {

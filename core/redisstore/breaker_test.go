@@ -118,7 +118,7 @@ func TestATrialWhoseCallerLeavesIsNotTheLast(t *testing.T) {
 	for range 20 {
 		hook.mended.Store(false)
 		for {
-			if _, err := l.Allow(t.Context(), "user"); errors.Is(err, redisstore.ErrBreakerOpen) {
+			if _, err := l.Allow(t.Context(), "user"); errors.Is(err, core.ErrBreakerOpen) {
 				break
 			}
 		}
