@@ -1,9 +1,7 @@
 package redisstore
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -166,9 +164,4 @@ func (b *breaker) log(err error) {
 	if back {
 		b.logger().Warn("ratelimit: Redis is back")
 	}
-}
-
-// timeoutError is the error of a call that took too long.
-func timeoutError(after time.Duration) error {
-	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }

@@ -40,7 +40,7 @@ func (s *distantServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 			}
 			return nil
 		}
-		if _, decides := cmd.(charge); !decides {
+		if _, decides := cmd.(sentOnce); !decides {
 			return errors.New("not a decision")
 		}
 		s.most.Store(max(s.most.Load(), s.calls.Add(1)))
@@ -126,7 +126,7 @@ func TestTimeInTheQueueIsNotRedisFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &distantServer{trip: 20 * ms}
 		store, l := server.store(t, WithBreaker(1, time.Second))
-		store.queue.room = 1
+		store.flights.queue.room = 1
 		answered := crowd(l, 8000)
 		assert.Positive(t, answered, "some are answered in time")
 		assert.Less(t, answered, int64(8000), "premise: one flight at a time is too few")
@@ -140,11 +140,11 @@ func TestCallersThatGetNoConnectionOpenTheBreaker(t *testing.T) {
 		server := &distantServer{trip: 1 * ms}
 		server.broken.Store(true)
 		store, l := server.store(t)
-		for range defaultTrip {
+		for range defaults().failures {
 			assert.Zero(t, store.Stats().Opened)
 			began := time.Now()
 			crowd(l, 10)
-			assert.Equal(t, store.timeout, time.Since(began), "nobody waits for longer")
+			assert.Equal(t, store.flights.timeout, time.Since(began), "nobody waits for longer")
 		}
 		assert.Equal(t, int64(1), store.Stats().Opened, "they failed one after another")
 		time.Sleep(time.Hour + time.Minute) // what is under way ends
@@ -162,14 +162,14 @@ func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 		for range 3 {
 			crowd(l, 8000)
 		}
-		assert.Greater(t, server.most.Load(), int64(defaultTrip), "premise: many are under way at once")
+		assert.Greater(t, server.most.Load(), int64(defaults().failures), "premise: many are under way at once")
 		server.stuck.Store(true)
 		crowd(l, 2000)
 		assert.Zero(t, store.Stats().Opened, "one moment is one failure")
-		for range defaultTrip {
+		for range defaults().failures {
 			crowd(l, 1)
 		}
-		time.Sleep(store.timeout)
+		time.Sleep(store.flights.timeout)
 		assert.Equal(t, int64(1), store.Stats().Opened, "moments that follow each other are not")
 		time.Sleep(time.Minute)
 	})

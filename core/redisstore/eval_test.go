@@ -54,7 +54,7 @@ func TestAScriptThatTheServerCanNotCompileIsToldAsThat(t *testing.T) {
 			for i := range calls {
 				calls[i] = &call{key: "k", request: core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1})}
 			}
-			outcomes, err := s.send(t.Context(), calls)
+			outcomes, err := s.server.send(t.Context(), calls)
 			require.ErrorIs(t, err, errNoCompile)
 			require.ErrorContains(t, err, "user_script:7", "the server's own words")
 			assert.True(t, certain(err), "nothing was executed")

@@ -8,19 +8,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// evictionWatch warns once when the server may drop limits to make room: a bucket that is dropped is
-// full again.
+// evictionWatch is that the store asks once, and warns once, whether the server may drop limits to make room. A bucket
+// that is dropped is full again.
 type evictionWatch struct{ once, warned sync.Once }
 
-// look asks every server that holds keys, in the background, after the first decision that one made. A user
-// that may not ask, and a server that doesn't tell, are no trouble.
-func (w *evictionWatch) look(s *Store) {
+// look asks every server that holds keys, in the background, after the first decision. A user that may not ask,
+// and a server that doesn't answer, are no trouble.
+func (w *evictionWatch) look(s *server) {
 	w.once.Do(func() {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), s.patience())
 			defer cancel()
-			_ = s.everyServer(ctx, func(ctx context.Context, server redis.UniversalClient, _ bool) error {
-				memory, err := server.Info(ctx, "memory").Result()
+			_ = s.each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+				memory, err := one.Info(ctx, "memory").Result()
 				if err != nil {
 					return err
 				}
@@ -28,7 +28,7 @@ func (w *evictionWatch) look(s *Store) {
 				if bounded && policy != "noeviction" && policy != "volatile-ttl" {
 					w.warned.Do(func() {
 						s.log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
-							"maxmemory-policy", policy, "server", address(server))
+							"maxmemory-policy", policy, "server", address(one))
 					})
 				}
 				return nil
@@ -37,9 +37,9 @@ func (w *evictionWatch) look(s *Store) {
 	})
 }
 
-// address is where server is, or "" when it doesn't tell.
-func address(server redis.UniversalClient) string {
-	if c, ok := server.(*redis.Client); ok {
+// address is where a server is, or "" if that is not known.
+func address(one redis.UniversalClient) string {
+	if c, ok := one.(*redis.Client); ok {
 		return c.Options().Addr
 	}
 	return ""

@@ -18,7 +18,7 @@ func (s *Store) GiveBack() {
 		}
 		sh.mu.Unlock()
 		for _, k := range ended {
-			s.giveBack(k.refund)
+			s.leases.giveBack(k.refund)
 		}
 	}
 }

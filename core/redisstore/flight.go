@@ -3,32 +3,71 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math/bits"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// board has r decided by Redis, together with what others ask at this moment.
-func (s *Store) board(ctx context.Context, r core.Request) (core.Answer, error) {
-	c := &call{key: redisKey(s.prefix, r.Policy(), r.Key()), request: r, done: make(chan struct{})}
-	if s.breaker.open.Load() {
+// flights carry decisions to Redis: those that are asked at the same time together.
+type flights struct {
+	server  *server
+	prefix  string // of keys
+	timeout time.Duration
+	breaker *breaker
+	denials *denyCache // that what is sent may end
+	queue   queue
+	traffic traffic
+
+	eviction evictionWatch
+}
+
+// traffic counts what was sent.
+type traffic struct {
+	calls, decisions atomic.Int64
+	batches          [storestats.BatchSizes]atomic.Int64
+}
+
+// count counts a call for n decisions, from 1 to maxBatch.
+func (t *traffic) count(n int) {
+	t.calls.Add(1)
+	t.decisions.Add(int64(n))
+	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
+}
+
+// ask has r decided by Redis, together with what others ask at this moment.
+func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) {
+	answer, err := f.board(ctx, r)
+	if err != nil {
+		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), err)
+	}
+	f.eviction.look(f.server)
+	return answer, nil
+}
+
+// board puts r on the next flight and waits for its answer.
+func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error) {
+	c := &call{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r, done: make(chan struct{})}
+	if f.breaker.open.Load() {
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
-		report, err := s.breaker.enter()
+		report, err := f.breaker.enter()
 		if err != nil {
 			return core.Answer{}, err
 		}
-		go s.trial(c, report)
-	} else if next := s.queue.add(c); len(next.batch) == 1 && s.punctual && ctx.Done() == nil {
+		go f.trial(c, report)
+	} else if next := f.queue.add(c); len(next.batch) == 1 && f.server.punctual && ctx.Done() == nil {
 		// ctx can't be cancelled and the client minds the deadline of a call, so the caller may send it itself. That
 		// spares a change of goroutines, which is what a lone decision costs most.
-		s.fly(next.batch, nil, false)
-		if next = s.queue.landed(); !next.idle() {
-			go s.depart(next, nil)
+		f.fly(next.batch, nil, false)
+		if next = f.queue.landed(); !next.idle() {
+			go f.depart(next, nil)
 		}
 	} else if !next.idle() {
-		go s.depart(next, nil)
+		go f.depart(next, nil)
 	}
 	select {
 	case <-c.done:
@@ -43,37 +82,37 @@ func (s *Store) board(ctx context.Context, r core.Request) (core.Answer, error) 
 
 // depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
 // breaker's for the first flight; if it is nil the breaker is asked.
-func (s *Store) depart(next departure, report func(error)) {
+func (f *flights) depart(next departure, report func(error)) {
 	for !next.idle() {
 		switch {
 		case next.connect > 0:
 			began := time.Now()
-			err := s.connect()
-			s.queue.connected(next.connect, err)
+			err := f.server.connect()
+			f.queue.connected(next.connect, err)
 			if lost(err) {
-				s.breaker.fail(began, err)
+				f.breaker.fail(began, err)
 			}
-			next = s.queue.begin()
+			next = f.queue.begin()
 		case next.after > 0:
 			time.Sleep(next.after)
-			s.queue.waited()
-			next = s.queue.begin()
-		case !s.fly(next.batch, report, true):
+			f.queue.waited()
+			next = f.queue.begin()
+		case !f.fly(next.batch, report, true):
 			return // the flight was given up, and another goroutine goes on
 		default:
-			next, report = s.queue.landed(), nil
+			next, report = f.queue.landed(), nil
 		}
 	}
 }
 
 // trial sends c to learn whether Redis is back, as soon as there is a connection. c's caller waits no longer for that
 // than for anything else. If it leaves, the next call that the breaker admits is the trial.
-func (s *Store) trial(c *call, report func(error)) {
+func (f *flights) trial(c *call, report func(error)) {
 	c.since = time.Now()
-	if nth := s.queue.connectFirst(); nth > 0 {
-		impatient := time.AfterFunc(s.timeout, func() { s.dismiss([]*call{c}) })
-		err := s.connect()
-		s.queue.connected(nth, err)
+	if nth := f.queue.connectFirst(); nth > 0 {
+		impatient := time.AfterFunc(f.timeout, func() { f.dismiss([]*call{c}) })
+		err := f.server.connect()
+		f.queue.connected(nth, err)
 		impatient.Stop()
 		switch {
 		case c.state.Load() == waiting: // its flight is the trial
@@ -85,42 +124,42 @@ func (s *Store) trial(c *call, report func(error)) {
 			return
 		}
 	}
-	s.depart(s.queue.alone(c), report)
+	f.depart(f.queue.alone(c), report)
 }
 
 // expire answers the calls that have waited in the queue for the store's timeout. That is a failure of Redis only where
 // they waited for a connection.
-func (s *Store) expire() {
-	late, stranded := s.queue.overdue()
+func (f *flights) expire() {
+	late, stranded := f.queue.overdue()
 	late = claim(late, left)
 	if len(late) == 0 {
 		return
 	}
-	err := timeoutError(s.timeout)
+	err := timeoutError(f.timeout)
 	if stranded {
-		s.breaker.fail(late[0].since, fmt.Errorf("no connection: %w", err))
+		f.breaker.fail(late[0].since, fmt.Errorf("no connection: %w", err))
 	}
 	finish(late, nil, err)
 }
 
 // dismiss answers those of calls that were not sent, and will not be.
-func (s *Store) dismiss(calls []*call) {
+func (f *flights) dismiss(calls []*call) {
 	if len(calls) > 0 {
-		finish(claim(calls, left), nil, fmt.Errorf("waited for too long to be sent: %w", timeoutError(s.timeout)))
+		finish(claim(calls, left), nil, fmt.Errorf("waited for too long to be sent: %w", timeoutError(f.timeout)))
 	}
 }
 
 // fly sends one batch, if the breaker admits it. A watched flight may be given up; fly returns false then.
-func (s *Store) fly(batch []*call, report func(error), watched bool) (landed bool) {
+func (f *flights) fly(batch []*call, report func(error), watched bool) (landed bool) {
 	now := time.Now()
 	// Calls that would be answered too late are not sent, or a long queue would hold nothing else. The oldest come
 	// first.
-	back := now.Add(min(s.queue.lately(), s.timeout/2))
+	back := now.Add(min(f.queue.lately(), f.timeout/2))
 	late := 0
-	for late < len(batch) && !back.Before(s.deadline(batch[late])) {
+	for late < len(batch) && !back.Before(f.deadline(batch[late])) {
 		late++
 	}
-	s.dismiss(batch[:late:late])
+	f.dismiss(batch[:late:late])
 	calls := claim(batch[late:], sent)
 	if len(calls) == 0 { // all have left
 		if report != nil {
@@ -130,33 +169,33 @@ func (s *Store) fly(batch []*call, report func(error), watched bool) (landed boo
 	}
 	if report == nil {
 		var err error
-		if report, err = s.breaker.enter(); err != nil {
+		if report, err = f.breaker.enter(); err != nil {
 			finish(calls, nil, err)
 			return true
 		}
 	}
 	// Only the time from now on is Redis'. What the callers waited in the queue is not.
 	if watched {
-		return s.flyWatched(calls, now, report)
+		return f.flyWatched(calls, now, report)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), now.Add(s.timeout))
+	ctx, cancel := context.WithDeadline(context.Background(), now.Add(f.timeout))
 	defer cancel()
-	outcomes, err := s.exchange(ctx, calls)
-	s.queue.note(time.Since(now), err)
+	outcomes, err := f.exchange(ctx, calls)
+	f.queue.note(time.Since(now), err)
 	report(err)
 	finish(calls, outcomes, err)
 	return true
 }
 
 // deadline is when c's caller has waited for the store's timeout.
-func (s *Store) deadline(c *call) time.Time { return c.since.Add(s.timeout) }
+func (f *flights) deadline(c *call) time.Time { return c.since.Add(f.timeout) }
 
 // exchange sends calls, and keeps the deny cache true to what they do.
-func (s *Store) exchange(ctx context.Context, calls []*call) ([]outcome, error) {
-	s.traffic.count(len(calls))
-	s.denials.depart(calls)
-	outcomes, err := s.send(ctx, calls)
-	s.denials.arrive(calls, outcomes, err)
+func (f *flights) exchange(ctx context.Context, calls []*call) ([]outcome, error) {
+	f.traffic.count(len(calls))
+	f.denials.depart(calls)
+	outcomes, err := f.server.send(ctx, calls)
+	f.denials.arrive(calls, outcomes, err)
 	return outcomes, err
 }
 
@@ -182,30 +221,30 @@ const (
 
 // flyWatched sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
 // the flight itself takes that long it is given up, so that those who wait for the next are not late too.
-func (s *Store) flyWatched(calls []*call, began time.Time, report func(error)) (landed bool) {
+func (f *flights) flyWatched(calls []*call, began time.Time, report func(error)) (landed bool) {
 	// Twice the timeout: an answer that has come in time may be read late. See keepUp.
-	ctx, cancel := context.WithDeadline(context.Background(), began.Add(2*s.timeout))
+	ctx, cancel := context.WithDeadline(context.Background(), began.Add(2*f.timeout))
 	defer cancel()
-	w := &watched{calls: calls, end: began.Add(s.timeout)}
+	w := &watched{calls: calls, end: began.Add(f.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
-	w.timer = time.AfterFunc(time.Until(s.deadline(calls[0])), func() {
+	w.timer = time.AfterFunc(time.Until(f.deadline(calls[0])), func() {
 		keepUp()
-		late, givenUp := w.overdue(s)
-		err := timeoutError(s.timeout)
+		late, givenUp := w.overdue(f)
+		err := timeoutError(f.timeout)
 		if givenUp {
-			s.queue.note(s.timeout, err)
+			f.queue.note(f.timeout, err)
 			report(err)
 		}
 		finish(late, nil, err)
 		if givenUp {
-			s.depart(s.queue.landed(), nil)
+			f.depart(f.queue.landed(), nil)
 		}
 	})
 	w.mu.Unlock()
-	outcomes, err := s.exchange(ctx, calls)
+	outcomes, err := f.exchange(ctx, calls)
 	rest, givenUp := w.land()
 	if !givenUp {
-		s.queue.note(time.Since(began), err)
+		f.queue.note(time.Since(began), err)
 		report(err)
 	}
 	if outcomes != nil {
@@ -228,7 +267,7 @@ func keepUp() {
 
 // overdue takes the calls whose time is up. It sets the timer for the next, or gives the flight up. If the flight has
 // landed it does nothing.
-func (w *watched) overdue(s *Store) (late []*call, givenUp bool) {
+func (w *watched) overdue(f *flights) (late []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
@@ -236,14 +275,14 @@ func (w *watched) overdue(s *Store) (late []*call, givenUp bool) {
 	}
 	n, now := 0, time.Now()
 	w.over = !now.Before(w.end.Add(-nearly))
-	for n < len(w.calls) && (w.over || !now.Before(s.deadline(w.calls[n]))) {
+	for n < len(w.calls) && (w.over || !now.Before(f.deadline(w.calls[n]))) {
 		n++
 	}
 	late, w.calls = w.calls[:n], w.calls[n:]
 	if !w.over {
 		next := w.end
 		if len(w.calls) > 0 {
-			next = s.deadline(w.calls[0])
+			next = f.deadline(w.calls[0])
 		}
 		w.timer.Reset(next.Sub(now))
 	}

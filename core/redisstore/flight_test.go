@@ -35,7 +35,7 @@ func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		if cmd.Name() == "ping" {
 			return nil
 		}
-		if _, decides := cmd.(charge); !decides {
+		if _, decides := cmd.(sentOnce); !decides {
 			return errors.New("not a decision")
 		}
 		n, _ := cmd.Args()[2].(int)
@@ -54,7 +54,7 @@ func grant(cmd redis.Cmder, n int) {
 	packed = binary.BigEndian.AppendUint64(append(packed, 0, 0), math.Float64bits(5))
 	at := binary.BigEndian.AppendUint64(nil, 1e15)[1:]
 	packed = append(append(append(packed, at...), at...), make([]byte, 8)...)
-	cmd.(charge).SetVal(string(now) + strings.Repeat("+"+string(packed), n))
+	cmd.(sentOnce).SetVal(string(now) + strings.Repeat("+"+string(packed), n))
 }
 
 // flightBench is a limiter with one flight at a time, on a clock that goes on while everybody waits.
@@ -76,7 +76,7 @@ func newFlightBench(t *testing.T) *flightBench {
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
 	b.store = New(client, WithTimeout(patience))
-	b.store.queue.room = 1
+	b.store.flights.queue.room = 1
 	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	return b
 }
@@ -123,9 +123,9 @@ func (b *flightBench) flies(calls int) sending {
 func (b *flightBench) landed(rule string) {
 	b.Helper()
 	synctest.Wait()
-	b.store.queue.mu.Lock()
-	defer b.store.queue.mu.Unlock()
-	assert.Zero(b, b.store.queue.flights, rule)
+	b.store.flights.queue.mu.Lock()
+	defer b.store.flights.queue.mu.Unlock()
+	assert.Zero(b, b.store.flights.queue.flights, rule)
 }
 
 func (b *flightBench) granted(caller <-chan told, at time.Duration, rule string) {
@@ -144,7 +144,7 @@ func (b *flightBench) timedOut(caller <-chan told, at time.Duration, rule string
 
 func (b *flightBench) failures(n uint32, rule string) {
 	b.Helper()
-	assert.Equal(b, n, b.store.breaker.circuit.Counts().TotalFailures, rule)
+	assert.Equal(b, n, b.store.flights.breaker.circuit.Counts().TotalFailures, rule)
 }
 
 const ms = time.Millisecond

@@ -24,8 +24,12 @@ const (
 	maxWatched = 1 << 16
 )
 
-// leases are what this process knows of busy keys. Its zero value leases nothing.
+// leases are what this process knows of busy keys.
 type leases struct {
+	flights *flights
+	denials *denyCache // that returned tokens end
+	now     func() time.Time
+
 	most   int64         // tokens on one lease; 0: none
 	idle   time.Duration // leaseIdle, but in tests
 	seed   maphash.Seed
@@ -60,12 +64,12 @@ type lease struct {
 }
 
 // spend decides r in a on the lease of its key, if it has enough tokens.
-func (s *Store) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool) {
-	if s.leases.most == 0 || r.N == 0 || r.Action != bucket.Take && r.Action != bucket.Refund {
+func (l *leases) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool) {
+	if l.most == 0 || r.N == 0 || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
 	}
 	b := of(r)
-	sh := s.leases.shard(b)
+	sh := l.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.keys[b]
@@ -79,7 +83,7 @@ func (s *Store) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool) 
 		return ok
 	}
 	if ok = r.Ends.Ticket == 0 && k.lease.use(-r.N, a, r.Plan, now); ok {
-		s.denials.taken(b) // a denial that counted without these tokens is old
+		l.denials.taken(b) // a denial that counted without these tokens is old
 	}
 	return ok
 }
@@ -107,22 +111,22 @@ func (h *lease) over(now time.Time) bool {
 
 // askOrLease has r, which no lease serves, decided by Redis. If its key is busy the call also brings a lease, and others
 // who ask meanwhile wait for that.
-func (s *Store) askOrLease(ctx context.Context, r core.Request) (a core.Answer, err error) {
-	if s.leases.most == 0 || !r.Takes() {
-		return s.ask(ctx, r)
+func (l *leases) askOrLease(ctx context.Context, r core.Request) (a core.Answer, err error) {
+	if l.most == 0 || !r.Takes() {
+		return l.flights.ask(ctx, r)
 	}
 	arrived := time.Now()
 	for first := true; ; first = false {
-		step, n := s.choose(&r)
+		step, n := l.choose(&r)
 		switch step {
 		case ask:
-			return s.ask(ctx, r)
+			return l.flights.ask(ctx, r)
 		case lead:
 			return n.wait(ctx)
 		case join:
 			if first { // all steps together take no longer than one decision may
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout))
+				ctx, cancel = context.WithDeadline(ctx, arrived.Add(l.flights.timeout))
 				defer cancel()
 			}
 			select {
@@ -130,7 +134,7 @@ func (s *Store) askOrLease(ctx context.Context, r core.Request) (a core.Answer, 
 			case <-ctx.Done():
 				return a, ctx.Err()
 			}
-			if s.spend(&r, &a, s.now()) {
+			if l.spend(&r, &a, l.now()) {
 				return a, nil
 			}
 		}
@@ -147,10 +151,10 @@ const (
 )
 
 // choose chooses the next step of r, and starts the renewal that r leads.
-func (s *Store) choose(r *core.Request) (leaseStep, *renewal) {
+func (l *leases) choose(r *core.Request) (leaseStep, *renewal) {
 	b := of(r)
-	sh := s.leases.shard(b)
-	now := s.now()
+	sh := l.shard(b)
+	now := l.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.watch(b, r, now)
@@ -164,11 +168,11 @@ func (s *Store) choose(r *core.Request) (leaseStep, *renewal) {
 	if r.Action != bucket.Take || r.N == 0 {
 		return ask, nil
 	}
-	extra := k.next(s.leases.most, now)
+	extra := k.next(l.most, now)
 	if extra == 0 {
 		return ask, nil
 	}
-	n := &renewal{store: s, shard: sh, key: k, request: k.refund, asked: now, landed: make(chan struct{})}
+	n := &renewal{leases: l, shard: sh, key: k, request: k.refund, asked: now, landed: make(chan struct{})}
 	n.request.Request = bucket.Request{
 		Plan: r.Plan, Action: bucket.Lease, N: r.N, More: extra, Ticket: bucket.FirstLease + rand.Int64N(bucket.FirstLease), Ends: r.Ends,
 	}
@@ -180,7 +184,7 @@ func (s *Store) choose(r *core.Request) (leaseStep, *renewal) {
 
 // renewal is a call to Redis that decides one request and brings a lease for those that follow.
 type renewal struct {
-	store   *Store
+	leases  *leases
 	shard   *leaseShard
 	key     *watchedKey
 	request core.Request
@@ -214,7 +218,7 @@ func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
 // run asks Redis and keeps the lease that comes. What nobody wants is returned: the tokens of a caller who has left, and
 // the lease of a key that was reset meanwhile.
 func (n *renewal) run() {
-	n.answer, n.err = n.store.ask(context.Background(), n.request)
+	n.answer, n.err = n.leases.flights.ask(context.Background(), n.request)
 	back := n.key.refund
 	n.shard.mu.Lock()
 	n.land()
@@ -226,12 +230,12 @@ func (n *renewal) run() {
 	}
 	n.shard.mu.Unlock()
 	close(n.landed)
-	n.store.giveBack(back)
+	n.leases.giveBack(back)
 }
 
 // land takes in what the call brought. The shard's mu is held.
 func (n *renewal) land() {
-	k, now := n.key, n.store.now()
+	k, now := n.key, n.leases.now()
 	k.renewal, n.over = nil, true
 	if n.err != nil {
 		k.size = 0 // what was taken without an answer is lost: begin small again
@@ -244,7 +248,7 @@ func (n *renewal) land() {
 	}
 	h := &lease{given: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
 	k.lease = h
-	h.timer = time.AfterFunc(n.store.leases.idle, func() { n.lookAfter(h) })
+	h.timer = time.AfterFunc(n.leases.idle, func() { n.lookAfter(h) })
 	n.answer.Levels = n.answer.Levels.Clone()
 	n.answer.Levels.Add(n.request.Plan, n.answer.Lent) // what is here is there for this process
 }
@@ -255,28 +259,28 @@ func (n *renewal) lookAfter(h *lease) {
 	defer n.shard.mu.Unlock()
 	switch {
 	case n.key.lease != h:
-	case h.used && !h.over(n.store.now().Add(leaseMargin)):
+	case h.used && !h.over(n.leases.now().Add(leaseMargin)):
 		h.used = false
-		h.timer.Reset(n.store.leases.idle)
+		h.timer.Reset(n.leases.idle)
 	default:
 		back := n.key.refund
 		back.Ends = n.key.end()
-		go n.store.giveBack(back)
+		go n.leases.giveBack(back)
 	}
 }
 
 // giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: Redis forgets a lease by itself,
 // and tokens refill.
-func (s *Store) giveBack(r core.Request) {
+func (l *leases) giveBack(r core.Request) {
 	if r.Plan = r.Plan.ForRefund(); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
-	_, _ = s.ask(context.Background(), r)
+	_, _ = l.flights.ask(context.Background(), r)
 }
 
 // forget stops watching a key, and returns the refund that settles its lease: nil if it was not watched.
-func (s *Store) forget(b bucketOf) (back *core.Request) {
-	sh := s.leases.shard(b)
+func (l *leases) forget(b bucketOf) (back *core.Request) {
+	sh := l.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.keys[b]

@@ -6,32 +6,38 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-const (
-	defaultPrefix  = "ratelimit:"
-	defaultTimeout = 100 * time.Millisecond
-	// defaultTrip is how many failures in a row open the breaker.
-	defaultTrip = 5
-	// defaultPause is how long the breaker stays open before one decision may try the server again. Together with the
-	// timeout of that try it bounds how long a recovery goes unnoticed.
-	defaultPause = 500 * time.Millisecond
-	// defaultHorizon is how long a denial is repeated without asking again.
-	defaultHorizon = time.Second
-)
-
 // Option is an option of [New]: one of this package, [core.WithClock] or [core.WithLogger].
 type Option interface{ core.StoreOption }
 
+// settings are what options set.
+type settings struct {
+	prefix   string
+	timeout  time.Duration
+	failures int           // in a row, that open the breaker
+	pause    time.Duration // how long it stays open
+	horizon  time.Duration // how long a denial is repeated; 0: never
+	lease    int64         // the most tokens on lease of a key; 0: none
+}
+
 // option is an Option that only this store has.
-type option func(*Store)
+type option func(*settings, *core.StoreConfig)
 
 // ConfigureStore does nothing: what an option configures is not common to all stores.
 func (option) ConfigureStore(*core.StoreConfig) {}
+
+// defaults are the settings without any option.
+func defaults() settings {
+	return settings{
+		prefix: "ratelimit:", timeout: 100 * time.Millisecond, failures: 5, horizon: time.Second,
+		pause: 500 * time.Millisecond, // with the timeout of the try that follows it bounds how long a recovery goes unnoticed
+	}
+}
 
 // WithPrefix sets what every key begins with: by default "ratelimit:". It may be anything, "" too. Two stores with one
 // prefix on one server share buckets. A prefix with a hash tag, such as "{limits}:", puts all keys of the store into one
 // Cluster slot.
 func WithPrefix(prefix string) Option {
-	return option(func(s *Store) { s.prefix = prefix })
+	return option(func(s *settings, _ *core.StoreConfig) { s.prefix = prefix })
 }
 
 // WithTimeout bounds how long a decision may take: by default 100 ms. Then the policy's OnFailure decides. It should be
@@ -39,9 +45,9 @@ func WithPrefix(prefix string) Option {
 // connection takes more, and is not part of it: a connection has a second, or ten times the timeout if that is longer.
 // The timeout is the store's own. The client's timeouts hold as well, and so does the deadline of the caller's context.
 func WithTimeout(d time.Duration) Option {
-	return option(func(s *Store) {
+	return option(func(s *settings, c *core.StoreConfig) {
 		if d <= 0 {
-			s.config.Mistake("WithTimeout", d, "must be above 0")
+			c.Mistake("WithTimeout", d, "must be above 0")
 			return
 		}
 		s.timeout = d
@@ -53,14 +59,14 @@ func WithTimeout(d time.Duration) Option {
 // counts is the time since a call was sent: a decision that waits for others, in this process, is no failure of Redis.
 // Calls that were under way together and fail count once.
 func WithBreaker(failures int, pause time.Duration) Option {
-	return option(func(s *Store) {
+	return option(func(s *settings, c *core.StoreConfig) {
 		if failures < 1 {
-			s.config.Mistake("WithBreaker failures", failures, "must be at least 1")
+			c.Mistake("WithBreaker failures", failures, "must be at least 1")
 		}
 		if pause <= 0 {
-			s.config.Mistake("WithBreaker pause", pause, "must be above 0")
+			c.Mistake("WithBreaker pause", pause, "must be above 0")
 		}
-		s.trip, s.pause = failures, pause
+		s.failures, s.pause = failures, pause
 	})
 }
 
@@ -71,12 +77,12 @@ func WithBreaker(failures int, pause time.Duration) Option {
 // answered (or, if it never is, for a minute) every decision on its key asks Redis. A Refund or Reset by another process
 // is seen when the horizon is over. The cache holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) Option {
-	return option(func(s *Store) {
+	return option(func(s *settings, c *core.StoreConfig) {
 		if horizon < 0 {
-			s.config.Mistake("WithDenyCache", horizon, "must not be negative")
+			c.Mistake("WithDenyCache", horizon, "must not be negative")
 			return
 		}
-		s.denials.horizon = horizon
+		s.horizon = horizon
 	})
 }
 
@@ -100,11 +106,11 @@ func WithDenyCache(horizon time.Duration) Option {
 // is what the bucket had when the lease was taken, refilled, less what this process has used. It learns of others' use
 // with the next lease. A Reset leaves other processes their leases.
 func WithLease(n int64) Option {
-	return option(func(s *Store) {
+	return option(func(s *settings, c *core.StoreConfig) {
 		if n < 0 {
-			s.config.Mistake("WithLease", n, "must not be negative")
+			c.Mistake("WithLease", n, "must not be negative")
 			return
 		}
-		s.leases.most = n
+		s.lease = n
 	})
 }

@@ -2,66 +2,8 @@ package redisstore
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core"
 )
-
-// call is one decision on its way to Redis and back.
-type call struct {
-	key     string // as Redis knows it
-	request core.Request
-	since   time.Time // when its caller began to wait
-
-	state atomic.Uint32 // waiting, sent or left
-
-	// Set before done is closed, read after.
-	answer core.Answer
-	err    error
-	done   chan struct{}
-}
-
-// The states of a call. It is sent only from waiting, so a caller who left the queue pays nothing.
-const (
-	waiting uint32 = iota
-	sent
-	left
-)
-
-// claim moves those of calls that still wait to a state, and returns them. Nobody else sends or answers them then.
-func claim(calls []*call, state uint32) []*call {
-	still := calls[:0]
-	for _, c := range calls {
-		if c.state.CompareAndSwap(waiting, state) {
-			still = append(still, c)
-		}
-	}
-	return still
-}
-
-// outcome is the answer to one call.
-type outcome struct {
-	answer core.Answer
-	err    error
-}
-
-// finish answers calls with their outcomes, or all with err if there are none.
-func finish(calls []*call, outcomes []outcome, err error) {
-	for i, c := range calls {
-		o := outcomeOf(i, outcomes, err)
-		c.answer, c.err = o.answer, o.err
-		close(c.done)
-	}
-}
-
-// outcomeOf is the outcome of the i-th of calls.
-func outcomeOf(i int, outcomes []outcome, err error) outcome {
-	if outcomes == nil {
-		return outcome{err: err}
-	}
-	return outcomes[i]
-}
 
 // maxBatch bounds how long one flight keeps the server from others, at some 2 µs a decision.
 const maxBatch = 512

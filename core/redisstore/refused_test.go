@@ -30,16 +30,16 @@ func newBatchBench(t *testing.T) *batchBench {
 	client := redistest.Start(t).Client(t)
 	b := &batchBench{t, client, New(client, WithTimeout(10*time.Second)), planOf(core.PerDay(10))}
 	b.answered(b.take("empty", 10), 0)
-	require.NoError(t, client.Set(t.Context(), redisKey(b.store.prefix, "api", "spoilt"), "42", 0).Err())
+	require.NoError(t, client.Set(t.Context(), redisKey(b.store.flights.prefix, "api", "spoilt"), "42", 0).Err())
 	return b
 }
 
 func (b *batchBench) take(key string, n int64) *call {
-	return &call{key: redisKey(b.store.prefix, "api", key), request: core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n})}
+	return &call{key: redisKey(b.store.flights.prefix, "api", key), request: core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n})}
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {
-	return b.store.send(b.Context(), calls)
+	return b.store.server.send(b.Context(), calls)
 }
 
 // answered demands that c, alone, is granted and leaves so many tokens.
@@ -109,7 +109,7 @@ type onScript struct {
 
 func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if _, script := cmd.(charge); script && h.seen.Add(1) == h.n {
+		if _, script := cmd.(sentOnce); script && h.seen.Add(1) == h.n {
 			h.do()
 		}
 		return next(ctx, cmd)

@@ -10,7 +10,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
@@ -142,19 +141,3 @@ func bigEndian(s string) (n uint64) {
 	}
 	return n
 }
-
-// keyError is the error that the script reports of one key: that its state can't be used, or what the server said.
-func keyError(text string) error {
-	if text == bucket.ErrUnreadable.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
-		return &core.StateError{Reason: text}
-	}
-	return serverError(text)
-}
-
-// serverError is an error reply that concerns one key. It is a [redis.Error].
-type serverError string
-
-func (e serverError) Error() string { return string(e) }
-
-// RedisError marks it as a server's.
-func (serverError) RedisError() {}

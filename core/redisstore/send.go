@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -18,11 +16,11 @@ import (
 
 // send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
 // besides. A hook of the client that panics is a failure like others: the flight must land.
-func (s *Store) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
+func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now := ""
-	if s.config.Clock != nil {
-		at := s.config.Clock()
+	if s.clock != nil {
+		at := s.clock()
 		if micros := at.UnixMicro(); micros < 0 || micros > bucket.Latest {
 			return nil, fmt.Errorf("%w: %v is not between 1970 and 2112", core.ErrClock, at)
 		}
@@ -42,7 +40,7 @@ func (s *Store) send(ctx context.Context, calls []*call) (outcomes []outcome, er
 
 // together has calls decided by one script call, and by further ones those whose write the server refused
 // but may execute if asked again.
-func (s *Store) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+func (s *server) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
 	reply, err := s.eval(ctx, scriptArgs(calls, now))
 	if err != nil {
 		return nil, err
@@ -73,7 +71,7 @@ func (s *Store) together(ctx context.Context, calls []*call, now string) ([]outc
 
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to
 // each server, and a second one for those whose server has lost the script.
-func (s *Store) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
 	cmds := s.exec(ctx, "evalsha", scriptSHA, calls, now)
 	var lost []*call
 	for i, cmd := range cmds {
@@ -100,12 +98,12 @@ func (s *Store) pipeline(ctx context.Context, calls []*call, now string) ([]outc
 }
 
 // exec sends a command for each of calls together.
-func (s *Store) exec(ctx context.Context, name, script string, calls []*call, now string) []charge {
+func (s *server) exec(ctx context.Context, name, script string, calls []*call, now string) []sentOnce {
 	if len(calls) == 0 {
 		return nil
 	}
 	pipe := s.client.Pipeline()
-	cmds := make([]charge, len(calls))
+	cmds := make([]sentOnce, len(calls))
 	for i := range calls {
 		cmds[i] = command(ctx, name, script, scriptArgs(calls[i:i+1], now))
 		_ = pipe.Process(ctx, cmds[i]) // queues it
@@ -115,7 +113,7 @@ func (s *Store) exec(ctx context.Context, name, script string, calls []*call, no
 }
 
 // landed is the outcome of the one call that cmd was sent for.
-func (s *Store) landed(ctx context.Context, cmd charge, one []*call, now string) outcome {
+func (s *server) landed(ctx context.Context, cmd sentOnce, one []*call, now string) outcome {
 	reply, err := cmd.Val(), cmd.Err()
 	if err != nil {
 		s.rediscover(ctx, err)
@@ -164,22 +162,15 @@ const compileError = "Error compiling script"
 
 var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 5 or newer, or do as that does")
 
-// charge is a command that go-redis must not send twice. Its own retries, of timeouts above all,
-// would charge a request as often as they reach the server.
-type charge struct{ *redis.Cmd }
-
-// NoRetry tells go-redis to leave retries to us.
-func (charge) NoRetry() bool { return true }
-
 // command makes a command that runs the script.
-func command(ctx context.Context, name, script string, args []any) charge {
-	cmd := charge{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
+func command(ctx context.Context, name, script string, args []any) sentOnce {
+	cmd := sentOnce{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }
 
 // eval runs the script. It is executed at most once: what may have been executed is never sent again.
-func (s *Store) eval(ctx context.Context, args []any) (any, error) {
+func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	name, script := "evalsha", scriptSHA
 	for attempt := 1; ; attempt++ {
 		cmd := command(ctx, name, script, args)
@@ -208,17 +199,11 @@ func (s *Store) eval(ctx context.Context, args []any) (any, error) {
 // rediscover lets a Cluster client ask again which node holds which slot, in the background, when a
 // node can't be reached. By itself it does so only when another node redirects it, which never happens
 // to a command that isn't sent to another.
-func (s *Store) rediscover(ctx context.Context, err error) {
+func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
 		cluster.ReloadState(ctx)
 	}
-}
-
-// fromServer reports whether err is a server's reply.
-func fromServer(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
 }
 
 // pause waits for d, or until ctx ends.
@@ -229,29 +214,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// refusals are the replies by which a server says that it did not execute a command but may do so
-// if asked again. go-redis follows MOVED and ASK itself.
-var refusals = [...]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
-
-// notExecuted reports whether err proves that the command did not run and another try makes sense.
-func notExecuted(err error) bool {
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
-		return true
-	}
-	text := err.Error()
-	for _, refusal := range refusals {
-		if strings.HasPrefix(text, refusal) {
-			return true
-		}
-	}
-	return false
-}
-
-// certain reports whether err, which may be nil, leaves no doubt that what was sent is over: executed, or
-// never to be.
-func certain(err error) bool {
-	bad := (*core.StateError)(nil)
-	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)
 }

@@ -1,9 +1,6 @@
 package redisstore
 
 import (
-	"math/bits"
-	"sync/atomic"
-
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
@@ -12,9 +9,9 @@ import (
 // Stats returns what the store did. It is safe for concurrent use and makes no call.
 func (s *Store) Stats() storestats.Stats {
 	stats := storestats.Stats{
-		Opened: s.breaker.opened.Load(), Away: s.breaker.absence.total(), Calls: s.traffic.calls.Load(), Decisions: s.traffic.decisions.Load(),
+		Opened: s.flights.breaker.opened.Load(), Away: s.flights.breaker.absence.total(), Calls: s.flights.traffic.calls.Load(), Decisions: s.flights.traffic.decisions.Load(),
 	}
-	switch s.breaker.circuit.State() {
+	switch s.flights.breaker.circuit.State() {
 	case gobreaker.StateOpen:
 		stats.Breaker = storestats.BreakerOpen
 	case gobreaker.StateHalfOpen:
@@ -22,7 +19,7 @@ func (s *Store) Stats() storestats.Stats {
 	case gobreaker.StateClosed:
 	}
 	for i := range stats.Batches {
-		stats.Batches[i] = s.traffic.batches[i].Load()
+		stats.Batches[i] = s.flights.traffic.batches[i].Load()
 	}
 	for i := range s.denials.shards {
 		sh := &s.denials.shards[i]
@@ -37,17 +34,4 @@ func (s *Store) Stats() storestats.Stats {
 		sh.mu.Unlock()
 	}
 	return stats
-}
-
-// traffic counts calls.
-type traffic struct {
-	calls, decisions atomic.Int64
-	batches          [storestats.BatchSizes]atomic.Int64
-}
-
-// count counts a call for n decisions, from 1 to maxBatch.
-func (t *traffic) count(n int) {
-	t.calls.Add(1)
-	t.decisions.Add(int64(n))
-	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
 }

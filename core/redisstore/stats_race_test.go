@@ -35,9 +35,9 @@ func TestAwayNeverGoesBack(t *testing.T) {
 	}
 	for range 10_000 {
 		for _, outcome := range []error{errors.New("away"), nil} {
-			report, err := s.breaker.enter()
+			report, err := s.flights.breaker.enter()
 			for err != nil { // it is open for a microsecond
-				report, err = s.breaker.enter()
+				report, err = s.flights.breaker.enter()
 			}
 			report(outcome)
 		}

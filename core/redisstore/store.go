@@ -11,8 +11,6 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"reflect"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,59 +30,46 @@ import (
 // to 32, or three quarters of the client's pool. A call that is stuck returns its connection after twice the store's
 // timeout if the client has ContextTimeoutEnabled, and when the client's ReadTimeout ends if not.
 type Store struct {
-	client    redis.UniversalClient
-	scattered atomic.Bool // keys may be on different servers: a script call can't take several
-	punctual  bool        // the client minds the deadlines of contexts
-
 	config  core.StoreConfig
-	prefix  string
-	timeout time.Duration
-	trip    int
-	pause   time.Duration
-
-	leases   leases
-	denials  denyCache
-	breaker  *breaker
-	queue    queue
-	traffic  traffic
-	eviction evictionWatch
+	leases  leases
+	denials denyCache
+	flights flights
+	server  server
 }
 
 // New returns a store on a client of any topology. It does not connect: a server that can't be reached is met by the
 // policy's OnFailure. Mistakes in its options are reported by [core.NewLimiter], or by every decision where another
 // Store wraps this one.
 func New(client redis.UniversalClient, options ...Option) *Store {
-	s := &Store{client: client, prefix: defaultPrefix, timeout: defaultTimeout, trip: defaultTrip, pause: defaultPause}
-	s.denials.horizon, s.denials.seed = defaultHorizon, maphash.MakeSeed()
-	s.leases.idle, s.leases.seed = leaseIdle, s.denials.seed
+	s := &Store{}
+	set := defaults()
 	for _, o := range options {
 		switch o := o.(type) {
 		case nil:
 		case option:
-			o(s)
+			o(&set, &s.config)
 		default:
 			o.ConfigureStore(&s.config)
 		}
 	}
-	s.breaker = newBreaker(s.trip, s.pause, s.log)
+	seed := maphash.MakeSeed()
+	s.denials = denyCache{horizon: set.horizon, seed: seed}
+	s.server = server{clock: s.config.Clock, timeout: set.timeout, log: s.log}
+	s.flights = flights{
+		server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials,
+		breaker: newBreaker(set.failures, set.pause, s.log),
+	}
+	s.leases = leases{flights: &s.flights, denials: &s.denials, now: s.now, most: set.lease, idle: leaseIdle, seed: seed}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
 		return s
 	}
-	s.scattered.Store(true)
-	switch c := client.(type) {
-	case *redis.Client: // of one server, so all keys are in one place
-		s.scattered.Store(false)
-		s.punctual = c.Options().ContextTimeoutEnabled
-	case *redis.ClusterClient:
-		s.punctual = c.Options().ContextTimeoutEnabled
-	case *redis.Ring:
-		s.punctual = c.Options().ContextTimeoutEnabled
-	}
-	s.queue.room, s.queue.patience = flightRoom(client), s.timeout
-	s.queue.expire, s.queue.spare = s.expire, s.spare
+	s.server.use(client)
+	q := &s.flights.queue
+	q.room, q.patience = flightRoom(client), set.timeout
+	q.expire, q.spare = s.flights.expire, s.server.spare
 	if s.config.Clock != nil {
-		s.queue.room = 1 // one after another, so that an injected clock's instants arrive in order
+		q.room = 1 // one after another, so that an injected clock's instants arrive in order
 	}
 	return s
 }
@@ -99,31 +84,21 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 		return a, errors.Join(s.config.Mistakes...)
 	}
 	now := s.now()
-	if s.spend(&r, &a, now) {
+	if s.leases.spend(&r, &a, now) {
 		return a, nil
 	}
 	if !s.denials.applies(&r) {
-		return s.askOrLease(ctx, r)
+		return s.leases.askOrLease(ctx, r)
 	}
 	repeated, version := s.denials.repeat(&r, &a, now)
 	if repeated {
 		return a, nil
 	}
-	a, err = s.askOrLease(ctx, r)
+	a, err = s.leases.askOrLease(ctx, r)
 	if err == nil && !a.Allowed {
 		s.denials.keep(&r, a, version, now, s.now())
 	}
 	return a, err
-}
-
-// ask has r decided by Redis.
-func (s *Store) ask(ctx context.Context, r core.Request) (core.Answer, error) {
-	answer, err := s.board(ctx, r)
-	if err != nil {
-		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), err)
-	}
-	s.eviction.look(s)
-	return answer, nil
 }
 
 // Reset deletes the key of a policy's bucket, whatever it holds.
@@ -131,16 +106,16 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if len(s.config.Mistakes) > 0 {
 		return errors.Join(s.config.Mistakes...)
 	}
-	report, err := s.breaker.enter()
+	report, err := s.flights.breaker.enter()
 	if err == nil {
 		b := bucketOf{policy, key}
-		held := s.forget(b) // with the key goes the hold in Redis
+		settles := s.leases.forget(b) // with the key goes the hold in Redis
 		err = s.del(ctx, b)
 		report(err)
-		if err != nil && held != nil {
-			go s.giveBack(*held)
+		if err != nil && settles != nil {
+			go s.leases.giveBack(*settles)
 		}
-		s.forget(b) // a lease that came before the server reset the key
+		s.leases.forget(b) // a lease that came before the server reset the key
 	}
 	if err != nil {
 		return fmt.Errorf("reset in policy %q: %w", policy, err)
@@ -151,14 +126,15 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 // del deletes a bucket's key, in a goroutine that runs on when nobody waits for it any more: go-redis does not stop
 // reading when a context ends. A hook of the client that panics is a failure like others.
 func (s *Store) del(ctx context.Context, b bucketOf) error {
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+	timeout := s.flights.timeout
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	done := make(chan error, 1)
 	s.denials.giving(b)
 	go func() {
 		defer cancel()
 		err := func() (err error) {
 			defer recovered(&err)
-			return s.client.Del(own, redisKey(s.prefix, b.policy, b.key)).Err()
+			return s.server.client.Del(own, redisKey(s.flights.prefix, b.policy, b.key)).Err()
 		}()
 		s.denials.given(b, err)
 		done <- err
@@ -168,24 +144,10 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 		return err
 	case <-ctx.Done():
 		return callerLeft{ctx.Err()}
-	case <-time.After(s.timeout):
-		return timeoutError(s.timeout)
+	case <-time.After(timeout):
+		return timeoutError(timeout)
 	}
 }
-
-// callerLeft is the error of a caller's own context. It says nothing about Redis.
-type callerLeft struct{ error }
-
-func (e callerLeft) Unwrap() error { return e.error }
-
-// bucketOf names a bucket by its policy and key.
-type bucketOf struct{ policy, key string }
-
-// of names the bucket that r asks.
-func of(r *core.Request) bucketOf { return bucketOf{r.Policy(), r.Key()} }
-
-// clone is b for keeping: its key may be a view of a buffer that its owner reuses.
-func (b bucketOf) clone() bucketOf { return bucketOf{b.policy, strings.Clone(b.key)} }
 
 // log is where the store's warnings go.
 func (s *Store) log() *slog.Logger {
@@ -195,13 +157,13 @@ func (s *Store) log() *slog.Logger {
 	return slog.Default()
 }
 
-// began is where now counts from.
-var began = time.Now()
+// start is where now counts from.
+var start = time.Now()
 
 // now is the instant by which denials and leases are timed.
 func (s *Store) now() time.Time {
 	if s.config.Clock != nil {
 		return s.config.Clock()
 	}
-	return began.Add(time.Since(began)) // time.Now, without a look at the wall's clock
+	return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
 }

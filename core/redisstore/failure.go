@@ -1,0 +1,82 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// callerLeft is the error of a caller's own context. It says nothing about Redis.
+type callerLeft struct{ error }
+
+func (e callerLeft) Unwrap() error { return e.error }
+
+// timeoutError is the error of a call that took too long.
+func timeoutError(after time.Duration) error {
+	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
+}
+
+// recovered makes an error of a panic in the client.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("the Redis client panicked: %v", p)
+	}
+}
+
+// lost reports whether err tells that there may be no connection: it is no server's reply.
+func lost(err error) bool { return err != nil && !fromServer(err) }
+
+// fromServer reports whether err is a server's reply.
+func fromServer(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// refusals are the replies by which a server says that it did not execute a command but may do so
+// if asked again. go-redis follows MOVED and ASK itself.
+var refusals = [...]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+
+// notExecuted reports whether err proves that the command did not run and another try makes sense.
+func notExecuted(err error) bool {
+	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
+	text := err.Error()
+	for _, refusal := range refusals {
+		if strings.HasPrefix(text, refusal) {
+			return true
+		}
+	}
+	return false
+}
+
+// certain reports whether err, which may be nil, leaves no doubt that what was sent is over: executed, or
+// never to be.
+func certain(err error) bool {
+	bad := (*core.StateError)(nil)
+	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)
+}
+
+// keyError is the error that the script reports of one key: that its state can't be used, or what the server said.
+func keyError(text string) error {
+	if text == bucket.ErrUnreadable.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
+		return &core.StateError{Reason: text}
+	}
+	return serverError(text)
+}
+
+// serverError is an error reply that concerns one key. It is a [redis.Error].
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError marks it as a server's.
+func (serverError) RedisError() {}

@@ -1,0 +1,141 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// server is the Redis that a store asks: one server, or several that share the keys.
+type server struct {
+	client    redis.UniversalClient
+	scattered atomic.Bool      // keys may be on different servers: a script call can't take several
+	punctual  bool             // the client minds the deadlines of contexts
+	clock     func() time.Time // nil: the server's
+	timeout   time.Duration
+	log       func() *slog.Logger
+}
+
+// use sets the client.
+func (s *server) use(client redis.UniversalClient) {
+	s.client = client
+	s.scattered.Store(true)
+	switch c := client.(type) {
+	case *redis.Client: // of one server, so all keys are in one place
+		s.scattered.Store(false)
+		s.punctual = c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		s.punctual = c.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		s.punctual = c.Options().ContextTimeoutEnabled
+	}
+}
+
+// each has ask ask the client's server, or where keys live on several, each of them: the masters of a Cluster, the
+// shards of a Ring. It returns the error of one. A hook of the client that panics is an error.
+func (s *server) each(ctx context.Context, ask func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
+	defer recovered(&err)
+	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
+		defer recovered(&err) // in a goroutine of go-redis
+		return ask(ctx, one, true)
+	}
+	switch c := s.client.(type) {
+	case interface {
+		ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
+	}:
+		return c.ForEachMaster(ctx, oneOfSeveral)
+	case interface {
+		ForEachShard(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
+	}:
+		return c.ForEachShard(ctx, oneOfSeveral)
+	}
+	return ask(ctx, s.client, false)
+}
+
+// connectPatience is how long a connection may take to be set up, or ten times the store's timeout if that is longer:
+// with TLS it takes seven round trips.
+const connectPatience = time.Second
+
+// patience is how long a connection may take to be set up.
+func (s *server) patience() time.Duration { return max(connectPatience, 10*s.timeout) }
+
+// spare reports whether the client has a connection that nobody uses. Where there are several servers it can't say.
+func (s *server) spare() bool {
+	return !s.scattered.Load() && s.client.PoolStats().IdleConns > 0
+}
+
+// connect waits until the client has a connection ready, and returns the error if that fails. No decision waits for it:
+// its caller leaves when the store's timeout ends, and a later one finds the connection. Of several servers it waits for
+// all no longer than the timeout, and then for one: servers that are away must not keep the others' keys waiting.
+func (s *server) connect() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.patience())
+	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
+	go func() { // go-redis does not always stop when a context ends
+		defer cancel()
+		all <- s.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+			err := s.ping(ctx, one, several)
+			if !lost(err) {
+				select {
+				case anyReady <- struct{}{}:
+				default: // another said so already
+				}
+			}
+			return err
+		})
+	}()
+	for _, wait := range []struct {
+		time   time.Duration
+		enough <-chan struct{}
+	}{{s.timeout, nil}, {s.patience() - s.timeout, anyReady}} {
+		timer := time.NewTimer(wait.time)
+		select {
+		case err := <-all:
+			timer.Stop()
+			return err
+		case <-wait.enough:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+	return fmt.Errorf("no connection: %w", timeoutError(s.patience()))
+}
+
+// ping makes sure that a server has a connection for a command. Where there are several it does so for a pipeline too,
+// which go-redis takes from another pool, and has the client learn what it needs to know of them.
+func (s *server) ping(ctx context.Context, one redis.UniversalClient, several bool) error {
+	if !several {
+		return one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
+	}
+	errs := make(chan error)
+	for _, ping := range []func() error{
+		func() error { return one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}) },
+		func() error { return s.client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}) },
+		func() error {
+			_, err := one.Pipelined(ctx, func(p redis.Pipeliner) error {
+				return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
+			})
+			return err
+		},
+	} {
+		go func() {
+			var err error
+			defer func() { errs <- err }()
+			defer recovered(&err)
+			err = ping()
+		}()
+	}
+	return errors.Join(<-errs, <-errs, <-errs)
+}
+
+// sentOnce is a command that go-redis must not send twice. Its own retries, of timeouts above all, would charge a request
+// as often as they reach the server.
+type sentOnce struct{ *redis.Cmd }
+
+// NoRetry tells go-redis to leave retries to this package.
+func (sentOnce) NoRetry() bool { return true }
