@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -49,7 +48,7 @@ func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, &r)
 	if !errors.Is(err, ErrCost) && !errors.Is(err, ErrNoKey) {
-		l.watch.tell(ctx, now, res, key, time.Since(began), err)
+		l.watch.tell(ctx, now.policy.Name, now.plan.LeastCapacity(), res, key, time.Since(began), err)
 	}
 	return err
 }
@@ -132,31 +131,10 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 	return failed
 }
 
-// maxLocalKeys bounds the store that stands in for another.
-const maxLocalKeys = 100_000
-
-// newFallback is the store that stands in for one with this configuration, nil if it is not known.
-func newFallback(config *StoreConfig) *MemoryStore {
-	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
-	if config != nil && config.Clock != nil {
-		options = append(options, WithClock(config.Clock))
+// under sets the limits that hold for r, and with them how many tokens `all` are.
+func (r *Request) under(p *plan) {
+	r.Plan = p.Plan
+	if r.all {
+		r.N = p.LeastCapacity()
 	}
-	return NewMemoryStore(options...)
-}
-
-// keyed is an error for an empty key: whoever has none would share a bucket with all others without.
-func keyed(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: it is empty", ErrNoKey)
-	}
-	return nil
-}
-
-// boundedKey keeps keys short: one longer than 128 bytes is replaced by its SHA-256. So is one that
-// looks like such a replacement, so that no two keys are ever taken for each other.
-func boundedKey(key string) string {
-	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
-		return key
-	}
-	return hashKey(key)
 }

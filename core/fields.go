@@ -9,6 +9,13 @@ import (
 // together, when it denies.
 const maxFields = 9
 
+// HeaderWriter is what response headers are written to: an [net/http.Header], or any framework's.
+type HeaderWriter interface {
+	Get(name string) string
+	Set(name, value string)
+	Add(name, value string)
+}
+
 // fields gathers the header fields of one response, so that all values that are made for it are made in one
 // string and one slice. The bytes of the former are the caller's, who can keep them on its stack.
 type fields struct {

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -74,20 +73,3 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	}
 	return l.failed(ctx, l.store.Reset(ctx, now.policy.Name, key))
 }
-
-// failed tells whose failure a store's error is: the caller's, when its own context has ended, or the
-// store's.
-func (l *Limiter) failed(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return gone{err}
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-// gone is an error of the caller's own context, which says nothing about the store.
-type gone struct{ error }
-
-func (g gone) Unwrap() error { return g.error }

@@ -3,6 +3,7 @@ package core
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
@@ -68,4 +69,21 @@ func partLen(p string) int {
 		return len(hashedPart) + 2*sha256.Size
 	}
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
+}
+
+// keyed is an error for an empty key: whoever has none would share a bucket with all others without.
+func keyed(key string) error {
+	if key == "" {
+		return fmt.Errorf("%w: it is empty", ErrNoKey)
+	}
+	return nil
+}
+
+// boundedKey keeps keys short: one longer than 128 bytes is replaced by its SHA-256. So is one that
+// looks like such a replacement, so that no two keys are ever taken for each other.
+func boundedKey(key string) string {
+	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
+		return key
+	}
+	return hashKey(key)
 }

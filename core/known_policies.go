@@ -37,21 +37,16 @@ func (k *knownPolicies) note(policy string, limits []Limit, change bool) (before
 	return nil
 }
 
-// warnSameName notes l's policy with its store, and warns if another limiter has the same name and other limits. With
-// change set the limits replace what the policy had.
-func (l *Limiter) warnSameName(change bool) {
-	if l.config == nil {
-		return
-	}
-	rules := l.rules.Load()
-	before := l.config.known.note(rules.policy.Name, rules.plan.limits, change)
+// warn notes the limits of a policy, and warns if another limiter has the same name and other limits. With change set
+// the limits replace what the policy had.
+func (k *knownPolicies) warn(logger *slog.Logger, policy string, limits []Limit, change bool) {
+	before := k.note(policy, limits, change)
 	if before == nil {
 		return
 	}
-	logger := l.watch.logger
 	if logger == nil {
 		logger = slog.Default()
 	}
 	logger.Warn("ratelimit: two limiters of one store have the same policy name and different limits, so they share buckets: give each policy a name of its own, or use WithLimits",
-		"policy", rules.policy.Name, "limits", slices.Clone(rules.plan.limits), "before", before)
+		"policy", policy, "limits", slices.Clone(limits), "before", before)
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -53,7 +54,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
 	for _, o := range options {
 		if o != nil {
-			o.limiter(l)
+			o.observe(&l.watch)
 		}
 	}
 	next, err := l.newRules(policy, errs...)
@@ -61,8 +62,20 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 		return nil, err
 	}
 	l.rules.Store(next)
-	l.warnSameName(false)
+	l.warnSameName(next, false)
 	return l, nil
+}
+
+// maxLocalKeys bounds the store that stands in for another.
+const maxLocalKeys = 100_000
+
+// newFallback is the store that stands in for one with this configuration, nil if it is not known.
+func newFallback(config *StoreConfig) *MemoryStore {
+	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
+	if config != nil && config.Clock != nil {
+		options = append(options, WithClock(config.Clock))
+	}
+	return NewMemoryStore(options...)
 }
 
 // newRules makes rules of a policy. errs are mistakes besides its own.
@@ -100,7 +113,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 		return err
 	}
 	before := l.rules.Swap(next)
-	l.warnSameName(true)
+	l.warnSameName(next, true)
 	if before.shared {
 		return nil
 	}
@@ -109,6 +122,13 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 		before.localPlan.Replace(next.localPlan.Plan)
 	}
 	return nil
+}
+
+// warnSameName warns if another limiter of l's store has the name of r's policy and other limits.
+func (l *Limiter) warnSameName(r *rules, change bool) {
+	if l.config != nil {
+		l.config.known.warn(l.watch.logger, r.policy.Name, r.plan.limits, change)
+	}
 }
 
 // Must returns v, or panics when err is not nil: for limiters made at start-up from constants.
@@ -123,6 +143,18 @@ func Must[T any](v T, err error) T {
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}
+
+// failed tells whose failure a store's error is: the caller's, when its own context has ended, or the
+// store's.
+func (l *Limiter) failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return gone{err}
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 // Name returns the name of the limiter's policy.

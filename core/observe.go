@@ -56,25 +56,25 @@ func (o Outcome) String() string {
 }
 
 // LimiterOption is an option of [NewLimiter].
-type LimiterOption interface{ limiter(*Limiter) }
+type LimiterOption interface{ observe(*watch) }
 
-type limiterOption func(*Limiter)
+type limiterOption func(*watch)
 
-func (o limiterOption) limiter(l *Limiter) { o(l) }
+func (o limiterOption) observe(w *watch) { o(w) }
 
 // WithObserver has o told of each decision of the limiter. Given several times, all are told, in their
 // order. A nil one is left out; without any, nothing is measured and decisions cost nothing more.
 func WithObserver(o Observer) LimiterOption {
-	return limiterOption(func(l *Limiter) {
+	return limiterOption(func(w *watch) {
 		if o != nil {
-			l.watch.observers = append(l.watch.observers, o)
+			w.observers = append(w.observers, o)
 		}
 	})
 }
 
 // WithObservedKeys puts keys into observations. Think of privacy, and of metrics: each key is a series.
 func WithObservedKeys() LimiterOption {
-	return limiterOption(func(l *Limiter) { l.watch.keys = true })
+	return limiterOption(func(w *watch) { w.keys = true })
 }
 
 // LoggerOption is an option of [NewLimiter] and of stores.
@@ -86,7 +86,7 @@ type LoggerOption struct{ logger *slog.Logger }
 // told, but an address is found by trying all, so they are no less personal data. Nil is as without it.
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
 
-func (o LoggerOption) limiter(l *Limiter) { l.watch.logger = o.logger }
+func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
 
 // ConfigureStore sets the logger.
 func (o LoggerOption) ConfigureStore(c *StoreConfig) { c.Logger = o.logger }
@@ -102,8 +102,8 @@ type watch struct {
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
 // tell tells of a decision that took d.
-func (w *watch) tell(ctx context.Context, now *rules, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: now.policy.Name, Capacity: now.plan.LeastCapacity(), Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+func (w *watch) tell(ctx context.Context, policy string, capacity int64, res *Result, key string, d time.Duration, err error) {
+	o := Observation{Policy: policy, Capacity: capacity, Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
 	switch {
 	case err != nil:
 		o.Outcome, o.Err = OutcomeError, err

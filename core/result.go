@@ -11,39 +11,6 @@ import (
 // Capacity. It is the longest time.Duration; test for it before adding to it.
 const Never time.Duration = math.MaxInt64
 
-// Source says who made a decision.
-type Source uint8
-
-const (
-	// FromStore is a decision of the policy's own store.
-	FromStore Source = iota
-	// FromDenyCache is a denial that this process knew to hold still, so that it did not ask the store.
-	FromDenyCache
-	// FromLease admitted a request on tokens that this process had taken from the store before.
-	FromLease
-	// FromFallback is a decision of this process alone, made while the store could not answer.
-	FromFallback
-	// FromFailOpen admitted a request unseen, because the store could not answer.
-	FromFailOpen
-)
-
-// String names the source in lower case, as metrics do.
-func (s Source) String() string {
-	switch s {
-	case FromStore:
-		return "store"
-	case FromDenyCache:
-		return "deny-cache"
-	case FromLease:
-		return "lease"
-	case FromFallback:
-		return "fallback"
-	case FromFailOpen:
-		return "fail-open"
-	}
-	return "Source(" + itoa(int64(s)) + ")"
-}
-
 // Result is one decision. Of several limits its fields tell the one that matters most to the
 // caller; [Result.Limits] tells all.
 type Result struct {
@@ -146,6 +113,3 @@ func (r *Result) read(p *plan, cost int64) {
 		r.ResetAfter = max(r.ResetAfter, reset)
 	}
 }
-
-// duration is a delay in µs as a time.Duration.
-func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -86,14 +86,6 @@ func NewRequest(policy, key string, r bucket.Request) Request {
 	return Request{Request: r, policy: unique.Make(policy), key: key}
 }
 
-// under sets the limits that hold for r, and with them how many tokens `all` are.
-func (r *Request) under(p *plan) {
-	r.Plan = p.Plan
-	if r.all {
-		r.N = p.LeastCapacity()
-	}
-}
-
 // Policy is the name of the policy: part of the bucket's address.
 func (r Request) Policy() string { return r.policy.Value() }
 
@@ -134,3 +126,39 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 func (r *Request) stateError(err error) error {
 	return fmt.Errorf("policy %q: %w", r.Policy(), &StateError{err.Error()})
 }
+
+// Source says who made a decision.
+type Source uint8
+
+const (
+	// FromStore is a decision of the policy's own store.
+	FromStore Source = iota
+	// FromDenyCache is a denial that this process knew to hold still, so that it did not ask the store.
+	FromDenyCache
+	// FromLease admitted a request on tokens that this process had taken from the store before.
+	FromLease
+	// FromFallback is a decision of this process alone, made while the store could not answer.
+	FromFallback
+	// FromFailOpen admitted a request unseen, because the store could not answer.
+	FromFailOpen
+)
+
+// String names the source in lower case, as metrics do.
+func (s Source) String() string {
+	switch s {
+	case FromStore:
+		return "store"
+	case FromDenyCache:
+		return "deny-cache"
+	case FromLease:
+		return "lease"
+	case FromFallback:
+		return "fallback"
+	case FromFailOpen:
+		return "fail-open"
+	}
+	return "Source(" + itoa(int64(s)) + ")"
+}
+
+// duration is a delay in µs as a time.Duration.
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

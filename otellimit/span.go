@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // record tells ctx's span, if it is recorded, of a decision that has the attributes of its series.
@@ -34,7 +33,7 @@ func record(ctx context.Context, o *core.Observation, known []attribute.KeyValue
 // errorType is the class of an error. Its text may have addresses in it and is for logs.
 func errorType(err error) string {
 	switch {
-	case errors.Is(err, redisstore.ErrBreakerOpen): // which tells the failure before as well
+	case errors.Is(err, core.ErrBreakerOpen): // which tells the failure before as well
 		return "breaker_open"
 	case errors.Is(err, context.Canceled):
 		return "canceled"

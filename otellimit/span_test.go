@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
@@ -40,7 +39,7 @@ func TestErrorTypes(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)).Tracer("test")
 	for want, cause := range map[string]error{
-		"breaker_open": errors.Join(redisstore.ErrBreakerOpen, context.DeadlineExceeded),
+		"breaker_open": errors.Join(core.ErrBreakerOpen, context.DeadlineExceeded),
 		"timeout":      context.DeadlineExceeded,
 		"canceled":     context.Canceled,
 		"unavailable":  errors.Join(core.ErrUnavailable, errors.New("dial tcp 10.1.2.3: connection refused")),

@@ -100,7 +100,7 @@ func (h *lease) use(n int64, a *core.Answer, p *bucket.Plan, now time.Time) (ok 
 	a.Allowed, a.Source, a.Waits = true, core.FromLease, nil
 	a.Levels = a.Levels.Clone()
 	a.Age(p, h.given.Lent, now.Sub(h.asked).Microseconds())
-	a.Levels.Add(p, h.left)
+	a.Add(p, h.left)
 	return true
 }
 
@@ -250,7 +250,7 @@ func (n *renewal) land() {
 	k.lease = h
 	h.timer = time.AfterFunc(n.leases.idle, func() { n.lookAfter(h) })
 	n.answer.Levels = n.answer.Levels.Clone()
-	n.answer.Levels.Add(n.request.Plan, n.answer.Lent) // what is here is there for this process
+	n.answer.Add(n.request.Plan, n.answer.Lent) // what is here is there for this process
 }
 
 // lookAfter returns h when nobody uses it, or when it is about to end.

@@ -147,7 +147,7 @@ func TestOutages(t *testing.T) {
 				var err error
 				res, err = local.Allow(ctx, "other")
 				require.NoError(t, err, "FailLocal decides whatever the store does")
-				return errors.Is(res.Cause, redisstore.ErrBreakerOpen)
+				return errors.Is(res.Cause, core.ErrBreakerOpen)
 			}, wait, tick, "failures in a row open the breaker, and a fallback tells its cause")
 			var err error
 

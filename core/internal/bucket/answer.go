@@ -71,3 +71,11 @@ func (a *Answer) Age(p *Plan, held, micros int64) {
 		*l = p.Rates[i].refill(*l, held, a.Now)
 	}
 }
+
+// Add puts tokens on top of the levels of p's limits, as far as the buckets have room.
+func (a *Answer) Add(p *Plan, tokens int64) {
+	for i := range p.Rates {
+		rate, l := &p.Rates[i], a.Levels.At(i)
+		l.Units = min(l.Units+rate.units(tokens), max(l.Units, rate.Full))
+	}
+}

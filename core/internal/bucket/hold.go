@@ -87,14 +87,6 @@ func lastReservation(holds []hold) (due int64) {
 	return 0
 }
 
-// room is how high the level may rise while so many tokens are held. It may be below 0, as a level may.
-func (r *Rate) room(held int64) int64 {
-	if held > (r.Full+maxDebt)/r.Unit {
-		return -maxDebt
-	}
-	return r.Full - held*r.Unit
-}
-
 // refillAround is refill of a bucket with holds, of which those until `written` are counted. The rest are the holds that
 // did not end before now.
 func (r *Rate) refillAround(holds []hold, l Level, written, now int64) (_ Level, rest []hold) {

@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -45,6 +44,14 @@ func (r *Rate) refill(l Level, out, now int64) Level {
 	return l
 }
 
+// room is how high the level may rise while so many tokens are held. It may be below 0, as a level may.
+func (r *Rate) room(held int64) int64 {
+	if held > (r.Full+maxDebt)/r.Unit {
+		return -maxDebt
+	}
+	return r.Full - held*r.Unit
+}
+
 // gainTo is what a step brings to l: no more than what fills the bucket, also when a debt is paid for which no tokens
 // are held any more.
 func (r *Rate) gainTo(l Level, out int64) int64 {
@@ -65,22 +72,6 @@ func (r *Rate) wait(l Level, need, out, now int64) int64 {
 		return Forever
 	}
 	return steps*r.Step - (now - r.steppedAt(l))
-}
-
-// Level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold. A level that was
-// stored in these units comes back exactly: the margin is what rounding may have taken. A fraction that other units
-// stored is rounded down.
-//
-// A record has the instant of its write. If it was written in the same steps they go on, for Keep is one of them. If
-// not they begin with the write, so that no time counts twice.
-func (r *Rate) Level(s *Record) Level {
-	units := float64(s.Tokens * float64(r.Unit))
-	units = math.Floor(units + float64(math.Abs(units)*roundingError))
-	l := Level{int64(max(-maxDebt, min(units, float64(r.Full)))), s.At}
-	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
-		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
-	}
-	return l
 }
 
 // inlineLevels is how many levels need no allocation: a policy rarely has more limits.
@@ -118,12 +109,4 @@ func (l Levels) Clone() Levels {
 		l.many = &many
 	}
 	return l
-}
-
-// Add puts tokens on top of the levels of p's limits, as far as the buckets have room.
-func (l *Levels) Add(p *Plan, tokens int64) {
-	for i := range p.Rates {
-		rate := &p.Rates[i]
-		l.At(i).Units = min(l.At(i).Units+rate.units(tokens), max(l.At(i).Units, rate.Full))
-	}
 }

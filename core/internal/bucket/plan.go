@@ -63,19 +63,6 @@ func (p *Plan) ForRefund() *Plan {
 	return NewPlan(common)
 }
 
-// matches reports whether records are the levels of p's rates, in their order, and nothing else.
-func (p *Plan) matches(records []Record) bool {
-	if len(records) != len(p.Rates) {
-		return false
-	}
-	for i := range records {
-		if records[i].Tag != p.Rates[i].Tag {
-			return false
-		}
-	}
-	return true
-}
-
 // indexOf returns the index of the rate with a tag, or -1.
 func (p *Plan) indexOf(tag uint32) int {
 	for i := range p.Rates {

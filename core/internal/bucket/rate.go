@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/big"
 	"math/bits"
+	"time"
 )
 
 // Rate is a limit in whole numbers, so that Lua's doubles and Go's int64 compute the same, exactly.
@@ -168,4 +169,20 @@ func mulDiv(a, b, c int64) int64 {
 	}
 	quotient, _ := bits.Div64(hi, lo, uint64(c))
 	return int64(min(quotient, Forever))
+}
+
+// Exact reports whether a step of l brings a number of tokens that can be counted: one that is exact, or rounded down
+// by less than a millionth. It does not matter in the Continuous mode, which chooses its steps.
+func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), roomFor(s.Capacity)) }
+
+// MaxIn is the most tokens that are admitted in any window of length d; it may be above the largest int64.
+func (s Spec) MaxIn(d time.Duration) *big.Int {
+	r := NewRate(s, 0)
+	steps := new(big.Rat).Quo(micros(d), new(big.Rat).SetInt64(r.Step))
+	if s.Mode != Continuous || r.Step > 1 {
+		steps.SetInt(ceil(steps))
+	}
+	tokens := steps.Mul(steps, big.NewRat(min(r.Gain, r.Full), r.Unit))
+	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
+	return total.Add(total, big.NewInt(s.Capacity))
 }

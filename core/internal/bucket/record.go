@@ -82,66 +82,18 @@ func (s *Record) valid() bool {
 		s.Fill.Capacity >= 0 && s.Fill.Capacity <= Forever && s.Fill.Pace >= -Forever && s.Fill.Pace <= Forever
 }
 
-// maxOthers bounds the limits that a key is kept for besides those of the request at hand.
-const maxOthers = 256
-
-// stored is a key's records, in the order of a plan's rates. Its zero value is that of a key that does not exist.
-type stored struct {
-	own    []Record // the level of each rate; Tag 0: the limit was not used yet, so it starts full
-	holds  [][]hold // on each rate's tokens; nil when there are none on any
-	others []Record // of limits that the plan does not have
-}
-
-// arrange puts records into the order of p's rates, in s. Records of other limits are kept as long as they matter: when
-// two versions of a policy are in use at once, neither forgets what the other's limits lost. The common case, one
-// record for each rate, costs no allocation, and s.own is records then.
-func (s *stored) arrange(p *Plan, records []Record, now int64) error {
-	if p.matches(records) {
-		s.own = records
-		return nil
+// Level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold. A level that was
+// stored in these units comes back exactly: the margin is what rounding may have taken. A fraction that other units
+// stored is rounded down.
+//
+// A record has the instant of its write. If it was written in the same steps they go on, for Keep is one of them. If
+// not they begin with the write, so that no time counts twice.
+func (r *Rate) Level(s *Record) Level {
+	units := float64(s.Tokens * float64(r.Unit))
+	units = math.Floor(units + float64(math.Abs(units)*roundingError))
+	l := Level{int64(max(-maxDebt, min(units, float64(r.Full)))), s.At}
+	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
+		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
 	}
-	s.own = make([]Record, len(p.Rates))
-	seen, others := make(map[uint32]bool), 0
-	for len(records) > 0 {
-		// A level, and the holds that follow it
-		level, rest := records[0], records[1:]
-		n := 0
-		for n < len(rest) && rest[n].Tag == level.Tag {
-			n++
-		}
-		holds, ok := readHolds(rest[:n])
-		if !ok || level.Tag == 0 || seen[level.Tag] {
-			return ErrUnreadable
-		}
-		seen[level.Tag] = true
-		if i := p.indexOf(level.Tag); i >= 0 {
-			s.own[i] = level
-			if len(holds) > 0 {
-				s.hold(i, holds)
-			}
-		} else if level.Keep > now {
-			if others++; others > maxOthers {
-				return ErrCrowded
-			}
-			s.others = append(s.others, records[:1+n]...)
-		}
-		records = rest[n:]
-	}
-	return nil
-}
-
-// holdsOf returns the holds on the i-th rate's tokens.
-func (s *stored) holdsOf(i int) []hold {
-	if s.holds == nil {
-		return nil
-	}
-	return s.holds[i]
-}
-
-// hold sets the holds on the i-th rate's tokens.
-func (s *stored) hold(i int, holds []hold) {
-	if s.holds == nil {
-		s.holds = make([][]hold, len(s.own))
-	}
-	s.holds[i] = holds
+	return l
 }

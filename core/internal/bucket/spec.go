@@ -33,27 +33,11 @@ type Spec struct {
 // whole number of microseconds in a float64.
 const MaxFill = 100 * 365 * 24 * time.Hour
 
-// Exact reports whether a step of l brings a number of tokens that can be counted: one that is exact, or rounded down
-// by less than a millionth. It does not matter in the Continuous mode, which chooses its steps.
-func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), roomFor(s.Capacity)) }
-
 // Window is the seconds, rounded up, in which an empty bucket fills.
 func (s Spec) Window() int64 {
 	fill := new(big.Rat).SetInt64(s.Capacity)
 	fill.Quo(fill, s.perMicro()).Quo(fill, big.NewRat(1_000_000, 1))
 	return ceil(fill).Int64()
-}
-
-// MaxIn is the most tokens that are admitted in any window of length d; it may be above the largest int64.
-func (s Spec) MaxIn(d time.Duration) *big.Int {
-	r := NewRate(s, 0)
-	steps := new(big.Rat).Quo(micros(d), new(big.Rat).SetInt64(r.Step))
-	if s.Mode != Continuous || r.Step > 1 {
-		steps.SetInt(ceil(steps))
-	}
-	tokens := steps.Mul(steps, big.NewRat(min(r.Gain, r.Full), r.Unit))
-	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
-	return total.Add(total, big.NewInt(s.Capacity))
 }
 
 // step is the RefillInterval in µs, rounded up.
