@@ -1,6 +1,6 @@
--- Token buckets, decided for many keys in one call. The twin of usual.go, bucket.go, keep.go, hold.go and rate.go:
--- change them together. The usual request is decided at the end of this file, in one piece: begin there. What is
--- above decides all others.
+-- Token buckets, decided for many keys in one call. This script and the Go package core/internal/bucket compute the same:
+-- change them together. Begin to read at the end: the usual request is decided there, in one piece. What stands above
+-- decides all other requests.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
@@ -10,25 +10,27 @@
 --
 -- KEYS[i]   state of one (policy, key): the records of its limits
 -- ARGV[1]   now in µs since 1970; '' for this server's clock
--- ARGV[2]   a request for each of KEYS: which limits, action, n; of reserve, await and lease also more and
+-- ARGV[2]   a request for each of KEYS: which list of limits, action, n; of reserve, await and lease also more and
 --           ticket; of an action with ENDS also the ticket of the hold that ends, and how many tokens come back
--- ARGV[3…]  lists of limits: for each tag, aligned, capacity, unit, gain, step
+-- ARGV[3…]  lists of limits: for each limit tag, steps, aligned, capacity, unit, gain, step, and its fill
 --
--- Returns one string: now, then for each key '+' or '-' (allowed or not), the level records of its limits,
--- refilled to now, and of reserve and await when the tokens are due, of lease how many are on it. Where the waits
--- do not follow from the levels, as behind holds, it is 'a' or 'd', and last come for each limit the waits for n
--- (or, if allowed, for one more) and until it is full. Or '!', and why that key was not decided, the length first.
--- One key's error leaves the others alone. Where the server refuses all of them, that error is the reply.
+-- Returns one string: now, then an answer for each key. An answer is
+--   '+' or '-' (allowed or denied), and the record of each limit, refilled to now
+--   then, to reserve and await, when the tokens are due; to lease, how many tokens are on it
+--   or 'a' and 'd' for '+' and '-', and at the end two waits for each limit, in µs: for n (if allowed, for one more),
+--     and until it is full. They are there if they do not follow from the levels, as while tokens are held
+--   or '!', the length of an error, and the error: why this key was not decided
+-- The error of one key leaves the others alone. If the server refuses all keys, its error is the reply.
 
--- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters,
--- and the capacity and pace of all definitions that this stands for (see fill in rate.go). Behind it are its holds,
--- in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
+-- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
+-- fill (capacity and pace) of all definitions that this stands for. Its holds follow, in the order of their ends: tag, 0,
+-- tokens, end, ticket, 0, 0.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2Bd', 11
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, ERROR = '>d', '>I2c0'
-local TAKE, REFUND, RESERVE, AWAIT, LEASE = 0, 1, 3, 4, 5 -- 2 is end: the hold, and nothing else
+local TAKE, REFUND, RESERVE, AWAIT, LEASE = 0, 1, 3, 4, 5 -- 2 is END: it ends a hold and does nothing else
 local ENDS = 128
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
@@ -38,8 +40,8 @@ local MAX_OTHERS, MAX_HOLDS = 256, 4096
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
 local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than how Redis writes a number
 
--- Calls cost more than sums here, and so does every function that is made, on every run: x - x % 1 stands
--- for floor(x) and x + -x % 1 for ceil(x), comparisons for min and max.
+-- A call costs more than a sum here, and so does making a function, which every run does anew. So x - x % 1 stands for
+-- floor(x), x + -x % 1 for ceil(x), and comparisons for min and max.
 local pack, unpack, format = struct.pack, struct.unpack, string.format
 local pcall = redis.pcall -- errors are answers
 
@@ -52,8 +54,8 @@ end
 -- What decides all but the usual request. It is made for the first that needs it: functions cost more than a decision.
 local decide
 local function general()
-  -- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also where a debt
-  -- is to be paid that nobody holds any more
+  -- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also when a debt is
+  -- paid for which no tokens are held any more
   local function gain_to(limit, level, out)
     if limit.gain > limit.full and -level > out * limit.unit then
       return limit.full
@@ -61,7 +63,7 @@ local function general()
     return limit.gain
   end
 
-  -- A level at `at`, refilled to an instant not before it, in a bucket with so much room and so many tokens held
+  -- Refills a level at `at` to an instant not before it, in a bucket with so much room, of which `out` tokens are held
   local function refill(room, limit, level, at, to, out)
     local step, gain = limit.step, limit.gain
     if limit.aligned then
@@ -99,7 +101,7 @@ local function general()
     return steps * limit.step - (now - at)
   end
 
-  -- The step with which a refilled limit will be full, after so long a wait
+  -- The step with which a refilled limit is full, if that takes `wait` µs
   local function full_at(limit, wait)
     if limit.level < limit.full then
       return now + wait
@@ -107,9 +109,9 @@ local function general()
     return limit.aligned and limit.at - limit.at % limit.step or limit.at
   end
 
-  -- What only holds and refunds need, made for the first that comes: see hold.go. The holds of a limit are lists of
-  -- their tokens, ends and tickets, of which those before `first` are over; `held` is the sum of the tokens, and `raw`
-  -- the holds as they are stored, which is faster to change than to make.
+  -- What only holds and refunds need is made for the first that comes: see hold.go. The holds of a limit are lists of
+  -- their tokens, ends and tickets. Those before `first` are over. `held` is the sum of the tokens. `raw` is the holds as
+  -- they are stored: changing it is faster than packing all of them.
   local rare
   local function holding()
     if rare then
@@ -126,8 +128,8 @@ local function general()
       return { tokens = {}, at = {}, ticket = {}, first = 1, held = 0, raw = '' }
     end
 
-    -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due they are used last
-    -- of all; but those of one that was due at once are used, though it may be cancelled.
+    -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
+    -- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
     local function holds_at(holds, i, now)
       return holds.at[i] > now or holds.at[i] == now and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
     end
@@ -175,7 +177,7 @@ local function general()
       rare.insert(limit, i, tokens, at, ticket)
     end
 
-    -- Moves the holds of a limit back: those of reservations by some steps, leases by as much as the clock.
+    -- Moves the holds of a limit back: reservations by some steps, leases by as much as the clock.
     function rare.move(limit, steps, back)
       local before = limit.holds
       limit.holds = rare.holds()
@@ -184,8 +186,7 @@ local function general()
       end
     end
 
-    -- refill of a bucket with holds, of which those until `written` are counted. Those that ended before now are
-    -- forgotten.
+    -- refill of a bucket with holds, of which those until `written` are counted. It forgets those that ended before now.
     function rare.refill(limit, level, at, written)
       local holds, i = limit.holds, 1
       local out = sum(holds, written)
@@ -201,7 +202,7 @@ local function general()
       return refill(room(limit, holds.held), limit, level, at, now, holds.held)
     end
 
-    -- wait in a bucket with holds: for as long as they leave no room, nothing comes.
+    -- wait in a bucket with holds: as long as they leave no room, no tokens come.
     function rare.wait(limit, need)
       local level, at, holds = limit.level, limit.at, limit.holds
       if level >= need or not holds then
@@ -211,7 +212,7 @@ local function general()
       local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
       local from = limit.aligned and at - at % step or at
       for i = holds.first, #ends do
-        -- What the level would be at this end if there were room, as there mostly is
+        -- The level at the end of this hold if there is room until then, as there mostly is
         local steps = (ends[i] - from) / step
         local units = level + (steps - steps % 1) * gain
         if units > full - out * unit or gain > full then
@@ -239,8 +240,8 @@ local function general()
       return math.min(FOREVER, wait(limit, level, at, need, out))
     end
 
-    -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long
-    -- as anything is held: full, or a number of steps later. Returns also their capacity and pace.
+    -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long as
+    -- any tokens are held: `full`, or a number of steps later. Returns also the fill of all of them.
     function rare.keep_for_all(limit, tokens, full)
       local capacity, pace, last, holds = limit.most, limit.pace, 0, limit.holds
       local held = holds and #holds.at >= holds.first and holds.at[#holds.at] > now
@@ -259,7 +260,7 @@ local function general()
           return math.ceil(math.max(0, math.min(FOREVER, fill)))
         end
         local fill = now + from(tokens)
-        if held then -- which may have kept it below its capacity less what is held
+        if held then -- the holds may have kept the bucket from filling up until their end
           fill = math.max(fill, last + from(limit.capacity - holds.held))
         end
         last = math.max(last, fill)
@@ -275,7 +276,8 @@ local function general()
       return full, capacity, pace
     end
 
-    -- Lets so many tokens of the reservations that were due at once be used: what comes back now comes after they were.
+    -- Uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
+    -- were used, so these tokens can't come back a second time when the reservation is cancelled.
     function rare.use_now(limit, tokens)
       local holds = limit.holds
       local i = holds and holds.first or 1
@@ -299,7 +301,8 @@ local function general()
       limit.level = math.max(limit.level, math.min(limit.level + more, room(limit, limit.holds and limit.holds.held or 0)))
     end
 
-    -- Ends the hold with a ticket in every limit that has it: `back` tokens come back. Returns whether any has.
+    -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
+    -- limit had it.
     function rare.finish(limits, ticket, back)
       local ended = false
       for _, limit in ipairs(limits) do
@@ -325,8 +328,8 @@ local function general()
       end
     end
 
-    -- When n tokens of every limit are there, not before those that were reserved earlier; and whether they can
-    -- be promised
+    -- When n tokens of every limit are there, and not before those that were reserved earlier; and whether they can be
+    -- promised
     function rare.promise(limits, n)
       local due, granted = now, true
       for _, limit in ipairs(limits) do
@@ -344,7 +347,7 @@ local function general()
       return due, granted
     end
 
-    -- How many tokens a lease gets: half of what every limit has left at most
+    -- How many tokens a lease gets: at most half of what every limit has left
     function rare.extra(limits, extra)
       for _, limit in ipairs(limits) do
         extra = math.min(extra, math.floor(math.floor(limit.level / limit.unit) / 2))
@@ -358,10 +361,10 @@ local function general()
     return rare
   end
 
-  -- The same for any state: limits that it does not have get nil, for they start full. Returns an error when
-  -- state is none of this script's; or else nil, the records of other limits, as when two versions of a policy
-  -- are in use at once: they are kept as long as they matter, so that neither forgets what the other's limits
-  -- lost, and until when that is; and whether there are holds.
+  -- Gives each limit what is stored of it: tokens, when they were written, holds; nil if it was not used yet. Returns an
+  -- error if this script did not write the state, or else nil, and then: the records of other limits, until when they
+  -- matter, and whether there are holds. Other limits are kept as long as they matter: when two versions of a policy are
+  -- in use at once, neither forgets what the other's limits lost.
   local function arrange(limits, state)
     local own, held = {}, false
     for _, limit in ipairs(limits) do
@@ -412,8 +415,8 @@ local function general()
     return nil, table.concat(others), keeps, held
   end
 
-  -- Decides one key by its state. Returns '+' or '-' and the records of its limits; or '!', an error, and whether that
-  -- says more of the server than of the key.
+  -- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the server is
+  -- at fault, not the key.
   function decide(key, state, limits, action, n, more, ticket, ends, back)
     if type(state) == 'table' then
       return '!', state.err, not state.err:find('^WRONGTYPE')
@@ -530,7 +533,7 @@ local function general()
 
     -- Store and answer.
     local answer, last, waits = '', keeps > now and keeps or now, held
-    local stored = held and {} -- levels and holds; mostly that is what is answered too
+    local stored = held and {} -- levels and holds; without holds the answer is what is stored
     for i = 1, #limits do
       local limit = limits[i]
       local keep, tokens, full = limit.keep, limit.level / limit.unit, nil
@@ -557,7 +560,7 @@ local function general()
           stored[#stored + 1] = limit.holds and limit.holds.raw
         end
       else
-        if keep < full and keep > now then -- another definition wrote it, which fills earlier
+        if keep < full and keep > now then -- another definition wrote the record, and its bucket fills earlier
           waits = true
         end
       end
@@ -599,7 +602,7 @@ local function general()
 end
 
 local keys, requests = KEYS, ARGV[2]
-local lists = {} -- parsed when first used: the keys of a call mostly share their limits
+local lists = {} -- parsed when a key first uses them: the keys of a call mostly share their limits
 local reply = { pack(NUMBER, now) }
 local refused, from = 0, 1
 for i = 1, #keys do
@@ -621,8 +624,8 @@ for i = 1, #keys do
     lists[list] = limits
   end
 
-  -- The usual request: take, of limits that wrote all of the key's state themselves, or of a key without state. See
-  -- usual.go. sign stays nil if it is another.
+  -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
+  -- usual.go). sign becomes nil for any other request.
   local sign, answer, refusal = '+', nil, nil
   if action ~= TAKE or state and #state ~= #limits * RECORD_SIZE then
     sign = nil
@@ -630,7 +633,7 @@ for i = 1, #keys do
     for j = 1, #limits do
       local limit = limits[j]
       local step, full, unit = limit.step, limit.full, limit.unit
-      local level, at = full, now
+      local level, at = full, now -- a limit that was not used yet starts full, and its steps begin here
       if state then
         local tag, hash, tokens, written, keep, most, pace = unpack(RECORD, state, (j - 1) * RECORD_SIZE + 1)
         if tag ~= limit.tag or hash ~= limit.hash or most ~= limit.most or pace ~= limit.pace or written > now
@@ -638,24 +641,23 @@ for i = 1, #keys do
           sign = nil
           break
         end
-        -- Refill.
-        local aligned = limit.aligned
-        at = written - (aligned and written or written - keep) % step -- keep is one of its steps
-        local steps = (now - at) / step
-        steps = steps - steps % 1
+        -- Refill. Tokens come back as the units they were, whatever the division has rounded.
         level = tokens * unit
         if level % 1 ~= 0 then
           level = level + (level < 0 and -level or level) * ROUNDING_ERROR
           level = level - level % 1
         end
+        at = written - (limit.aligned and written or written - keep) % step -- keep is one of its steps
+        local steps = (now - at) / step
+        steps = steps - steps % 1
         level = level + steps * limit.gain
         if level > full or keep <= now then
           level = full
         end
-        at = aligned and now or at + steps * step
+        at = limit.aligned and now or at + steps * step
       end
-      limit.level, limit.at = level, at
       -- Check.
+      limit.level, limit.at = level, at
       if level < n * unit then
         sign = '-'
       end
@@ -663,34 +665,28 @@ for i = 1, #keys do
   end
 
   if sign then
-    -- Take, store and answer.
-    local last, write = now, n > 0 and sign == '+'
+    local write, last = sign == '+' and n > 0, now
     for j = 1, #limits do
       local limit = limits[j]
-      local unit, at = limit.unit, limit.at
-      local level = limit.level
+      local at, record = limit.at, nil
       if write then
-        level = level - n * unit
-      end
-      local record
-      if write then
-        local keep = limit.aligned and at - at % limit.step or at
-        if level < limit.full then
-          local steps = (limit.full - level) / limit.gain
-          keep = keep + (steps + -steps % 1) * limit.step
-        end
+        -- Take, and find the step with which the limit is full again.
+        local level = limit.level - n * limit.unit
+        local steps = (limit.full - level) / limit.gain
+        local keep = (limit.aligned and at - at % limit.step or at) + (steps + -steps % 1) * limit.step
         if keep >= FOREVER then
           keep = FOREVER - 1
         end
         if keep > last then
           last = keep
         end
-        record = pack(RECORD, limit.tag, limit.hash, level / unit, now, keep, limit.most, limit.pace)
+        record = pack(RECORD, limit.tag, limit.hash, level / limit.unit, now, keep, limit.most, limit.pace)
       else
-        record = pack(RECORD, limit.tag, limit.hash, level / unit, at, at, 0, 0)
+        record = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, at, at, 0, 0)
       end
       answer = answer and answer .. record or record
     end
+    -- Store what is answered.
     if write then
       local ttl = (last - now) / 1000
       ttl = ttl + -ttl % 1 + MARGIN

@@ -178,7 +178,7 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
 		need := r.N * rate.Unit
 		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), lastReservation(holds))
-		granted = granted && l.Units-need >= -maxDebt && len(holds) < maxHolds
+		granted = granted && l.Units-need >= -MaxDebt && len(holds) < MaxHolds
 	}
 	return granted && a.Due-a.Now <= r.More
 }
@@ -216,7 +216,7 @@ func (s *stored) charge(a *Answer, r *Request) {
 func (s *stored) extra(a *Answer, r *Request) int64 {
 	extra := r.More
 	for i := range r.Plan.Rates {
-		if extra = min(extra, a.Levels.At(i).Units/r.Plan.Rates[i].Unit/2); len(s.holdsOf(i)) >= maxHolds {
+		if extra = min(extra, a.Levels.At(i).Units/r.Plan.Rates[i].Unit/2); len(s.holdsOf(i)) >= MaxHolds {
 			return 0
 		}
 	}

@@ -19,8 +19,8 @@ const (
 	// AtOnce is more than the ticket of any reservation. It is added to the ticket of one that was due when it was
 	// made.
 	AtOnce = 1 << 51
-	// maxHolds bounds the holds on one limit's tokens: some 150 kB of stored state.
-	maxHolds = 4096
+	// MaxHolds bounds the holds on one limit's tokens: some 150 kB of stored state.
+	MaxHolds = 4096
 )
 
 // readHolds reads the records behind a level. It reports whether this package may have written them.

@@ -15,7 +15,7 @@ import (
 // that the numbers allow: 1 µs for all but extreme limits. 17 tokens every 30 s are 17 units a microsecond and
 // 30,000,000 units a token, so nothing is ever rounded.
 //
-// A full bucket is at most maxUnits and a debt at most maxDebt, so every sum stays below 2^53, the last integer up to
+// A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum stays below 2^53, the last integer up to
 // which doubles are exact, and Level/Unit×Unit rounds back to the same level.
 type Rate struct {
 	Tag      uint32 // tells the limits of one key apart in stored state
@@ -33,12 +33,12 @@ type Rate struct {
 
 const (
 	maxUnits = 1<<50 - 1
-	// maxDebt is how many units may be promised ahead: twice what any bucket holds, and for all but extreme limits
+	// MaxDebt is how many units may be promised ahead: twice what any bucket holds, and for all but extreme limits
 	// billions of times. Below 2^51 the two roundings of Level/Unit×Unit, each at most 2^-53 of it, add up to less
 	// than half a unit.
-	maxDebt = 1<<51 - 1
-	// roundingError is that of one division and one multiplication.
-	roundingError = 1.0 / (1 << 52)
+	MaxDebt = 1<<51 - 1
+	// RoundingError is that of one division and one multiplication.
+	RoundingError = 1.0 / (1 << 52)
 	// Forever is the longest delay, in µs: 285 years. Only state that another policy stored can lead to more.
 	Forever = 1 << 53
 	// Latest is the last instant that a clock may show, in µs since 1970: in 2112. Instants that lie the longest
@@ -62,7 +62,7 @@ func NewRate(s Spec, tag uint32) Rate {
 	}
 	r.Unit = unit.Int64()
 	r.Full = r.Unit * r.Capacity
-	if most := big.NewInt(r.Full + maxDebt); gain.Cmp(most) > 0 {
+	if most := big.NewInt(r.Full + MaxDebt); gain.Cmp(most) > 0 {
 		gain = most // more would overflow the bucket in any case
 	}
 	r.Gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit

@@ -90,8 +90,8 @@ func (s *Record) valid() bool {
 // not they begin with the write, so that no time counts twice.
 func (r *Rate) Level(s *Record) Level {
 	units := float64(s.Tokens * float64(r.Unit))
-	units = math.Floor(units + float64(math.Abs(units)*roundingError))
-	l := Level{int64(max(-maxDebt, min(units, float64(r.Full)))), s.At}
+	units = math.Floor(units + float64(math.Abs(units)*RoundingError))
+	l := Level{int64(max(-MaxDebt, min(units, float64(r.Full)))), s.At}
 	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
 		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
 	}

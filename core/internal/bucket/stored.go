@@ -1,7 +1,7 @@
 package bucket
 
-// maxOthers bounds the limits that a key is kept for besides those of the request at hand.
-const maxOthers = 256
+// MaxOthers bounds the limits that a key is kept for besides those of the request at hand.
+const MaxOthers = 256
 
 // stored is a key's records, in the order of a plan's rates. Its zero value is that of a key that does not exist.
 type stored struct {
@@ -38,7 +38,7 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 				s.hold(i, holds)
 			}
 		} else if level.Keep > now {
-			if others++; others > maxOthers {
+			if others++; others > MaxOthers {
 				return ErrCrowded
 			}
 			s.others = append(s.others, records[:1+n]...)

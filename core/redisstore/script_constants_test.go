@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// constants reads the constants that the script declares at its beginning: numbers and texts by name.
+func constants(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for line := range strings.Lines(scriptText) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), " --")
+		declared := regexp.MustCompile(`^local ([A-Z_, ]+) = (.+)$`).FindStringSubmatch(line)
+		if declared == nil {
+			continue
+		}
+		names, values := strings.Split(declared[1], ", "), strings.Split(declared[2], ", ")
+		require.Len(t, values, len(names), line)
+		for i, name := range names {
+			all[name] = strings.Trim(values[i], "'")
+		}
+	}
+	return all
+}
+
+// number is a whole number as the script writes it: 4096, 2 ^ 52 or 2 ^ 51 - 1.
+func number(t *testing.T, text string) int64 {
+	t.Helper()
+	power := regexp.MustCompile(`^2 \^ (-?\d+)( - 1)?$`).FindStringSubmatch(text)
+	if power == nil {
+		n, err := strconv.ParseInt(text, 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	exponent, err := strconv.Atoi(power[1])
+	require.NoError(t, err)
+	n := int64(1) << exponent
+	if power[2] != "" {
+		n--
+	}
+	return n
+}
+
+// sizeOf is how many bytes a format of Lua's struct library takes.
+func sizeOf(format string) (size int64) {
+	for _, field := range regexp.MustCompile(`I(\d)|[Bdf]`).FindAllStringSubmatch(format, -1) {
+		switch field[0] {
+		case "B":
+			size++
+		case "d":
+			size += 8
+		case "f":
+			size += 4
+		default:
+			n, _ := strconv.Atoi(field[1])
+			size += int64(n)
+		}
+	}
+	return size
+}
+
+func TestScriptAndGoShareTheirConstants(t *testing.T) {
+	lua := constants(t)
+	for name, want := range map[string]int64{
+		"TAKE": int64(bucket.Take), "REFUND": int64(bucket.Refund), "RESERVE": int64(bucket.Reserve), "AWAIT": int64(bucket.Await), "LEASE": int64(bucket.Lease),
+		"ENDS":         endsFlag,
+		"RECORD_SIZE":  bucket.RecordSize,
+		"REQUEST_SIZE": requestSize,
+		"LEASE_LIFE":   bucket.LeaseLife, "FIRST_LEASE": bucket.FirstLease, "AT_ONCE": bucket.AtOnce,
+		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever,
+		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds,
+		"MARGIN":  time.Second.Milliseconds(), // as the docs say
+		"MAX_INT": 1 << 31,
+		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, // formats, below
+		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
+		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "PAIR_SIZE": 16,
+		"ROUNDING_ERROR": -1,
+	} {
+		text, declared := lua[name]
+		if assert.True(t, declared, "the script has no %s", name) && want >= 0 {
+			assert.Equal(t, want, number(t, text), name)
+		}
+		delete(lua, name)
+	}
+	assert.Empty(t, lua, "constants of the script that this test does not know")
+	assert.Equal(t, "2 ^ -52", constants(t)["ROUNDING_ERROR"])
+	assert.InDelta(t, 1.0/(1<<52), bucket.RoundingError, 0)
+	for _, format := range []string{"RECORD", "LIMIT", "REQUEST", "PAIR"} {
+		assert.Equal(t, constants(t)[format+"_SIZE"], fmt.Sprint(sizeOf(constants(t)[format])), "the size of %s", format)
+	}
+	for _, err := range []error{bucket.ErrUnreadable, bucket.ErrCrowded} {
+		assert.Contains(t, scriptText, "'"+err.Error()+"'", "the error in the script's words")
+	}
+}
