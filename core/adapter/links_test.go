@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a program must link only if it asked for it.
+// Modules that a program must link only if it imports a package that needs them.
 const (
 	gin      = "github.com/gin-gonic/gin"
 	echo     = "github.com/labstack/echo/v4"
@@ -24,27 +24,27 @@ const (
 	otelTrace  = "go.opentelemetry.io/otel/trace"
 )
 
-// never is for this module's own tests.
-var never = []string{
+// testOnly are modules that only this module's tests may use.
+var testOnly = []string{
 	"github.com/dunglas/httpsfv", "pgregory.net/rapid", "github.com/stretchr/testify",
 	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
 }
 
-// ofCore is all that a program may link which uses core alone: Redis' client with what it needs, the
-// circuit breaker, and the reader of policy files.
-var ofCore = []string{
+// coreModules are all modules that a program links if it uses only core: the Redis client and what it needs, the circuit
+// breaker and the YAML reader for policy files.
+var coreModules = []string{
 	"github.com/tokenbucket-go/ratelimit",
 	"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys",
 	"github.com/sony/gobreaker/v2",
 	yaml,
 }
 
-// TestCoreLinks: a module more is a burden for every user, so it must be on the list.
-func TestCoreLinks(t *testing.T) {
+// Every module is a burden for every user, so it must be on the list.
+func TestCoreLinksOnlyListedModules(t *testing.T) {
 	for _, pkg := range []string{"core", "core/adapter"} {
 		linked := modules(t, pkg)
 		for _, m := range linked {
-			if !slices.Contains(ofCore, m) {
+			if !slices.Contains(coreModules, m) {
 				t.Errorf("a program that imports %s links %s, which is not on the list", pkg, m)
 			}
 		}
@@ -54,9 +54,8 @@ func TestCoreLinks(t *testing.T) {
 	}
 }
 
-// TestLinks: whoever imports one package of this module gets the framework of that package, in
-// its version, and no other.
-func TestLinks(t *testing.T) {
+// A program that imports an adapter links the framework of that adapter, in its version, and no other framework.
+func TestAdapterLinksOnlyItsOwnFramework(t *testing.T) {
 	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp, prometheus, otel, otelMetric, otelTrace}
 	for _, p := range []struct {
 		pkg  string
@@ -84,7 +83,7 @@ func TestLinks(t *testing.T) {
 					t.Errorf("a program that imports %s links %s: %v, want %v", p.pkg, f, got, want)
 				}
 			}
-			for _, f := range never {
+			for _, f := range testOnly {
 				if slices.Contains(linked, f) {
 					t.Errorf("a program that imports %s links %s, which is for tests only", p.pkg, f)
 				}
@@ -101,7 +100,7 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// modules are the modules that a program links which imports a package of this module.
+// modules returns the modules that a program links if it imports pkg of this module.
 func modules(t *testing.T, pkg string) []string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// header shows the request's own strings: views of a buffer that the next request overwrites.
+// header returns the request's own strings. They are views of a buffer that the next request overwrites.
 func header(c fiber.Ctx) adaptertest.Header {
 	return func(name string) string { return c.Get(name) }
 }
@@ -55,8 +55,11 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) fiberlimit.Option {
 		return fiberlimit.WithCost(func(c fiber.Ctx) (int64, error) { return cost(header(c)) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) fiberlimit.Option {
-		return fiberlimit.WithCost(fiberlimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) fiberlimit.Option {
+		return fiberlimit.WithCost(fiberlimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) fiberlimit.Option {
+		return fiberlimit.WithCost(fiberlimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fiberlimit.Option {
 		return fiberlimit.WithLimits(func(c fiber.Ctx) ([]core.Limit, error) { return limits(header(c)) })
