@@ -60,8 +60,7 @@ type Verdict struct {
 	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
 	AsIs bool
 
-	limiter *core.Limiter // that charged the request; nil if none did
-	key     string
+	decision *Decision // what was kept with the request; nil without a decision
 	// exchange and ctx are those of Begin. The context is kept because frameworks may have replaced it when Done is
 	// called.
 	exchange Exchange
@@ -84,11 +83,11 @@ const (
 // Begin decides a request and writes the header fields of the response. c is what the user's functions receive, x is
 // the same request as the engine reads it. Requests that the policy does not limit are Allowed: those that Skip
 // selects, and in shadow mode those that have no decision.
-func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
+func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Verdict{}
 	}
-	v := Verdict{exchange: x, ctx: x.Context()}
+	v.exchange, v.ctx = x, x.Context()
 	before := x.Kept()
 	fromUser, err := e.decide(c, &v)
 	v.advice = takeNote(x, before)
@@ -115,10 +114,10 @@ func (e *Engine[C]) Begin(c C, x Exchange) Verdict {
 // unavailableRetryAfter is the Retry-After, in seconds, while the store does not answer: it may return at any time.
 const unavailableRetryAfter = "1"
 
-// decide sets the limiter, key and Result of v. fromUser reports whether err is from a function of the user.
+// decide sets the Result and the decision of v. fromUser reports whether err is from a function of the user.
 func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
-	v.limiter = e.limiter
-	if v.key, err = call(e.key, c); err != nil {
+	key, err := call(e.key, c)
+	if err != nil {
 		return true, err
 	}
 	cost, unknownCost := int64(1), false
@@ -129,23 +128,28 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			return true, functionError{"cost", err}
 		}
 	}
+	limiter := e.limiter
 	if e.options.Limits != nil {
 		limits, err := e.options.Limits(c)
 		if err != nil {
 			return true, functionError{"limits", err}
 		}
 		if limits != nil {
-			if v.limiter, err = e.limiter.WithLimits(limits...); err != nil {
+			if limiter, err = e.limiter.WithLimits(limits...); err != nil {
 				return false, err
 			}
 		}
 	}
 	if unknownCost {
-		v.Result, err = v.limiter.AllowAll(v.ctx, v.key)
+		v.Result, err = limiter.AllowAll(v.ctx, key)
 	} else {
-		v.Result, err = v.limiter.AllowN(v.ctx, v.key, cost)
+		v.Result, err = limiter.AllowN(v.ctx, key, cost)
 	}
-	return false, err
+	if err != nil {
+		return false, err
+	}
+	v.decision = &Decision{Result: v.Result, limiter: limiter, key: key}
+	return false, nil
 }
 
 // warnRefused logs the first refusal of each kind that nothing else reports: a request without a usable key, and in
@@ -174,8 +178,8 @@ func (e *Engine[C]) warn(v *Verdict, message string) {
 // keep stores the decision with the request. It logs once that one policy charged a request twice for the same key,
 // as happens if the same middleware is installed for a group and for a route in it.
 func (e *Engine[C]) keep(v *Verdict) {
-	x := v.exchange
-	d := &Decision{Result: v.Result, limiter: v.limiter, key: v.key, outer: x.Kept()}
+	x, d := v.exchange, v.decision
+	d.outer = x.Kept()
 	for o := d.outer; o != nil; o = o.outer {
 		if !o.isNote() && o.limiter.Name() == d.limiter.Name() && o.key == d.key {
 			e.warnTwice.Do(func() {
@@ -193,7 +197,7 @@ func (e *Engine[C]) WantsStatus(v Verdict) bool {
 }
 
 // charged reports whether a limiter allowed the request and took its tokens.
-func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.limiter != nil }
+func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.decision != nil }
 
 // Done ends an Allowed request that was answered with status. If the user's Refund returns true, it returns the
 // tokens to the buckets, even if the client has gone. It reports whether it did. It does nothing for a request that
@@ -210,7 +214,7 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 		return false
 	}
 	// The error is dropped: the response is on its way, and the buckets refill in time.
-	_ = v.limiter.Undo(context.WithoutCancel(v.ctx), v.key, v.Result)
+	_ = v.decision.limiter.Undo(context.WithoutCancel(v.ctx), v.decision.key, v.Result)
 	return true
 }
 
