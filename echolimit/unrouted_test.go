@@ -14,8 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 )
 
-// TestByRouteInPreIsWarnedOf: there echo has not routed the request, so all requests would share a bucket in silence.
-func TestByRouteInPreIsWarnedOf(t *testing.T) {
+// In e.Pre echo has not routed the request, so all requests share a bucket. A warning says so.
+func TestByRouteInPreLogsAWarning(t *testing.T) {
 	before := slog.Default()
 	t.Cleanup(func() { slog.SetDefault(before) })
 	for name, test := range map[string]struct {
@@ -26,8 +26,8 @@ func TestByRouteInPreIsWarnedOf(t *testing.T) {
 		"Use": {func(e *echo.Echo, m echo.MiddlewareFunc) { e.Use(m) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			var logged bytes.Buffer
+			slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(100)}}))
 			e := echo.New()
 			test.install(e, echolimit.New(limiter, echolimit.ByRoute()))
@@ -35,8 +35,8 @@ func TestByRouteInPreIsWarnedOf(t *testing.T) {
 			for _, path := range []string{"/nowhere", "/items/1", "/items/2"} {
 				e.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 			}
-			if n := strings.Count(log.String(), "install the limiter with e.Use, not e.Pre"); n != test.want || n > 0 && !strings.Contains(log.String(), "/items/1") {
-				t.Errorf("warned %d times, want %d: %s", n, test.want, &log)
+			if n := strings.Count(logged.String(), "install the limiter with e.Use, not e.Pre"); n != test.want || n > 0 && !strings.Contains(logged.String(), "/items/1") {
+				t.Errorf("%d warnings, want %d: %s", n, test.want, &logged)
 			}
 		})
 	}

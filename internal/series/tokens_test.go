@@ -10,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-func TestTokensAreBoundedByWhatCouldBeGranted(t *testing.T) {
+func TestTokensAreAtMostTheCapacity(t *testing.T) {
 	for rule, test := range map[string]struct{ cost, capacity, want int64 }{
 		"a cost that fits":          {5, 20, 5},
 		"a cost above the capacity": {21, 20, 20},

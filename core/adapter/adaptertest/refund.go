@@ -38,12 +38,12 @@ func (s *suite[K, O]) refund() {
 	} {
 		rule := fmt.Sprintf("WithRefund returns tokens by the status that the client gets (%d, as error: %v)", reply.Status, reply.AsError)
 		s.rule(rule, func(c *trial[K, O]) {
-			var called statuses
+			var reported statuses
 			l := c.holding(5)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(called.refunding)}}))
+				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(reported.refunding)}}))
 			c.wantStatus(app.send(request{header: header("Cost", "3")}), reply.Status, "cost 3 of 5")
-			if seen := called.all(); !slices.Equal(seen, []int{reply.Status}) {
+			if seen := reported.all(); !slices.Equal(seen, []int{reply.Status}) {
 				c.errorf("Refund was called with %v, want [%d]", seen, reply.Status)
 			}
 			left := int64(5 - 3)
@@ -54,13 +54,13 @@ func (s *suite[K, O]) refund() {
 		})
 	}
 	s.rule("a panic of the handler counts as 500", func(c *trial[K, O]) {
-		var called statuses
+		var reported statuses
 		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
-			Limiter[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(called.refunding)}}))
+			Limiter[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 		for i := range 2 {
 			c.wantStatus(app.send(request{}), http.StatusInternalServerError, fmt.Sprintf("request %d with a capacity of 1, each refunded", i+1))
 		}
-		if seen := called.all(); !slices.Equal(seen, []int{500, 500}) {
+		if seen := reported.all(); !slices.Equal(seen, []int{500, 500}) {
 			c.errorf("Refund was called with %v, want 500 twice", seen)
 		}
 	})
@@ -72,16 +72,16 @@ func (s *suite[K, O]) refund() {
 		}
 		rule := fmt.Sprintf("a status that was sent counts, even if the handler panics later (%d, flushed without a status: %v)", reply.Status, reply.Flushes)
 		s.rule(rule, func(c *trial[K, O]) {
-			var called statuses
+			var reported statuses
 			l := c.holding(2)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(called.refunding)}}))
+				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 			for range 2 {
 				if got, err := app.try(context.Background(), request{}); err == nil && got.status != reply.Status {
 					c.errorf("the premise: the client got %d, want %d", got.status, reply.Status)
 				}
 			}
-			if seen := called.all(); !slices.Equal(seen, []int{reply.Status, reply.Status}) {
+			if seen := reported.all(); !slices.Equal(seen, []int{reply.Status, reply.Status}) {
 				c.errorf("Refund was called with %v, want %d twice", seen, reply.Status)
 			}
 			want := http.StatusTooManyRequests
@@ -92,8 +92,8 @@ func (s *suite[K, O]) refund() {
 		})
 	}
 	s.rule("Refund is not called for a request that was denied, skipped or not decided", func(c *trial[K, O]) {
-		var called statuses
-		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(called.refunding),
+		var reported statuses
+		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(reported.refunding),
 			c.kit.WithSkip(func(h Header) bool { return h("Skip") != "" }))
 		for _, step := range []struct {
 			field  string
@@ -101,7 +101,7 @@ func (s *suite[K, O]) refund() {
 		}{{"User", 200}, {"User", 429}, {"User", 429}, {"Skip", 200}, {"Other", 400}} {
 			c.wantStatus(app.send(request{header: header(step.field, "ann")}), step.status, step.field)
 		}
-		if seen := called.all(); !slices.Equal(seen, []int{200}) {
+		if seen := reported.all(); !slices.Equal(seen, []int{200}) {
 			c.errorf("Refund was called with %v, want only the allowed request's 200", seen)
 		}
 	})
@@ -110,15 +110,15 @@ func (s *suite[K, O]) refund() {
 			key    K
 			status int
 		}{{c.kit.Global("all"), 429}, {c.kit.ByHeader("Missing"), 400}, {c.kit.Custom(func(Header) (string, error) { return "", errSecret }), 500}} {
-			var called statuses
+			var reported statuses
 			full, empty := slow(1), slow(2)
 			app := c.serve(c.app(answer(http.StatusOK),
-				Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(called.refunding)}},
+				Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(reported.refunding)}},
 				Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []O{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}}))
 			for range 2 { // the outer limiter has only one token
 				c.wantStatus(app.send(request{}), inner.status, "refused by the inner limiter, refunded by the outer one")
 			}
-			if seen := called.all(); !slices.Equal(seen, []int{inner.status, inner.status}) {
+			if seen := reported.all(); !slices.Equal(seen, []int{inner.status, inner.status}) {
 				c.errorf("Refund was called with %v, want %d twice", seen, inner.status)
 			}
 		}
@@ -140,9 +140,9 @@ func (s *suite[K, O]) refund() {
 		}
 	})
 	s.rule("tokens that the fallback granted during an outage return to the fallback", func(c *trial[K, O]) {
-		var called statuses
+		var reported statuses
 		app := c.serve(c.app(answer(http.StatusUnauthorized),
-			Limiter[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(called.refunding)}}))
+			Limiter[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 		for range 2 {
 			c.wantStatus(app.send(request{}), http.StatusUnauthorized, "with a capacity of 1, each refunded")
 		}
@@ -164,17 +164,17 @@ func (s *suite[K, O]) refundAfterClient() {
 			}
 			return Reply{Status: http.StatusServiceUnavailable}
 		}
-		var called statuses
+		var reported statuses
 		store := announcedStore{c.store, make(chan struct{}, 10)}
 		l := c.limiterOn(store, policyOf(1))
-		app := c.serve(c.app(handle, Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(called.refunding)}}))
+		app := c.serve(c.app(handle, Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 		if got, err := app.try(ctx, request{}); err == nil {
 			c.errorf("the client was answered %d although it had left", got.status)
 		}
 		close(gone)
 		for _, action := range []string{"took", "returned"} {
 			if !c.within(store.done) {
-				c.errorf("the limiter never %s the token; Refund was called with %v", action, called.all())
+				c.errorf("the limiter never %s the token; Refund was called with %v", action, reported.all())
 				return
 			}
 		}
