@@ -1,8 +1,6 @@
 package httplimit_test
 
 import (
-	"bytes"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -10,12 +8,11 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // In front of the mux ByRoute finds no pattern, so all requests share a bucket. A warning says so.
 func TestByRouteInFrontOfAMuxLogsAWarning(t *testing.T) {
-	before := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(before) })
 	mux := http.NewServeMux()
 	mux.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})
 	limit := func(key httplimit.KeyFunc) func(http.Handler) http.Handler {
@@ -34,13 +31,13 @@ func TestByRouteInFrontOfAMuxLogsAWarning(t *testing.T) {
 		{"ByRoute is not called", limit(httplimit.FirstOf(httplimit.ByIP(), httplimit.ByRoute()))(mux), []string{"/items/1"}, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var logged bytes.Buffer
-			slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
-			for _, path := range test.paths {
-				test.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
-			}
-			if n := strings.Count(logged.String(), "httplimit.ByRouteOf(mux)"); n != test.want || test.want > 0 && !strings.Contains(logged.String(), "/items/1") {
-				t.Errorf("%d warnings, want %d, for the first item: %s", n, test.want, &logged)
+			logged := logtest.Capture(func() {
+				for _, path := range test.paths {
+					test.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+				}
+			})
+			if n := strings.Count(logged, "httplimit.ByRouteOf(mux)"); n != test.want || test.want > 0 && !strings.Contains(logged, "/items/1") {
+				t.Errorf("%d warnings, want %d, for the first item: %s", n, test.want, logged)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // noKey checks requests that have no usable key.
@@ -59,7 +60,7 @@ func (s *suite[K, O]) noKey() {
 		})
 	}
 	s.rule("each middleware logs once that a key is missing, and which", func(c *trial[K, O]) {
-		log := c.logged(func() {
+		log := logtest.Capture(func() {
 			for range 2 {
 				app := c.use(c.holding(1), k.FirstOf(k.ByHeader("User"), k.ByCookie("session")))
 				for range 3 {
@@ -98,7 +99,7 @@ func (s *suite[K, O]) clientErrors() {
 							err = fmt.Errorf("login: %w", err)
 						}
 						key, options := returning(err)
-						log := c.logged(func() {
+						log := logtest.Capture(func() {
 							app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{c.holding(1), key, options}))
 							for range 2 {
 								c.wantRefusal(app.send(request{}), status, "the request")
@@ -118,7 +119,7 @@ func (s *suite[K, O]) clientErrors() {
 		})
 		s.rule("a server error of the framework is 500 and logged", func(c *trial[K, O]) {
 			key := k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusBadGateway) })
-			log := c.logged(func() {
+			log := logtest.Capture(func() {
 				c.wantRefusal(c.use(c.holding(1), key).send(request{}), http.StatusInternalServerError, "the request")
 			})
 			if log == "" {
@@ -132,7 +133,7 @@ func (s *suite[K, O]) clientErrors() {
 	}
 	s.rule("a body above http.MaxBytesReader's limit is 413, unlogged", func(c *trial[K, O]) {
 		cost := k.WithCost(func(Header) (int64, error) { return 0, fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 1}) })
-		log := c.logged(func() {
+		log := logtest.Capture(func() {
 			c.wantRefusal(c.use(c.holding(1), k.Global("all"), cost).send(request{}), http.StatusRequestEntityTooLarge, "the request")
 		})
 		if log != "" {
@@ -147,13 +148,13 @@ func (s *suite[K, O]) clientErrors() {
 			cancel()
 			return ctx
 		}
-		log := c.logged(func() {
+		log := logtest.Capture(func() {
 			c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
 		})
 		if log != "" {
 			c.errorf("clients can flood the log: %s", log)
 		}
-		log = c.logged(func() {
+		log = logtest.Capture(func() {
 			c.wantRefusal(c.use(c.holding(1), key).send(request{}), http.StatusInternalServerError, "an ended context that is not the request's")
 		})
 		if log == "" {

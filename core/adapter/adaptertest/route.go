@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // host checks ByHeader("Host"). If the request line has a whole URL, the Host field does not count (RFC 9112, section
@@ -59,7 +60,7 @@ func (s *suite[K, O]) route() {
 		if s.kit.RouteKnownInUse {
 			return // the route of an answered request is known
 		}
-		log := c.logged(func() {
+		log := logtest.Capture(func() {
 			app := c.use(c.holding(10), s.kit.Join(key, s.kit.ByIP()))
 			c.wantStatus(app.send(item(get, "/nowhere")), http.StatusNotFound, "no route")
 			for range 3 {
@@ -71,7 +72,7 @@ func (s *suite[K, O]) route() {
 		}
 	})
 	s.rule("ByRoute with known routes logs nothing", func(c *trial[K, O]) {
-		log := c.logged(func() {
+		log := logtest.Capture(func() {
 			for _, p := range places {
 				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, Limiter[K, O]{Limiter: c.holding(10)})
 				c.wantStatus(app(), http.StatusOK, string(p))

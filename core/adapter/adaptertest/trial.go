@@ -1,15 +1,12 @@
 package adaptertest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -163,33 +160,6 @@ func (c *trial[K, O]) within(ch <-chan struct{}) bool {
 	case <-time.After(patience):
 		return false
 	}
-}
-
-// logged returns what the default logger wrote while f ran.
-func (c *trial[K, O]) logged(f func()) string {
-	before := slog.Default()
-	defer slog.SetDefault(before)
-	var lines lockedBuffer
-	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))
-	f()
-	return lines.String()
-}
-
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // secret is in the text of errors. No client must see it.
