@@ -53,7 +53,7 @@ func (m *mounts) of(r chi.Routes) *mountPoints {
 			points.routers[route.Pattern] = route.SubRoutes
 		}
 		for method := range route.Handlers {
-			if method == "*" { // chi lists each method besides, unless this is a mount point
+			if method == "*" { // except for a mount point, chi lists each method too
 				continue
 			}
 			if points.routes[route.Pattern] == nil {

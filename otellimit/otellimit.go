@@ -24,7 +24,7 @@
 //	| attribute  | type   | of            | value                                                                          |
 //	| ---------- | ------ | ------------- | ------------------------------------------------------------------------------ |
 //	| policy     | string | metric, event | the policy's name                                                              |
-//	| limit      | string | metric, event | the limit that decided; missing if there is none                               |
+//	| limit      | string | metric, event | the tightest limit; missing if no limit is known                               |
 //	| outcome    | string | metric, event | allowed, denied, shadow-denied, error                                          |
 //	| source     | string | metric, event | store, deny-cache, lease, fallback, fail-open                                  |
 //	| cost       | int    | event         | tokens that the request asked for                                              |

@@ -65,7 +65,7 @@ func TestMetricsAndSpansRecordRequests(t *testing.T) {
 	}
 }
 
-func TestSeriesAreBounded(t *testing.T) {
+func TestSeriesBeyondTheBoundAreCountedAsOther(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	telemetry, err := otellimit.New(otellimit.WithMaxSeries(10), otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
 	require.NoError(t, err)
@@ -73,12 +73,11 @@ func TestSeriesAreBounded(t *testing.T) {
 		telemetry.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 1, Capacity: 1})
 	}
 	values := collect(t, reader)
-	assert.Len(t, values, 33, "10 and the others, of three metrics")
+	assert.Len(t, values, 33, "10 sets and (other), for each of three metrics")
 	assert.InDelta(t, 90, values["ratelimit.decisions{ratelimit.limit=(other),ratelimit.outcome=allowed,ratelimit.policy=(other),ratelimit.source=store}"], 0)
 }
 
-// TestUnwatchedCostsLittle: without an SDK nothing is allocated.
-func TestUnwatchedCostsLittle(t *testing.T) {
+func TestObserveWithoutAnSDKAllocatesNothing(t *testing.T) {
 	telemetry, err := otellimit.New()
 	require.NoError(t, err)
 	o := core.Observation{Policy: "api", Limit: "l", Cost: 1, Latency: time.Millisecond}

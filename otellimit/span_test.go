@@ -52,7 +52,7 @@ func TestSpanHasTheClassOfAnErrorAndNotItsText(t *testing.T) {
 		exporter.Reset()
 		assert.Contains(t, spans[0].Attributes, attribute.String("error.type", want))
 		assert.NotContains(t, attributesText(spans[0].Attributes), "10.1.2.3")
-		assert.NotContains(t, attributesText(spans[0].Attributes), "ratelimit.limit", "no limit decided")
+		assert.NotContains(t, attributesText(spans[0].Attributes), "ratelimit.limit", "no limit is known")
 	}
 }
 

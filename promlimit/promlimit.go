@@ -16,8 +16,8 @@
 //	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
 //	ratelimit_leased_decisions_total{store}                    decisions from leased tokens
 //
-// Outcomes are those of [core.Outcome], and sources are those of [core.Source]. limit is the limit that decided. It is
-// empty if there is none, for example after an error. Keys of clients are in no series. So a policy of n limits, those
+// Outcomes are those of [core.Outcome], and sources are those of [core.Source]. limit is the tightest limit. It is
+// empty if no limit is known, for example after an error. Keys of clients are in no series. So a policy of n limits, those
 // of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes to or from shadow mode, and
 // usually 2·n. It has one histogram of durations for each source. Each takes as many series as it has buckets, plus 3.
 // [WithMaxSeries] bounds all of them together.
@@ -105,7 +105,7 @@ func New(options ...Option) *Collector {
 	}
 	c.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ratelimit_decisions_total",
-		Help: "Decisions by policy, deciding limit, outcome (allowed, denied, shadow-denied, error) and source.",
+		Help: "Decisions by policy, tightest limit, outcome (allowed, denied, shadow-denied, error) and source.",
 	}, []string{"policy", "limit", "outcome", "source"})
 	c.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ratelimit_tokens_total",
