@@ -82,8 +82,7 @@ const (
 
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
 // the same request as the engine reads it. A request is also Allowed, without a decision, if Skip selects it or if the
-// policy is in shadow mode and there is no decision. Its cost is that of one
-// decision.
+// policy is in shadow mode and there is no decision. It costs one decision.
 func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Verdict{}
