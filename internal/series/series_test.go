@@ -1,6 +1,7 @@
 package series_test
 
 import (
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,4 +40,15 @@ func TestCacheHoldsABoundedNumberOfSeries(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get(known) }))
 	unknown := series.Key{Policy: "100", Limit: "l", Source: core.FromLease}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get(unknown) }))
+}
+
+func TestTokensAreAtMostTheCapacity(t *testing.T) {
+	for rule, test := range map[string]struct{ cost, capacity, want int64 }{
+		"a cost that fits":          {5, 20, 5},
+		"a cost above the capacity": {21, 20, 20},
+		"the largest cost":          {math.MaxInt64, 20, 20},
+		"a negative cost":           {-1, 20, 0},
+	} {
+		assert.Equal(t, test.want, series.Tokens(&core.Observation{Cost: test.cost, Capacity: test.capacity}), rule)
+	}
 }
