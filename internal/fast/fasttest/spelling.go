@@ -49,14 +49,14 @@ func FieldOfTwoSpellingsIsRefused(t *testing.T, serve func(net.Listener) error) 
 	}
 }
 
-// app is a running app.
-type app struct {
+// server is a running app.
+type server struct {
 	t       *testing.T
 	address string
 }
 
 // start serves an app until the test ends.
-func start(t *testing.T, serve func(net.Listener) error) app {
+func start(t *testing.T, serve func(net.Listener) error) server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,26 +64,26 @@ func start(t *testing.T, serve func(net.Listener) error) app {
 	}
 	go func() { _ = serve(listener) }()
 	t.Cleanup(func() { _ = listener.Close() })
-	return app{t, listener.Addr().String()}
+	return server{t, listener.Addr().String()}
 }
 
 // send sends a request with the given lines of its header on a new connection.
-func (a app) send(fields ...string) (status int, body string) {
-	a.t.Helper()
-	conn, err := net.Dial("tcp", a.address)
+func (s server) send(fields ...string) (status int, body string) {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.address)
 	if err != nil {
-		a.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: app.test\r\n%s\r\n\r\n", strings.Join(fields, "\r\n"))
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		a.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		a.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return res.StatusCode, string(text)
 }
