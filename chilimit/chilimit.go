@@ -15,12 +15,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. A denied request gets 429 and an application/problem+json body
-// (RFC 9457), one without a key 400, and one that can't be decided 503 or 500; see OnDenied and
-// OnError. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. A denied request is answered with 429 and an application/problem+json body
+// (RFC 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
+// replace these answers.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	var c nethttp.Config
 	for _, option := range options {
@@ -31,6 +33,6 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handle
 	return nethttp.New(limiter, key, c)
 }
 
-// FromContext returns the decision about the request whose context ctx is: of several limiters, the
-// one nearest to the handler.
+// FromContext returns the decision about the request whose context is ctx. Of several limiters, that is the decision of
+// the one nearest to the handler.
 func FromContext(ctx context.Context) (core.Result, bool) { return nethttp.FromContext(ctx) }

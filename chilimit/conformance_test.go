@@ -54,8 +54,11 @@ var kit = adaptertest.Kit[chilimit.KeyFunc, chilimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) chilimit.Option {
 		return chilimit.WithCost(func(r *http.Request) (int64, error) { return cost(r.Header.Get) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) chilimit.Option {
-		return chilimit.WithCost(chilimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) chilimit.Option {
+		return chilimit.WithCost(chilimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) chilimit.Option {
+		return chilimit.WithCost(chilimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) chilimit.Option {
 		return chilimit.WithLimits(func(r *http.Request) ([]core.Limit, error) { return limits(r.Header.Get) })

@@ -29,7 +29,7 @@ func Example() {
 	// 429 0 application/problem+json
 }
 
-// By API key where there is one, by address where not. ByRoute is complete even in the router's own Use.
+// The key is the API key, or else the address. ByRoute knows the whole pattern, even in Use of the root router.
 func ExampleKeyFunc() {
 	var who chilimit.KeyFunc = chilimit.FirstOf(chilimit.ByHeader("X-Api-Key"), chilimit.ByIP())
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -79,7 +79,7 @@ func ExampleOption() {
 	// 200
 }
 
-// A handler may look at the decision.
+// A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(100)},

@@ -16,30 +16,30 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// seen is what limiters and the handler saw of one request.
+// seen is what the limiters and the handler read from one request.
 type seen struct {
-	routes  []string // the key by route, of each limiter on the way
+	routes  []string // the key by route of each limiter
 	places  []string
-	params  [][]string // the keys by parameter, likewise
+	params  [][]string // the keys by parameter of each limiter
 	routed  bool
-	mounted bool     // the handler is no chi.Routes and mounted: chi hides from it the rest of the path
+	mounted bool     // a handler that is not a chi.Routes is mounted: chi hides the rest of the path from it
 	pattern string   // RoutePattern() at the handler
 	values  []string // the parameters there
 }
 
 var params = []string{"id", "v", "*"}
 
-// randomApp makes routers of random patterns, with limiters in front of them all.
+// randomApp builds routers with random patterns and limiters in many places.
 type randomApp struct {
 	*rand.Rand
 
 	byRoute  chilimit.KeyFunc
 	byParam  []chilimit.KeyFunc
-	patterns []string // full ones, to make requests of
+	patterns []string // whole patterns, to build requests from
 	seen     seen
 }
 
-// limit stands where a limiter stands.
+// limit is middleware that records the keys a limiter would use in its place.
 func (a *randomApp) limit(place string) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -72,14 +72,14 @@ func (a *randomApp) handle(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pattern is a random one; endings are for routes alone.
+// pattern returns a random pattern. Only patterns of routes have endings.
 func (a *randomApp) pattern(endings bool) string {
 	pieces := []string{"/a", "/b", "/a-b", "/{id}", "/{id:[0-9]+}", "/{v}", "/x{v}", "/{v:[a-z]{1,2}}", "/login"}
 	var b strings.Builder
 	for range 1 + a.IntN(2) {
 		piece := pieces[a.IntN(len(pieces))]
 		if strings.Contains(piece, "{id") && strings.Contains(b.String(), "{id") || strings.Contains(piece, "{v") && strings.Contains(b.String(), "{v") {
-			continue // a pattern has each parameter once
+			continue // chi allows each parameter once
 		}
 		b.WriteString(piece)
 	}
@@ -99,7 +99,7 @@ func (a *randomApp) pattern(endings bool) string {
 	return b.String()
 }
 
-// fill adds routes, groups and mounts to r, which is mounted at prefix.
+// fill adds routes, groups and mounts to r. prefix is where r is mounted.
 func (a *randomApp) fill(r chi.Router, prefix string, depth int) {
 	for range 2 + a.IntN(4) {
 		a.try(func() {
@@ -148,13 +148,13 @@ func (a *randomApp) fill(r chi.Router, prefix string, depth int) {
 	}
 }
 
-// try leaves out what chi refuses, such as two mounts of one pattern.
+// try calls add and ignores its panic: chi refuses, for example, two mounts of one pattern.
 func (a *randomApp) try(add func()) {
 	defer func() { _ = recover() }()
 	add()
 }
 
-// target is a path that a pattern may match.
+// target returns a path that one of the patterns may match.
 func (a *randomApp) target() string {
 	p := a.patterns[a.IntN(len(a.patterns))]
 	values := []string{"7", "42", "ab", "a", "b", "login", "a%2Fb", "%61", "x"}
@@ -195,10 +195,9 @@ func (a *randomApp) target() string {
 	return path
 }
 
-// TestByRouteIsTheHandlersPattern: wherever a limiter stands, in routers as anybody may build them, the key holds what
-// RoutePattern() says at the handler, and parameters are those of the handler. Requests that no route matches share
-// one key.
-func TestByRouteIsTheHandlersPattern(t *testing.T) {
+// Wherever a limiter stands in a random router, ByRoute returns what RoutePattern returns at the handler, and ByParam
+// returns the handler's parameters. Requests that match no route share one key.
+func TestByRouteIsThePatternAtTheHandler(t *testing.T) {
 	routed, unrouted, places := 0, 0, make(map[string]int)
 	for seed := range uint64(600) {
 		a := &randomApp{Rand: rand.New(rand.NewPCG(seed, 1)), byRoute: chilimit.ByRoute()}
@@ -256,8 +255,8 @@ func TestByRouteIsTheHandlersPattern(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d requests were routed, %d were not; limiters stood %v", routed, unrouted, places)
+	t.Logf("%d requests were routed, %d were not; limiters by place: %v", routed, unrouted, places)
 	if routed < 5000 || unrouted < 1000 || len(places) < 6 {
-		t.Errorf("the premise: thousands of requests of either kind, in every place")
+		t.Errorf("the premise: thousands of requests of both kinds, in every place")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// newRouter reads what chi knows of a request, or will know when it has routed it.
+// newRouter returns a Router that reads the route and parameters that a request has, or will have at its handler.
 func newRouter() nethttp.Router {
 	var m mounts
 	return nethttp.Router{
@@ -26,7 +26,7 @@ func newRouter() nethttp.Router {
 		Param: func(r *http.Request, name string) string {
 			found := m.find(r)
 			if found == nil {
-				found = chi.RouteContext(r.Context()) // what is known so far
+				found = chi.RouteContext(r.Context()) // what chi knows so far
 			}
 			if found == nil {
 				return ""
@@ -36,20 +36,20 @@ func newRouter() nethttp.Router {
 	}
 }
 
-// find returns the routing context that r will have at its handler, or has there: nil when no route matches. It follows
-// chi's own steps. Middleware such as StripSlashes, CleanPath and GetHead changes the path and the method in chi's
-// context, not in r.
+// find returns the routing context that r will have at its handler, or already has there. It returns nil if no route
+// matches. It does what chi does. It reads the path and the method from chi's context, because middleware such as
+// StripSlashes, CleanPath and GetHead changes them there and not in r.
 func (m *mounts) find(r *http.Request) *chi.Context {
 	current := chi.RouteContext(r.Context())
 	if current == nil || current.Routes == nil {
 		return nil
 	}
 	method := cmp.Or(current.RouteMethod, r.Method)
-	// The router that has not routed r yet is below the mount points that r came by.
+	// The next router is below the mount points that r has passed.
 	at := current.Routes
 	for _, pattern := range current.RoutePatterns {
 		if at = m.below(at, pattern, method); at == nil {
-			return current // at the route itself, or in a mounted handler that is no chi.Routes
+			return current // r is at its route, or in a mounted handler that is not a chi.Routes
 		}
 	}
 	found := chi.NewRouteContext()
@@ -58,39 +58,39 @@ func (m *mounts) find(r *http.Request) *chi.Context {
 	found.URLParams.Values = slices.Clone(current.URLParams.Values)
 	for path := pathBelow(current, r); ; path = "/" {
 		known := len(found.RoutePatterns)
-		at.Find(found, method, path) // goes on through mount points, and past a route that stands in place of one
+		at.Find(found, method, path) // it searches mounted routers too, even if a route replaces a mount point
 		for i, pattern := range found.RoutePatterns[known:] {
 			if at = m.below(at, pattern, method); at == nil {
 				cut(found, known+i+1)
 				return found
 			}
 		}
-		// It ends at a mount point itself, "/api" for the path "/api", where chi goes on with "/"; elsewhere there is
-		// no route.
+		// If the search ended at a mount point itself, such as /api for the path "/api", chi continues below it with
+		// the path "/". Otherwise no route matches.
 		if last := len(found.RoutePatterns); last == known || strings.HasSuffix(found.RoutePatterns[last-1], "*") {
 			return nil
 		}
 	}
 }
 
-// pathBelow is the path that the router goes by which has not routed r yet.
+// pathBelow returns the path that the next router matches.
 func pathBelow(current *chi.Context, r *http.Request) string {
 	if len(current.RoutePatterns) == 0 {
 		return cmp.Or(current.RoutePath, r.URL.RawPath, r.URL.Path, "/")
 	}
 	if !strings.HasSuffix(current.RoutePatterns[len(current.RoutePatterns)-1], "*") {
-		return "/" // the mount point itself was asked for
+		return "/" // the request is for the mount point itself
 	}
-	// In front of the mount point, as in With(limit).Mount(…), the rest is the wildcard's value. Behind it, chi
-	// has emptied that.
+	// In front of the mount point, as in With(limit).Mount(…), the rest of the path is the value of the wildcard. Behind
+	// it, chi has emptied that value.
 	if n := len(current.URLParams.Keys) - 1; n >= 0 && n < len(current.URLParams.Values) && current.URLParams.Values[n] != "" {
 		return "/" + current.URLParams.Values[n]
 	}
 	return cmp.Or(current.RoutePath, "/")
 }
 
-// cut leaves of found what chi knows at the handler of its n-th pattern: the parameters up to there, and of their
-// wildcards the route's own alone. Those of mount points are emptied on the way.
+// cut reduces found to what chi knows at the handler of its n-th pattern: the parameters up to that pattern. As in chi,
+// wildcards of mount points are empty, and only the wildcard of the route keeps its value.
 func cut(found *chi.Context, n int) {
 	found.RoutePatterns = found.RoutePatterns[:n]
 	keys := 0
@@ -106,7 +106,7 @@ func cut(found *chi.Context, n int) {
 	}
 }
 
-// parameters is how many a pattern has: {name}, {name:regexp}, whose regexp may have braces of its own, and *.
+// parameters returns the number of parameters of a pattern: {name}, {name:regexp} and *. A regexp may contain braces.
 func parameters(pattern string) (n int) {
 	depth := 0
 	for i := range len(pattern) {

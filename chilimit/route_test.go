@@ -11,8 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/chilimit"
 )
 
-// TestByRoute: the pattern is the whole one that chi itself finds, wherever the middleware stands.
-func TestByRoute(t *testing.T) {
+func TestByRouteIsTheWholePatternWhereverTheLimiterStands(t *testing.T) {
 	type keys struct{ route, param string }
 	var got keys
 	read := func(next http.Handler) http.Handler {
@@ -23,7 +22,7 @@ func TestByRoute(t *testing.T) {
 		})
 	}
 	pass := func(next http.Handler) http.Handler { return next }
-	// build makes an app in which read stands in the root, in the mounted router or at the route.
+	// build returns an app with middleware in the root, in the mounted router and at the route.
 	build := func(root, mounted, route func(http.Handler) http.Handler, before ...func(http.Handler) http.Handler) http.Handler {
 		r := chi.NewRouter()
 		r.Use(before...)

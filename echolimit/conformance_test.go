@@ -55,8 +55,11 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) echolimit.Option {
 		return echolimit.WithCost(func(c echo.Context) (int64, error) { return cost(c.Request().Header.Get) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) echolimit.Option {
-		return echolimit.WithCost(echolimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) echolimit.Option {
+		return echolimit.WithCost(echolimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) echolimit.Option {
+		return echolimit.WithCost(echolimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) echolimit.Option {
 		return echolimit.WithLimits(func(c echo.Context) ([]core.Limit, error) { return limits(c.Request().Header.Get) })

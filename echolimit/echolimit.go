@@ -19,12 +19,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. What does not pass ends with an [echo.HTTPError], for the app's
-// error handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision;
-// see OnDenied and OnError. [core.Problem] makes a body of a denial. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. For a request that does not pass, the middleware returns an [echo.HTTPError],
+// which the app's error handler renders: 429 if it is denied, 400 if it has no key, 503 or 500 if it can't be decided.
+// [OnDenied] and [OnError] replace these answers. [core.Problem] makes a body for a denial.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
 	var o config
 	for _, option := range options {
@@ -39,8 +41,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			x := exchange{c}
-			v := engine.Begin(c, x)
+			v := engine.Begin(c, exchange{c})
 			switch v.Outcome {
 			case adapter.Denied:
 				return o.denied(c, v.Result)
@@ -56,21 +57,20 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				if !engine.WantsStatus(v) {
 					break
 				}
-				ask := engine.Asker(c, x, v)
-				// Whoever writes the response, the app's error handler for one, knows its status.
+				ended := engine.StatusHook(c, v)
+				// The status is known when the response is written, for example by the app's error handler.
 				res := c.Response()
-				res.Before(func() { ask(res.Status, true) })
+				res.Before(func() { ended(res.Status, true) })
 				res.Writer = nethttp.OnFlush(res.Writer, func() {
 					if !res.Committed {
-						ask(http.StatusOK, true) // net/http's own, of which echo is not told
+						ended(http.StatusOK, true) // net/http sends 200 without telling echo
 					}
 				})
 				err := next(c)
 				if err == nil && !res.Committed {
-					ask(http.StatusOK, false) // net/http's answer, if nobody in front of this has another
+					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
 				return err
-			case adapter.Skipped:
 			}
 			return next(c)
 		}
@@ -79,7 +79,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 
 func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
 
-// errorStatus is the status of echo's own errors.
+// errorStatus returns the status of echo's own errors.
 func errorStatus(_ echo.Context, err error) int {
 	if he := own(err); he != nil {
 		return he.Code
@@ -87,7 +87,7 @@ func errorStatus(_ echo.Context, err error) int {
 	return 0
 }
 
-// own finds echo's error in err: echo's error handler looks for no wrapped one.
+// own returns echo's error in err, or nil. Echo's error handler does not unwrap errors itself.
 func own(err error) *echo.HTTPError {
 	var he *echo.HTTPError
 	_ = errors.As(err, &he)
@@ -96,8 +96,8 @@ func own(err error) *echo.HTTPError {
 
 const keptKey = "ratelimit.decision"
 
-// FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
+// the handler. Error handlers find a denial too.
 func FromContext(c echo.Context) (core.Result, bool) {
 	return adapter.FromContext(c.Get(keptKey))
 }

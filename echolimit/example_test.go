@@ -11,7 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 )
 
-// A denial is an echo.HTTPError, so the app's own error handler renders it.
+// A denial is an echo.HTTPError. The app's error handler renders it.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(2)},
@@ -30,12 +30,12 @@ func Example() {
 	// 429 0 application/json
 }
 
-// A key function of your own has echo's native type. Here it names the user that an earlier middleware found.
+// A key function of your own takes echo's context. Here it returns the user that earlier middleware found.
 func ExampleKeyFunc() {
 	var byUser echolimit.KeyFunc = func(c echo.Context) (string, error) {
 		user, _ := c.Get("user").(string)
 		if user == "" {
-			return "", core.ErrNoKey // 400, or FirstOf goes on
+			return "", core.ErrNoKey // answered with 400, unless FirstOf tries another key
 		}
 		return core.JoinKey("user", user), nil
 	}
@@ -62,7 +62,7 @@ func ExampleKeyFunc() {
 	// 400
 }
 
-// Only failed logins count: a success gives its token back.
+// Only failed logins count: a success returns its token.
 func ExampleOption() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
@@ -90,7 +90,7 @@ func ExampleOption() {
 	// 429
 }
 
-// A handler may look at the decision.
+// A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(100)},

@@ -29,8 +29,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// header shows the request's own strings: views of a buffer that the next request overwrites.
-func header(c *fiber.Ctx) adaptertest.Header {
+// requestHeader returns the request's own strings. They are views of a buffer that the next request overwrites.
+func requestHeader(c *fiber.Ctx) adaptertest.Header {
 	return func(name string) string { return c.Get(name) }
 }
 
@@ -40,7 +40,7 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	ByPath: fiberlimit.ByPath, ByRoute: fiberlimit.ByRoute, Global: fiberlimit.Global, Join: fiberlimit.Join,
 	FirstOf: fiberlimit.FirstOf,
 	Custom: func(key func(adaptertest.Header) (string, error)) fiberlimit.KeyFunc {
-		return func(c *fiber.Ctx) (string, error) { return key(header(c)) }
+		return func(c *fiber.Ctx) (string, error) { return key(requestHeader(c)) }
 	},
 	ReadHeader: func(name string) fiberlimit.KeyFunc {
 		return func(c *fiber.Ctx) (string, error) { return c.Get(name), nil }
@@ -54,19 +54,22 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	Error:       func(status int) error { return fiber.NewError(status) },
 	RouteAdvice: "app.Get(path, limiter, handler)",
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) fiberlimit.Option {
-		return fiberlimit.WithCost(func(c *fiber.Ctx) (int64, error) { return cost(header(c)) })
+		return fiberlimit.WithCost(func(c *fiber.Ctx) (int64, error) { return cost(requestHeader(c)) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) fiberlimit.Option {
-		return fiberlimit.WithCost(fiberlimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) fiberlimit.Option {
+		return fiberlimit.WithCost(fiberlimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) fiberlimit.Option {
+		return fiberlimit.WithCost(fiberlimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fiberlimit.Option {
-		return fiberlimit.WithLimits(func(c *fiber.Ctx) ([]core.Limit, error) { return limits(header(c)) })
+		return fiberlimit.WithLimits(func(c *fiber.Ctx) ([]core.Limit, error) { return limits(requestHeader(c)) })
 	},
 	WithSkip: func(skip func(adaptertest.Header) bool) fiberlimit.Option {
-		return fiberlimit.WithSkip(func(c *fiber.Ctx) bool { return skip(header(c)) })
+		return fiberlimit.WithSkip(func(c *fiber.Ctx) bool { return skip(requestHeader(c)) })
 	},
 	WithRefund: func(refund func(adaptertest.Header, int) bool) fiberlimit.Option {
-		return fiberlimit.WithRefund(func(c *fiber.Ctx, status int) bool { return refund(header(c), status) })
+		return fiberlimit.WithRefund(func(c *fiber.Ctx, status int) bool { return refund(requestHeader(c), status) })
 	},
 	OnDenied: func(denied func(core.Result) (int, string)) fiberlimit.Option {
 		return fiberlimit.OnDenied(func(c *fiber.Ctx, res core.Result) error {

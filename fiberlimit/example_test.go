@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
-// A denial is a fiber.Error, so the app's own error handler renders it.
+// A denial is a fiber.Error. The app's error handler renders it.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(2)},
@@ -32,12 +32,12 @@ func Example() {
 	// 429 0
 }
 
-// A key function of your own has fiber's native type. Fiber knows the route in route-level handlers only.
+// A key function of your own takes fiber's context. Fiber knows the route only in handlers of the route.
 func ExampleKeyFunc() {
 	var byUser fiberlimit.KeyFunc = func(c *fiber.Ctx) (string, error) {
 		user := c.Get("X-User")
 		if user == "" {
-			return "", core.ErrNoKey // 400, or FirstOf goes on
+			return "", core.ErrNoKey // answered with 400, unless FirstOf tries another key
 		}
 		return core.JoinKey("user", user), nil
 	}
@@ -59,7 +59,7 @@ func ExampleKeyFunc() {
 	// 400
 }
 
-// Only failed logins count: a success gives its token back.
+// Only failed logins count: a success returns its token.
 func ExampleOption() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
@@ -88,7 +88,7 @@ func ExampleOption() {
 	// 429
 }
 
-// A handler may look at the decision.
+// A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(100)},

@@ -10,6 +10,7 @@ package fiberlimit
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -18,13 +19,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/fast"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. What does not pass ends with a [fiber.Error], for the app's error
-// handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision; see
-// OnDenied and OnError. [core.Problem] makes a body of a denial. A handler that replaces the whole response, as
-// a proxy does, takes the limit's header fields along. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. A handler that replaces the whole response, as a proxy does, removes them. For
+// a request that does not pass, the middleware returns a [fiber.Error], which the app's error handler renders: 429 if it
+// is denied, 400 if it has no key, 503 or 500 if it can't be decided. [OnDenied] and [OnError] replace these answers.
+// [core.Problem] makes a body for a denial.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 	var o config
 	for _, option := range options {
@@ -33,13 +36,12 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 		}
 	}
 	o.ErrorStatus = errorStatus
-	engine := adapter.New(limiter, fast.Owned(key), o.Options)
+	engine := adapter.New(limiter, fast.CopyKey(key), o.Options)
 	if o.denied == nil {
 		o.denied = func(_ *fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
 	}
 	return func(c *fiber.Ctx) error {
-		x := exchange{c}
-		v := engine.Begin(c, x)
+		v := engine.Begin(c, exchange{c})
 		switch v.Outcome {
 		case adapter.Denied:
 			return o.denied(c, v.Result)
@@ -52,18 +54,18 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			}
 			return httpError(adapter.Refuse(v))
 		case adapter.Allowed:
-			if engine.WantsStatus(v) {
-				status := fiber.StatusInternalServerError // should the handler panic
-				defer func() { engine.Done(c, x, v, status) }()
-				err := c.Next()
-				if e := (*fiber.Error)(nil); errors.As(err, &e) {
-					status = e.Code
-				} else if err == nil {
-					status = c.Response().StatusCode()
-				}
-				return err
+			if !engine.WantsStatus(v) {
+				break
 			}
-		case adapter.Skipped:
+			status := fiber.StatusInternalServerError // if the handler panics
+			defer func() { engine.Done(c, v, status) }()
+			err := c.Next()
+			if e := (*fiber.Error)(nil); errors.As(err, &e) {
+				status = e.Code
+			} else if err == nil {
+				status = c.Response().StatusCode()
+			}
+			return err
 		}
 		return c.Next()
 	}
@@ -71,7 +73,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 
 func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
 
-// errorStatus is the status of fiber's own errors.
+// errorStatus returns the status of fiber's own errors.
 func errorStatus(_ *fiber.Ctx, err error) int {
 	if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 		return fe.Code
@@ -81,8 +83,8 @@ func errorStatus(_ *fiber.Ctx, err error) int {
 
 type keptKey struct{}
 
-// FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
+// the handler. Error handlers find a denial too.
 func FromContext(c *fiber.Ctx) (core.Result, bool) {
 	return adapter.FromContext(c.Locals(keptKey{}))
 }
@@ -98,10 +100,18 @@ func (x exchange) Query(name string) string  { return x.c.Query(name) }
 func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.Context()) }
 func (x exchange) RemoteAddr() string        { return fast.RemoteAddr(x.c.Context()) }
 
-// Route is that of the middleware itself, and not known, in what was installed by Use.
+// Route returns the path of Use, and that the route is not known, if the middleware was installed by Use.
 func (x exchange) Route() (pattern string, known bool) {
 	route := x.c.Route()
 	return route.Path, !installedByUse(route)
+}
+
+// useField is the field of a fiber route that says whether Use made it. Fiber v2 has no other way to find out.
+var useField, hasUseField = reflect.TypeFor[fiber.Route]().FieldByName("use")
+
+// installedByUse reports whether Use made route. Its handlers run for all routes below its path.
+func installedByUse(route *fiber.Route) bool {
+	return hasUseField && useField.Type.Kind() == reflect.Bool && reflect.ValueOf(route).Elem().FieldByIndex(useField.Index).Bool()
 }
 
 func (x exchange) Param(name string) string {

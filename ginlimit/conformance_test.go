@@ -53,8 +53,11 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) ginlimit.Option {
 		return ginlimit.WithCost(func(c *gin.Context) (int64, error) { return cost(c.GetHeader) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) ginlimit.Option {
-		return ginlimit.WithCost(ginlimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) ginlimit.Option {
+		return ginlimit.WithCost(ginlimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) ginlimit.Option {
+		return ginlimit.WithCost(ginlimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) ginlimit.Option {
 		return ginlimit.WithLimits(func(c *gin.Context) ([]core.Limit, error) { return limits(c.GetHeader) })

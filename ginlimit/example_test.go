@@ -30,13 +30,13 @@ func Example() {
 	// 429 0 application/problem+json
 }
 
-// A key function of your own has gin's native type. Here it names the user that an earlier middleware found.
+// A key function of your own takes gin's context. Here it returns the user that earlier middleware found.
 func ExampleKeyFunc() {
 	gin.SetMode(gin.ReleaseMode)
 	var byUser ginlimit.KeyFunc = func(c *gin.Context) (string, error) {
 		user := c.GetString("user")
 		if user == "" {
-			return "", core.ErrNoKey // 400, or FirstOf goes on
+			return "", core.ErrNoKey // answered with 400, unless FirstOf tries another key
 		}
 		return core.JoinKey("user", user), nil
 	}
@@ -57,7 +57,7 @@ func ExampleKeyFunc() {
 	// 400
 }
 
-// Only failed logins count: a success gives its token back.
+// Only failed logins count: a success returns its token.
 func ExampleOption() {
 	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -85,7 +85,7 @@ func ExampleOption() {
 	// 429
 }
 
-// Dear requests cost more.
+// Expensive requests cost more tokens.
 func ExampleWithCost() {
 	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -110,7 +110,7 @@ func ExampleWithCost() {
 	// 429 1
 }
 
-// A handler may look at the decision.
+// A handler can read the decision.
 func ExampleFromContext() {
 	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

@@ -17,12 +17,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. A denied request gets 429 and an application/problem+json body
-// (RFC 9457), one without a key 400, and one that can't be decided 503 or 500; see OnDenied and
-// OnError. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. A denied request is answered with 429 and an application/problem+json body
+// (RFC 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
+// replace these answers.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
 	var o config
 	for _, option := range options {
@@ -44,33 +46,33 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc 
 			switch {
 			case o.failed != nil:
 				o.failed(c, v.Err)
-			case !v.AsIs: // else it is answered already
+			case !v.AsIs: // otherwise the user's function has answered
 				if p := adapter.Refuse(v); !c.Writer.Written() {
 					adapter.WriteProblem(c.Writer, p)
 				}
 			}
 			c.Abort()
-		case adapter.Skipped:
 		case adapter.Allowed:
-			if engine.WantsStatus(v) {
-				returned := false
-				defer func() {
-					status := c.Writer.Status()
-					if !c.Writer.Written() && (!returned || len(c.Errors) > 0) {
-						// A handler panicked, or left its error to middleware in front of this one.
-						status = http.StatusInternalServerError
-					}
-					engine.Done(c, exchange{c}, v, status)
-				}()
-				c.Next()
-				returned = true
+			if !engine.WantsStatus(v) {
+				return // gin calls the next handler
 			}
+			returned := false
+			defer func() {
+				status := c.Writer.Status()
+				if !c.Writer.Written() && (!returned || len(c.Errors) > 0) {
+					// A handler panicked, or left its error to middleware in front of this one.
+					status = http.StatusInternalServerError
+				}
+				engine.Done(c, v, status)
+			}()
+			c.Next()
+			returned = true
 		}
 	}
 }
 
-// answered is the status of a request that a key, cost or limits function answered itself, such as with
-// c.AbortWithStatus, before it returned an error.
+// answered returns the status of the response if a key, cost or limits function wrote one, such as with
+// c.AbortWithStatus, before it returned an error. Otherwise it returns 0.
 func answered(c *gin.Context, _ error) int {
 	if c.Writer.Written() {
 		return c.Writer.Status()
@@ -80,8 +82,8 @@ func answered(c *gin.Context, _ error) int {
 
 type keptKey struct{}
 
-// FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
+// the handler. Error handlers find a denial too.
 func FromContext(c *gin.Context) (core.Result, bool) {
 	kept, _ := c.Get(keptKey{})
 	return adapter.FromContext(kept)

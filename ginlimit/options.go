@@ -16,46 +16,55 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
-// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes. The default is 1; 0 takes none. An error is answered as that of a
+// [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*gin.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
-// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body, begun ones
-// included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
-// says. It goes by Content-Length, so compressed bodies count compressed.
-func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*gin.Context) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
+// CostByContentLength returns a cost for [WithCost]: one token for every bytesPerToken bytes of the request's body,
+// rounded up, and at least one. The size is that of Content-Length, so compressed bodies count compressed. A body of
+// unknown length (chunked) costs the whole Capacity. If bytesPerToken is below 1, New panics.
+func CostByContentLength(bytesPerToken int64) func(*gin.Context) (int64, error) {
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
 }
 
-// WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
+// CostByContentLengthOr is [CostByContentLength] with another cost for a body of unknown length: unknown tokens, at
+// least 1.
+func CostByContentLengthOr(bytesPerToken, unknown int64) func(*gin.Context) (int64, error) {
+	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+}
+
+// WithLimits sets the limits of a request, such as those of its user's plan. Nil means the limits of the policy. An
+// error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*gin.Context) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
-// WithSkip lets the requests for which skip is true through: not counted, without headers.
+// WithSkip lets a request pass if skip returns true. It is not counted, and its response has no header fields of the
+// limit.
 func WithSkip(skip func(*gin.Context) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
-// WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service. A request that leaves an error
-// with c.Error and writes nothing counts as 500: middleware in front of this one may answer it later. So does
-// a panic before anything is written; after that, what was written counts.
+// WithRefund returns a request's tokens if refund returns true for the status of its response. Use it to count failed
+// logins only, or not to count errors of the service.
+//
+// If the handler writes nothing and either calls c.Error or panics, the status counts as 500, because middleware in
+// front of this one may answer later. Otherwise the status that was written counts, even if the handler panics after
+// it.
 func WithRefund(refund func(c *gin.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
 
-// OnDenied answers a denied request in place of 429 and a problem body. The header fields are written
-// already; the handlers after this one don't run.
+// OnDenied answers a denied request. It replaces 429 and the problem body. The header fields are already set. The
+// handlers after this one don't run.
 func OnDenied(denied func(*gin.Context, core.Result)) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
+// OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(c *gin.Context, err error)) Option {
 	return func(o *config) { o.failed = failed }

@@ -50,12 +50,15 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	ReadQuery: func(name string) httplimit.KeyFunc {
 		return func(r *http.Request) (string, error) { return r.URL.Query().Get(name), nil }
 	},
-	RouteAdvice: "httplimit.ByRoute(mux)",
+	RouteAdvice: "httplimit.ByRouteOf(mux)",
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) httplimit.Option {
 		return httplimit.WithCost(func(r *http.Request) (int64, error) { return cost(r.Header.Get) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) httplimit.Option {
-		return httplimit.WithCost(httplimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) httplimit.Option {
+		return httplimit.WithCost(httplimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) httplimit.Option {
+		return httplimit.WithCost(httplimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) httplimit.Option {
 		return httplimit.WithLimits(func(r *http.Request) ([]core.Limit, error) { return limits(r.Header.Get) })
@@ -125,9 +128,10 @@ func limited(limiters []adaptertest.Limiter[httplimit.KeyFunc, httplimit.Option]
 
 type muxKey struct{}
 
-// byRoute is ByRoute of the mux that will serve the request: the suite makes keys before apps.
+// byRoute is ByRouteOf the mux that serves the request. It finds the mux in the request's context, because the suite
+// makes keys before apps.
 func byRoute() httplimit.KeyFunc {
 	return func(r *http.Request) (string, error) {
-		return httplimit.ByRoute(r.Context().Value(muxKey{}).(*http.ServeMux))(r)
+		return httplimit.ByRouteOf(r.Context().Value(muxKey{}).(*http.ServeMux))(r)
 	}
 }

@@ -27,11 +27,11 @@ func Example() {
 	// 429 0 application/problem+json
 }
 
-// In front of a ServeMux no pattern has matched yet, so ByRoute is given the mux to ask.
+// In front of a ServeMux no pattern has matched yet, so the key asks the mux.
 func ExampleKeyFunc() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})
-	var key httplimit.KeyFunc = httplimit.Join(httplimit.ByRoute(mux), httplimit.ByHeader("X-Api-Key"))
+	var key httplimit.KeyFunc = httplimit.Join(httplimit.ByRouteOf(mux), httplimit.ByHeader("X-Api-Key"))
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "items", Limits: []core.Limit{core.PerHour(1)},
 	}))
@@ -48,7 +48,7 @@ func ExampleKeyFunc() {
 	// 400
 }
 
-// Limits by plan: nil keeps the policy's own.
+// Limits depend on the user's plan. Nil means the limits of the policy.
 func ExampleOption() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(1)},
@@ -72,7 +72,7 @@ func ExampleOption() {
 	// paid 200
 }
 
-// Only failed logins count: a success gives its token back.
+// Only failed logins count: a success returns its token.
 func ExampleWithRefund() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
@@ -95,7 +95,7 @@ func ExampleWithRefund() {
 	// 429
 }
 
-// A handler may look at the decision.
+// A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(100)},

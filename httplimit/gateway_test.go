@@ -12,20 +12,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// TestGatewayInFrontOfALimitedUpstream holds docs/headers.md to the truth: both limits reach the client, in two
-// values where a field holds one, unless ModifyResponse takes the upstream's away.
-func TestGatewayInFrontOfALimitedUpstream(t *testing.T) {
-	limited := func(name string, perDay int64, h http.Handler) http.Handler {
+// docs/headers.md says so: the fields of both limits reach the client, and single-valued fields then have two values,
+// unless ModifyResponse removes those of the upstream.
+func TestFieldsOfGatewayAndUpstreamReachTheClient(t *testing.T) {
+	limit := func(name string, perDay int64, h http.Handler) http.Handler {
 		return httplimit.New(core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: name, Limits: []core.Limit{core.PerDay(perDay)}})), httplimit.Global("all"))(h)
 	}
-	upstream := httptest.NewServer(limited("upstream", 50, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	upstream := httptest.NewServer(limit("upstream", 50, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer upstream.Close()
 	to, err := url.Parse(upstream.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	gateway := httptest.NewServer(limited("gateway", 9, proxy))
+	gateway := httptest.NewServer(limit("gateway", 9, proxy))
 	defer gateway.Close()
 	get := func() http.Header {
 		res, err := http.Get(gateway.URL)
@@ -40,7 +40,7 @@ func TestGatewayInFrontOfALimitedUpstream(t *testing.T) {
 		t.Errorf("X-RateLimit-Limit is %q, want the gateway's and the upstream's", got)
 	}
 	if got := h.Values("RateLimit-Policy"); !slices.Equal(got, []string{`"gateway";q=9;w=86400`, `"upstream";q=50;w=86400`}) {
-		t.Errorf("RateLimit-Policy is %q, want a member of each", got)
+		t.Errorf("RateLimit-Policy is %q, want one member of each", got)
 	}
 	proxy.ModifyResponse = func(res *http.Response) error {
 		for _, name := range []string{"RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
@@ -51,12 +51,12 @@ func TestGatewayInFrontOfALimitedUpstream(t *testing.T) {
 	}
 	h = get()
 	if got := h.Values("X-RateLimit-Limit"); !slices.Equal(got, []string{"9"}) {
-		t.Errorf("X-RateLimit-Limit is %q, want the gateway's alone", got)
+		t.Errorf("X-RateLimit-Limit is %q, want only the gateway's", got)
 	}
 }
 
-// TestCORSStandsInFront holds docs/headers.md to the truth: preflights take no tokens, and a script can read a 429.
-func TestCORSStandsInFront(t *testing.T) {
+// docs/headers.md says so: with CORS in front, preflights take no tokens and a script can read a 429.
+func TestCORSMustStandInFrontOfTheLimiter(t *testing.T) {
 	cors := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Access-Control-Allow-Origin", "https://app.test")
@@ -74,12 +74,12 @@ func TestCORSStandsInFront(t *testing.T) {
 		allowed bool
 	}{{"CORS in front", true, []int{204, 200, 204, 429}, true}, {"the limiter in front", false, []int{204, 429, 429, 429}, false}} {
 		t.Run(order.name, func(t *testing.T) {
-			limit := httplimit.New(core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})), httplimit.ByIP())
+			middleware := httplimit.New(core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})), httplimit.ByIP())
 			handler := http.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			if order.inFront {
-				handler = cors(limit(handler))
+				handler = cors(middleware(handler))
 			} else {
-				handler = limit(cors(handler))
+				handler = middleware(cors(handler))
 			}
 			for i, method := range []string{http.MethodOptions, http.MethodGet, http.MethodOptions, http.MethodGet} {
 				rec := httptest.NewRecorder()
@@ -88,7 +88,7 @@ func TestCORSStandsInFront(t *testing.T) {
 					t.Errorf("request %d, %s, was answered %d, want %d", i, method, rec.Code, order.want[i])
 				}
 				if rec.Code == http.StatusTooManyRequests && (rec.Header().Get("Access-Control-Allow-Origin") != "") != order.allowed {
-					t.Errorf("request %d: a script may read the 429: %v, want %v", i, !order.allowed, order.allowed)
+					t.Errorf("request %d: a script can read the 429: %v, want %v", i, !order.allowed, order.allowed)
 				}
 			}
 		})

@@ -5,7 +5,7 @@
 //	}))
 //	http.Handle("/", httplimit.New(limiter, httplimit.ByIP())(handler))
 //
-// It works with every router that takes func(http.Handler) http.Handler; for chi see chilimit.
+// It works with every router that takes func(http.Handler) http.Handler. For chi, use package chilimit.
 package httplimit
 
 import (
@@ -17,12 +17,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. A denied request gets 429 and an application/problem+json body
-// (RFC 9457), one without a key 400, and one that can't be decided 503 or 500; see OnDenied and
-// OnError. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. A denied request is answered with 429 and an application/problem+json body
+// (RFC 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
+// replace these answers.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	var c nethttp.Config
 	for _, option := range options {
@@ -33,25 +35,32 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handle
 	return nethttp.New(limiter, key, c)
 }
 
-// FromContext returns the decision about the request whose context ctx is: of several limiters, the
-// one nearest to the handler.
+// FromContext returns the decision about the request whose context is ctx. Of several limiters, that is the decision of
+// the one nearest to the handler.
 func FromContext(ctx context.Context) (core.Result, bool) { return nethttp.FromContext(ctx) }
 
-// router reads what http.ServeMux knows of a request: mux when it is given, else the one that the
-// request last came through.
-func router(mux *http.ServeMux) nethttp.Router {
+// behindMux reads what the mux that a request last passed through has stored in it.
+var behindMux = nethttp.Router{
+	Route: func(r *http.Request) (string, bool) { return route(r.Pattern) },
+	Param: (*http.Request).PathValue,
+}
+
+// inFrontOf asks mux which pattern a request matches.
+func inFrontOf(mux *http.ServeMux) nethttp.Router {
 	return nethttp.Router{
 		Route: func(r *http.Request) (string, bool) {
-			pattern := r.Pattern
-			if mux != nil {
-				_, pattern = mux.Handler(r)
-			}
-			// [METHOD ][HOST]/[PATH]: the method is ByMethod's.
-			if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
-				pattern = strings.TrimLeft(rest, " \t")
-			}
-			return pattern, pattern != ""
+			_, pattern := mux.Handler(r)
+			return route(pattern)
 		},
-		Param: func(r *http.Request, name string) string { return r.PathValue(name) },
+		Param: (*http.Request).PathValue,
 	}
+}
+
+// route removes the method from a mux's pattern, [METHOD ][HOST]/[PATH]: methods are limited by ByMethod. known is false
+// if the pattern is empty, because no pattern matched.
+func route(pattern string) (withoutMethod string, known bool) {
+	if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
+		pattern = strings.TrimLeft(rest, " \t")
+	}
+	return pattern, pattern != ""
 }

@@ -10,46 +10,54 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
-// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes. The default is 1; 0 takes none. An error is answered as that of a
+// [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
 }
 
-// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body, begun ones
-// included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
-// says. It goes by Content-Length, so compressed bodies count compressed.
-func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Request) (int64, error) {
-	return nethttp.CostByContentLength(bytesPerToken, unknown...)
+// CostByContentLength returns a cost for [WithCost]: one token for every bytesPerToken bytes of the request's body,
+// rounded up, and at least one. The size is that of Content-Length, so compressed bodies count compressed. A body of
+// unknown length (chunked) costs the whole Capacity. If bytesPerToken is below 1, New panics.
+func CostByContentLength(bytesPerToken int64) func(*http.Request) (int64, error) {
+	return nethttp.CostByContentLength(bytesPerToken)
 }
 
-// WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
+// CostByContentLengthOr is [CostByContentLength] with another cost for a body of unknown length: unknown tokens, at
+// least 1.
+func CostByContentLengthOr(bytesPerToken, unknown int64) func(*http.Request) (int64, error) {
+	return nethttp.CostByContentLengthOr(bytesPerToken, unknown)
+}
+
+// WithLimits sets the limits of a request, such as those of its user's plan. Nil means the limits of the policy. An
+// error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
 	return func(c *nethttp.Config) { c.Limits = limits }
 }
 
-// WithSkip lets the requests for which skip is true through: not counted, without headers.
+// WithSkip lets a request pass if skip returns true. It is not counted, and its response has no header fields of the
+// limit.
 func WithSkip(skip func(*http.Request) bool) Option {
 	return func(c *nethttp.Config) { c.Skip = skip }
 }
 
-// WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service. What was written counts,
-// whatever becomes of the handler then: an upstream that hangs up behind a 200 is 200. A panic before that
-// counts as 500, a hijacked connection as 200.
+// WithRefund returns a request's tokens if refund returns true for the status of its response. Use it to count failed
+// logins only, or not to count errors of the service.
+//
+// The status that was written counts, even if the handler fails after it: an upstream that hangs up after a 200 counts
+// as 200. A panic before anything is written counts as 500, a hijacked connection as 200.
 func WithRefund(refund func(r *http.Request, status int) bool) Option {
 	return func(c *nethttp.Config) { c.Refund = refund }
 }
 
-// OnDenied answers a denied request in place of 429 and a problem body: status, then body. The header
-// fields are set already.
+// OnDenied answers a denied request. It replaces 429 and the problem body: write the status, then the body. The
+// header fields are already set.
 func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Option {
 	return func(c *nethttp.Config) { c.Denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
+// OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
 	return func(c *nethttp.Config) { c.Failed = failed }

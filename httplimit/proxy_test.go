@@ -13,9 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// TestAClientThatHangsUpPays: a reverse proxy panics with http.ErrAbortHandler when its client leaves, long
-// after the 200 went out. That must give no token back, or leaving early would be the way around a limit.
-func TestAClientThatHangsUpPays(t *testing.T) {
+// A reverse proxy panics with http.ErrAbortHandler if its client leaves after the 200 was sent. The token must not be
+// returned, or clients could avoid a limit by leaving early.
+func TestClientThatHangsUpGetsNoRefund(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) { hangUp(t, protocol) })
 	}
@@ -39,14 +39,14 @@ func hangUp(t *testing.T, protocol string) {
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	proxy.ErrorLog = log.New(io.Discard, "", 0)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(3)}}))
-	limited := httplimit.New(limiter, httplimit.Global("all"),
+	handler := httplimit.New(limiter, httplimit.Global("all"),
 		httplimit.WithRefund(func(_ *http.Request, status int) bool { return status >= 500 }))(proxy)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { left <- struct{}{} }()
 		if r.Proto != protocol {
 			t.Errorf("the premise: %s, got %s", protocol, r.Proto)
 		}
-		limited.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	}))
 	server.EnableHTTP2 = protocol == "HTTP/2.0"
 	server.StartTLS()
@@ -67,6 +67,6 @@ func hangUp(t *testing.T, protocol string) {
 		<-left
 	}
 	if served != 3 {
-		t.Errorf("%d of 10 were served, with a capacity of 3", served)
+		t.Errorf("%d of 10 requests were served, want 3, the capacity", served)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// TestByRoute: the pattern, without its method, inside the mux and in front of it.
-func TestByRoute(t *testing.T) {
+func TestByRouteIsThePatternWithoutItsMethod(t *testing.T) {
 	for _, test := range []struct{ pattern, method, target, want string }{
 		{"/items/{id}", "GET", "/items/7", "route:/items/{id}"},
 		{"GET /items/{id}", "GET", "/items/7", "route:/items/{id}"},
@@ -26,7 +25,7 @@ func TestByRoute(t *testing.T) {
 			inside := "not reached"
 			mux.HandleFunc(test.pattern, func(_ http.ResponseWriter, r *http.Request) { inside, _ = httplimit.ByRoute()(r) })
 			r := httptest.NewRequest(test.method, test.target, nil)
-			if got, err := httplimit.ByRoute(mux)(r); got != test.want || err != nil {
+			if got, err := httplimit.ByRouteOf(mux)(r); got != test.want || err != nil {
 				t.Errorf("in front of the mux the key is %q, %v, want %q", got, err, test.want)
 			}
 			mux.ServeHTTP(httptest.NewRecorder(), r)
@@ -37,13 +36,12 @@ func TestByRoute(t *testing.T) {
 	}
 }
 
-// TestByRouteOfNestedMux: in front of an inner mux the pattern of the outer one is known already, but
-// the mux that was given is the one that was meant.
-func TestByRouteOfNestedMux(t *testing.T) {
+// In front of an inner mux the pattern of the outer mux is already known. ByRouteOf still asks the inner one.
+func TestByRouteOfAsksTheMuxItWasGiven(t *testing.T) {
 	inner, outer := http.NewServeMux(), http.NewServeMux()
 	inner.HandleFunc("/api/items/{id}", func(http.ResponseWriter, *http.Request) {})
 	inner.HandleFunc("/api/other", func(http.ResponseWriter, *http.Request) {})
-	key := httplimit.ByRoute(inner)
+	key := httplimit.ByRouteOf(inner)
 	var got string
 	outer.HandleFunc("/api/", func(w http.ResponseWriter, r *http.Request) {
 		got, _ = key(r)

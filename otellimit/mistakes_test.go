@@ -13,15 +13,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-func TestMistakesAreTold(t *testing.T) {
+func TestNewFailsWithAllMistakes(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client)
 	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
 		otellimit.WithRedisStore("main", store), otellimit.WithRedisStore("main", store))
 	for _, want := range []string{
-		"WithMeterProvider: must be a MeterProvider", "WithMaxSeries: 0: must be at least 1", `WithRedisStore("a"): must be a store`,
-		`WithRedisStore("main"): two stores must not have the same name`,
+		"WithMeterProvider: must be a MeterProvider, not nil", "WithMaxSeries: 0: must be at least 1", `WithRedisStore("a"): must be a store, not nil`,
+		`WithRedisStore("main"): another store has this name`,
 	} {
 		assert.ErrorContains(t, err, "otellimit: "+want)
 	}
@@ -35,7 +35,7 @@ func TestMistakesAreTold(t *testing.T) {
 
 var errRefused = errors.New("refused")
 
-// refusing makes all instruments but one.
+// refusing creates all instruments but one.
 type refusing struct {
 	noop.MeterProvider
 

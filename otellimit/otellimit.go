@@ -1,41 +1,40 @@
-// Package otellimit tells OpenTelemetry what rate limits do: metrics, and events on the spans of
-// requests.
+// Package otellimit exports metrics of rate limits to OpenTelemetry, and adds events to the spans of requests.
 //
 //	telemetry, err := otellimit.New(otellimit.WithRedisStore("main", store))
 //	...
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe))
 //
-// Metrics, of the scope that is this package's path and its module's version:
+// The metrics have a scope with this package's path and its module's version:
 //
 //	| metric                      | kind      | unit       | attributes                           |                                                    |
 //	| --------------------------- | --------- | ---------- | ------------------------------------ | -------------------------------------------------- |
 //	| ratelimit.decisions         | counter   | {decision} | policy, limit, outcome, source       | decisions                                          |
-//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked of buckets, each at most a Capacity   |
-//	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long they took, waits for Redis included       |
+//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked for, each at most a Capacity          |
+//	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long decisions took, with waits for Redis      |
 //	| ratelimit.breaker.state     | gauge     | {state}    | store                                | 0 closed, 1 half-open, 2 open                      |
-//	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often it opened                                |
-//	| ratelimit.fallback          | counter   | s          | store                                | how long it was not closed                         |
+//	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often the breaker opened                       |
+//	| ratelimit.fallback          | counter   | s          | store                                | how long the breaker was not closed                |
 //	| ratelimit.redis.calls       | counter   | {call}     | store                                | calls to Redis                                     |
-//	| ratelimit.redis.decisions   | counter   | {decision} | store                                | decisions that they carried: by calls, a batch     |
-//	| ratelimit.deny_cache.hits   | counter   | {decision} | store                                | denials repeated without a call                    |
-//	| ratelimit.leased.decisions  | counter   | {decision} | store                                | decisions on tokens leased ahead                   |
+//	| ratelimit.redis.decisions   | counter   | {decision} | store                                | decisions in these calls                           |
+//	| ratelimit.deny_cache.hits   | counter   | {decision} | store                                | denials from the deny cache, without a call        |
+//	| ratelimit.leased.decisions  | counter   | {decision} | store                                | decisions from leased tokens                       |
 //
-// Attributes, each with the prefix "ratelimit." but error.type:
+// The attributes, all but error.type with the prefix "ratelimit.":
 //
 //	| attribute  | type   | of            | value                                                                          |
 //	| ---------- | ------ | ------------- | ------------------------------------------------------------------------------ |
 //	| policy     | string | metric, event | the policy's name                                                              |
-//	| limit      | string | metric, event | the limit that mattered most; not there when nothing is known of any           |
+//	| limit      | string | metric, event | the tightest limit; missing if no limit is known                               |
 //	| outcome    | string | metric, event | allowed, denied, shadow-denied, error                                          |
 //	| source     | string | metric, event | store, deny-cache, lease, fallback, fail-open                                  |
-//	| cost       | int    | event         | tokens that were asked for                                                     |
+//	| cost       | int    | event         | tokens that the request asked for                                              |
 //	| key        | string | event         | the client's key, if the limiter has [core.WithObservedKeys]; in no metric     |
 //	| error.type | string | event         | why the store did not decide: breaker_open, timeout, canceled, unavailable     |
 //	| store      | string | metric        | the name given to [WithRedisStore]                                             |
 //
-// The event is "ratelimit.decision", on the span of the context that the decision was asked with, if
-// that is recorded. Unless the request was plainly allowed, its attributes are set on the span as well,
-// so that traces can be searched for them; of several decisions the last such one stays.
+// The event is "ratelimit.decision". It is added to the span of the decision's context, if that span is recorded. Unless
+// the request was allowed, the attributes are also set on the span, so traces can be searched for them. Of several such
+// decisions the last one counts.
 package otellimit
 
 import (
@@ -54,7 +53,7 @@ import (
 
 const scope = "github.com/tokenbucket-go/ratelimit/otellimit"
 
-// Telemetry measures decisions and stores. Make it with [New]. It is safe for concurrent use.
+// Telemetry measures decisions and stores. Create it with [New]. It is safe for concurrent use.
 type Telemetry struct {
 	decisions, tokens metric.Int64Counter
 	duration          metric.Float64Histogram
@@ -62,11 +61,11 @@ type Telemetry struct {
 
 	settings series.Settings
 	meters   metric.MeterProvider
-	reading  metric.Registration // of the stores; nil without any, and once closed
-	closing  sync.Mutex          // guards reading
+	mu       sync.Mutex          // guards callback
+	callback metric.Registration // reads the stores; nil without stores and after Close
 }
 
-// labels are a series' attributes, in the shapes that instruments want, so that they are made once.
+// labels are the attributes of a series. They are built once, in the forms that the instruments take.
 type labels struct {
 	event    []attribute.KeyValue
 	counted  []metric.AddOption
@@ -76,29 +75,28 @@ type labels struct {
 // Option is an option of [New].
 type Option func(*Telemetry)
 
-// WithMeterProvider sets whose meter measures: by default [otel.GetMeterProvider]'s.
+// WithMeterProvider sets the MeterProvider. The default is [otel.GetMeterProvider]. If provider is nil, New fails.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(t *Telemetry) {
 		if provider == nil {
-			t.settings.Mistake("WithMeterProvider: must be a MeterProvider")
+			t.settings.Mistake("WithMeterProvider: must be a MeterProvider, not nil")
 			return
 		}
 		t.meters = provider
 	}
 }
 
-// WithMaxSeries bounds the sets of attributes of each instrument for decisions, of which there are three: by
-// default 2,000. Decisions that would make more are counted as those of policy and limit "(other)", by their
-// outcome and source: at most 20 sets that come on top. A backend that makes a series of each bucket of a
-// histogram has 18 of each set of durations. The SDK has a bound of its own for each instrument.
+// WithMaxSeries bounds the sets of attributes of each of the three instruments for decisions to n. The default is 2,000.
+// Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at most 20
+// sets. A backend that stores a series for each bucket of a histogram stores 18 for each set of durations. The SDK has
+// its own bound for each instrument. If n is below 1, New fails.
 func WithMaxSeries(n int) Option {
 	return func(t *Telemetry) { t.settings.SetMost(n) }
 }
 
-// New returns Telemetry for any number of limiters and stores. Make one for each MeterProvider: of two on the
-// same provider both report a store that they watch under one name, and the SDK adds their counts up. Close
-// the first before you make a second. The error joins every mistake in the options, or tells what the meter
-// refused.
+// New returns Telemetry for any number of limiters and stores. Create one for each MeterProvider. If two on the same
+// provider watch a store under one name, both report it and the SDK adds their counts. Close the first before you create
+// a second. The error joins all mistakes in the options, or all errors of the meter.
 func New(options ...Option) (*Telemetry, error) {
 	t := &Telemetry{settings: series.Settings{Package: "otellimit", Most: series.DefaultMost}}
 	for _, o := range options {
@@ -119,23 +117,23 @@ func New(options ...Option) (*Telemetry, error) {
 	return t, nil
 }
 
-// Close ends the reading of stores, so that a successor on the same MeterProvider can watch them. Decisions
-// that are observed later are still measured: instruments are the provider's. Calls after the first do nothing.
+// Close stops reading the stores, so another Telemetry on the same MeterProvider can watch them. Later decisions are
+// still measured, because the instruments belong to the provider. Calls after the first do nothing.
 func (t *Telemetry) Close() error {
-	t.closing.Lock()
-	defer t.closing.Unlock()
-	if t.reading == nil {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.callback == nil {
 		return nil
 	}
-	err := t.reading.Unregister()
-	t.reading = nil
+	err := t.callback.Unregister()
+	t.callback = nil
 	if err != nil {
 		return fmt.Errorf("otellimit: %w", err)
 	}
 	return nil
 }
 
-// register makes the instruments.
+// register creates the instruments.
 func (t *Telemetry) register(meter metric.Meter) error {
 	var errs [3]error
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
@@ -164,8 +162,8 @@ func newLabels(k series.Key) *labels {
 	}
 }
 
-// Observe measures a decision, and tells its span of it. It is a [core.Observer]: give it to
-// [core.WithObserver].
+// Observe measures a decision and adds an event to the span in ctx. It is a [core.Observer]: pass it to
+// [core.WithObserver]. If no span is recorded, it allocates only for a new series.
 func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
 	l := t.series.Get(series.Of(&o))
 	t.decisions.Add(ctx, 1, l.counted...)

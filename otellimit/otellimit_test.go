@@ -19,7 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-func TestMetricsAndSpansTellOfRequests(t *testing.T) {
+func TestMetricsAndSpansRecordRequests(t *testing.T) {
 	for _, p := range []struct {
 		policy core.Policy
 		denied string
@@ -42,7 +42,7 @@ func TestMetricsAndSpansTellOfRequests(t *testing.T) {
 			require.Len(t, span.Events, 1)
 			assert.Equal(t, "ratelimit.decision", span.Events[0].Name)
 			assert.ElementsMatch(t, attributes("allowed"), span.Events[0].Attributes)
-			assert.Empty(t, span.Attributes, "a span of a request that was plainly allowed is left alone")
+			assert.Empty(t, span.Attributes, "the span of an allowed request gets no attributes")
 
 			status, span = s.get(t, "ann")
 			assert.Equal(t, p.status, status)
@@ -65,7 +65,7 @@ func TestMetricsAndSpansTellOfRequests(t *testing.T) {
 	}
 }
 
-func TestSeriesAreBounded(t *testing.T) {
+func TestSeriesBeyondTheBoundAreCountedAsOther(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	telemetry, err := otellimit.New(otellimit.WithMaxSeries(10), otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
 	require.NoError(t, err)
@@ -73,12 +73,11 @@ func TestSeriesAreBounded(t *testing.T) {
 		telemetry.Observe(context.Background(), core.Observation{Policy: "p" + strconv.Itoa(i), Limit: "l", Cost: 1, Capacity: 1})
 	}
 	values := collect(t, reader)
-	assert.Len(t, values, 33, "10 and the others, of three metrics")
+	assert.Len(t, values, 33, "10 sets and (other), for each of three metrics")
 	assert.InDelta(t, 90, values["ratelimit.decisions{ratelimit.limit=(other),ratelimit.outcome=allowed,ratelimit.policy=(other),ratelimit.source=store}"], 0)
 }
 
-// TestUnwatchedCostsLittle: without an SDK nothing is allocated.
-func TestUnwatchedCostsLittle(t *testing.T) {
+func TestObserveWithoutAnSDKAllocatesNothing(t *testing.T) {
 	telemetry, err := otellimit.New()
 	require.NoError(t, err)
 	o := core.Observation{Policy: "api", Limit: "l", Cost: 1, Latency: time.Millisecond}
@@ -87,7 +86,7 @@ func TestUnwatchedCostsLittle(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(100, func() { telemetry.Observe(ctx, o) }))
 }
 
-func TestTheGlobalProviderIsTheDefault(t *testing.T) {
+func TestDefaultProviderIsTheGlobalOne(t *testing.T) {
 	before := otel.GetMeterProvider()
 	t.Cleanup(func() { otel.SetMeterProvider(before) })
 	reader := sdkmetric.NewManualReader()
@@ -98,8 +97,8 @@ func TestTheGlobalProviderIsTheDefault(t *testing.T) {
 	assert.Len(t, collect(t, reader), 3)
 }
 
-// TestNoRequestRuinsTheTokens: a cost may be what a client wrote.
-func TestNoRequestRuinsTheTokens(t *testing.T) {
+// A client may choose the cost, for example as a Content-Length.
+func TestTokensOfARequestAreAtMostTheCapacity(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	telemetry, err := otellimit.New(otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
 	require.NoError(t, err)
@@ -116,5 +115,5 @@ func TestNoRequestRuinsTheTokens(t *testing.T) {
 			tokens += value
 		}
 	}
-	assert.InDelta(t, 60, tokens, 0, "three requests, each of 20 at most")
+	assert.InDelta(t, 60, tokens, 0, "three requests, each counted as at most 20")
 }

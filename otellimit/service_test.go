@@ -20,7 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-// service is a real server whose every request has a span.
+// service is a real server. Every request has a span.
 type service struct {
 	*httptest.Server
 
@@ -48,7 +48,7 @@ func serve(t *testing.T, store core.Store, policy core.Policy, limiterOptions []
 	return s
 }
 
-// get sends a request of a user and returns the status and, once it has ended, the request's span.
+// get sends a request of a user. It returns the status and the span of the request, which has ended.
 func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
 	t.Helper()
 	s.spans.Reset()
@@ -62,7 +62,7 @@ func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
 	return res.StatusCode, s.spans.GetSpans()[0]
 }
 
-// collect reads all metrics as name{attributes} and value; of histograms, the count.
+// collect returns the values of all metrics by name{attributes}. The value of a histogram is its count.
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

@@ -10,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// record tells ctx's span, if it is recorded, of a decision that has the attributes of its series.
+// record adds a decision to the span in ctx, if that span is recorded. known are the attributes of the decision's series.
 func record(ctx context.Context, o *core.Observation, known []attribute.KeyValue) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -30,10 +30,10 @@ func record(ctx context.Context, o *core.Observation, known []attribute.KeyValue
 	}
 }
 
-// errorType is the class of an error. Its text may have addresses in it and is for logs.
+// errorType returns the class of an error. The text of an error may contain addresses, so it belongs only in logs.
 func errorType(err error) string {
 	switch {
-	case errors.Is(err, core.ErrBreakerOpen): // which tells the failure before as well
+	case errors.Is(err, core.ErrBreakerOpen): // first, because it also wraps the failure that opened the breaker
 		return "breaker_open"
 	case errors.Is(err, context.Canceled):
 		return "canceled"

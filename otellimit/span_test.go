@@ -16,7 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-func TestKeysAreOnSpansIfAskedFor(t *testing.T) {
+func TestSpansHaveKeysOnlyWithObservedKeys(t *testing.T) {
 	s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, []core.LimiterOption{core.WithObservedKeys()})
 	_, span := s.get(t, "ann")
 	require.Len(t, span.Events, 1)
@@ -33,7 +33,7 @@ func TestKeysAreOnSpansIfAskedFor(t *testing.T) {
 	}
 }
 
-func TestErrorTypes(t *testing.T) {
+func TestSpanHasTheClassOfAnErrorAndNotItsText(t *testing.T) {
 	telemetry, err := otellimit.New(otellimit.WithMeterProvider(noop.NewMeterProvider()))
 	require.NoError(t, err)
 	exporter := tracetest.NewInMemoryExporter()
@@ -52,7 +52,7 @@ func TestErrorTypes(t *testing.T) {
 		exporter.Reset()
 		assert.Contains(t, spans[0].Attributes, attribute.String("error.type", want))
 		assert.NotContains(t, attributesText(spans[0].Attributes), "10.1.2.3")
-		assert.NotContains(t, attributesText(spans[0].Attributes), "ratelimit.limit", "nothing is known of any")
+		assert.NotContains(t, attributesText(spans[0].Attributes), "ratelimit.limit", "no limit is known")
 	}
 }
 

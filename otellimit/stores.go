@@ -11,13 +11,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// WithRedisStore measures what a store does, with the attribute ratelimit.store=name. It is read when
-// metrics are collected; that makes no call to Redis. Each store needs a name of its own.
+// WithRedisStore exports metrics of a store, with the attribute ratelimit.store=name. They are read when metrics are
+// collected, which makes no call to Redis. Each store needs its own name, in UTF-8. If store is nil or name is used
+// twice, New fails.
 func WithRedisStore(name string, store storestats.Source) Option {
 	return func(t *Telemetry) { t.settings.AddStore(name, store) }
 }
 
-// watch has the stores read whenever the meter's reader collects.
+// watch registers a callback that reads the stores when metrics are collected.
 func (t *Telemetry) watch(meter metric.Meter) error {
 	if len(t.settings.Stores) == 0 {
 		return nil
@@ -30,7 +31,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	}
 	opened := count("ratelimit.breaker.opened", "{opening}", series.BreakerOpenedHelp)
 	calls := count("ratelimit.redis.calls", "{call}", "Calls to Redis.")
-	carried := count("ratelimit.redis.decisions", "{decision}", "Decisions that calls to Redis carried.")
+	carried := count("ratelimit.redis.decisions", "{decision}", "Decisions in calls to Redis.")
 	denied := count("ratelimit.deny_cache.hits", "{decision}", series.DenyCacheHelp)
 	leased := count("ratelimit.leased.decisions", "{decision}", series.LeasedHelp)
 	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state", metric.WithUnit("{state}"),
@@ -45,7 +46,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	for i, store := range t.settings.Stores {
 		names[i] = metric.WithAttributes(attribute.String("ratelimit.store", store.Name))
 	}
-	t.reading, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+	t.callback, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		for i, store := range t.settings.Stores {
 			stats, name := store.Stats(), names[i]
 			o.ObserveInt64(opened, stats.Opened, name)

@@ -19,8 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-// TestMetricsTellOfAnOutage kills the store's server and starts it again.
-func TestMetricsTellOfAnOutage(t *testing.T) {
+// The test kills the store's server and starts it again.
+func TestMetricsShowAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
@@ -42,7 +42,7 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 
 	server.Kill()
 	status, span := s.get(t, "ann")
-	assert.Equal(t, http.StatusOK, status, "the process decides alone")
+	assert.Equal(t, http.StatusOK, status, "the process decides by itself")
 	require.Len(t, span.Events, 1)
 	assert.Contains(t, span.Events[0].Attributes, attribute.String("ratelimit.source", "fallback"))
 	assert.Contains(t, span.Events[0].Attributes, attribute.String("error.type", "unavailable"))
@@ -55,11 +55,11 @@ func TestMetricsTellOfAnOutage(t *testing.T) {
 		_, _ = s.get(t, "ann")
 		return value("ratelimit.breaker.state") == 0
 	}, 20*time.Second, time.Millisecond, "the breaker closes when the server is back")
-	assert.InDelta(t, value("ratelimit.fallback"), value("ratelimit.fallback"), 0, "no more time is counted")
+	assert.InDelta(t, value("ratelimit.fallback"), value("ratelimit.fallback"), 0, "the time of the outage no longer grows")
 }
 
-// TestCloseEndsTheReadingOfStores: two that watch a store under one name would report it twice, so the first ends.
-func TestCloseEndsTheReadingOfStores(t *testing.T) {
+// Two Telemetry values that watch a store under one name would report it twice, so the first one is closed.
+func TestCloseStopsReadingStores(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client, redisstore.WithTimeout(10*time.Second), redisstore.WithBreaker(1, time.Hour))
@@ -67,7 +67,7 @@ func TestCloseEndsTheReadingOfStores(t *testing.T) {
 	require.NoError(t, err)
 	_, err = limiter.Allow(context.Background(), "k")
 	require.NoError(t, err)
-	require.Equal(t, int64(1), store.Stats().Opened, "the premise: there is something to count")
+	require.Equal(t, int64(1), store.Stats().Opened, "the premise: the breaker opened")
 
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
@@ -77,7 +77,7 @@ func TestCloseEndsTheReadingOfStores(t *testing.T) {
 	assert.InDelta(t, 1, collect(t, reader)[opened], 0)
 	require.NoError(t, first.Close())
 	assert.NotContains(t, collect(t, reader), opened)
-	require.NoError(t, first.Close(), "a second time is nothing")
+	require.NoError(t, first.Close(), "a second Close does nothing")
 
 	second, err := otellimit.New(otellimit.WithMeterProvider(provider), otellimit.WithRedisStore("main", store))
 	require.NoError(t, err)
@@ -90,9 +90,9 @@ func TestCloseEndsTheReadingOfStores(t *testing.T) {
 			decisions += value
 		}
 	}
-	assert.InDelta(t, 2, decisions, 0, "decisions are measured by closed ones too")
+	assert.InDelta(t, 2, decisions, 0, "a closed Telemetry still measures decisions")
 
 	none, err := otellimit.New(otellimit.WithMeterProvider(provider))
 	require.NoError(t, err)
-	assert.NoError(t, none.Close(), "without stores there is nothing to end")
+	assert.NoError(t, none.Close(), "Close works without stores")
 }

@@ -4,10 +4,10 @@ import "runtime/debug"
 
 const module = "github.com/tokenbucket-go/ratelimit"
 
-// unknown is the version of a module that was not built as a dependency of a known one.
+// unknown is the version if the build information has none.
 const unknown = "(devel)"
 
-// version is that of this module in the program.
+// version returns the version of this module in the program.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -16,7 +16,7 @@ func version() string {
 	return versionIn(info)
 }
 
-// versionIn is that of this module in info.
+// versionIn returns the version of this module in info.
 func versionIn(info *debug.BuildInfo) string {
 	for _, m := range append([]*debug.Module{&info.Main}, info.Deps...) {
 		if m.Path != module {

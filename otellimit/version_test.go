@@ -17,7 +17,7 @@ func TestVersionIsThatOfTheModule(t *testing.T) {
 		"replaced by a version": {debug.BuildInfo{Deps: []*debug.Module{{Path: module, Version: "v1.2.3", Replace: &debug.Module{Path: module, Version: "v1.2.4"}}}}, "v1.2.4"},
 		"replaced by a clone":   {debug.BuildInfo{Deps: []*debug.Module{{Path: module, Version: "v1.2.3", Replace: &debug.Module{Path: "../ratelimit"}}}}, unknown},
 		"the program itself":    {debug.BuildInfo{Main: debug.Module{Path: module, Version: "v1.2.3"}}, "v1.2.3"},
-		"not there":             {debug.BuildInfo{Main: *other}, unknown},
+		"missing":               {debug.BuildInfo{Main: *other}, unknown},
 	} {
 		assert.Equal(t, c.want, versionIn(&c.info), rule)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-func TestDurationIsANativeHistogramToo(t *testing.T) {
+func TestDurationIsAClassicAndANativeHistogram(t *testing.T) {
 	c := promlimit.New(promlimit.WithBuckets(.001, .01))
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))
@@ -39,10 +39,10 @@ func TestDurationIsANativeHistogramToo(t *testing.T) {
 		assert.Equal(t, uint64(3), h.GetBucket()[1].GetCumulativeCount())
 		return
 	}
-	t.Fatal("there is no such histogram")
+	t.Fatal("the histogram is missing")
 }
 
-func TestExemplars(t *testing.T) {
+func TestDurationsCarryExemplars(t *testing.T) {
 	type traceKey struct{}
 	c := promlimit.New(promlimit.WithExemplars(func(ctx context.Context) prometheus.Labels {
 		if id, ok := ctx.Value(traceKey{}).(string); ok {
@@ -61,13 +61,13 @@ func TestExemplars(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(w.Body.String(), `# {trace_id="4bf92f35"} 0.002`))
 }
 
-// What a client sends may become an exemplar, and client_golang panics on some of it.
-func TestUnfitExemplarsAreLeftOut(t *testing.T) {
+// Client_golang panics on some labels, and a client may have sent their values.
+func TestInvalidExemplarsAreOmitted(t *testing.T) {
 	for rule, labels := range map[string]prometheus.Labels{
 		"none":                      {},
 		"no name":                   {"": "x"},
-		"a name of Prometheus'":     {"__trace": "x"},
-		"one unfit of two":          {"trace_id": "x", "__name__": "y"},
+		"a reserved name":           {"__trace": "x"},
+		"one invalid of two":        {"trace_id": "x", "__name__": "y"},
 		"a name that is not UTF-8":  {"\xff": "x"},
 		"a value that is not UTF-8": {"trace_id": "\xff"},
 		"too long":                  {"trace_id": strings.Repeat("x", prometheus.ExemplarMaxRunes)},

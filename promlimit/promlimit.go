@@ -1,4 +1,4 @@
-// Package promlimit tells Prometheus what rate limits do.
+// Package promlimit exports metrics of rate limits to Prometheus.
 //
 //	metrics := promlimit.New(promlimit.WithRedisStore("main", store))
 //	prometheus.MustRegister(metrics)
@@ -7,20 +7,20 @@
 // One [Collector] serves all limiters and stores of a process:
 //
 //	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
-//	ratelimit_tokens_total{policy,outcome}                     tokens asked of buckets, each at most a Capacity
-//	ratelimit_decision_duration_seconds{policy,source}         how long each took: a histogram, classic and native
+//	ratelimit_tokens_total{policy,outcome}                     tokens that decisions asked for, each at most a Capacity
+//	ratelimit_decision_duration_seconds{policy,source}         how long decisions took: a histogram, classic and native
 //	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
-//	ratelimit_breaker_opened_total{store}                      how often it opened
-//	ratelimit_fallback_seconds_total{store}                    how long it was not closed
-//	ratelimit_batch_size{store}                                decisions carried by a call to Redis: a histogram
-//	ratelimit_deny_cache_hits_total{store}                     denials repeated without a call
-//	ratelimit_leased_decisions_total{store}                    decisions on tokens leased ahead
+//	ratelimit_breaker_opened_total{store}                      how often the breaker opened
+//	ratelimit_fallback_seconds_total{store}                    how long the breaker was not closed
+//	ratelimit_batch_size{store}                                decisions in one call to Redis: a histogram
+//	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
+//	ratelimit_leased_decisions_total{store}                    decisions from leased tokens
 //
-// Outcomes are those of [core.Outcome], sources those of [core.Source]. limit is the one that mattered
-// most, empty when nothing is known of any, as of errors. Keys of clients are never told, so a policy of
-// n limits, those of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes
-// to or from shadow mode, and commonly 2·n. Each of its histograms of durations, one for each source, takes
-// as many series as it has buckets, and 3. [WithMaxSeries] bounds all of them together.
+// Outcomes are those of [core.Outcome], and sources are those of [core.Source]. limit is the tightest limit. It is
+// empty if no limit is known, for example after an error. Keys of clients are in no series. So a policy of n limits, those
+// of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes to or from shadow mode, and
+// usually 2·n. It has one histogram of durations for each source. Each takes as many series as it has buckets, plus 3.
+// [WithMaxSeries] bounds all of them together.
 package promlimit
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// Collector counts decisions and reads stores when it is scraped. Make it with [New]. It is safe for
+// Collector counts decisions. It reads the stores when Prometheus scrapes it. Create it with [New]. It is safe for
 // concurrent use.
 type Collector struct {
 	decisions, tokens *prometheus.CounterVec
@@ -50,7 +50,7 @@ type Collector struct {
 	exemplar func(context.Context) prometheus.Labels
 }
 
-// counted is a series of decisions.
+// counted holds the metrics of one series of decisions.
 type counted struct {
 	decisions, tokens prometheus.Counter
 	duration          prometheus.Observer
@@ -59,9 +59,8 @@ type counted struct {
 // Option is an option of [New].
 type Option func(*Collector)
 
-// WithBuckets sets the upper bounds of the duration histogram's classic buckets, in seconds and in
-// increasing order: by default 15 from 1 µs to 1 s. The native histogram, which servers that ask for it
-// get, needs none.
+// WithBuckets sets the upper bounds of the duration histogram's classic buckets, in seconds and in increasing order. The
+// default is 15 bounds from 1 µs to 1 s. The native histogram, which servers can ask for, needs no bounds.
 func WithBuckets(seconds ...float64) Option {
 	return func(c *Collector) {
 		for i, s := range seconds {
@@ -78,25 +77,25 @@ func WithBuckets(seconds ...float64) Option {
 	}
 }
 
-// WithMaxSeries bounds the series of decisions, those of tokens, and those of durations (as classic
-// histograms), each to n: by default 2,000. What would make more is counted as of policy and limit "(other)", by
-// its outcome and source: at most 20 series of decisions, 4 of tokens and 5 histograms that come on top. So by
-// default all are at most 6,114, and 111 histograms of durations tell their policy.
+// WithMaxSeries bounds the series of decisions, of tokens and of durations (as classic histograms), each to n. The default
+// is 2,000. Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at
+// most 20 series of decisions, 4 of tokens and 5 histograms. So the default allows at most 6,114 series, and 111
+// histograms of durations name their policy. If n is below 1, registering the Collector fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
 
-// WithExemplars has durations carry the labels that f returns, such as the trace's ID. It returns nil
-// for none. They are left out, all of them, if they are more than [prometheus.ExemplarMaxRunes] together, or
-// if one of them is no UTF-8, has no name, or a name that begins with the "__" that Prometheus keeps for
-// itself. They are exposed as OpenMetrics only: see [promhttp.HandlerOpts].
+// WithExemplars adds exemplars with the labels that f returns, such as the trace's ID, to durations. If f returns nil,
+// there is no exemplar. There is none either if the labels are longer than [prometheus.ExemplarMaxRunes] together, or if
+// a name or value is not UTF-8, a name is empty, or a name begins with the "__" that Prometheus reserves. Exemplars are
+// exposed only in the OpenMetrics format: see [promhttp.HandlerOpts].
 //
 // [promhttp.HandlerOpts]: https://pkg.go.dev/github.com/prometheus/client_golang/prometheus/promhttp#HandlerOpts
 func WithExemplars(f func(context.Context) prometheus.Labels) Option {
 	return func(c *Collector) { c.exemplar = f }
 }
 
-// New returns a Collector. Mistakes in its options are reported when it is registered, all at once.
+// New returns a Collector. Registering it fails with all mistakes in the options.
 func New(options ...Option) *Collector {
 	c := &Collector{settings: series.Settings{Package: "promlimit", Most: series.DefaultMost}, buckets: series.Bounds}
 	for _, o := range options {
@@ -106,7 +105,7 @@ func New(options ...Option) *Collector {
 	}
 	c.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ratelimit_decisions_total",
-		Help: "Decisions, by policy, the limit that mattered most, outcome (allowed, denied, shadow-denied, error) and who decided.",
+		Help: "Decisions by policy, tightest limit, outcome (allowed, denied, shadow-denied, error) and source.",
 	}, []string{"policy", "limit", "outcome", "source"})
 	c.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "ratelimit_tokens_total",
@@ -119,7 +118,7 @@ func New(options ...Option) *Collector {
 
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  160,
-		NativeHistogramMinResetDuration: time.Hour, // as seldom as one with too many buckets begins anew
+		NativeHistogramMinResetDuration: time.Hour, // a histogram with too many buckets starts again at most this often
 	}, []string{"policy", "source"})
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
 	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
@@ -135,8 +134,8 @@ func New(options ...Option) *Collector {
 	return c
 }
 
-// Observe counts a decision. It is a [core.Observer]: give it to [core.WithObserver]. It allocates
-// nothing but for a new series, and what exemplars need.
+// Observe counts a decision. It is a [core.Observer]: pass it to [core.WithObserver]. It allocates only for a new series
+// and for exemplars.
 func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 	s := c.series.Get(series.Of(&o))
 	s.decisions.Inc()
@@ -150,8 +149,8 @@ func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 	s.duration.Observe(o.Latency.Seconds())
 }
 
-// fits reports whether there are labels that client_golang takes for an exemplar: it panics on others, which
-// may be what a client sent.
+// fits reports whether client_golang accepts the labels for an exemplar. It panics on other labels, and a client may have
+// sent their values.
 func fits(labels prometheus.Labels) bool {
 	runes := 0
 	for name, value := range labels {
@@ -163,7 +162,7 @@ func fits(labels prometheus.Labels) bool {
 	return len(labels) > 0 && runes <= prometheus.ExemplarMaxRunes
 }
 
-// Describe is for the registry.
+// Describe implements [prometheus.Collector].
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	if err := c.settings.Err(); err != nil {
 		ch <- prometheus.NewInvalidDesc(err)
@@ -177,7 +176,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is for the registry.
+// Collect implements [prometheus.Collector]. It makes no call to Redis.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.decisions.Collect(ch)
 	c.tokens.Collect(ch)

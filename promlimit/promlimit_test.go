@@ -28,7 +28,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-// service is a real server: its root is limited and /metrics is scraped.
+// service is a real server with a limited root and /metrics.
 type service struct {
 	*httptest.Server
 
@@ -66,7 +66,7 @@ func (s *service) get(t *testing.T, path string, header ...string) (int, string)
 	return res.StatusCode, string(body)
 }
 
-// sample scrapes and returns a series' value; NaN when there is no such series.
+// sample scrapes the service and returns the value of a series, or NaN if it is missing.
 func (s *service) sample(t *testing.T, series string) float64 {
 	t.Helper()
 	_, text := s.get(t, "/metrics")
@@ -80,7 +80,7 @@ func (s *service) sample(t *testing.T, series string) float64 {
 	return math.NaN()
 }
 
-func TestScrapeTellsOfRequests(t *testing.T) {
+func TestScrapeCountsRequests(t *testing.T) {
 	for _, p := range []struct {
 		policy core.Policy
 		denied string
@@ -102,7 +102,7 @@ func TestScrapeTellsOfRequests(t *testing.T) {
 				return s.sample(t, `ratelimit_decisions_total{limit="few",outcome="`+outcome+`",policy="`+p.policy.Name+`",source="store"}`)
 			}
 			assert.InDelta(t, 2, decisions("allowed"), 0)
-			assert.InDelta(t, 1, decisions(p.denied), 0, "a request without a key is no decision")
+			assert.InDelta(t, 1, decisions(p.denied), 0, "a request without a key has no decision")
 			assert.InDelta(t, 1, s.sample(t, `ratelimit_tokens_total{outcome="`+p.denied+`",policy="`+p.policy.Name+`"}`), 0)
 			assert.InDelta(t, 3, s.sample(t, `ratelimit_decision_duration_seconds_count{policy="`+p.policy.Name+`",source="store"}`), 0)
 			_, text := s.get(t, "/metrics")
@@ -111,9 +111,9 @@ func TestScrapeTellsOfRequests(t *testing.T) {
 	}
 }
 
-func TestScrapeTellsOfRedis(t *testing.T) {
+func TestScrapeCountsCallsToRedis(t *testing.T) {
 	store := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), redisstore.WithLease(10),
-		core.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) })) // stands still, so that the key is busy however slow the machine
+		core.WithClock(func() time.Time { return time.Unix(1_800_000_000, 0) })) // stands still, so the key stays busy on a slow machine
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{{Name: "l", Capacity: 100, RefillRate: 1, RefillInterval: 24 * time.Hour}}},
 		promlimit.WithRedisStore("main", store))
 	for range 120 {
@@ -127,14 +127,14 @@ func TestScrapeTellsOfRedis(t *testing.T) {
 	assert.InDelta(t, 100, decisions("allowed", "lease")+decisions("allowed", "store"), 0)
 	calls := s.sample(t, `ratelimit_batch_size_count{store="main"}`)
 	assert.Positive(t, calls)
-	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="1"}`), 0, "one request after another has calls of its own")
+	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="1"}`), 0, "requests one after another are in separate calls")
 	assert.InDelta(t, calls, s.sample(t, `ratelimit_batch_size_bucket{store="main",le="512"}`), 0)
 	assert.InDelta(t, float64(store.Stats().Decisions), s.sample(t, `ratelimit_batch_size_sum{store="main"}`), 0)
 	assert.InDelta(t, 0, s.sample(t, `ratelimit_breaker_state{store="main"}`), 0)
 }
 
-// TestScrapeTellsOfAnOutage kills the store's server and starts it again.
-func TestScrapeTellsOfAnOutage(t *testing.T) {
+// The test kills the store's server and starts it again.
+func TestScrapeShowsAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
@@ -151,7 +151,7 @@ func TestScrapeTellsOfAnOutage(t *testing.T) {
 
 	server.Kill()
 	status, _ = s.get(t, "/", "X-User", "ann")
-	require.Equal(t, http.StatusOK, status, "the process decides alone")
+	require.Equal(t, http.StatusOK, status, "the process decides by itself")
 	assert.Positive(t, state())
 	assert.InDelta(t, 1, opened(), 0)
 	assert.Positive(t, away())
@@ -164,10 +164,10 @@ func TestScrapeTellsOfAnOutage(t *testing.T) {
 	}, 20*time.Second, time.Millisecond, "the breaker closes when the server is back")
 	assert.InDelta(t, 1, opened(), 0, "an outage is counted once")
 	settled := away()
-	assert.InDelta(t, settled, away(), 0, "no more time is counted")
+	assert.InDelta(t, settled, away(), 0, "the time of the outage no longer grows")
 }
 
-func TestNamesAreWellChosen(t *testing.T) {
+func TestMetricNamesPassTheLinters(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client)
@@ -180,7 +180,7 @@ func TestNamesAreWellChosen(t *testing.T) {
 
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Log("promtool is not on the PATH: its check is left out")
+		t.Log("promtool is not on the PATH: its check is skipped")
 		return
 	}
 	_, text := s.get(t, "/metrics", "Accept", "text/plain")
@@ -198,8 +198,8 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { c.Observe(ctx, o) }))
 }
 
-// The histograms of durations, with a series for each bucket, are bounded too.
-func TestAllSeriesAreBounded(t *testing.T) {
+// The histograms of durations have a series for each bucket. They are bounded too.
+func TestAllSeriesTogetherAreBounded(t *testing.T) {
 	const most = 200
 	c := promlimit.New(promlimit.WithMaxSeries(most))
 	for i := range 500 {
@@ -229,7 +229,7 @@ func TestAllSeriesAreBounded(t *testing.T) {
 	assert.InDelta(t, 500*5*4, observed, 0, "all durations are counted")
 }
 
-func TestSeriesAreBounded(t *testing.T) {
+func TestSeriesBeyondTheBoundAreCountedAsOther(t *testing.T) {
 	c := promlimit.New(promlimit.WithMaxSeries(10))
 	var all sync.WaitGroup
 	for range 4 {
@@ -257,7 +257,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	assert.InDelta(t, 800, sums["ratelimit_tokens_total"], 0)
 }
 
-func TestMistakesAreToldAtRegistration(t *testing.T) {
+func TestRegistrationFailsWithAllMistakes(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client)
@@ -266,7 +266,7 @@ func TestMistakesAreToldAtRegistration(t *testing.T) {
 	err := prometheus.NewRegistry().Register(c)
 	require.Error(t, err)
 	for _, want := range []string{
-		`WithRedisStore("a"): must be a store`, `WithRedisStore("main"): two stores must not have the same name`, `WithRedisStore("\xff"): the name must be UTF-8`,
+		`WithRedisStore("a"): must be a store, not nil`, `WithRedisStore("main"): another store has this name`, `WithRedisStore("\xff"): the name must be UTF-8`,
 		"WithBuckets: must be at least one bound", "WithBuckets: [2 1]: must be in increasing order", "WithBuckets: [NaN]", "WithMaxSeries: 0: must be at least 1",
 	} {
 		assert.ErrorContains(t, err, "promlimit: "+want)
@@ -277,5 +277,5 @@ func TestMistakesAreToldAtRegistration(t *testing.T) {
 	require.NoError(t, registry.Register(promlimit.New()))
 	err = registry.Register(promlimit.New())
 	var twice prometheus.AlreadyRegisteredError
-	assert.True(t, errors.As(err, &twice), "one Collector serves all limiters of a registry: %v", err)
+	assert.True(t, errors.As(err, &twice), "a registry accepts only one Collector: %v", err)
 }

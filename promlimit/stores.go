@@ -7,12 +7,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// What is told of a store.
+// The metrics of a store.
 var (
 	breakerState  = desc("breaker_state", series.BreakerStateHelp)
 	breakerOpened = desc("breaker_opened_total", series.BreakerOpenedHelp)
 	fallback      = desc("fallback_seconds_total", series.FallbackHelp)
-	batchSize     = desc("batch_size", "Decisions that a call to Redis carried.")
+	batchSize     = desc("batch_size", "Decisions in one call to Redis.")
 	denyCacheHits = desc("deny_cache_hits_total", series.DenyCacheHelp)
 	leased        = desc("leased_decisions_total", series.LeasedHelp)
 
@@ -23,13 +23,14 @@ func desc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("ratelimit_"+name, help, []string{"store"}, nil)
 }
 
-// WithRedisStore has the Collector tell what a store does, in series with the label store=name. It is
-// read when it is scraped; that makes no call to Redis. Each store needs a name of its own.
+// WithRedisStore exports metrics of a store, with the label store=name. They are read when Prometheus scrapes, which makes
+// no call to Redis. Each store needs its own name, in UTF-8. If store is nil or name is used twice, registering the
+// Collector fails.
 func WithRedisStore(name string, store storestats.Source) Option {
 	return func(c *Collector) { c.settings.AddStore(name, store) }
 }
 
-// collect tells what a store has done until now.
+// collect sends the metrics of a store.
 func collect(ch chan<- prometheus.Metric, store series.Store) {
 	stats := store.Stats()
 	for _, m := range []struct {
@@ -45,7 +46,7 @@ func collect(ch chan<- prometheus.Metric, store series.Store) {
 	} {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value, store.Name)
 	}
-	// Calls go on while they are read, so their number is taken from the classes themselves.
+	// The number of calls is the sum of the classes: a counter read later could already include another call.
 	calls, upTo := uint64(0), make(map[float64]uint64, storestats.BatchSizes)
 	for i, n := range stats.Batches {
 		calls += uint64(n)

@@ -16,9 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-// TestNoRequestRuinsTheTokens: a client that writes the largest Content-Length is counted with what it could have
-// been granted, and the counter still counts one token after it.
-func TestNoRequestRuinsTheTokens(t *testing.T) {
+// A client can send the largest Content-Length. The counter adds at most the capacity, so it stays exact.
+func TestTokensOfARequestAreAtMostTheCapacity(t *testing.T) {
 	metrics := promlimit.New()
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "upload", Limits: []core.Limit{core.PerDay(100), core.PerHour(20)},
@@ -37,7 +36,7 @@ func TestNoRequestRuinsTheTokens(t *testing.T) {
 	for _, f := range families {
 		if f.GetName() == "ratelimit_tokens_total" {
 			require.Len(t, f.GetMetric(), 1)
-			assert.InDelta(t, 60, f.GetMetric()[0].GetCounter().GetValue(), 0, "three requests, each of 20 at most")
+			assert.InDelta(t, 60, f.GetMetric()[0].GetCounter().GetValue(), 0, "three requests, each counted as at most 20")
 		}
 	}
 	n, err := testutil.GatherAndCount(registry, "ratelimit_tokens_total")

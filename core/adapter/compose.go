@@ -8,12 +8,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Join limits by several keys together, such as route and user. It is injective, whatever bytes the
-// keys hold: ("a:b", "c") and ("a", "b:c") differ. One missing key is missing from the whole. No keys, and a nil
-// one, are mistakes.
+// Join limits by several keys together, such as route and user. It is injective for any bytes in the keys: ("a:b",
+// "c") and ("a", "b:c") are different keys. If one of the keys is missing, so is the joined one. If there are no
+// keys, or one is nil, New panics.
 func Join[C any, K ~func(C) (string, error)](keys ...K) K {
-	if err := wrongKeys("Join", keys); err != nil {
-		return broken[C, string](err)
+	if err := keyMistakes("Join", keys); err != nil {
+		return invalid[C, string](err)
 	}
 	return func(c C) (string, error) {
 		parts := make([]string, len(keys))
@@ -28,14 +28,14 @@ func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 	}
 }
 
-// FirstOf limits by the first key that is not missing, such as an API key or else the address. An
-// error other than [core.ErrNoKey] ends the search. No keys, and a nil one, are mistakes.
+// FirstOf limits by the first key that is not missing, such as an API key or else the address. It stops at an error
+// other than [core.ErrNoKey]. If there are no keys, or one is nil, New panics.
 func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
-	if err := wrongKeys("FirstOf", keys); err != nil {
-		return broken[C, string](err)
+	if err := keyMistakes("FirstOf", keys); err != nil {
+		return invalid[C, string](err)
 	}
 	return func(c C) (string, error) {
-		var missing missingErrors
+		var missing missingKeys
 		for _, key := range keys {
 			k, err := call(key, c)
 			if err == nil || !errors.Is(err, core.ErrNoKey) {
@@ -47,23 +47,23 @@ func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 	}
 }
 
-// missingErrors is why FirstOf found no key: one error for each.
-type missingErrors []error
+// missingKeys is the error of FirstOf. It holds the error of each key.
+type missingKeys []error
 
-func (a missingErrors) Unwrap() []error { return a }
+func (m missingKeys) Unwrap() []error { return m }
 
-func (a missingErrors) Error() string {
-	texts := make([]string, len(a))
-	for i, err := range a {
+func (m missingKeys) Error() string {
+	texts := make([]string, len(m))
+	for i, err := range m {
 		texts[i] = err.Error()
 	}
 	return strings.Join(texts, "; ")
 }
 
-// wrongKeys are the mistakes in keys that are to make one.
-func wrongKeys[C any, K ~func(C) (string, error)](maker string, keys []K) error {
+// keyMistakes returns what is wrong with the keys that maker, such as "Join", got.
+func keyMistakes[C any, K ~func(C) (string, error)](maker string, keys []K) error {
 	if len(keys) == 0 {
-		return &core.ConfigError{Field: maker, Value: 0, Reason: "keys: give it at least one, such as ByIP()"}
+		return &core.ConfigError{Field: maker, Value: 0, Reason: "keys given: it needs at least one, such as ByIP()"}
 	}
 	var errs []error
 	for i, key := range keys {
@@ -76,8 +76,7 @@ func wrongKeys[C any, K ~func(C) (string, error)](maker string, keys []K) error 
 	return errors.Join(errs...)
 }
 
-// call asks a key function. An empty key is a missing one: it would silently make strangers share a
-// bucket.
+// call returns the key of c. An empty key is a missing one: otherwise clients without a key would share a bucket.
 func call[C any, K ~func(C) (string, error)](key K, c C) (string, error) {
 	k, err := key(c)
 	if err == nil && k == "" {

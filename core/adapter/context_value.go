@@ -8,24 +8,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// ByContextValue limits by a value that earlier middleware, such as a login, left in the request's
-// context. It accepts
+// ByContextValue limits by a value that earlier middleware, such as a login, left in the request's context. The key
+// depends on the value's type:
 //
-//   - strings and types of kind string: their own characters,
-//   - integers and types of integer kinds: their number, in decimal,
-//   - pointers to these,
-//   - any other fmt.Stringer, such as a UUID or a netip.Addr: what String returns, which must differ between
-//     users.
+//   - a string, or a type of kind string: its characters;
+//   - an integer, or a type of an integer kind: its number, in decimal;
+//   - a pointer to one of these: what it points to;
+//   - any other fmt.Stringer, such as a UUID or a netip.Addr: what String returns, which must differ between users.
 //
-// String and Error of the first three are not called: what they print may be made for logs, and hide who it is.
-// Nil and "" are missing; a value of another type is an error, because it may print differently in every request.
+// The first three don't use String and Error, because these may be made for logs and hide who the user is. Nil and
+// "" are missing keys. A value of any other type is an error, because it may print differently in every request.
 func ByContextValue(key any) KeyFunc {
 	if t := reflect.TypeOf(key); t == nil || !t.Comparable() {
-		return bad("ByContextValue", t, "can't be the key of a context value: use a string, or a comparable type of your own")
+		return badKey("ByContextValue", t, "can't be the key of a context value: use a string or a comparable type of your own")
 	}
-	name := nameOf(key)
+	name := contextKeyName(key)
 	return func(x Exchange) (string, error) {
-		v, err := text(x.Value(key))
+		v, err := valueText(x.Value(key))
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("context value %q: %w", name, err)
@@ -36,9 +35,9 @@ func ByContextValue(key any) KeyFunc {
 	}
 }
 
-// nameOf tells the keys of contexts apart: by their type too, because most are of empty structs. It is the same in
-// every process, so no address is in it.
-func nameOf(key any) string {
+// contextKeyName returns a name for the key of a context. It includes the key's type, because most keys are empty
+// structs. It includes no address, so it is the same in every process.
+func contextKeyName(key any) string {
 	if s, ok := key.(string); ok {
 		return s
 	}
@@ -54,8 +53,8 @@ func nameOf(key any) string {
 	return fmt.Sprintf("%T %v", key, key)
 }
 
-// text is the value that names someone; "" for none.
-func text(v any) (string, error) {
+// valueText returns what identifies the user in v, or "" if v is nil or empty.
+func valueText(v any) (string, error) {
 	r := reflect.ValueOf(v)
 	if r.Kind() == reflect.Pointer {
 		if r.IsNil() {
@@ -78,5 +77,5 @@ func text(v any) (string, error) {
 	if s, ok := v.(fmt.Stringer); ok {
 		return s.String(), nil
 	}
-	return "", fmt.Errorf("a %T is not a string, an integer or a fmt.Stringer: leave one of these in the context", v)
+	return "", fmt.Errorf("a %T is not a string, an integer or a fmt.Stringer: store one of these in the context", v)
 }

@@ -12,19 +12,33 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// Options are what a user sets for one middleware. C is what the framework's handlers receive. The zero value of
+// each field means its default.
+type Options[C any] struct {
+	Cost   func(C) (int64, error)        // tokens that a request takes; by default 1
+	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
+	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
+	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
+
+	// ErrorStatus is set by the adapter. It returns the status that an error of a key, cost or limits function has
+	// in the framework's own terms, and 0 for any other error. Nil means that the framework has no such errors.
+	ErrorStatus func(C, error) int
+}
+
 // Engine decides the requests of one middleware. It is safe for concurrent use.
 type Engine[C any] struct {
 	limiter *core.Limiter
 	key     func(C) (string, error)
 	options Options[C]
 
-	warnTwice, warnNoKey, warnBroken sync.Once
-	warnedRoute                      atomic.Bool
+	// Each warning is logged once.
+	warnTwice, warnNoKey, warnShadowError sync.Once
+	warnedRoute                           atomic.Bool
 }
 
-// New returns an engine. Mistakes in its arguments are mistakes in the program, so it panics with all of them, as
-// [net/http.ServeMux.Handle] does: an error that joins a [core.ConfigError] for each. Such are a nil limiter or key, and
-// a key or cost function that was made of bad arguments: see Mistake.
+// New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
+// mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
+// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [Mistake]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	if err := mistakes(limiter, key, options); err != nil {
 		panic(fmt.Errorf("ratelimit: %w", err))
@@ -32,136 +46,144 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{limiter: limiter, key: key, options: options}
 }
 
-// Verdict says what is to happen to a request.
+// Verdict is what the engine says about a request.
 type Verdict struct {
-	// Outcome is what to do.
+	// Outcome is what the adapter does.
 	Outcome Outcome
-	// Result is the decision; its zero value when there is none (Skipped and Failed).
+	// Result is the decision. It is zero if there is none: for a failed request and for one that passes without a
+	// limit.
 	Result core.Result
-	// Err is why there is no decision (Failed). Its text is not for clients, unless AsIs.
+	// Err is why there is no decision (Failed). Don't show its text to clients, unless AsIs is set.
 	Err error
-	// Status is what a Failed request is answered with.
+	// Status is the status of the answer to a failed request.
 	Status int
-	// AsIs says that Err is a client error in the framework's own terms (see Options.ErrorStatus), to be answered
-	// as the framework does.
+	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
 	AsIs bool
 
-	ctx      context.Context // the request's as it came: frameworks may have another by the time of Done
-	limiter  *core.Limiter
-	key      string
-	unrouted string // the advice of a ByRoute that found no route
+	decision *Decision // what was kept with the request; nil without a decision
+	// exchange and ctx are those of Begin. The context is kept because frameworks may have replaced it when Done is
+	// called.
+	exchange Exchange
+	ctx      context.Context
+	advice   string // of a ByRoute that found no route
 }
 
 // Outcome is what an adapter does with a request.
 type Outcome uint8
 
 const (
-	// Skipped requests go on as if there were no limiter.
-	Skipped Outcome = iota
-	// Allowed requests go on. Then call Done.
-	Allowed
-	// Denied requests end with OnDenied, or 429.
+	// Allowed means that the request goes on to the handler. If WantsStatus reports true, call Done afterwards.
+	Allowed Outcome = iota
+	// Denied means that OnDenied answers the request, by default with 429.
 	Denied
-	// Failed requests end with OnError, or as Refuse says.
+	// Failed means that there is no decision. OnError answers the request, by default as Refuse says.
 	Failed
 )
 
-// unavailableRetry is the Retry-After, in seconds, while the store can't answer: it is back any time.
-const unavailableRetry = "1"
-
-// Begin decides a request and writes the header fields of the response. c is what the user's
-// functions receive, x the same request as the engine reads it.
+// Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
+// the same request as the engine reads it. A request is also Allowed, without a decision, if Skip selects it or if the
+// policy is in shadow mode and there is no decision. It costs one decision.
 func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
-		return v // Skipped
+		return Verdict{}
 	}
-	v.ctx = x.Context()
+	v.exchange, v.ctx = x, x.Context()
 	before := x.Kept()
-	err, own := e.decide(v.ctx, c, &v)
-	v.unrouted = unrouted(x, before)
+	fromUser, err := e.decide(c, &v)
+	v.advice = takeNote(x, before)
 	if err != nil {
-		e.fail(c, &v, err, own)
-		e.warnRefused(x, &v)
+		e.fail(c, &v, err, fromUser)
+		e.warnRefused(&v)
 		if e.limiter.Policy().Shadow {
-			return Verdict{} // Skipped: a policy in shadow mode stops nobody, not even who can't wait any more
+			return Verdict{} // shadow mode refuses no request, even if its context has ended
 		}
 		if errors.Is(err, core.ErrUnavailable) {
-			x.Response().Set("Retry-After", unavailableRetry)
+			x.Response().Set("Retry-After", unavailableRetryAfter)
 			x.Response().Set("Cache-Control", "no-store")
 		}
 		return v
 	}
-	e.keep(x, &v)
+	e.keep(&v)
 	v.Result.WriteHeaders(x.Response())
-	v.Outcome = Denied
-	if v.Result.Allowed {
-		v.Outcome = Allowed
+	if !v.Result.Allowed {
+		v.Outcome = Denied
 	}
 	return v
 }
 
-// warnRefused says once, of each kind, what requests are refused for: those without a usable key, whom nothing
-// else tells of, and in shadow mode those that will be refused without it.
-func (e *Engine[C]) warnRefused(x Exchange, v *Verdict) {
-	shadow := e.limiter.Policy().Shadow
-	switch {
-	case v.Status == http.StatusInternalServerError && shadow:
-		e.warnBroken.Do(func() { e.warn(x, v, foretold) })
-	case v.Status == http.StatusBadRequest && !v.AsIs, v.Status < http.StatusInternalServerError && shadow:
-		message := "ratelimit: a request was refused because it has no usable key; this is told once"
-		if shadow {
-			message = foretold
-		}
-		e.warnNoKey.Do(func() { e.warn(x, v, message) })
+// unavailableRetryAfter is the Retry-After, in seconds, while the store does not answer: it may return at any time.
+const unavailableRetryAfter = "1"
+
+// decide sets the Result and the decision of v. fromUser reports whether err is from a function of the user.
+func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
+	key, err := call(e.key, c)
+	if err != nil {
+		return true, err
 	}
-}
-
-const foretold = "ratelimit: shadow mode lets a request pass that will be refused when the policy is enforced"
-
-func (e *Engine[C]) warn(x Exchange, v *Verdict, message string) {
-	slog.Warn(message, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
-}
-
-// decide fills in v, but for its Outcome. own says that err is from a function of the user's.
-func (e *Engine[C]) decide(ctx context.Context, c C, v *Verdict) (err error, own bool) {
-	v.limiter = e.limiter
-	if v.key, err = call(e.key, c); err != nil {
-		return err, true
-	}
-	cost := int64(1)
+	cost, unknownCost := int64(1), false
 	if e.options.Cost != nil {
-		if cost, err = e.options.Cost(c); err != nil && !errors.Is(err, core.ErrUnknownCost) {
-			return functionError{"cost", err}, true
+		cost, err = e.options.Cost(c)
+		unknownCost = errors.Is(err, core.ErrUnknownCost)
+		if err != nil && !unknownCost {
+			return true, functionError{"cost", err}
 		}
 	}
-	unknown := err != nil
+	limiter := e.limiter
 	if e.options.Limits != nil {
 		limits, err := e.options.Limits(c)
 		if err != nil {
-			return functionError{"limits", err}, true
+			return true, functionError{"limits", err}
 		}
 		if limits != nil {
-			if v.limiter, err = e.limiter.WithLimits(limits...); err != nil {
-				return err, false
+			if limiter, err = e.limiter.WithLimits(limits...); err != nil {
+				return false, err
 			}
 		}
 	}
-	if unknown {
-		v.Result, err = v.limiter.AllowAll(ctx, v.key)
+	if unknownCost {
+		v.Result, err = limiter.AllowAll(v.ctx, key)
 	} else {
-		v.Result, err = v.limiter.AllowN(ctx, v.key, cost)
+		v.Result, err = limiter.AllowN(v.ctx, key, cost)
 	}
-	return err, false
+	if err != nil {
+		return false, err
+	}
+	v.decision = &Decision{Result: v.Result, limiter: limiter, key: key}
+	return false, nil
 }
 
-// keep leaves the decision with the request, and says once that a request pays twice: as when the same
-// middleware stands in a group and in a route.
-func (e *Engine[C]) keep(x Exchange, v *Verdict) {
-	d := &Decision{Result: v.Result, limiter: v.limiter, key: v.key, outer: x.Kept()}
+// warnRefused logs the first refusal of each kind that nothing else reports: a request without a usable key, and in
+// shadow mode a request that an enforced policy would refuse.
+func (e *Engine[C]) warnRefused(v *Verdict) {
+	shadow := e.limiter.Policy().Shadow
+	switch {
+	case v.Status == http.StatusInternalServerError && shadow:
+		e.warnShadowError.Do(func() { e.warn(v, shadowMessage) })
+	case v.Status < http.StatusInternalServerError && shadow:
+		e.warnNoKey.Do(func() { e.warn(v, shadowMessage) })
+	case v.Status == http.StatusBadRequest && !v.AsIs:
+		e.warnNoKey.Do(func() { e.warn(v, noKeyMessage) })
+	}
+}
+
+const (
+	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses; logged once per middleware"
+	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
+)
+
+func (e *Engine[C]) warn(v *Verdict, message string) {
+	slog.Warn(message, "policy", e.limiter.Name(), "status", v.Status, "path", v.exchange.Path(), "error", v.Err)
+}
+
+// keep stores the decision with the request. It logs once that one policy charged a request twice for the same key,
+// as happens if the same middleware is installed for a group and for a route in it.
+func (e *Engine[C]) keep(v *Verdict) {
+	x, d := v.exchange, v.decision
+	d.outer = x.Kept()
 	for o := d.outer; o != nil; o = o.outer {
-		if o.limiter != nil && o.limiter.Name() == d.limiter.Name() && o.key == d.key { // without one it is a note
+		if !o.isNote() && o.limiter.Name() == d.limiter.Name() && o.key == d.key {
 			e.warnTwice.Do(func() {
-				slog.Warn("ratelimit: one request is charged twice by the same policy for the same key: is its middleware installed twice?",
+				slog.Warn("ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice",
 					"policy", d.limiter.Name(), "path", x.Path())
 			})
 		}
@@ -171,43 +193,51 @@ func (e *Engine[C]) keep(x Exchange, v *Verdict) {
 
 // WantsStatus reports whether Done needs the status of the response.
 func (e *Engine[C]) WantsStatus(v Verdict) bool {
-	return e.options.Refund != nil || v.unrouted != "" && !e.warnedRoute.Load()
+	return v.charged() && (e.options.Refund != nil || v.advice != "" && !e.warnedRoute.Load())
 }
 
-// Done ends an Allowed request that was answered with status: it gives the tokens back if the user's
-// Refund says so, even when the client has gone, and reports whether it did.
-func (e *Engine[C]) Done(c C, x Exchange, v Verdict, status int) (refunded bool) {
-	if informational(status) {
-		status = http.StatusOK // net/http's own follows
+// charged reports whether a limiter allowed the request and took its tokens.
+func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.decision != nil }
+
+// Done ends an Allowed request that was answered with status. If the user's Refund returns true, it returns the
+// tokens to the buckets, even if the client has gone. It reports whether it did. It does nothing for a request that
+// was not charged.
+func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
+	if !v.charged() {
+		return false
 	}
-	e.warnUnrouted(x, v, status)
+	if informational(status) {
+		status = http.StatusOK // net/http sends 200 after an informational status
+	}
+	e.warnUnrouted(&v, status)
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
-	// What can't be given back refills; the response is on its way and can't tell.
-	_ = v.limiter.Undo(context.WithoutCancel(v.ctx), v.key, v.Result)
+	// The error is dropped: the response is on its way, and the buckets refill in time.
+	_ = v.decision.limiter.Undo(context.WithoutCancel(v.ctx), v.decision.key, v.Result)
 	return true
 }
 
-// Asker is Done for frameworks that tell the status when the response is written, and may tell another
-// before: what it returns takes each status once, until tokens are given back or one was sent, after which
-// the client gets no other. It is for the goroutine of the request alone.
-func (e *Engine[C]) Asker(c C, x Exchange, v Verdict) func(status int, sent bool) {
-	over, last := false, 0
+// StatusHook is Done for frameworks that report a status when the response is written and may replace it before it
+// is sent. The hook that it returns calls Done once for each new status. It stops after a refund and after a status
+// that was sent, because the client gets no other. The hook is not safe for concurrent use.
+func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
+	ended, last := false, 0
 	return func(status int, sent bool) {
-		if over || informational(status) {
+		if ended || informational(status) {
 			return
 		}
 		if status == last {
-			over = sent
+			ended = sent
 			return
 		}
-		over, last = true, status // should Done panic: it may be told the recovery's answer next
-		over = e.Done(c, x, v, status) || sent
+		// If Refund panics, the status of the recovery must not call it again.
+		ended, last = true, status
+		ended = e.Done(c, v, status) || sent
 	}
 }
 
-// informational reports whether status, such as 103, is no answer yet (RFC 9110, section 15.2).
+// informational reports whether another status follows status, as after 103 (RFC 9110, section 15.2).
 func informational(status int) bool {
 	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
 }

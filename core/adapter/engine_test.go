@@ -1,10 +1,8 @@
 package adapter_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,10 +13,11 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// Whoever rehearses a limit wants to know what it will refuse besides what exceeds it.
-func TestShadowModeForetellsRefusals(t *testing.T) {
+// A limit that is tried out in shadow mode must show all that it will refuse, and not only what exceeds it.
+func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		lines string
@@ -28,30 +27,31 @@ func TestShadowModeForetellsRefusals(t *testing.T) {
 		"a store that is away":      {core.ErrUnavailable, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var log bytes.Buffer
-			before := slog.Default()
-			slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-			defer slog.SetDefault(before)
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 				Name: "api", Limits: []core.Limit{core.PerHour(1)}, Shadow: true}))
 			engine := adapter.New(limiter, func(*exchange) (string, error) { return "", c.err }, adapter.Options[*exchange]{})
-			for range 3 {
-				x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
-				require.Equal(t, adapter.Skipped, engine.Begin(x, x).Outcome)
-			}
-			lines := strings.Count(log.String(), "\n")
+			logged := logtest.Capture(func() {
+				for range 3 {
+					x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+					v := engine.Begin(x, x)
+					require.Equal(t, adapter.Allowed, v.Outcome)
+					require.Equal(t, core.Result{}, v.Result)
+					require.False(t, engine.Done(x, v, http.StatusOK), "nothing was charged")
+				}
+			})
+			n := strings.Count(logged, "\n")
 			if c.lines == "" {
-				assert.Zero(t, lines, log.String())
+				assert.Zero(t, n, logged)
 				return
 			}
-			assert.Equal(t, 1, lines, "once: %s", log.String())
-			assert.Contains(t, log.String(), c.lines)
-			assert.Contains(t, log.String(), "policy=api")
+			assert.Equal(t, 1, n, "once: %s", logged)
+			assert.Contains(t, logged, c.lines)
+			assert.Contains(t, logged, "policy=api")
 		})
 	}
 }
 
-func TestAFailedVerdictHasNoResult(t *testing.T) {
+func TestFailedVerdictHasNoResult(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
 	engine := adapter.New(limiter, func(*exchange) (string, error) { return "k", nil }, adapter.Options[*exchange]{
 		Cost: func(*exchange) (int64, error) { return -5, nil },
@@ -61,4 +61,21 @@ func TestAFailedVerdictHasNoResult(t *testing.T) {
 	assert.Equal(t, adapter.Failed, v.Outcome)
 	assert.ErrorIs(t, v.Err, core.ErrCost)
 	assert.Equal(t, core.Result{}, v.Result)
+}
+
+// An adapter treats a skipped request as an allowed one: Done has nothing to return.
+func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
+	engine := adapter.New(limiter, func(*exchange) (string, error) { return "k", nil }, adapter.Options[*exchange]{
+		Skip:   func(*exchange) bool { return true },
+		Refund: func(*exchange, int) bool { t.Error("Refund was called"); return true },
+	})
+	x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+	v := engine.Begin(x, x)
+	assert.Equal(t, adapter.Allowed, v.Outcome)
+	assert.Equal(t, core.Result{}, v.Result)
+	assert.False(t, engine.WantsStatus(v))
+	assert.False(t, engine.Done(x, v, http.StatusOK))
+	engine.StatusHook(x, v)(http.StatusOK, true)
+	assert.Empty(t, x.w.Header(), "no fields of the limit")
 }

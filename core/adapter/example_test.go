@@ -10,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// The whole of an adapter: show the request, ask the engine, write the refusal. Check yours with package adaptertest.
+// An adapter shows the request, asks the engine and writes the refusal. Check yours with package adaptertest.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(1)},
@@ -25,7 +25,7 @@ func Example() {
 			adapter.WriteProblem(w, core.Problem(v.Result))
 		case adapter.Failed:
 			adapter.WriteProblem(w, adapter.Refuse(v))
-		case adapter.Skipped, adapter.Allowed:
+		case adapter.Allowed:
 			fmt.Fprint(w, "hello")
 		}
 	}
@@ -39,7 +39,7 @@ func Example() {
 	// 429 0
 }
 
-// exchange shows a request of a framework that is nothing but net/http.
+// exchange shows a request of plain net/http.
 type exchange struct {
 	r    *http.Request
 	w    http.ResponseWriter

@@ -1,7 +1,7 @@
-// Package adapter is the part of a rate-limiting middleware that is the same in every framework: the
-// order of things, key extractors, status codes, headers. What remains for an adapter is to show its
-// framework's request as an [Exchange], to name these functions in its own types, and to write a
-// refusal the way its framework does. Package adaptertest checks the result.
+// Package adapter holds what rate-limiting middleware has in common in every framework: the engine that decides
+// requests, the key extractors, the status codes and the header fields. An adapter adds three things: it shows the
+// framework's request as an [Exchange], it names these functions in the framework's types, and it writes refusals
+// the way the framework does. Package adaptertest checks the result.
 package adapter
 
 import (
@@ -10,53 +10,55 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Decision is what a request keeps of a limiter it came by.
+// Exchange is one HTTP request and the header of its response, as a framework shows them. Methods return what the
+// client sent, and "" or nil if there is nothing. Strings are valid only while the request is handled.
+type Exchange interface {
+	Context() context.Context
+	Method() string
+	Path() string // as requested, percent-decoded, such as /items/7
+	// Route returns the pattern that matched, such as /items/{id}. The pattern is not known if no route matched, or
+	// if the framework has not routed the request yet.
+	Route() (pattern string, known bool)
+	RemoteAddr() string   // of the connection's peer
+	ContentLength() int64 // of the body, in bytes; -1 if it is not known
+	Header(name string) []string
+	Cookie(name string) string // as handlers read it: decoded if the framework decodes it
+	Query(name string) string
+	Param(name string) string // of the route, percent-decoded
+	Value(key any) any        // what earlier middleware left in the request's context
+
+	// Keep stores a decision with the request, for handlers and for Kept. Kept returns what Keep stored last, or
+	// nil. ByRoute stores a note this way, so the engine's Exchange must return what an extractor's Exchange kept.
+	Keep(d *Decision)
+	Kept() *Decision
+
+	// Response returns the header of the response. Its fields are set before the body is written.
+	Response() core.HeaderWriter
+}
+
+// Decision is what a limiter stores with a request.
 type Decision struct {
 	Result core.Result
 
 	limiter *core.Limiter
 	key     string
-	outer   *Decision // of the limiter before
+	outer   *Decision // of the limiter in front
 
-	// unrouted is ByRoute's advice. A Decision that has it is none, but a note for the engine.
-	unrouted string
+	advice string // of a note only
 }
 
-// FromContext is what an adapter's FromContext returns of what its requests keep.
+// isNote reports whether d is a note that ByRoute left for the engine. A note holds no decision.
+func (d *Decision) isNote() bool { return d.limiter == nil }
+
+// FromContext returns the Result of the newest decision. kept is what the request's Kept returns. An adapter's own
+// FromContext calls it.
 func FromContext(kept any) (core.Result, bool) {
 	d, _ := kept.(*Decision)
-	for d != nil && d.limiter == nil { // a note
+	for d != nil && d.isNote() {
 		d = d.outer
 	}
 	if d == nil {
 		return core.Result{}, false
 	}
 	return d.Result, true
-}
-
-// Exchange is one HTTP request and the header of its response, as a framework shows them. Methods
-// return what was sent; "" or nil where there is nothing. The strings need
-// only be valid while the request is handled.
-type Exchange interface {
-	Context() context.Context
-	Method() string
-	Path() string // as requested, percent-decoded, such as /items/7
-	// Route is the pattern that matched, such as /items/{id}. It is not known when none did, or when the
-	// framework has not routed the request yet.
-	Route() (pattern string, known bool)
-	RemoteAddr() string   // of the connection's peer
-	ContentLength() int64 // of the body, in bytes; -1 when it is not known
-	Header(name string) []string
-	Cookie(name string) string // as the framework gives it to handlers, decoded if it decodes
-	Query(name string) string
-	Param(name string) string // of the route, percent-decoded
-	Value(key any) any        // what earlier middleware left in the request's context
-
-	// Keep leaves the decision with the request, for handlers and for Kept. Kept returns what was
-	// kept last, or nil. What an extractor keeps, the engine's Exchange must show: ByRoute leaves a note so.
-	Keep(d *Decision)
-	Kept() *Decision
-
-	// Response is where the response's header fields are written, before its body is.
-	Response() core.HeaderWriter
 }

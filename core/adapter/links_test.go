@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a program must link only if it asked for it.
+// Modules that a program must link only if it imports a package that needs them.
 const (
 	gin      = "github.com/gin-gonic/gin"
 	echo     = "github.com/labstack/echo/v4"
@@ -23,8 +23,8 @@ const (
 	otelTrace  = "go.opentelemetry.io/otel/trace"
 )
 
-// never is for this module's own tests.
-var never = []string{
+// testOnly are modules that only this module's tests may use.
+var testOnly = []string{
 	"github.com/dunglas/httpsfv", "pgregory.net/rapid", "github.com/stretchr/testify",
 	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
 }
@@ -39,8 +39,8 @@ var ofRedis = []string{
 // this is the module that all packages here are of.
 const this = "github.com/tokenbucket-go/ratelimit"
 
-// TestCoreLinks: every further module is a burden for its users, so it must be on the list.
-func TestCoreLinks(t *testing.T) {
+// Every further module is a burden for its users, so it must be on the list.
+func TestCoreLinksOnlyListedModules(t *testing.T) {
 	for pkg, allowed := range map[string][]string{
 		"core": nil, "core/storestats": nil, "core/adapter": nil, "core/redisstore": ofRedis,
 	} {
@@ -58,9 +58,8 @@ func TestCoreLinks(t *testing.T) {
 	}
 }
 
-// TestLinks: whoever imports one package of this module gets the framework of that package, in
-// its version, and no other.
-func TestLinks(t *testing.T) {
+// A program that imports an adapter links the framework of that adapter, in its version, and no other framework.
+func TestAdapterLinksOnlyItsOwnFramework(t *testing.T) {
 	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp, prometheus, otel, otelMetric, otelTrace}
 	for _, p := range []struct {
 		pkg  string
@@ -90,7 +89,7 @@ func TestLinks(t *testing.T) {
 					t.Errorf("a program that imports %s links %s: %v, want %v", p.pkg, f, got, want)
 				}
 			}
-			for _, f := range never {
+			for _, f := range testOnly {
 				if slices.Contains(linked, f) {
 					t.Errorf("a program that imports %s links %s, which is for tests only", p.pkg, f)
 				}
@@ -107,7 +106,7 @@ func TestLinks(t *testing.T) {
 	})
 }
 
-// modules are the modules that a program links which imports a package of this module.
+// modules returns the modules that a program links if it imports pkg of this module.
 func modules(t *testing.T, pkg string) []string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",

@@ -12,9 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// Middleware of the user's own may ask ByRoute too, between limiters. What that leaves with the request is nobody's
+// The user's own middleware may call ByRoute between limiters. The note that it leaves with the request is not a
 // decision.
-func TestByRouteAskedBetweenLimiters(t *testing.T) {
+func TestByRouteBetweenLimitersKeepsTheDecision(t *testing.T) {
 	engine := func(policy string) *adapter.Engine[*exchange] {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Limits: []core.Limit{core.PerHour(5)}}))
 		return adapter.New(limiter, func(x *exchange) (string, error) { return adapter.ByRoute("")(x) }, adapter.Options[*exchange]{})
@@ -32,6 +32,6 @@ func TestByRouteAskedBetweenLimiters(t *testing.T) {
 		require.NoError(t, err)
 		got, ok = adapter.FromContext(x.Kept())
 		assert.True(t, ok)
-		assert.Equal(t, v.Result, got, "the nearest limiter's decision stays")
+		assert.Equal(t, v.Result, got, "the nearest limiter's decision is kept")
 	}
 }

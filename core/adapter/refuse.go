@@ -9,8 +9,45 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Refuse describes the response to a request that Failed. It shows nothing of v.Err, so a failure of
-// the service's own (500) is logged.
+// fail fills in v for a request that has no decision because of err. fromUser says that err is from a function of
+// the user. Such an error keeps its own status if it is a client error: one of the framework, or a body above
+// [http.MaxBytesReader]'s limit. It is 503 if the request's context has ended.
+func (e *Engine[C]) fail(c C, v *Verdict, err error, fromUser bool) {
+	v.Outcome, v.Err, v.Result = Failed, err, core.Result{}
+	v.Status = core.ProblemOf(err).Status
+	if !fromUser {
+		return
+	}
+	if e.options.ErrorStatus != nil {
+		if status := e.options.ErrorStatus(c, err); status >= 400 && status < 500 {
+			v.Status, v.AsIs = status, true
+			if f := (functionError{}); errors.As(err, &f) {
+				v.Err = f.error // as the function returned it
+			}
+			return
+		}
+	}
+	ended := v.ctx.Err()
+	switch {
+	case v.Status != http.StatusInternalServerError:
+	case errors.As(err, new(*http.MaxBytesError)):
+		v.Status = http.StatusRequestEntityTooLarge
+	case ended != nil && errors.Is(err, ended): // the client left, for instance, while its user was looked up
+		v.Status = http.StatusServiceUnavailable
+	}
+}
+
+// functionError is an error of the user's cost or limits function.
+type functionError struct {
+	name string
+	error
+}
+
+func (f functionError) Error() string { return f.name + ": " + f.error.Error() }
+func (f functionError) Unwrap() error { return f.error }
+
+// Refuse describes the response to a Failed request. It shows nothing of v.Err. It logs v.Err if the status is 500,
+// because that is a failure of the service.
 func Refuse(v Verdict) core.ProblemDetails {
 	if v.Status == http.StatusInternalServerError {
 		slog.ErrorContext(v.ctx, "ratelimit: request refused", "error", v.Err)
@@ -21,50 +58,13 @@ func Refuse(v Verdict) core.ProblemDetails {
 	return core.ProblemDetails{Type: "about:blank", Title: http.StatusText(v.Status), Status: v.Status}
 }
 
-// fail says how a request is answered that err kept from being decided. own says that err is from a function of
-// the user's: then a client error, in the framework's own terms or for a body above [http.MaxBytesReader]'s limit,
-// is answered as what it is, and the end of the request's context is no failure of the service's.
-func (e *Engine[C]) fail(c C, v *Verdict, err error, own bool) {
-	v.Outcome, v.Err, v.Result = Failed, err, core.Result{}
-	v.Status = core.ProblemOf(err).Status
-	if !own {
-		return
-	}
-	if e.options.ErrorStatus != nil {
-		if status := e.options.ErrorStatus(c, err); status >= 400 && status < 500 {
-			v.Status, v.AsIs = status, true
-			if f := (functionError{}); errors.As(err, &f) {
-				v.Err = f.error // as it was returned
-			}
-			return
-		}
-	}
-	ended := v.ctx.Err()
-	switch {
-	case v.Status != http.StatusInternalServerError:
-	case errors.As(err, new(*http.MaxBytesError)):
-		v.Status = http.StatusRequestEntityTooLarge
-	case ended != nil && errors.Is(err, ended): // as when the client leaves while its user is looked up
-		v.Status = http.StatusServiceUnavailable
-	}
-}
-
-// functionError is an error of a cost or limits function.
-type functionError struct {
-	name string
-	error
-}
-
-func (f functionError) Error() string { return f.name + ": " + f.error.Error() }
-func (f functionError) Unwrap() error { return f.error }
-
-// WriteProblem answers with p as application/problem+json.
+// WriteProblem answers with p as application/problem+json (RFC 9457).
 func WriteProblem(w http.ResponseWriter, p core.ProblemDetails) {
 	body, err := json.Marshal(p)
-	if err != nil { // strings and an integer can't fail
+	if err != nil { // can't happen: p holds strings and an integer
 		body = []byte("{}")
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // a client that has gone needs no answer
+	_, _ = w.Write(body) // it fails only if the client has gone
 }

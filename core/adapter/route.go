@@ -8,41 +8,42 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// ByRoute limits by the pattern of the route that matched, without its method. Requests that match no
-// route, or whose route is not known yet where the middleware stands, share one key. When such a request is
-// answered below 400, as if it had a route, its middleware warns once; advice ends that warning and says what to
-// write instead in the framework.
+// ByRoute limits by the pattern of the route that matched, without its method. All requests whose route is not known
+// share one key: those that match no route, and those that the framework has not routed yet. If such a request is
+// answered with a status below 400, it has a route after all, and the middleware logs a warning once. The warning
+// ends with advice, which says what to write instead in the framework.
 func ByRoute(advice string) KeyFunc {
 	return func(x Exchange) (string, error) {
 		pattern, known := x.Route()
 		if !known {
-			x.Keep(&Decision{unrouted: advice, outer: x.Kept()})
+			x.Keep(&Decision{advice: advice, outer: x.Kept()})
 		}
 		return core.JoinKey("route", pattern), nil
 	}
 }
 
-// unrouted takes back the note that ByRoute left since before was kept, and returns its advice; "" if there is none.
-func unrouted(x Exchange, before *Decision) (advice string) {
+// takeNote removes the note that ByRoute left since before was kept. It returns the note's advice, or "" if there is
+// no note.
+func takeNote(x Exchange, before *Decision) (advice string) {
 	note := x.Kept()
-	if note == before || note == nil || note.limiter != nil {
+	if note == before || note == nil || !note.isNote() {
 		return ""
 	}
 	x.Keep(before)
-	return note.unrouted
+	return note.advice
 }
 
-// warnUnrouted says once that a request without a route was answered with status as one with a route is.
-func (e *Engine[C]) warnUnrouted(x Exchange, v Verdict, status int) {
-	if v.unrouted == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
+// warnUnrouted logs once that a request got a status as if it had a route although ByRoute found none.
+func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
+	if v.advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
 		return
 	}
-	slog.Warn("ratelimit: ByRoute knows no route here, so all such requests share one bucket: "+v.unrouted,
-		"policy", e.limiter.Name(), "path", x.Path())
+	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
+		"policy", e.limiter.Name(), "path", v.exchange.Path())
 }
 
-// DecodeParam is a parameter of r's route, percent-decoded, for exchanges on net/http whose router matches the
-// path as it was sent where net/http keeps that (URL.RawPath), and the decoded path elsewhere.
+// DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is
+// set, and the decoded path if it is not.
 func DecodeParam(r *http.Request, value string) string {
 	if r.URL.RawPath == "" {
 		return value

@@ -20,12 +20,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. What does not pass ends with an [echo.HTTPError], for the app's
-// error handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision;
-// see OnDenied and OnError. [core.Problem] makes a body of a denial. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. For a request that does not pass, the middleware returns an [echo.HTTPError],
+// which the app's error handler renders: 429 if it is denied, 400 if it has no key, 503 or 500 if it can't be decided.
+// [OnDenied] and [OnError] replace these answers. [core.Problem] makes a body for a denial.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
 	var o config
 	for _, option := range options {
@@ -40,8 +42,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			x := exchange{c}
-			v := engine.Begin(c, x)
+			v := engine.Begin(c, exchange{c})
 			switch v.Outcome {
 			case adapter.Denied:
 				return o.denied(c, v.Result)
@@ -60,32 +61,31 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				nearest, plain := c.Response().(*echo.Response)
 				res := innermost(c.Response())
 				if res == nil {
-					break // a writer that hides echo's: nobody will know the status
+					break // the status can't be known: a writer hides echo's
 				}
-				ask := engine.Asker(c, x, v)
-				// Whoever writes the response, the app's error handler for one, knows its status.
-				res.Before(func() { ask(res.Status, true) })
+				ended := engine.StatusHook(c, v)
+				// The status is known when the response is written, for example by the app's error handler.
+				res.Before(func() { ended(res.Status, true) })
 				res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() {
 					if !res.Committed {
-						ask(http.StatusOK, true) // net/http's own, of which echo is not told
+						ended(http.StatusOK, true) // net/http sends 200 without telling echo
 					}
 				})
 				err := next(c)
-				// A writer around echo's, such as gzip's, may hold an answer back until the middleware that
-				// put it there returns: then Before tells.
+				// A writer around echo's, such as that of gzip, may hold the answer back until its middleware
+				// returns. Then the Before hook reports the status.
 				if err == nil && plain && !nearest.Committed && !res.Committed {
-					ask(http.StatusOK, false) // net/http's answer, if nobody in front of this has another
+					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
 				return err
-			case adapter.Skipped:
 			}
 			return next(c)
 		}
 	}
 }
 
-// innermost is echo's own response below w: middleware may have put others of its type around it, past which
-// an error handler writes. It is nil when w hides it.
+// innermost returns echo's own response below w, or nil if w hides it. Middleware may have wrapped it in responses of
+// the same type, and an error handler writes past these.
 func innermost(w http.ResponseWriter) (res *echo.Response) {
 	for {
 		next, err := echo.UnwrapResponse(w)
@@ -98,13 +98,13 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 
 func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
 
-// errorStatus is the status of echo's own errors, and of those of its kind.
+// errorStatus returns the status of echo's own errors, and of errors with a status that echo understands.
 func errorStatus(_ *echo.Context, err error) int { return echo.StatusCode(err) }
 
 const keptKey = "ratelimit.decision"
 
-// FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
+// the handler. Error handlers find a denial too.
 func FromContext(c *echo.Context) (core.Result, bool) {
 	return adapter.FromContext(c.Get(keptKey))
 }

@@ -16,52 +16,60 @@ type config struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// WithCost sets how many tokens a request takes: by default 1; 0 takes none. An error is answered as a
-// [KeyFunc]'s is, but [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes. The default is 1; 0 takes none. An error is answered as that of a
+// [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity.
 func WithCost(cost func(*echo.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
-// CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body, begun ones
-// included, and at least one. A body of unknown length (chunked) costs the whole Capacity, or what unknown
-// says. It goes by Content-Length, so compressed bodies count compressed.
-func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*echo.Context) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
+// CostByContentLength returns a cost for [WithCost]: one token for every bytesPerToken bytes of the request's body,
+// rounded up, and at least one. The size is that of Content-Length, so compressed bodies count compressed. A body of
+// unknown length (chunked) costs the whole Capacity. If bytesPerToken is below 1, New panics.
+func CostByContentLength(bytesPerToken int64) func(*echo.Context) (int64, error) {
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
 }
 
-// WithLimits holds a request to other limits than the policy's, such as those of its user's plan; nil
-// keeps the policy's own. An error is answered as a [KeyFunc]'s is. See [core.Limiter.WithLimits].
+// CostByContentLengthOr is [CostByContentLength] with another cost for a body of unknown length: unknown tokens, at
+// least 1.
+func CostByContentLengthOr(bytesPerToken, unknown int64) func(*echo.Context) (int64, error) {
+	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+}
+
+// WithLimits sets the limits of a request, such as those of its user's plan. Nil means the limits of the policy. An
+// error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*echo.Context) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
-// WithSkip lets the requests for which skip is true through: not counted, without headers.
+// WithSkip lets a request pass if skip returns true. It is not counted, and its response has no header fields of the
+// limit.
 func WithSkip(skip func(*echo.Context) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
-// WithRefund gives a request's tokens back when refund is true for the status it was answered with:
-// to count failed logins only, or not to count errors of the service.
+// WithRefund returns a request's tokens if refund returns true for the status of its response. Use it to count failed
+// logins only, or not to count errors of the service.
 //
-// It is asked when the response's header is written through echo, by whomever: the handler, other
-// middleware, the app's error handler. When the handler returns nil and nothing is written, it is asked
-// about net/http's 200, and again, unless it has given the tokens back, if middleware in front answers
-// something else. Echo does not tell a middleware how a request ends, so it is not asked, and the tokens
-// stay taken, when middleware in front drops the handler's error and writes nothing, or wraps the response
-// and nothing is written to it: let such middleware stand behind the limiter. Nor can it know of what is
-// written to the http.ResponseWriter below echo's, or of a response in a wrapper without Unwrap.
+// refund is called when the handler, other middleware or the app's error handler writes the response's header through
+// echo. If the handler returns nil and writes nothing, refund is called with the 200 that net/http sends. It is called
+// again if middleware in front writes another status, unless the tokens were already returned.
+//
+// Echo does not tell middleware how a request ends. In two cases refund is not called and the tokens stay taken:
+// middleware in front drops the handler's error and writes nothing, or it wraps the response and nothing is written to
+// it. Install such middleware behind the limiter. What is written to the http.ResponseWriter below echo's, or to a
+// response in a wrapper without Unwrap, does not count either.
 func WithRefund(refund func(c *echo.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
 
-// OnDenied answers a denied request in place of the error with status 429: what it returns is what
-// the middleware returns. The header fields are written already.
+// OnDenied answers a denied request. It replaces the error with status 429: the middleware returns what denied
+// returns. The header fields are already set.
 func OnDenied(denied func(c *echo.Context, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that could not be decided, in place of 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], a context that ended) or 500 (a key, cost or limits function failed). Don't
+// OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
 // show err to clients.
 func OnError(failed func(c *echo.Context, err error) error) Option {
 	return func(o *config) { o.failed = failed }

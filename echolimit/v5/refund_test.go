@@ -16,9 +16,8 @@ import (
 
 var errNotFound = errors.New("no such row")
 
-// TestRefundStatus: in echo the error handler has the last word on the status, and that is the one
-// WithRefund must go by.
-func TestRefundStatus(t *testing.T) {
+// In echo the app's error handler decides the status. WithRefund must get that status.
+func TestRefundGetsTheStatusOfTheErrorHandler(t *testing.T) {
 	mapping := func(c *echo.Context, err error) {
 		if errors.Is(err, errNotFound) {
 			_ = c.NoContent(http.StatusNotFound)
@@ -42,24 +41,24 @@ func TestRefundStatus(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			asked := 0
+			reported := 0
 			e := echo.New()
 			if test.errors != nil {
 				e.HTTPErrorHandler = test.errors
 			}
 			e.GET("/", test.handler, echolimit.New(limiter, echolimit.Global("all"),
-				echolimit.WithRefund(func(_ *echo.Context, status int) bool { asked = status; return false })))
+				echolimit.WithRefund(func(_ *echo.Context, status int) bool { reported = status; return false })))
 			rec := httptest.NewRecorder()
 			e.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
-			if rec.Code != asked {
-				t.Errorf("the client got %d, but WithRefund was asked about %d", rec.Code, asked)
+			if rec.Code != reported {
+				t.Errorf("the client got %d, but WithRefund was called with %d", rec.Code, reported)
 			}
 		})
 	}
 }
 
-// TestRefundAndMiddlewareInFront: what stands in front of the limiter has the last word on the status.
-func TestRefundAndMiddlewareInFront(t *testing.T) {
+// Middleware in front of the limiter may change the status. WithRefund must get the status that the client gets.
+func TestRefundGetsTheStatusOfMiddlewareInFront(t *testing.T) {
 	pass := func(_ *echo.Context, err error) error { return err }
 	dropping := func(*echo.Context, error) error { return nil }
 	answering := func(status int) func(*echo.Context, error) error {
@@ -74,41 +73,41 @@ func TestRefundAndMiddlewareInFront(t *testing.T) {
 	silent := func(*echo.Context) error { return nil }
 	writing := func(c *echo.Context) error { return c.NoContent(http.StatusAccepted) }
 	for _, test := range []struct {
-		name    string
-		handler func(*echo.Context) error
-		front   func(*echo.Context, error) error
-		refunds int // the status that is refunded
-		code    int
-		asked   []int
+		name     string
+		handler  func(*echo.Context) error
+		front    func(*echo.Context, error) error
+		refunds  int // the status that WithRefund refunds
+		code     int
+		reported []int
 	}{
 		{"nothing is written", silent, pass, 0, 200, []int{200}},
-		{"nothing is written, refunded", silent, pass, 200, 200, []int{200}},
-		{"an answer to what was not answered", silent, answering(404), 404, 404, []int{200, 404}},
-		{"the same answer", silent, answering(200), 0, 200, []int{200}},
-		{"an answer that comes after the refund", silent, answering(404), 200, 404, []int{200}},
-		{"an answer to what was answered", writing, answering(404), 0, 202, []int{202}},
-		{"an answer to an error", failing, answering(404), 404, 404, []int{404}},
+		{"nothing is written, and 200 is refunded", silent, pass, 200, 200, []int{200}},
+		{"middleware answers after an empty handler", silent, answering(404), 404, 404, []int{200, 404}},
+		{"middleware answers 200 after an empty handler", silent, answering(200), 0, 200, []int{200}},
+		{"middleware answers after the refund", silent, answering(404), 200, 404, []int{200}},
+		{"middleware does not replace a written answer", writing, answering(404), 0, 202, []int{202}},
+		{"middleware answers instead of an error", failing, answering(404), 404, 404, []int{404}},
 		{"an error", failing, pass, 500, 500, []int{500}},
-		{"an error that is dropped: nobody tells", failing, dropping, 200, 200, nil},
+		{"middleware drops an error: WithRefund is not called", failing, dropping, 200, 200, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			var asked []int
+			var reported []int
 			e := echo.New()
 			e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
 				return func(c *echo.Context) error { return test.front(c, next(c)) }
 			}, echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
-				asked = append(asked, status)
+				reported = append(reported, status)
 				return status == test.refunds
 			})))
 			e.GET("/", test.handler)
 			rec := httptest.NewRecorder()
 			e.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
-			if rec.Code != test.code || !slices.Equal(asked, test.asked) {
-				t.Errorf("the client got %d, want %d; WithRefund was asked about %v, want %v", rec.Code, test.code, asked, test.asked)
+			if rec.Code != test.code || !slices.Equal(reported, test.reported) {
+				t.Errorf("the client got %d, want %d; WithRefund was called with %v, want %v", rec.Code, test.code, reported, test.reported)
 			}
 			left := int64(4)
-			if slices.Contains(test.asked, test.refunds) {
+			if slices.Contains(test.reported, test.refunds) {
 				left = 5
 			}
 			if res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all")); err != nil || res.Remaining != left {

@@ -14,17 +14,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/echolimit/v5"
 )
 
-// opaque hides the writer it wraps.
+// opaque is a writer without Unwrap, so it hides the writer that it wraps.
 type opaque struct{ w http.ResponseWriter }
 
 func (o opaque) Header() http.Header         { return o.w.Header() }
 func (o opaque) Write(b []byte) (int, error) { return o.w.Write(b) }
 func (o opaque) WriteHeader(status int)      { o.w.WriteHeader(status) }
 
-// TestRefundAndWrappedResponses: in echo v5 middleware in front wraps the writer that handlers see, and
-// may hold an answer back for as long as it runs. WithRefund is asked about what the client gets, or
-// not at all.
-func TestRefundAndWrappedResponses(t *testing.T) {
+// In echo v5 middleware in front may wrap the response writer and hold the answer back until it returns. WithRefund must
+// get the status that the client gets, or not be reported.
+func TestRefundWithWrappedResponseWriters(t *testing.T) {
 	gzip := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000})
 	hiding := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
@@ -44,21 +43,21 @@ func TestRefundAndWrappedResponses(t *testing.T) {
 	failing := func(*echo.Context) error { return echo.ErrUnauthorized }
 	silent := func(*echo.Context) error { return nil }
 	for _, test := range []struct {
-		name    string
-		front   echo.MiddlewareFunc
-		handler echo.HandlerFunc
-		code    int
-		asked   []int
+		name     string
+		front    echo.MiddlewareFunc
+		handler  echo.HandlerFunc
+		code     int
+		reported []int
 	}{
 		{"gzip, no body", gzip, empty, 401, []int{401}},
 		{"gzip, a short body", gzip, answer(401, "no"), 401, []int{401}},
 		{"gzip, a long body", gzip, answer(401, strings.Repeat("no", 1000)), 401, []int{401}},
 		{"gzip, an error", gzip, failing, 401, []int{401}},
-		{"gzip, nothing written: not asked", gzip, silent, 200, nil},
+		{"gzip, nothing written, not called", gzip, silent, 200, nil},
 		{"net/http middleware", passing, empty, 401, []int{401}},
 		{"net/http middleware, an error", passing, failing, 401, []int{401}},
 		{"net/http middleware, nothing written", passing, silent, 200, []int{200}},
-		{"a writer without Unwrap: not asked", hiding, empty, 401, nil},
+		{"a writer without Unwrap, not called", hiding, empty, 401, nil},
 		{"net/http middleware behind gzip", both, empty, 401, []int{401}},
 		{"net/http middleware behind gzip, a body", both, answer(401, "no"), 401, []int{401}},
 		{"net/http middleware behind gzip, an error", both, failing, 401, []int{401}},
@@ -68,10 +67,10 @@ func TestRefundAndWrappedResponses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			var asked []int
+			var reported []int
 			e := echo.New()
 			e.Use(test.front, echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
-				asked = append(asked, status)
+				reported = append(reported, status)
 				return true
 			})))
 			e.GET("/", test.handler)
@@ -79,10 +78,10 @@ func TestRefundAndWrappedResponses(t *testing.T) {
 			req.Header.Set("Accept-Encoding", "gzip")
 			rec := httptest.NewRecorder()
 			e.ServeHTTP(rec, req)
-			if rec.Code != test.code || !slices.Equal(asked, test.asked) {
-				t.Errorf("the client got %d, want %d; WithRefund was asked about %v, want %v", rec.Code, test.code, asked, test.asked)
+			if rec.Code != test.code || !slices.Equal(reported, test.reported) {
+				t.Errorf("the client got %d, want %d; WithRefund was called with %v, want %v", rec.Code, test.code, reported, test.reported)
 			}
-			want := 4 + int64(len(test.asked))
+			want := 4 + int64(len(test.reported))
 			if res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all")); err != nil || res.Remaining != want {
 				t.Errorf("%d tokens are left, %v; want %d of 5", res.Remaining, err, want)
 			}
@@ -90,20 +89,20 @@ func TestRefundAndWrappedResponses(t *testing.T) {
 	}
 }
 
-// TestRefundOfHEAD: echo answers HEAD with the handler of GET, through a writer that holds the answer
-// back until the route's middleware has returned.
-func TestRefundOfHEAD(t *testing.T) {
+// Echo answers HEAD with the handler of GET, through a writer that holds the answer back until the middleware of the
+// route has returned.
+func TestRefundGetsTheStatusOfHEAD(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-	var asked []int
+	var reported []int
 	e := echo.NewWithConfig(echo.Config{Router: echo.NewRouter(echo.RouterConfig{AutoHandleHEAD: true})})
 	e.GET("/", func(c *echo.Context) error { return c.String(http.StatusUnauthorized, "no") },
 		echolimit.New(limiter, echolimit.Global("all"), echolimit.WithRefund(func(_ *echo.Context, status int) bool {
-			asked = append(asked, status)
+			reported = append(reported, status)
 			return false
 		})))
 	rec := httptest.NewRecorder()
 	e.ServeHTTP(rec, httptest.NewRequest(http.MethodHead, "/", nil))
-	if rec.Code != http.StatusUnauthorized || !slices.Equal(asked, []int{http.StatusUnauthorized}) {
-		t.Errorf("the client got %d, WithRefund was asked about %v; want 401 for both", rec.Code, asked)
+	if rec.Code != http.StatusUnauthorized || !slices.Equal(reported, []int{http.StatusUnauthorized}) {
+		t.Errorf("the client got %d, WithRefund was called with %v; want 401 for both", rec.Code, reported)
 	}
 }

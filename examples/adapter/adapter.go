@@ -1,5 +1,5 @@
-// Package fasthttplimit limits requests of plain fasthttp: a complete adapter in one file, to begin
-// one for another framework with. See docs/adapters.md.
+// Package fasthttplimit limits requests of plain fasthttp. It is a complete adapter in one file. Copy it to begin an
+// adapter for another framework. See docs/adapters.md.
 package fasthttplimit
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// Where a router in front leaves what fasthttp does not know itself. The router's parameters are user
-// values under their names.
+// Fasthttp has no routes and no contexts. A router in front stores them as user values under these keys, and the
+// parameters of the route under their names.
 const (
 	RouteKey   = "fasthttplimit.route"   // the pattern, a string
 	ContextKey = "fasthttplimit.context" // the request's context.Context
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	var o config
 	for _, option := range options {
@@ -29,14 +29,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 			option(&o)
 		}
 	}
-	engine := adapter.New(limiter, owned(key), o.Options)
+	engine := adapter.New(limiter, copyKey(key), o.Options)
 	if o.denied == nil {
 		o.denied = func(c *fasthttp.RequestCtx, res core.Result) { refuse(c, core.Problem(res)) }
 	}
 	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(c *fasthttp.RequestCtx) {
-			x := exchange{c}
-			switch v := engine.Begin(c, x); v.Outcome {
+			switch v := engine.Begin(c, exchange{c}); v.Outcome {
 			case adapter.Denied:
 				o.denied(c, v.Result)
 			case adapter.Failed:
@@ -45,15 +44,13 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 				} else {
 					refuse(c, adapter.Refuse(v))
 				}
-			case adapter.Skipped:
-				next(c)
 			case adapter.Allowed:
 				if !engine.WantsStatus(v) {
 					next(c)
 					return
 				}
-				status := http.StatusInternalServerError // should the handler panic
-				defer func() { engine.Done(c, x, v, status) }()
+				status := http.StatusInternalServerError // if the handler panics
+				defer func() { engine.Done(c, v, status) }()
 				next(c)
 				status = c.Response.StatusCode()
 			}
@@ -61,8 +58,8 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 	}
 }
 
-// owned copies what key returns: fasthttp's strings are views of buffers that it uses again.
-func owned(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
+// copyKey copies what key returns: strings of fasthttp are views of buffers that it reuses.
+func copyKey(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
 	if key == nil || adapter.Mistake[*fasthttp.RequestCtx, string](key) != nil {
 		return key
 	}
@@ -72,10 +69,10 @@ func owned(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
 	}
 }
 
-// refuse answers the way the framework does: here, with a problem of RFC 9457.
+// refuse answers the way the framework does: here, with a problem (RFC 9457).
 func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 	body, err := json.Marshal(p)
-	if err != nil { // strings and an integer can't fail
+	if err != nil { // can't happen: p holds strings and an integer
 		body = []byte("{}")
 	}
 	c.SetStatusCode(p.Status)
@@ -101,7 +98,8 @@ func (x exchange) Query(name string) string    { return string(x.c.QueryArgs().P
 func (x exchange) Keep(d *adapter.Decision)    { x.c.SetUserValue(keptKey{}, d) }
 func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response.Header} }
 
-// Context is not the RequestCtx itself, which serves the next request while a store may still look.
+// Context returns a context of the request's own. The RequestCtx may serve the next request while a store still reads
+// this one's context.
 func (x exchange) Context() context.Context {
 	if ctx, ok := x.c.UserValue(ContextKey).(context.Context); ok {
 		return ctx
@@ -120,7 +118,7 @@ func (x exchange) Param(name string) string {
 	return value
 }
 
-// ContentLength is -1 for a chunked body; fasthttp's -2 is no body.
+// ContentLength returns -1 for a chunked body. Fasthttp uses -2 for a request without a body.
 func (x exchange) ContentLength() int64 {
 	if length := x.c.Request.Header.ContentLength(); length >= -1 {
 		return int64(length)
@@ -129,7 +127,7 @@ func (x exchange) ContentLength() int64 {
 }
 
 func (x exchange) Header(name string) (values []string) {
-	if name == "Host" { // of a request line with a whole URL that URL's, whatever the field says
+	if name == "Host" { // the host of a whole URL in the request line goes before the field
 		return []string{string(x.c.Host())}
 	}
 	for _, field := range x.c.Request.Header.PeekAll(name) {
@@ -155,7 +153,7 @@ type header struct{ *fasthttp.ResponseHeader }
 
 func (h header) Get(name string) string { return string(h.Peek(name)) }
 
-// KeyFunc reads from a request who is limited. Without a key it returns [core.ErrNoKey].
+// KeyFunc returns the key of a request: who or what is limited. Without a key it returns [core.ErrNoKey].
 type KeyFunc func(*fasthttp.RequestCtx) (string, error)
 
 func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
@@ -215,31 +213,36 @@ func WithCost(cost func(*fasthttp.RequestCtx) (int64, error)) Option {
 }
 
 // CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body.
-func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*fasthttp.RequestCtx) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...), show)
+func CostByContentLength(bytesPerToken int64) func(*fasthttp.RequestCtx) (int64, error) {
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
 }
 
-// WithLimits holds a request to other limits than the policy's.
+// CostByContentLengthOr is CostByContentLength with another cost for a body of unknown length.
+func CostByContentLengthOr(bytesPerToken, unknown int64) func(*fasthttp.RequestCtx) (int64, error) {
+	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+}
+
+// WithLimits sets the limits of a request. Nil means those of the policy.
 func WithLimits(limits func(*fasthttp.RequestCtx) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
-// WithSkip lets requests through, not counted.
+// WithSkip lets a request pass, uncounted, if skip returns true.
 func WithSkip(skip func(*fasthttp.RequestCtx) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
-// WithRefund gives a request's tokens back when refund is true for its status.
+// WithRefund returns a request's tokens if refund returns true for its status.
 func WithRefund(refund func(c *fasthttp.RequestCtx, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
 
-// OnDenied answers a denied request in place of 429.
+// OnDenied answers a denied request. It replaces 429.
 func OnDenied(denied func(*fasthttp.RequestCtx, core.Result)) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that could not be decided.
+// OnError answers a request that has no decision.
 func OnError(failed func(*fasthttp.RequestCtx, error)) Option {
 	return func(o *config) { o.failed = failed }
 }

@@ -60,8 +60,11 @@ var kit = adaptertest.Kit[fasthttplimit.KeyFunc, fasthttplimit.Option]{
 	WithCost: func(cost func(adaptertest.Header) (int64, error)) fasthttplimit.Option {
 		return fasthttplimit.WithCost(func(c *fasthttp.RequestCtx) (int64, error) { return cost(header(c)) })
 	},
-	CostByContentLength: func(bytesPerToken int64, unknown ...int64) fasthttplimit.Option {
-		return fasthttplimit.WithCost(fasthttplimit.CostByContentLength(bytesPerToken, unknown...))
+	CostByContentLength: func(bytesPerToken int64) fasthttplimit.Option {
+		return fasthttplimit.WithCost(fasthttplimit.CostByContentLength(bytesPerToken))
+	},
+	CostByContentLengthOr: func(bytesPerToken, unknown int64) fasthttplimit.Option {
+		return fasthttplimit.WithCost(fasthttplimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fasthttplimit.Option {
 		return fasthttplimit.WithLimits(func(c *fasthttp.RequestCtx) ([]core.Limit, error) { return limits(header(c)) })

@@ -18,9 +18,8 @@ type tenantCtx struct {
 
 func (c *tenantCtx) Tenant() string { return c.Get("Tenant") }
 
-// TestCustomCtx: the user's functions receive the app's own context, and so do handlers behind the
-// limiter.
-func TestCustomCtx(t *testing.T) {
+// The user's functions and the handlers behind the limiter get the app's own context type.
+func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(1)}}))
 	app := fiber.NewWithCustomCtx(func(app *fiber.App) fiber.CustomCtx {
 		return &tenantCtx{DefaultCtx: *fiber.NewDefaultCtx(app)}
@@ -51,13 +50,12 @@ func TestCustomCtx(t *testing.T) {
 		}
 	}
 	if refunds != 1 {
-		t.Errorf("WithRefund was asked %d times with the app's own context, want once", refunds)
+		t.Errorf("WithRefund was called %d times with the app's own context, want once", refunds)
 	}
 }
 
-// TestTypedKeys: ByContextValue finds what middleware left under a key of its own type, as Locals and
-// as a value of the request's context.
-func TestTypedKeys(t *testing.T) {
+// ByContextValue finds a value under a key of a custom type, in Locals and in the request's context.
+func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 	type userKey struct{}
 	for _, place := range []struct {
 		name  string

@@ -21,13 +21,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/fast"
 )
 
-// New returns a middleware that lets a request pass when limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for its key.
 //
-// Headers are those of the policy. What does not pass ends with a [fiber.Error], for the app's error
-// handler to render: 429 when denied, 400 without a key, 503 or 500 when there is no decision; see
-// OnDenied and OnError. [core.Problem] makes a body of a denial. A handler that replaces the whole response, as
-// a proxy does, takes the limit's header fields along. New panics with every static mistake in its arguments: a nil limiter or key, and what a key or cost
-// function can't be made of, such as a bad address range.
+// The policy chooses the header fields. A handler that replaces the whole response, as a proxy does, removes them. For
+// a request that does not pass, the middleware returns a [fiber.Error], which the app's error handler renders: 429 if it
+// is denied, 400 if it has no key, 503 or 500 if it can't be decided. [OnDenied] and [OnError] replace these answers.
+// [core.Problem] makes a body for a denial.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
+// bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 	var o config
 	for _, option := range options {
@@ -36,13 +38,12 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 		}
 	}
 	o.ErrorStatus = errorStatus
-	engine := adapter.New(limiter, fast.Owned(key), o.Options)
+	engine := adapter.New(limiter, fast.CopyKey(key), o.Options)
 	if o.denied == nil {
 		o.denied = func(_ fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
 	}
 	return func(c fiber.Ctx) error {
-		x := exchange{c}
-		v := engine.Begin(c, x)
+		v := engine.Begin(c, exchange{c})
 		switch v.Outcome {
 		case adapter.Denied:
 			return o.denied(c, v.Result)
@@ -55,18 +56,18 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 			}
 			return httpError(adapter.Refuse(v))
 		case adapter.Allowed:
-			if engine.WantsStatus(v) {
-				status := fiber.StatusInternalServerError // should the handler panic
-				defer func() { engine.Done(c, x, v, status) }()
-				err := c.Next()
-				if e := (*fiber.Error)(nil); errors.As(err, &e) {
-					status = e.Code
-				} else if err == nil {
-					status = c.Response().StatusCode()
-				}
-				return err
+			if !engine.WantsStatus(v) {
+				break
 			}
-		case adapter.Skipped:
+			status := fiber.StatusInternalServerError // if the handler panics
+			defer func() { engine.Done(c, v, status) }()
+			err := c.Next()
+			if e := (*fiber.Error)(nil); errors.As(err, &e) {
+				status = e.Code
+			} else if err == nil {
+				status = c.Response().StatusCode()
+			}
+			return err
 		}
 		return c.Next()
 	}
@@ -74,7 +75,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 
 func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }
 
-// errorStatus is the status of fiber's own errors.
+// errorStatus returns the status of fiber's own errors.
 func errorStatus(_ fiber.Ctx, err error) int {
 	if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 		return fe.Code
@@ -84,8 +85,8 @@ func errorStatus(_ fiber.Ctx, err error) int {
 
 type keptKey struct{}
 
-// FromContext returns the decision about the request: of several limiters, the one nearest to the
-// handler. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
+// the handler. Error handlers find a denial too.
 func FromContext(c fiber.Ctx) (core.Result, bool) {
 	return adapter.FromContext(c.Locals(keptKey{}))
 }

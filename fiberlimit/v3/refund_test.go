@@ -15,9 +15,9 @@ import (
 
 var errNotFound = errors.New("no such row")
 
-// TestRefundStatus: WithRefund goes by the status the client gets, as far as a middleware can know it.
-// The app's error handler runs after all of them, so an error that only it understands counts as 500.
-func TestRefundStatus(t *testing.T) {
+// WithRefund gets the status that the client gets, if middleware can know it. The app's error handler runs after all
+// middleware, so an error that only this handler understands counts as 500.
+func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 	mapping := func(c fiber.Ctx, err error) error {
 		if errors.Is(err, errNotFound) {
 			return c.SendStatus(fiber.StatusNotFound)
@@ -36,33 +36,33 @@ func TestRefundStatus(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			asked := 0
+			reported := 0
 			app := fiber.New()
 			app.Get("/", fiberlimit.New(limiter, fiberlimit.Global("all"),
-				fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { asked = status; return false })), test.handler)
+				fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { reported = status; return false })), test.handler)
 			res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res.StatusCode != asked {
-				t.Errorf("the client got %d, but WithRefund was asked about %d", res.StatusCode, asked)
+			if res.StatusCode != reported {
+				t.Errorf("the client got %d, but WithRefund was called with %d", res.StatusCode, reported)
 			}
 		})
 	}
 	t.Run("an error that the app's error handler maps counts as 500", func(t *testing.T) {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-		asked, outer := 0, error(nil)
+		reported, outer := 0, error(nil)
 		app := fiber.New(fiber.Config{ErrorHandler: mapping})
 		app.Use(func(c fiber.Ctx) error { outer = c.Next(); return outer })
 		app.Get("/", fiberlimit.New(limiter, fiberlimit.Global("all"),
-			fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { asked = status; return false })),
+			fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { reported = status; return false })),
 			func(fiber.Ctx) error { return errNotFound })
 		res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.StatusCode != http.StatusNotFound || asked != http.StatusInternalServerError || !errors.Is(outer, errNotFound) {
-			t.Errorf("the client got %d, WithRefund was asked about %d, middleware in front got %v; want 404, 500 and the handler's error", res.StatusCode, asked, outer)
+		if res.StatusCode != http.StatusNotFound || reported != http.StatusInternalServerError || !errors.Is(outer, errNotFound) {
+			t.Errorf("the client got %d, WithRefund was called with %d, middleware in front got %v; want 404, 500 and the handler's error", res.StatusCode, reported, outer)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-// Package fast is what the adapters for frameworks on fasthttp share.
+// Package fast holds what the adapters for frameworks on fasthttp share.
 package fast
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// Owned copies what key returns: fasthttp's strings are views of a buffer that the next request on the
-// connection overwrites, and a store may keep a key for longer.
-func Owned[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
+// CopyKey returns a key function that copies what key returns. Strings of fasthttp are views of a buffer that the next
+// request on the connection overwrites, and a store may keep a key for longer.
+func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
 	if key == nil || adapter.Mistake[C, string](key) != nil {
 		return key
 	}
@@ -23,15 +23,16 @@ func Owned[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
 	}
 }
 
-// RemoteAddr is the address of the connection's peer.
+// RemoteAddr returns the address of the connection's peer.
 func RemoteAddr(c *fasthttp.RequestCtx) string {
 	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().String() // the port is of no use, and dear to print
+		return tcp.IP.String() // without the port: ByIP ignores it, and printing it takes two more allocations
 	}
 	return c.RemoteAddr().String()
 }
 
-// ContentLength is -1 for a chunked body, as the engine has it; fasthttp's -2 is no body.
+// ContentLength returns the length of the request's body in bytes, and -1 if it is unknown (chunked). Fasthttp uses -2
+// for a request without a body.
 func ContentLength(c *fasthttp.RequestCtx) int64 {
 	length := c.Request.Header.ContentLength()
 	if length < -1 {
@@ -40,11 +41,11 @@ func ContentLength(c *fasthttp.RequestCtx) int64 {
 	return int64(length)
 }
 
-// Header returns copies of a request header field's values. Host is the one that the request is for: of a
-// request line with a whole URL that URL's (RFC 9112, 3.2.2), whatever the field says.
+// Header returns copies of a request header field's values. If the request line has a whole URL, Host is that of the
+// URL, whatever the field says (RFC 9112, section 3.2.2).
 //
-// asSent says that the app has names kept as they are sent: then fields are found under any spelling, and no
-// client can hide one behind another.
+// asSent says that the app keeps field names as they were sent. Header then finds a field under any spelling, so no
+// client can hide one value behind another.
 func Header(c *fasthttp.RequestCtx, name string, asSent bool) (values []string) {
 	if name == "Host" {
 		if host := c.Host(); len(host) > 0 {
@@ -66,7 +67,7 @@ func Header(c *fasthttp.RequestCtx, name string, asSent bool) (values []string) 
 	return values
 }
 
-// Path is the path as requested, percent-decoded, as net/http has it.
+// Path returns the path as requested, percent-decoded, as net/http does.
 func Path(c *fasthttp.RequestCtx) string {
 	sent := string(c.URI().PathOriginal())
 	if path, err := url.PathUnescape(sent); err == nil {
@@ -75,8 +76,8 @@ func Path(c *fasthttp.RequestCtx) string {
 	return sent
 }
 
-// DecodeParam is a parameter of the route, percent-decoded. decoded says that the app has its paths decoded before they
-// are matched.
+// DecodeParam percent-decodes a parameter of the route. decoded says that the app already decodes paths before it
+// matches them.
 func DecodeParam(sent string, decoded bool) string {
 	if !decoded && strings.IndexByte(sent, '%') >= 0 {
 		if value, err := url.PathUnescape(sent); err == nil {
@@ -86,8 +87,8 @@ func DecodeParam(sent string, decoded bool) string {
 	return sent
 }
 
-// ResponseHeader writes response header fields.
+// ResponseHeader sets response header fields. It implements core.HeaderWriter.
 type ResponseHeader struct{ *fasthttp.ResponseHeader }
 
-// Get returns the value of a field that was set.
+// Get returns the value of a field, or "" if it is not set.
 func (h ResponseHeader) Get(name string) string { return string(h.Peek(name)) }

@@ -1,9 +1,9 @@
-// Package fieldname tells which names header fields and cookies can have.
+// Package fieldname checks the names of header fields and cookies.
 package fieldname
 
 import "strings"
 
-// Valid reports whether name is a token (RFC 9110, section 5.6.2), as names of fields and of cookies are.
+// Valid reports whether name is a token (RFC 9110, section 5.6.2). Names of fields and cookies must be tokens.
 func Valid(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -6,8 +6,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
-// TestValid goes by the grammar: token = 1*tchar.
-func TestValid(t *testing.T) {
+// The grammar of RFC 9110 is: token = 1*tchar.
+func TestValidNamesAreTokens(t *testing.T) {
 	const tchar = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	in := make(map[byte]bool)
 	for i := range len(tchar) {

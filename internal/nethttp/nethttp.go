@@ -1,4 +1,4 @@
-// Package nethttp is what the adapters for net/http and for routers on top of it share.
+// Package nethttp holds what the adapters for net/http and for routers on top of it share.
 package nethttp
 
 import (
@@ -9,40 +9,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// Router reads what only the router knows of a request.
-type Router struct {
-	Route func(*http.Request) (pattern string, known bool)
-	Param func(r *http.Request, name string) string
-}
-
 // Config is what the user sets for one middleware.
 type Config struct {
 	adapter.Options[*http.Request]
 	Denied func(http.ResponseWriter, *http.Request, core.Result)
 	Failed func(http.ResponseWriter, *http.Request, error)
-}
-
-// Key makes a key function for this router of a common one.
-func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return adapter.Show(key, func(r *http.Request) adapter.Exchange { return &exchange{r: r, router: &ro} })
-}
-
-// CostByContentLength is that of package adapter, for net/http.
-func CostByContentLength(bytesPerToken int64, unknown ...int64) func(*http.Request) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken, unknown...),
-		func(r *http.Request) adapter.Exchange { return &exchange{r: r} })
-}
-
-// A request's context holds a slot for each limiter, made before the key function runs: what that keeps, the
-// limiter sees. slotKey is the key of the nearest slot, keptKey that of what was kept last.
-type (
-	slotKey struct{}
-	keptKey struct{}
-)
-
-// FromContext returns the decision about the request whose context ctx is.
-func FromContext(ctx context.Context) (core.Result, bool) {
-	return adapter.FromContext(ctx.Value(keptKey{}))
 }
 
 // New returns the middleware.
@@ -55,40 +26,62 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			x := &exchange{w: w, kept: &kept{Context: r.Context()}}
-			x.r = r.WithContext(x.kept)
-			switch v := engine.Begin(x.r, x); v.Outcome {
+			s := newSlot(r.Context())
+			r = r.WithContext(s)
+			switch v := engine.Begin(r, &exchange{w: w, r: r, slot: s}); v.Outcome {
 			case adapter.Denied:
-				config.Denied(w, x.r, v.Result)
+				config.Denied(w, r, v.Result)
 			case adapter.Failed:
 				if config.Failed != nil {
-					config.Failed(w, x.r, v.Err)
+					config.Failed(w, r, v.Err)
 				} else {
 					adapter.WriteProblem(w, adapter.Refuse(v))
 				}
 			case adapter.Allowed:
 				if !engine.WantsStatus(v) {
-					next.ServeHTTP(w, x.r)
+					next.ServeHTTP(w, r)
 					return
 				}
-				var answer Status
+				var written Status
 				returned := false
-				defer func() { engine.Done(x.r, x, v, answer.Final(returned)) }()
-				next.ServeHTTP(answer.Watch(w), x.r)
+				defer func() { engine.Done(r, v, written.Final(returned)) }()
+				next.ServeHTTP(written.Watch(w), r)
 				returned = true
-			case adapter.Skipped:
-				next.ServeHTTP(w, r)
 			}
 		})
 	}
 }
 
-// exchange shows a request to the engine (w and kept are set) or to a key function (router is set).
+// Router reads what only the router knows of a request.
+type Router struct {
+	Route func(*http.Request) (pattern string, known bool)
+	Param func(r *http.Request, name string) string
+}
+
+// Key turns a common extractor into a key function for this router.
+func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
+	return adapter.Show(key, func(r *http.Request) adapter.Exchange { return &exchange{r: r, slot: slotOf(r.Context()), router: &ro} })
+}
+
+// CostByContentLength is the function of package adapter, for net/http.
+func CostByContentLength(bytesPerToken int64) func(*http.Request) (int64, error) {
+	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
+}
+
+// CostByContentLengthOr is the function of package adapter, for net/http.
+func CostByContentLengthOr(bytesPerToken, unknown int64) func(*http.Request) (int64, error) {
+	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+}
+
+func show(r *http.Request) adapter.Exchange { return &exchange{r: r} }
+
+// exchange shows a request: to the engine (w is set), to an extractor (router is set) or to a cost function (neither
+// is).
 type exchange struct {
 	w      http.ResponseWriter
 	r      *http.Request
+	slot   *slot // nil outside of a limiter
 	router *Router
-	kept   *kept
 }
 
 func (x *exchange) Context() context.Context    { return x.r.Context() }
@@ -102,46 +95,65 @@ func (x *exchange) Param(name string) string    { return x.router.Param(x.r, nam
 func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
 func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
 
-// Route is not known to the engine, which does not ask.
 func (x *exchange) Route() (pattern string, known bool) { return x.router.Route(x.r) }
-
-func (x *exchange) Kept() *adapter.Decision {
-	d, _ := x.r.Context().Value(keptKey{}).(*adapter.Decision)
-	return d
-}
-
-// Keep does nothing outside of a limiter.
-func (x *exchange) Keep(d *adapter.Decision) {
-	slot := x.kept
-	if slot == nil {
-		slot, _ = x.r.Context().Value(slotKey{}).(*kept)
-	}
-	if slot != nil {
-		slot.decision = d
-	}
-}
-
-// kept is a limiter's slot, nil until something is kept. It is written before the handler runs, by one goroutine.
-type kept struct {
-	context.Context
-	decision *adapter.Decision
-}
-
-func (k *kept) Value(key any) any {
-	switch key {
-	case slotKey{}:
-		return k
-	case keptKey{}:
-		if k.decision != nil {
-			return k.decision
-		}
-	}
-	return k.Context.Value(key)
-}
 
 func (x *exchange) Cookie(name string) string {
 	if c, err := x.r.Cookie(name); err == nil {
 		return c.Value
 	}
 	return ""
+}
+
+func (x *exchange) Kept() *adapter.Decision {
+	if x.slot == nil {
+		return nil
+	}
+	return x.slot.decision
+}
+
+func (x *exchange) Keep(d *adapter.Decision) {
+	if x.slot != nil {
+		x.slot.decision = d
+	}
+}
+
+// FromContext returns the decision about the request whose context is ctx.
+func FromContext(ctx context.Context) (core.Result, bool) {
+	s := slotOf(ctx)
+	if s == nil {
+		return core.Result{}, false
+	}
+	return adapter.FromContext(s.decision)
+}
+
+// slot is the context of a limited request. Each limiter adds one, before the key function runs, and the limiter's
+// goroutine writes to it before the handler runs. decision is what was kept last, by this limiter or by one in front.
+//
+// It implements context.Context itself: that takes 41 ns and 1 allocation, and context.WithValue 94 ns and 2.
+type slot struct {
+	context.Context
+	decision *adapter.Decision
+}
+
+type slotKey struct{}
+
+func newSlot(ctx context.Context) *slot {
+	s := &slot{Context: ctx}
+	if outer := slotOf(ctx); outer != nil {
+		s.decision = outer.decision
+	}
+	return s
+}
+
+// slotOf returns the slot of the nearest limiter, or nil.
+func slotOf(ctx context.Context) *slot {
+	s, _ := ctx.Value(slotKey{}).(*slot)
+	return s
+}
+
+func (s *slot) Value(key any) any {
+	if key == (slotKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
 }

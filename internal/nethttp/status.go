@@ -9,11 +9,11 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// Status is the status of one response, as the client sees it: the first that was written, whatever became
-// of its handler afterwards. Its zero value has none yet. It is for the goroutine of the handler.
+// Status is the status of one response as the client sees it: the first one that was written, whatever the handler did
+// afterwards. Its zero value has no status yet. It is not safe for concurrent use.
 type Status struct{ written int }
 
-// Watch returns w with hooks that note the status. It implements what w does.
+// Watch returns w with hooks that note the status. The result implements the same optional interfaces as w.
 func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
@@ -25,7 +25,7 @@ func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 		ReadFrom: func(read httpsnoop.ReadFromFunc) httpsnoop.ReadFromFunc {
 			return func(from io.Reader) (int64, error) {
 				n, err := read(from)
-				if n > 0 { // else nothing is written, and the handler may yet answer otherwise
+				if n > 0 { // otherwise nothing was written, and the handler may write another status
 					s.note(http.StatusOK)
 				}
 				return n, err
@@ -37,7 +37,7 @@ func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 		Hijack: func(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
 			return func() (net.Conn, *bufio.ReadWriter, error) {
 				conn, rw, err := hijack()
-				if err == nil { // what is written now is not HTTP's to know
+				if err == nil { // what the handler writes to conn has no status
 					s.note(http.StatusOK)
 				}
 				return conn, rw, err
@@ -46,15 +46,15 @@ func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 	})
 }
 
-// note keeps the first status that is an answer: 103 is none yet.
+// note keeps the first final status. An informational one, such as 103, is not final.
 func (s *Status) note(code int) {
 	if s.written == 0 && (code >= 200 || code == http.StatusSwitchingProtocols) {
 		s.written = code
 	}
 }
 
-// Final is the status when the handler has ended: what was written, or net/http's own 200 of a handler that
-// returned, or 500 of one that panicked, which somebody in front answers.
+// Final returns the status after the handler has ended. If none was written, it is the 200 that net/http sends for a
+// handler that returned, and 500 for one that panicked.
 func (s *Status) Final(returned bool) int {
 	switch {
 	case s.written != 0:
@@ -65,11 +65,12 @@ func (s *Status) Final(returned bool) int {
 	return http.StatusInternalServerError
 }
 
-// OnFlush returns w, which calls flushed before each flush. It implements what w does.
-func OnFlush(w http.ResponseWriter, flushed func()) http.ResponseWriter {
+// OnFlush returns w with a hook that calls beforeFlush before each flush. The result implements the same optional
+// interfaces as w.
+func OnFlush(w http.ResponseWriter, beforeFlush func()) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() { flushed(); flush() }
+			return func() { beforeFlush(); flush() }
 		},
 	})
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// However a handler answers, Refund is asked about the status that the client has.
-func TestRefundIsAskedAboutTheStatusOfTheClient(t *testing.T) {
+// However a handler answers, Refund gets the status that the client gets.
+func TestRefundGetsTheStatusThatTheClientGets(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
 		"nothing written": func(http.ResponseWriter, *http.Request) {},
 		"a body alone":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") },
@@ -47,26 +47,26 @@ func TestRefundIsAskedAboutTheStatusOfTheClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-			asked := make(chan int, 1)
+			reported := make(chan int, 1)
 			wrap := nethttp.New(limiter, func(*http.Request) (string, error) { return "all", nil }, nethttp.Config{
-				Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { asked <- status; return false }},
+				Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { reported <- status; return false }},
 			})
 			server := httptest.NewServer(wrap(handler))
 			defer server.Close()
 			res, err := http.Get(server.URL)
 			require.NoError(t, err)
 			require.NoError(t, res.Body.Close())
-			assert.Equal(t, res.StatusCode, <-asked)
+			assert.Equal(t, res.StatusCode, <-reported)
 		})
 	}
 }
 
-// A hijacked connection is 200, though the handler panics afterwards: what was served there is not HTTP's to know.
-func TestAHijackedConnectionIsNoFailure(t *testing.T) {
+// A hijacked connection counts as 200, even if the handler panics afterwards: what was written to it is not known.
+func TestHijackedConnectionCountsAs200(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
-	asked := make(chan int, 1)
+	reported := make(chan int, 1)
 	wrap := nethttp.New(limiter, func(*http.Request) (string, error) { return "all", nil }, nethttp.Config{
-		Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { asked <- status; return false }},
+		Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { reported <- status; return false }},
 	})
 	server := httptest.NewServer(wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -87,5 +87,5 @@ func TestAHijackedConnectionIsNoFailure(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
 	assert.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
-	assert.Equal(t, http.StatusOK, <-asked)
+	assert.Equal(t, http.StatusOK, <-reported)
 }

@@ -1,6 +1,7 @@
 package series_test
 
 import (
+	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -12,12 +13,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-func TestCacheIsBounded(t *testing.T) {
+func TestCacheHoldsABoundedNumberOfSeries(t *testing.T) {
 	var made sync.Map
 	var count atomic.Int64
 	c := series.New(10, func(k series.Key) *series.Key {
 		_, twice := made.LoadOrStore(k, true)
-		assert.False(t, twice, "a value is made once: %v", k)
+		assert.False(t, twice, "create is called once for a key: %v", k)
 		count.Add(1)
 		return &k
 	})
@@ -34,9 +35,20 @@ func TestCacheIsBounded(t *testing.T) {
 		})
 	}
 	all.Wait()
-	assert.Equal(t, int64(12), count.Load(), "10, and an allowed and a denied one of the others")
+	assert.Equal(t, int64(12), count.Load(), "10 keys, and one allowed and one denied key for all others")
 	known := *c.Get(series.Key{Policy: "0", Limit: "l", Source: core.FromLease})
 	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get(known) }))
 	unknown := series.Key{Policy: "100", Limit: "l", Source: core.FromLease}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Get(unknown) }))
+}
+
+func TestTokensAreAtMostTheCapacity(t *testing.T) {
+	for rule, test := range map[string]struct{ cost, capacity, want int64 }{
+		"a cost that fits":          {5, 20, 5},
+		"a cost above the capacity": {21, 20, 20},
+		"the largest cost":          {math.MaxInt64, 20, 20},
+		"a negative cost":           {-1, 20, 0},
+	} {
+		assert.Equal(t, test.want, series.Tokens(&core.Observation{Cost: test.cost, Capacity: test.capacity}), rule)
+	}
 }

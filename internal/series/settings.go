@@ -9,39 +9,38 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// DefaultMost is how many series a metrics package counts unless it is told otherwise. A policy
-// commonly has 2 for each of its limits.
+// DefaultMost is the default bound of the number of series. A policy usually has 2 for each of its limits.
 const DefaultMost = 2000
 
-// Bounds are those of histograms of durations, in seconds. They reach from a decision in the process, through
-// a round trip, to a store's timeout and beyond.
+// Bounds are the default bounds of the duration histograms, in seconds. They cover decisions in the process, round trips
+// and the timeout of a store.
 var Bounds = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 
-// Store is a store that is read when metrics are collected, and its name.
+// Store is a named store that is read when metrics are collected.
 type Store struct {
 	storestats.Source
 
 	Name string
 }
 
-// Settings are what the options of all metrics packages set, and the mistakes in them.
+// Settings holds what the options of all metrics packages set, and the mistakes in them.
 type Settings struct {
-	Package string // whose options these are
-	Most    int    // series
+	Package string // the package of the options, for messages
+	Most    int    // bound of the number of series
 	Stores  []Store
 
 	mistakes []error
 }
 
-// Mistake notes a mistake in an option.
+// Mistake adds a mistake in an option.
 func (s *Settings) Mistake(format string, args ...any) {
 	s.mistakes = append(s.mistakes, fmt.Errorf(s.Package+": "+format, args...))
 }
 
-// Err joins the mistakes, or is nil.
+// Err returns the joined mistakes, or nil.
 func (s *Settings) Err() error { return errors.Join(s.mistakes...) }
 
-// SetMost is the option WithMaxSeries.
+// SetMost implements the option WithMaxSeries.
 func (s *Settings) SetMost(n int) {
 	if n < 1 {
 		s.Mistake("WithMaxSeries: %d: must be at least 1", n)
@@ -50,11 +49,11 @@ func (s *Settings) SetMost(n int) {
 	s.Most = n
 }
 
-// AddStore is the option WithRedisStore.
+// AddStore implements the option WithRedisStore.
 func (s *Settings) AddStore(name string, store storestats.Source) {
 	switch {
 	case isNil(store):
-		s.Mistake("WithRedisStore(%q): must be a store", name)
+		s.Mistake("WithRedisStore(%q): must be a store, not nil", name)
 		return
 	case !utf8.ValidString(name):
 		s.Mistake("WithRedisStore(%q): the name must be UTF-8", name)
@@ -62,12 +61,23 @@ func (s *Settings) AddStore(name string, store storestats.Source) {
 	}
 	for _, known := range s.Stores {
 		if known.Name == name {
-			s.Mistake("WithRedisStore(%q): two stores must not have the same name", name)
+			s.Mistake("WithRedisStore(%q): another store has this name", name)
 			return
 		}
 	}
 	s.Stores = append(s.Stores, Store{store, name})
 }
+
+// Descriptions of metrics.
+const (
+	TokensHelp        = "Tokens that decisions asked for, each at most the smallest Capacity of the policy."
+	DurationHelp      = "How long decisions took, including waits for Redis and the fallback."
+	BreakerStateHelp  = "State of a store's circuit breaker: 0 closed, 1 half-open, 2 open."
+	BreakerOpenedHelp = "How often a store's circuit breaker opened."
+	FallbackHelp      = "How long a store's circuit breaker was not closed, so that each policy's OnFailure decided."
+	DenyCacheHelp     = "Denials from the deny cache, without a call to Redis."
+	LeasedHelp        = "Decisions from tokens that this process had leased."
+)
 
 // isNil reports whether v is nil or holds a nil pointer.
 func isNil(v any) bool {

@@ -1,15 +1,15 @@
-// Package adaptertest checks that an adapter for a web framework behaves as those of this module do.
+// Package adaptertest checks that an adapter for a web framework behaves as the adapters of this module do.
 //
 // An adapter describes itself in a [Kit] and calls [Run] once for each kind of store:
 //
 //	func TestConformance(t *testing.T) {
-//		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store {
-//			return core.NewMemoryStore(clock)
+//		adaptertest.Run(t, kit, func(option core.ClockOption) core.Store {
+//			return core.NewMemoryStore(option)
 //		})
 //	}
 //
-// Every subtest is named after the rule it checks, and its failure repeats it. Requests are real HTTP
-// over connections in memory, so that a case can choose the address of the connection's peer.
+// Every subtest has the name of the rule that it checks, and its failures repeat the rule. Requests are real HTTP over
+// connections in memory, so a case can choose the address of the connection's peer.
 package adaptertest
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Run checks the adapter that kit describes. store makes a new, empty store that takes the time from
-// clock: Run calls it for every case and stops the clock there, so no case waits.
-func Run[K, O any](t *testing.T, kit Kit[K, O], store func(clock core.ClockOption) core.Store) {
+// Run checks the adapter that kit describes. store returns a new, empty store with the given clock. Run calls it for
+// every case. The clock stands still unless the case moves it, so no case waits.
+func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOption) core.Store) {
 	for _, group := range []struct {
 		name  string
 		rules func(*suite[K, O])
@@ -39,7 +39,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(clock core.ClockOptio
 		{"OnError", (*suite[K, O]).onError},
 		{"FromContext", (*suite[K, O]).fromContext},
 		{"Keys", (*suite[K, O]).keys},
-		{"InventedMethods", (*suite[K, O]).invented},
+		{"UnknownMethods", (*suite[K, O]).unknownMethods},
 		{"Agreement", (*suite[K, O]).agreement},
 		{"ClientErrors", (*suite[K, O]).clientErrors},
 		{"Join", (*suite[K, O]).join},
@@ -66,10 +66,10 @@ type suite[K, O any] struct {
 	store func(core.ClockOption) core.Store
 }
 
-// rule runs the check of one rule, on a store of its own.
+// rule runs the check of one rule on a new store.
 func (s *suite[K, O]) rule(rule string, check func(c *trial[K, O])) {
 	s.t.Run(rule, func(t *testing.T) {
-		clock := newClock()
-		check(&trial[K, O]{t: t, rule: rule, kit: s.kit, clock: clock, store: s.store(core.WithClock(clock.Now))})
+		stopped := newClock()
+		check(&trial[K, O]{t: t, rule: rule, kit: s.kit, clock: stopped, store: s.store(core.WithClock(stopped.Now))})
 	})
 }

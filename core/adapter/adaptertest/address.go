@@ -2,7 +2,7 @@ package adaptertest
 
 import "github.com/tokenbucket-go/ratelimit/core"
 
-// from are requests from the given peers.
+// from returns a request from each of the peers.
 func from(peers ...string) (requests []request) {
 	for _, p := range peers {
 		requests = append(requests, request{peer: p})
@@ -10,7 +10,7 @@ func from(peers ...string) (requests []request) {
 	return requests
 }
 
-// forwarded is a request from peer with lines of X-Forwarded-For.
+// forwarded returns a request from peer with the given lines of X-Forwarded-For.
 func forwarded(peer string, lines ...string) request {
 	r := request{peer: peer, header: header()}
 	for _, l := range lines {
@@ -19,21 +19,21 @@ func forwarded(peer string, lines ...string) request {
 	return r
 }
 
-// address: who ByIP takes for one client.
+// address checks which addresses ByIP treats as one client.
 func (s *suite[K, O]) address() {
 	k := s.kit
 	s.groupings([]grouping[K]{
-		{"ByIP tells the addresses of connections apart", inUse, false, of(k.ByIP(), from("192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1")...)},
-		{"ByIP minds no port", inUse, true, of(k.ByIP(), from("192.0.2.1:1", "192.0.2.1:65535")...)},
-		{"an IPv6 client is its /64", inUse, true, of(k.ByIP(), from("[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:2")...)},
-		{"IPv6 clients of different /64 are apart", inUse, false, of(k.ByIP(), from("[2001:db8:1:2::1]:1", "[2001:db8:1:3::1]:1", "[2001:db8:2:2::1]:1")...)},
-		{"IPv6Prefix(56) makes an IPv6 client its /56", inUse, true, of(k.ByIP(core.IPv6Prefix(56)), from("[2001:db8:1:200::1]:1", "[2001:db8:1:2ff::1]:1")...)},
-		{"IPv6Prefix(56) keeps clients of different /56 apart", inUse, false, of(k.ByIP(core.IPv6Prefix(56)), from("[2001:db8:1:200::1]:1", "[2001:db8:1:300::1]:1")...)},
-		{"an IPv4 address mapped into IPv6 is the IPv4 address", inUse, true, of(k.ByIP(), from("192.0.2.1:1", "[::ffff:192.0.2.1]:2")...)},
+		{"ByIP gives each peer address its own bucket", inUse, false, of(k.ByIP(), from("192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1")...)},
+		{"ByIP ignores the port", inUse, true, of(k.ByIP(), from("192.0.2.1:1", "192.0.2.1:65535")...)},
+		{"ByIP groups IPv6 addresses by /64", inUse, true, of(k.ByIP(), from("[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:2")...)},
+		{"IPv6 addresses of different /64 have their own buckets", inUse, false, of(k.ByIP(), from("[2001:db8:1:2::1]:1", "[2001:db8:1:3::1]:1", "[2001:db8:2:2::1]:1")...)},
+		{"IPv6Prefix(56) groups IPv6 addresses by /56", inUse, true, of(k.ByIP(core.IPv6Prefix(56)), from("[2001:db8:1:200::1]:1", "[2001:db8:1:2ff::1]:1")...)},
+		{"with IPv6Prefix(56) addresses of different /56 have their own buckets", inUse, false, of(k.ByIP(core.IPv6Prefix(56)), from("[2001:db8:1:200::1]:1", "[2001:db8:1:300::1]:1")...)},
+		{"an IPv4-mapped IPv6 address is the IPv4 address", inUse, true, of(k.ByIP(), from("192.0.2.1:1", "[::ffff:192.0.2.1]:2")...)},
 		{"IPv4-mapped addresses are not grouped as IPv6", inUse, false, of(k.ByIP(), from("[::ffff:192.0.2.1]:1", "[::ffff:192.0.2.2]:1")...)},
-		{"without a trusted proxy nobody can choose an address with X-Forwarded-For", inUse, true, of(k.ByIP(),
+		{"without a trusted proxy a client can't choose its address with X-Forwarded-For", inUse, true, of(k.ByIP(),
 			forwarded("192.0.2.1:1"), forwarded("192.0.2.1:2", "203.0.113.1"), forwarded("192.0.2.1:3", "203.0.113.2, 10.0.0.1"))},
-		{"nobody can choose an address with any other header", inUse, true, of(k.ByIP(), spoofs("203.0.113.1", "203.0.113.2")...)},
+		{"a client can't choose its address with any other header field", inUse, true, of(k.ByIP(), spoofs("203.0.113.1", "203.0.113.2")...)},
 	})
 }
 
@@ -46,46 +46,46 @@ func spoofs(addresses ...string) (requests []request) {
 	return requests
 }
 
-// proxies: whose word ByIP takes.
+// proxies checks which proxies ByIP trusts.
 func (s *suite[K, O]) proxies() {
 	trusting := s.kit.ByIP(core.TrustProxies("10.0.0.0/8", "192.0.2.7", "2001:db8:ffff::/48"))
 	cloudflare := s.kit.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustHeader("CF-Connecting-IP"))
-	told := func(peer, client string, lines ...string) request {
+	forwardedBy := func(peer, client string, lines ...string) request {
 		r := forwarded(peer, lines...)
 		r.header.Add("CF-Connecting-IP", client)
 		return r
 	}
 	s.groupings([]grouping[K]{
-		{"a trusted proxy's clients are apart", inUse, false, of(trusting,
+		{"clients of a trusted proxy have their own buckets", inUse, false, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1"), forwarded("10.0.0.1:1", "203.0.113.2"), forwarded("192.0.2.7:1", "203.0.113.3"),
 			forwarded("[2001:db8:ffff::1]:1", "203.0.113.4"), forwarded("[::ffff:10.0.0.1]:1", "203.0.113.5"))},
-		{"a client is the same through any trusted proxy, any number of them, and directly", inUse, true, of(trusting,
+		{"a client has one bucket through one trusted proxy, through several and directly", inUse, true, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1"), forwarded("192.0.2.7:1", "203.0.113.1"), forwarded("[2001:db8:ffff::1]:1", "203.0.113.1"),
 			forwarded("10.0.0.1:1", "203.0.113.1, 10.0.0.2"), forwarded("10.0.0.1:1", "203.0.113.1 ,\t192.0.2.7,10.0.0.2"),
 			forwarded("203.0.113.1:1"))},
-		{"X-Forwarded-For is read from the right: what a client writes into it is not", inUse, true, of(trusting,
+		{"X-Forwarded-For is read from the right, so entries that a client wrote don't count", inUse, true, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1"), forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.1"),
 			forwarded("10.0.0.1:1", "10.0.0.3, 203.0.113.1, 10.0.0.2"), forwarded("10.0.0.1:1", "garbage, 203.0.113.1"))},
-		{"an untrusted peer can't speak for others", inUse, true, of(trusting,
+		{"X-Forwarded-For of an untrusted peer does not count", inUse, true, of(trusting,
 			forwarded("192.0.2.1:1", "203.0.113.1"), forwarded("192.0.2.1:1", "203.0.113.2, 10.0.0.1"), forwarded("192.0.2.1:1"))},
 		{"several lines of X-Forwarded-For are one list", inUse, true, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1"), forwarded("10.0.0.1:1", "198.51.100.1", "203.0.113.1"),
 			forwarded("10.0.0.1:1", "198.51.100.2", "203.0.113.1", "10.0.0.2, 10.0.0.3"))},
-		{"the last client of several lines counts", inUse, false, of(trusting,
+		{"of several lines of X-Forwarded-For the last client counts", inUse, false, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1", "203.0.113.2"), forwarded("10.0.0.1:1", "203.0.113.2", "203.0.113.1"))},
-		{"nobody vouches for what stands left of garbage", inUse, true, of(trusting,
+		{"entries to the left of an invalid one don't count", inUse, true, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1, unknown"), forwarded("10.0.0.1:1", "203.0.113.2, 1.2.3"), forwarded("10.0.0.1:1", "203.0.113.3,"))},
 		{"addresses in X-Forwarded-For may have ports", inUse, true, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1:80"), forwarded("10.0.0.1:1", "203.0.113.1"), forwarded("10.0.0.1:1", "::ffff:203.0.113.1"))},
-		{"IPv6 clients of a proxy are their /64", inUse, true, of(trusting,
+		{"IPv6 clients of a proxy are grouped by /64", inUse, true, of(trusting,
 			forwarded("10.0.0.1:1", "[2001:db8::1]:80"), forwarded("10.0.0.1:1", "2001:db8::2"), forwarded("10.0.0.1:1", "[2001:db8::3]"))},
-		{"TrustHeader tells a trusted peer's clients apart", inUse, false, of(cloudflare,
-			told("10.0.0.1:1", "203.0.113.1", "198.51.100.1"), told("10.0.0.1:1", "203.0.113.2", "198.51.100.1"), forwarded("10.0.0.1:1", "198.51.100.1"))},
-		{"TrustHeader goes before X-Forwarded-For", inUse, true, of(cloudflare,
-			told("10.0.0.1:1", "203.0.113.1", "198.51.100.1"), told("10.0.0.2:1", "203.0.113.1", "198.51.100.2"), told("10.0.0.1:1", "203.0.113.1"))},
-		{"an untrusted peer's TrustHeader is not read", inUse, true, of(cloudflare,
-			told("192.0.2.1:1", "203.0.113.1"), told("192.0.2.1:1", "203.0.113.2", "10.0.0.1"), forwarded("192.0.2.1:1"))},
-		{"without its header, TrustHeader leaves X-Forwarded-For to be read", inUse, true, of(cloudflare,
-			forwarded("10.0.0.1:1", "203.0.113.1"), told("10.0.0.1:1", "garbage", "203.0.113.1"), told("10.0.0.1:1", "203.0.113.1"))},
+		{"TrustHeader gives the clients of a trusted peer their own buckets", inUse, false, of(cloudflare,
+			forwardedBy("10.0.0.1:1", "203.0.113.1", "198.51.100.1"), forwardedBy("10.0.0.1:1", "203.0.113.2", "198.51.100.1"), forwarded("10.0.0.1:1", "198.51.100.1"))},
+		{"TrustHeader overrides X-Forwarded-For", inUse, true, of(cloudflare,
+			forwardedBy("10.0.0.1:1", "203.0.113.1", "198.51.100.1"), forwardedBy("10.0.0.2:1", "203.0.113.1", "198.51.100.2"), forwardedBy("10.0.0.1:1", "203.0.113.1"))},
+		{"the TrustHeader field of an untrusted peer does not count", inUse, true, of(cloudflare,
+			forwardedBy("192.0.2.1:1", "203.0.113.1"), forwardedBy("192.0.2.1:1", "203.0.113.2", "10.0.0.1"), forwarded("192.0.2.1:1"))},
+		{"if the TrustHeader field is missing or invalid, X-Forwarded-For counts", inUse, true, of(cloudflare,
+			forwarded("10.0.0.1:1", "203.0.113.1"), forwardedBy("10.0.0.1:1", "garbage", "203.0.113.1"), forwardedBy("10.0.0.1:1", "203.0.113.1"))},
 	})
 }

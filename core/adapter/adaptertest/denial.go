@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,9 +13,9 @@ import (
 
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// denial: what a denied request is answered.
+// denial checks the answer to a denied request.
 func (s *suite[K, O]) denial() {
-	s.rule("a denied request is answered 429 and never reaches the handler", func(c *trial[K, O]) {
+	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial[K, O]) {
 		var calls atomic.Int64
 		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{c.holding(2), c.kit.Global("all"), nil}))
 		for i, status := range []int{200, 200, 429, 429} {
@@ -25,7 +26,7 @@ func (s *suite[K, O]) denial() {
 		}
 	})
 	if s.kit.ProblemBody {
-		s.rule("a denial's body is application/problem+json with type, status and violated-policies", func(c *trial[K, O]) {
+		s.rule("the body of a denial is application/problem+json with type, status and violated-policies", func(c *trial[K, O]) {
 			enough, scarce := slow(9), slow(1)
 			enough.Name, scarce.Name = "enough", "scarce"
 			app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{enough, scarce}}), c.kit.Global("all"))
@@ -33,11 +34,11 @@ func (s *suite[K, O]) denial() {
 			got := app.send(request{})
 			p := c.wantProblem(got, http.StatusTooManyRequests, "without tokens")
 			if p.Type != quotaExceeded || !slices.Equal(p.ViolatedPolicies, []string{"scarce"}) {
-				c.errorf("the body is %q: want type %s, and of the policies only the one without tokens", got.body, quotaExceeded)
+				c.errorf("the body is %q, want type %s and only the policy without tokens", got.body, quotaExceeded)
 			}
 		})
 	} else {
-		s.rule("a denial is the framework's own error with status 429, rendered by the app's error handler", func(c *trial[K, O]) {
+		s.rule("a denial is an error of the framework with status 429, and the app's error handler renders it", func(c *trial[K, O]) {
 			app := c.use(c.holding(1), c.kit.Global("all"))
 			if got := app.send(request{}); got.header.Get(ErrorHeader) != "" {
 				c.errorf("an allowed request reached the error handler: %v", got.header)
@@ -48,7 +49,7 @@ func (s *suite[K, O]) denial() {
 			}
 		})
 	}
-	s.rule("OnDenied replaces the answer; the header fields stay", func(c *trial[K, O]) {
+	s.rule("OnDenied replaces the answer and keeps the header fields", func(c *trial[K, O]) {
 		var seen atomic.Pointer[core.Result]
 		app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{burst}}), c.kit.Global("all"),
 			c.kit.OnDenied(func(res core.Result) (int, string) {
@@ -68,7 +69,7 @@ func (s *suite[K, O]) denial() {
 			c.errorf("%s", wrong)
 		}
 		if res := seen.Load(); res == nil || res.Allowed || res.RetryAfter <= 0 || len(res.Limits()) != 1 {
-			c.errorf("OnDenied got the result %+v, want that of the denial", res)
+			c.errorf("OnDenied got the result %+v, want the denial", res)
 		}
 	})
 	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial[K, O]) {
@@ -76,13 +77,13 @@ func (s *suite[K, O]) denial() {
 		got := app.send(request{header: header("Cost", "4")})
 		c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of 3")
 		if after := got.header.Values(retryAfterField); len(after) > 0 {
-			c.errorf("Retry-After is %q: the client would come back for nothing", after)
+			c.errorf("Retry-After is %q, want none: the request can never pass", after)
 		}
-		c.wantRemaining(app.send(request{header: header("Cost", "3")}), 0, "cost 3, after a denial that must take nothing")
+		c.wantRemaining(app.send(request{header: header("Cost", "3")}), 0, "cost 3, after a denial that takes no tokens")
 	})
 }
 
-// retryAfter: it is neither too early nor a second late.
+// retryAfter checks that Retry-After is neither too early nor a second late.
 func (s *suite[K, O]) retryAfter() {
 	for _, limit := range []core.Limit{
 		burst,
@@ -90,11 +91,11 @@ func (s *suite[K, O]) retryAfter() {
 		{Capacity: 3, RefillRate: 3, RefillInterval: 10 * time.Second, Mode: core.Stepped},
 		{Capacity: 3, RefillRate: 3, RefillInterval: time.Minute, Mode: core.Aligned},
 	} {
-		rule := fmt.Sprintf("a denied request must carry Retry-After in whole seconds, at least 1, rounded up (%v, %v every %v)",
+		rule := fmt.Sprintf("a denial has Retry-After in whole seconds, rounded up, at least 1 (%v, %v every %v)",
 			limit.Mode, limit.RefillRate, limit.RefillInterval)
 		s.rule(rule, func(c *trial[K, O]) {
 			app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{limit}}), c.kit.Global("all"))
-			c.wantStatus(app.send(request{}), http.StatusOK, "the first of all") // a Stepped bucket's steps begin
+			c.wantStatus(app.send(request{}), http.StatusOK, "the first request") // starts the steps of a Stepped bucket
 			c.clock.advance(1234 * time.Millisecond)
 			got := app.send(request{})
 			for ; got.status == http.StatusOK; got = app.send(request{}) {
@@ -117,9 +118,9 @@ func (s *suite[K, O]) retryAfter() {
 	}
 }
 
-// methods: requests without a body and with one.
+// methods checks requests without a body and with one.
 func (s *suite[K, O]) methods() {
-	s.rule("HEAD is limited as GET is, and its answers have no body", func(c *trial[K, O]) {
+	s.rule("HEAD is limited like GET, and its answers have no body", func(c *trial[K, O]) {
 		app := c.use(c.holding(1), c.kit.Global("all"))
 		for _, status := range []int{200, 429} {
 			got := app.send(request{method: http.MethodHead})
@@ -127,7 +128,7 @@ func (s *suite[K, O]) methods() {
 				c.errorf("the body is %q", got.body)
 			}
 			if len(limitFields(got.header)) == 0 {
-				c.errorf("%d has no fields of the limit: %v", status, got.header)
+				c.errorf("the answer %d has no fields of the limit: %v", status, got.header)
 			}
 		}
 	})
@@ -136,6 +137,38 @@ func (s *suite[K, O]) methods() {
 		post := request{method: http.MethodPost, body: string(make([]byte, 20_000))}
 		for _, status := range []int{200, 429, 429} {
 			c.wantStatus(app.send(post), status, "POST")
+		}
+	})
+}
+
+// concurrent checks many requests at once.
+func (s *suite[K, O]) concurrent() {
+	s.rule("as many concurrent requests with one key pass as the capacity allows", func(c *trial[K, O]) {
+		const clients, each, capacity = 16, 10, 53
+		app := c.use(c.holding(capacity), c.kit.ByHeader("User"))
+		var allowed, denied, alone atomic.Int64
+		var group sync.WaitGroup
+		for i := range clients {
+			group.Go(func() {
+				for range each {
+					switch got := app.send(request{header: header("User", "crowd")}); got.status {
+					case http.StatusOK:
+						allowed.Add(1)
+					case http.StatusTooManyRequests:
+						denied.Add(1)
+					}
+				}
+				if got := app.send(request{header: header("User", fmt.Sprint("user ", i))}); got.status == http.StatusOK {
+					alone.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if allowed.Load() != capacity || denied.Load() != clients*each-capacity {
+			c.errorf("%d passed and %d were denied, want %d of %d to pass", allowed.Load(), denied.Load(), capacity, clients*each)
+		}
+		if alone.Load() != clients {
+			c.errorf("%d of %d clients with their own keys passed meanwhile, want all", alone.Load(), clients)
 		}
 	})
 }

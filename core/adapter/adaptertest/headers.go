@@ -2,32 +2,36 @@ package adaptertest
 
 import (
 	"fmt"
+	"math/big"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/dunglas/httpsfv"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// burst and quota hold together in the cases about headers. The rates are not whole per second, so
-// that rounding shows, and the second name needs escapes.
+// burst and quota form the policy of the header cases. Their rates per second are fractions, so a case shows how values
+// are rounded. The second name needs escapes.
 var (
 	burst = core.Limit{Name: "burst", Capacity: 5, RefillRate: 3, RefillInterval: 7 * time.Second}
 	quota = core.Limit{Name: `a "quota" \ ;,`, Capacity: 8, RefillRate: 1, RefillInterval: 9 * time.Second}
 )
 
-// headers: what each style sends with allowed and denied responses.
+// headers checks what each style sends with allowed and denied responses.
 func (s *suite[K, O]) headers() {
 	for _, style := range []struct {
 		rule  string
 		style core.HeaderStyle
 	}{
-		{"by default the legacy and the IETF fields are sent", core.HeadersDefault},
-		{"HeadersIETF sends RateLimit and RateLimit-Policy alone", core.HeadersIETF},
-		{"HeadersLegacy sends the X-RateLimit fields alone", core.HeadersLegacy},
-		{"HeadersDraft6 sends the fields of draft 6 alone", core.HeadersDraft6},
-		{"styles can be added up", core.HeadersLegacy | core.HeadersDraft6},
-		{"HeadersNone sends Retry-After and Cache-Control of a denial alone", core.HeadersNone},
+		{"the default sends the legacy and the IETF fields", core.HeadersDefault},
+		{"HeadersIETF sends only RateLimit and RateLimit-Policy", core.HeadersIETF},
+		{"HeadersLegacy sends only the X-RateLimit fields", core.HeadersLegacy},
+		{"HeadersDraft6 sends only the fields of draft 6", core.HeadersDraft6},
+		{"styles can be combined", core.HeadersLegacy | core.HeadersDraft6},
+		{"HeadersNone sends only Retry-After and Cache-Control, with a denial", core.HeadersNone},
 	} {
 		s.rule(style.rule, func(c *trial[K, O]) {
 			limits := []core.Limit{burst, quota}
@@ -55,7 +59,7 @@ func (s *suite[K, O]) headers() {
 				got := app.send(request{header: header("Cost", itoa(step.cost))})
 				when := fmt.Sprintf("step %d, cost %d", i, step.cost)
 				if d.allowed != step.allowed {
-					c.errorf("%s: the model of this test is wrong", when)
+					c.errorf("%s: the model disagrees with the table of this test", when)
 				}
 				status := http.StatusOK
 				if !d.allowed {
@@ -70,5 +74,210 @@ func (s *suite[K, O]) headers() {
 	}
 }
 
-// costHeader makes a request cost what its field Cost says.
+// costHeader is a cost function that reads the cost from the field Cost.
 func costHeader(h Header) (int64, error) { return strconv.ParseInt(h("Cost"), 10, 64) }
+
+// stacked checks two limiters, one behind the other.
+func (s *suite[K, O]) stacked() {
+	wide := core.Limit{Name: "wide", Capacity: 9, RefillRate: 1, RefillInterval: 11 * time.Second}
+	tight := core.Limit{Name: "tight", Capacity: 3, RefillRate: 1, RefillInterval: 13 * time.Second}
+	for _, order := range []struct {
+		name         string
+		outer, inner core.Limit
+	}{{"the inner is tighter", wide, tight}, {"the outer is tighter", tight, wide}} {
+		for _, style := range []core.HeaderStyle{core.HeadersDefault, core.HeadersDraft6} {
+			for _, p := range []place{inUse, inRoute} {
+				rule := fmt.Sprintf("list fields hold both limiters, single-valued fields the tighter one (%s, style %d, %s)",
+					order.name, style, p)
+				s.rule(rule, func(c *trial[K, O]) {
+					outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: style}), c.kit.Global("all"), nil}
+					inner := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: style}), c.kit.Global("all"), nil}
+					app := c.app(answer(http.StatusOK), outer, inner)
+					if p == inRoute {
+						app.Use = app.Use[:1]
+						app.Routes = routes(answer(http.StatusOK), inner)
+					}
+					running := c.serve(app)
+					outerModel, innerModel := newModel(order.outer), newModel(order.inner)
+					for i := range 5 {
+						lists := []decision{{outerModel, 1, outerModel.take(1), c.clock.Now()}}
+						single := lists[0]
+						if lists[0].allowed {
+							in := decision{innerModel, 1, innerModel.take(1), c.clock.Now()}
+							if lists = append(lists, in); !in.allowed || innerModel[0].remaining() <= outerModel[0].remaining() {
+								single = in
+							}
+						}
+						got := running.send(request{})
+						when := fmt.Sprintf("request %d", i+1)
+						if !single.allowed {
+							c.wantStatus(got, http.StatusTooManyRequests, when)
+						} else {
+							c.wantRemaining(got, innerModel[0].remaining(), when+": FromContext must return the inner limiter's decision")
+						}
+						if wrong := wrongFields(got.header, style, single, lists...); wrong != "" {
+							c.errorf("%s, answered %d:\n%s", when, got.status, wrong)
+						}
+					}
+				})
+			}
+		}
+	}
+	s.rule("single-valued fields hold the denial, even if a limiter that allowed has fewer tokens left", func(c *trial[K, O]) {
+		outer, inner := newModel(wide), newModel(tight)
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{wide}}), c.kit.Global("all"),
+				[]O{c.kit.WithCost(func(Header) (int64, error) { return 9, nil })}},
+			Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{tight}}), c.kit.Global("all"),
+				[]O{c.kit.WithCost(func(Header) (int64, error) { return 4, nil })}}))
+		first := decision{outer, 9, outer.take(9), c.clock.Now()}
+		second := decision{inner, 4, inner.take(4), c.clock.Now()}
+		got := app.send(request{})
+		c.wantStatus(got, http.StatusTooManyRequests, "the outer limiter has 0 of 9 left, the inner one denies with 3 left")
+		if wrong := wrongFields(got.header, core.HeadersDefault, second, first, second); wrong != "" {
+			c.errorf("%s", wrong)
+		}
+	})
+	s.rule("a denial by the outer limiter takes no tokens from the inner one", func(c *trial[K, O]) {
+		inner := c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(2)}})
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{c.holding(1), c.kit.Global("all"), nil}, Limiter[K, O]{inner, c.kit.Global("all"), nil}))
+		for _, status := range []int{200, 429, 429} {
+			c.wantStatus(app.send(request{}), status, "through both")
+		}
+		c.wantRemaining(c.use(inner, c.kit.Global("all")).send(request{}), 0, "through the inner one alone")
+	})
+	s.rule("if the inner limiter skips a request, FromContext returns the outer one's decision", func(c *trial[K, O]) {
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{c.holding(5), c.kit.Global("all"), nil},
+			Limiter[K, O]{c.holding(9), c.kit.Global("other"), []O{c.kit.WithSkip(func(Header) bool { return true })}}))
+		c.wantRemaining(app.send(request{}), 4, "a request")
+	})
+}
+
+// The fields of the header styles.
+const (
+	legacyLimit     = "X-RateLimit-Limit"
+	legacyRemaining = "X-RateLimit-Remaining"
+	legacyReset     = "X-RateLimit-Reset"
+	draft6Limit     = "RateLimit-Limit"
+	draft6Remaining = "RateLimit-Remaining"
+	draft6Reset     = "RateLimit-Reset"
+	policyField     = "RateLimit-Policy"
+	ietfField       = "RateLimit"
+	retryAfterField = "Retry-After"
+	cacheField      = "Cache-Control"
+)
+
+var styleFields = []string{
+	legacyLimit, legacyRemaining, legacyReset, draft6Limit, draft6Remaining, draft6Reset, policyField, ietfField,
+}
+
+// decision is one decision of a policy's model. The header fields must match it.
+type decision struct {
+	policy  model
+	cost    int64
+	allowed bool
+	now     time.Time
+}
+
+// expected returns the single-valued header fields of a decision. A field that is not in the map must not be sent. List
+// fields are left out: wrongFields compares their members.
+func (d decision) expected(style core.HeaderStyle) map[string]string {
+	want := make(map[string]string)
+	tightest := d.policy.tightest(d.cost, d.allowed)
+	untilFull := tightest.secondsUntil(tightest.capacity)
+	if style == core.HeadersDefault || style&core.HeadersLegacy != 0 {
+		want[legacyLimit] = itoa(tightest.capacity)
+		want[legacyRemaining] = itoa(tightest.remaining())
+		now := big.NewRat(d.now.UnixMicro(), 1_000_000)
+		want[legacyReset] = itoa(ceil(new(big.Rat).Add(now, untilFull)))
+	}
+	if style&core.HeadersDraft6 != 0 {
+		want[draft6Limit] = itoa(tightest.capacity)
+		want[draft6Remaining] = itoa(tightest.remaining())
+		want[draft6Reset] = itoa(ceil(untilFull))
+	}
+	if !d.allowed {
+		want[cacheField] = "no-store"
+		if seconds, never := d.policy.retryAfter(d.cost); !never {
+			want[retryAfterField] = itoa(seconds)
+		}
+	}
+	return want
+}
+
+// wrongFields describes how a response's header differs from the decisions, and is "" if it does not. single is the
+// decision in the single-valued fields. lists are all decisions, the outermost first.
+func wrongFields(h http.Header, style core.HeaderStyle, single decision, lists ...decision) string {
+	var wrong []string
+	want := single.expected(style)
+	for _, name := range append(styleFields[:6:6], retryAfterField, cacheField) {
+		got := h.Values(name)
+		if w, sent := want[name]; sent && (len(got) != 1 || got[0] != w) {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, want %q", name, got, w))
+		} else if !sent && len(got) != 0 {
+			wrong = append(wrong, fmt.Sprintf("%s is %q, want none", name, got))
+		}
+	}
+	var state, policies []string
+	for _, d := range lists {
+		for _, b := range d.policy {
+			switch {
+			case style == core.HeadersDefault || style&core.HeadersIETF != 0:
+				policies = append(policies, fmt.Sprintf("%q q=%d w=%d", b.name, b.capacity, b.window()))
+				r, t, known := b.ietf(d.cost, d.allowed)
+				member := fmt.Sprintf("%q r=%d", b.name, r)
+				if known {
+					member += fmt.Sprintf(" t=%d", t)
+				}
+				state = append(state, member)
+			case style&core.HeadersDraft6 != 0:
+				policies = append(policies, fmt.Sprintf("%d w=%d", b.capacity, b.window()))
+			}
+		}
+	}
+	for _, list := range []struct {
+		name string
+		want []string
+	}{{ietfField, state}, {policyField, policies}} {
+		if got, want := members(h, list.name), strings.Join(list.want, ", "); got != want {
+			wrong = append(wrong, fmt.Sprintf("%s is %q:\n\tgot  %s\n\twant %s", list.name, h.Values(list.name), got, want))
+		}
+	}
+	return strings.Join(wrong, "\n")
+}
+
+// members returns the members of a list field (RFC 9651), of all its lines, as text.
+func members(h http.Header, name string) string {
+	list, err := httpsfv.UnmarshalList(h.Values(name))
+	if err != nil {
+		return "not a list as RFC 9651 defines it: " + err.Error()
+	}
+	var spelled []string
+	for _, m := range list {
+		item, ok := m.(httpsfv.Item)
+		if !ok {
+			return "not a list of items"
+		}
+		s := fmt.Sprintf("%#v", item.Value)
+		for _, p := range item.Params.Names() {
+			v, _ := item.Params.Get(p)
+			s += fmt.Sprintf(" %s=%v", p, v)
+		}
+		spelled = append(spelled, s)
+	}
+	return strings.Join(spelled, ", ")
+}
+
+// limitFields returns the fields of h that belong to any style.
+func limitFields(h http.Header) (found []string) {
+	for _, name := range styleFields {
+		for _, v := range h.Values(name) {
+			found = append(found, name+": "+v)
+		}
+	}
+	return found
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

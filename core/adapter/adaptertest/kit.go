@@ -3,14 +3,16 @@ package adaptertest
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Kit is an adapter: its own functions, with the framework's request where the adapter has it shown
-// as a [Header]. K is its KeyFunc and O its Option.
+// Kit describes an adapter. It holds the adapter's functions. Where these take the framework's request, the functions of
+// the kit take a [Header]. K is the adapter's KeyFunc and O its Option.
 type Kit[K, O any] struct {
 	ByIP           func(...core.IPOption) K
 	ByHeader       func(name string) K
@@ -24,17 +26,18 @@ type Kit[K, O any] struct {
 	Global         func(name string) K
 	Join           func(...K) K
 	FirstOf        func(...K) K
-	Custom         func(func(Header) (string, error)) K // a key function of the user's own
+	Custom         func(func(Header) (string, error)) K // turns a function into a key function
 
-	// ReadHeader, ReadCookie and ReadQuery are key functions that return what the framework gives its handlers.
+	// ReadHeader, ReadCookie and ReadQuery return key functions. Their keys are what the framework gives its handlers.
 	ReadHeader, ReadCookie, ReadQuery func(name string) K
 
-	// Error makes the framework's own error of a status, for its error handler. Nil says that it has none.
+	// Error returns the framework's own error for a status. Nil means that the framework has no such errors.
 	Error func(status int) error
 
 	WithCost func(func(Header) (int64, error)) O
-	// CostByContentLength is the adapter's, set by its WithCost.
-	CostByContentLength func(bytesPerToken int64, unknown ...int64) O
+	// CostByContentLength and CostByContentLengthOr are the adapter's cost functions, set by its WithCost.
+	CostByContentLength   func(bytesPerToken int64) O
+	CostByContentLengthOr func(bytesPerToken, unknown int64) O
 
 	WithLimits func(func(Header) ([]core.Limit, error)) O
 	WithSkip   func(func(Header) bool) O
@@ -42,41 +45,40 @@ type Kit[K, O any] struct {
 	OnDenied   func(func(core.Result) (status int, body string)) O // answers with status and body
 	OnError    func(func(error) (status int, body string)) O
 
-	// Serve builds app with the framework and serves it on l until Accept fails, which it does once
-	// the suite closes l. The suite then closes the connections as well. Building comes first: a
-	// panic there is a panic of Serve. The outermost middleware answers panics of handlers with 500.
+	// Serve builds app with the framework and then serves it on l until Accept fails. The suite ends it by closing l,
+	// and then closes the connections. If building the app panics, Serve panics. The outermost middleware answers
+	// panics of handlers with 500.
 	Serve func(l net.Listener, app App[K, O]) error
 
-	// ProblemBody says that refusals are application/problem+json. Otherwise they are the
-	// framework's own errors, and the app's error handler writes their status into ErrorHeader.
+	// ProblemBody says that refusals are application/problem+json. If it is not set, refusals are errors of the
+	// framework, and the app's error handler writes their status into ErrorHeader.
 	ProblemBody bool
-	// RouteKnownInUse says that ByRoute works in middleware of the whole app, not only in that of a
-	// route.
+	// RouteKnownInUse says that ByRoute works in middleware of the whole app, and not only in that of a route.
 	RouteKnownInUse bool
-	// RouteAdvice is what the warning says of a ByRoute that can't know its route, where RouteKnownInUse is false.
+	// RouteAdvice is what the adapter's ByRoute advises in its warning. It is needed if RouteKnownInUse is not set.
 	RouteAdvice string
-	// ParamKnownInUse says so of ByParam.
+	// ParamKnownInUse says that ByParam works in middleware of the whole app.
 	ParamKnownInUse bool
-	// Streams says that a handler's answer can be on its way before the handler has ended.
+	// Streams says that a handler can send a part of its answer before it returns.
 	Streams bool
-	// ContextEnds says that a request's context ends when its client goes.
+	// ContextEnds says that the context of a request ends when its client goes.
 	ContextEnds bool
 }
 
-// Header returns the first value of a request header field, or "". The string may be the framework's
-// own, valid only during the call.
+// Header returns the first value of a request header field, or "". The string may belong to the framework and be valid
+// only during the call.
 type Header func(name string) string
 
 // App is a web application.
 type App[K, O any] struct {
-	// Value is left under ValueKey, the way the framework's own middleware leaves values for
-	// handlers, before any limiter. Nil is nothing.
+	// Value is stored under ValueKey, as the framework's middleware stores values for handlers, in front of any
+	// limiter. Nil means no value.
 	Value any
-	// Context changes the request's own context, before any limiter. It is never nil.
+	// Context replaces the request's own context, in front of any limiter. It is never nil.
 	Context func(context.Context) context.Context
 	// Use are limiters of the whole app, the outermost first.
 	Use []Limiter[K, O]
-	// Routes are all the app has: no path or method is to be matched besides.
+	// Routes are all routes of the app. It must match no other path or method.
 	Routes []Route[K, O]
 }
 
@@ -93,32 +95,31 @@ type Route[K, O any] struct {
 	Pattern string // as in net/http: /items/{id}
 	// Use are limiters of this route alone, the outermost first.
 	Use []Limiter[K, O]
-	// Handle is called with the request's context and tells how to answer.
+	// Handle is called with the request's context and returns the answer.
 	Handle func(context.Context) Reply
 }
 
-// Reply is what a handler answers.
+// Reply is the answer of a handler.
 type Reply struct {
 	Status int
-	// AsError reports the status the framework's way, such as by returning its HTTP error. Otherwise
-	// the handler writes it, with Body of what FromContext tells.
+	// AsError has the handler report the status as the framework does, such as by returning its HTTP error. Otherwise
+	// the handler writes the status, and as the body [Body] of what FromContext returns.
 	AsError bool
-	// Aborts has the handler write Status and a body, flush it, and then panic with [http.ErrAbortHandler],
-	// as a reverse proxy does whose upstream hangs up. Only kits with Streams get it.
+	// Aborts has the handler write Status and a body, flush them and panic with [http.ErrAbortHandler], as a reverse
+	// proxy does if its upstream hangs up. It is used only if the kit sets Streams.
 	Aborts bool
-	// Flushes has the handler flush before it has written anything, which sends Status 200, and then panic.
-	// Only kits with Streams get it.
+	// Flushes has the handler flush before it has written anything, which sends status 200, and panic. It is used only
+	// if the kit sets Streams.
 	Flushes bool
 }
 
-// ValueKey is where App.Value is left: a string.
+// ValueKey is the key of App.Value. It is a string.
 var ValueKey any = "adaptertest.value"
 
-// ErrorHeader is the response header field in which an app's error handler tells the status of the
-// framework's error.
+// ErrorHeader is the response header field that an app's error handler sets to the status of the framework's error.
 const ErrorHeader = "App-Error"
 
-// Body is the body of a handler's answer. Its arguments are what FromContext returned.
+// Body returns the body of a handler's answer. Its arguments are what FromContext returned.
 func Body(res core.Result, ok bool) string {
 	if !ok {
 		return "no result"
@@ -126,7 +127,23 @@ func Body(res core.Result, ok bool) string {
 	return fmt.Sprintf("remaining %d of %d limits, from %v", res.Remaining, len(res.Limits()), res.Source)
 }
 
-// Colons is a pattern in the other common notation: /items/:id.
+// Colons returns a pattern in the other common notation: /items/:id.
 func Colons(pattern string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(pattern, "{", ":"), "}", "")
+}
+
+// Send writes to w and panics if r sets Aborts or Flushes. Otherwise it returns true: the handler must answer the way its
+// framework does. It is for frameworks on net/http.
+func (r Reply) Send(w http.ResponseWriter) (mustAnswer bool) {
+	switch {
+	case r.Aborts:
+		w.WriteHeader(r.Status)
+		_, _ = io.WriteString(w, "begun")
+	case !r.Flushes:
+		return true
+	}
+	if err := http.NewResponseController(w).Flush(); err != nil {
+		panic(err)
+	}
+	panic(http.ErrAbortHandler)
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// bucket is a token bucket in exact fractions, independent of core: what header fields must tell is
-// computed from it by the rules of the design.
+// bucket is a token bucket in exact fractions, written independently of core. The expected header fields are computed
+// from it.
 type bucket struct {
 	name     string
 	capacity int64
-	tokens   *big.Rat // T
+	tokens   *big.Rat // T in the header drafts
 	perSec   *big.Rat // ρ
 }
 
@@ -35,12 +35,12 @@ func (b *bucket) refill(d time.Duration) {
 func (b *bucket) has(cost int64) bool { return b.tokens.Cmp(whole(cost)) >= 0 }
 func (b *bucket) take(cost int64)     { b.tokens.Sub(b.tokens, whole(cost)) }
 
-// remaining is floor(T).
+// remaining returns floor(T).
 func (b *bucket) remaining() int64 {
 	return new(big.Int).Quo(b.tokens.Num(), b.tokens.Denom()).Int64()
 }
 
-// secondsUntil is in how many seconds the bucket holds n tokens, exactly.
+// secondsUntil returns in how many seconds the bucket holds n tokens, as an exact fraction.
 func (b *bucket) secondsUntil(n int64) *big.Rat {
 	missing := new(big.Rat).Sub(whole(n), b.tokens)
 	if missing.Sign() < 0 {
@@ -49,11 +49,11 @@ func (b *bucket) secondsUntil(n int64) *big.Rat {
 	return missing.Quo(missing, b.perSec)
 }
 
-// window is w=ceil(B/ρ).
+// window returns w=ceil(B/ρ), where B is the capacity and ρ the refill per second.
 func (b *bucket) window() int64 { return ceil(new(big.Rat).Quo(whole(b.capacity), b.perSec)) }
 
-// ietf is r and t of the RateLimit field after a decision; known is false when nothing can be told
-// of t, because the request can never pass.
+// ietf returns r and t of the RateLimit field after a decision. known is false if there is no t, because the request can
+// never pass.
 func (b *bucket) ietf(cost int64, allowed bool) (r, t int64, known bool) {
 	switch {
 	case !allowed && cost > b.capacity:
@@ -77,7 +77,7 @@ func ceil(r *big.Rat) int64 {
 	return n.Int64()
 }
 
-// model is a policy's buckets.
+// model holds the buckets of a policy.
 type model []*bucket
 
 func newModel(limits ...core.Limit) model {
@@ -94,7 +94,7 @@ func (m model) refill(d time.Duration) {
 	}
 }
 
-// take decides a request: from all or from none.
+// take decides a request. It takes the tokens from all buckets or from none.
 func (m model) take(cost int64) (allowed bool) {
 	for _, b := range m {
 		if !b.has(cost) {
@@ -107,8 +107,7 @@ func (m model) take(cost int64) (allowed bool) {
 	return true
 }
 
-// retryAfter is the seconds after which a denied request can pass; never when it costs more than a
-// capacity.
+// retryAfter returns the seconds after which a denied request can pass. never is true if it costs more than a capacity.
 func (m model) retryAfter(cost int64) (seconds int64, never bool) {
 	for _, b := range m {
 		never = never || cost > b.capacity
@@ -117,8 +116,8 @@ func (m model) retryAfter(cost int64) (seconds int64, never bool) {
 	return seconds, never
 }
 
-// tightest is the bucket that single-valued fields tell of: the one that makes a denied client wait
-// longest; when none does, the one with the fewest tokens, and of those the slowest to fill.
+// tightest returns the bucket whose values are in the single-valued fields: for a denial the one with the longest wait,
+// otherwise the one with the fewest tokens. If these are equal, it is the one that takes longest to fill.
 func (m model) tightest(cost int64, allowed bool) *bucket {
 	return slices.MaxFunc(m, func(a, b *bucket) int {
 		wait := 0
@@ -130,7 +129,7 @@ func (m model) tightest(cost int64, allowed bool) *bucket {
 	})
 }
 
-// compareWaits compares how long a and b make a client wait for its cost: for ever is longest.
+// compareWaits compares how long a and b make a client wait for cost tokens. Never is longest.
 func compareWaits(a, b *bucket, cost int64) int {
 	switch aNever, bNever := cost > a.capacity, cost > b.capacity; {
 	case aNever && bNever:

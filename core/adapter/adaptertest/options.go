@@ -3,15 +3,16 @@ package adaptertest
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// cost: WithCost.
+// cost checks WithCost.
 func (s *suite[K, O]) cost() {
-	s.rule("WithCost sets the tokens a request takes; 0 takes none and passes an empty bucket", func(c *trial[K, O]) {
+	s.rule("WithCost sets the tokens a request takes, and a cost of 0 passes an empty bucket", func(c *trial[K, O]) {
 		app := c.use(c.holding(5), c.kit.Global("all"), c.kit.WithCost(costHeader))
 		for _, step := range []struct {
 			cost      string
@@ -30,8 +31,8 @@ func (s *suite[K, O]) cost() {
 		cost int64
 		err  error
 	}{
-		{"an error of the cost function is answered 500 and takes nothing", 1, errSecret},
-		{"a negative cost is answered 500 and gives nothing", -3, nil},
+		{"an error of the cost function is answered with 500 and takes no tokens", 1, errSecret},
+		{"a negative cost is answered with 500 and adds no tokens", -3, nil},
 	} {
 		s.rule(bad.rule, func(c *trial[K, O]) {
 			l := c.holding(5)
@@ -43,9 +44,9 @@ func (s *suite[K, O]) cost() {
 	}
 }
 
-// limits: WithLimits.
+// limits checks WithLimits.
 func (s *suite[K, O]) limits() {
-	s.rule("WithLimits holds a request to other limits; nil keeps the policy's own", func(c *trial[K, O]) {
+	s.rule("WithLimits replaces the limits of a request, and nil keeps the policy's own", func(c *trial[K, O]) {
 		own, pro := burst, quota
 		app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{own}}), c.kit.ByHeader("User"),
 			c.kit.WithLimits(func(h Header) ([]core.Limit, error) {
@@ -76,9 +77,9 @@ func (s *suite[K, O]) limits() {
 		limits []core.Limit
 		err    error
 	}{
-		{"limits that no constructor accepts are answered 500", []core.Limit{{Name: secret, Capacity: -1}}, nil},
-		{"an empty list of limits, unlike nil, is answered 500", []core.Limit{}, nil},
-		{"an error of the limits function is answered 500", nil, errSecret},
+		{"invalid limits are answered with 500", []core.Limit{{Name: secret, Capacity: -1}}, nil},
+		{"an empty list of limits is answered with 500, unlike nil", []core.Limit{}, nil},
+		{"an error of the limits function is answered with 500", nil, errSecret},
 	} {
 		s.rule(bad.rule, func(c *trial[K, O]) {
 			app := c.use(c.holding(1), c.kit.Global("all"),
@@ -88,9 +89,9 @@ func (s *suite[K, O]) limits() {
 	}
 }
 
-// skip: WithSkip.
+// skip checks WithSkip.
 func (s *suite[K, O]) skip() {
-	s.rule("a skipped request passes uncounted, without header fields, and needs no key", func(c *trial[K, O]) {
+	s.rule("a skipped request needs no key, is not counted and gets no header fields", func(c *trial[K, O]) {
 		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithSkip(func(h Header) bool { return h("Health") != "" }))
 		skipped := func() {
 			got := app.send(request{header: header("Health", "1")})
@@ -108,9 +109,9 @@ func (s *suite[K, O]) skip() {
 	})
 }
 
-// onError: OnError.
+// onError checks OnError.
 func (s *suite[K, O]) onError() {
-	s.rule("OnError gets the error and answers in place of 400, 500 and 503; the handler is not called", func(c *trial[K, O]) {
+	s.rule("OnError gets the error and replaces 400, 500 and 503, and the handler is not called", func(c *trial[K, O]) {
 		closed := c.limiterOn(brokenStore{}, core.Policy{Name: "test", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed})
 		for _, trouble := range []struct {
 			name    string
@@ -139,24 +140,78 @@ func (s *suite[K, O]) onError() {
 			}
 			mu.Unlock()
 			if r.status != http.StatusTeapot || r.body != "mine" || calls.Load() != 0 {
-				c.errorf("%s: answered %d %q after %d calls of the handler, want what OnError wrote and none",
+				c.errorf("%s: answered %d %q after %d calls of the handler, want what OnError wrote and no call",
 					trouble.name, r.status, r.body, calls.Load())
 			}
 		}
 	})
 }
 
-// fromContext: what handlers learn of the decision.
+// fromContext checks what handlers get from FromContext.
 func (s *suite[K, O]) fromContext() {
-	s.rule("FromContext gives the handler the decision", func(c *trial[K, O]) {
+	s.rule("FromContext returns the decision", func(c *trial[K, O]) {
 		app := c.use(c.holding(3), c.kit.Global("all"))
 		for remaining := int64(2); remaining >= 0; remaining-- {
 			c.wantRemaining(app.send(request{}), remaining, "a request")
 		}
 	})
-	s.rule("FromContext is false without a limiter", func(c *trial[K, O]) {
+	s.rule("FromContext returns false without a limiter", func(c *trial[K, O]) {
 		if got := c.serve(c.app(answer(http.StatusOK))).send(request{}); got.body != "no result" {
 			c.errorf("the handler got %q", got.body)
 		}
+	})
+}
+
+// content checks CostByContentLength and CostByContentLengthOr.
+func (s *suite[K, O]) content() {
+	s.rule("CostByContentLength takes a token for each part of a body, rounded up, and at least one", func(c *trial[K, O]) {
+		app := c.use(c.holding(100), c.kit.Global("all"), c.kit.CostByContentLength(10))
+		left := int64(100)
+		for _, size := range []int{0, 1, 9, 10, 11, 99, 100, 101} {
+			left -= max(1, int64(size+9)/10)
+			c.wantRemaining(app.send(request{method: http.MethodPost, body: strings.Repeat("x", size)}), left, itoa(int64(size))+" bytes")
+		}
+		c.wantRemaining(app.send(request{}), left-1, "a GET")
+	})
+	s.rule("a body of unknown length costs the whole Capacity of the smallest limit", func(c *trial[K, O]) {
+		chunked := request{method: http.MethodPost, body: "x", chunked: true}
+		app := c.use(c.holding(7), c.kit.Global("all"), c.kit.CostByContentLength(1000))
+		c.wantRemaining(app.send(chunked), 0, "from a full bucket")
+		app = c.use(c.limiter(core.Policy{Name: "two", Limits: []core.Limit{slow(9).WithName("wide"), slow(7)}}),
+			c.kit.Global("all"), c.kit.CostByContentLength(1000))
+		c.wantStatus(app.send(chunked), http.StatusOK, "a full bucket of 7 and one of 9")
+		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "the bucket of 7 is empty")
+		app = c.use(c.limiter(core.Policy{Name: "used", Limits: []core.Limit{slow(7)}}), c.kit.Global("all"), c.kit.CostByContentLength(1000))
+		c.wantRemaining(app.send(request{}), 6, "a request without a body")
+		c.wantStatus(app.send(chunked), http.StatusTooManyRequests, "a bucket that isn't full")
+	})
+	s.rule("with CostByContentLengthOr a body of unknown length has its own cost", func(c *trial[K, O]) {
+		app := c.use(c.holding(10), c.kit.Global("all"), c.kit.CostByContentLengthOr(1000, 4))
+		c.wantRemaining(app.send(request{method: http.MethodPost, body: "x", chunked: true}), 6, "a chunked body")
+		c.wantRemaining(app.send(request{method: http.MethodPost, body: "x"}), 5, "a body of 1 byte")
+	})
+}
+
+// shadow checks Policy.Shadow.
+func (s *suite[K, O]) shadow() {
+	s.rule("a policy in shadow mode charges requests and answers as if there were no limiter", func(c *trial[K, O]) {
+		policy := policyOf(2)
+		policy.Shadow = true
+		app := c.use(c.limiter(policy), c.kit.ByHeader("User"))
+		for i := range 4 {
+			got := app.send(request{header: header("User", "ann")})
+			c.wantStatus(got, http.StatusOK, itoa(int64(i))+" with a bucket of 2")
+			if len(limitFields(got.header)) > 0 {
+				c.errorf("the answer has fields of a limit that is not enforced: %v", got.header)
+			}
+		}
+		got := app.send(request{})
+		c.wantStatus(got, http.StatusOK, "without a key")
+		c.wantStatus(c.use(c.holding(2), c.kit.ByHeader("User")).send(request{header: header("User", "ann")}), http.StatusTooManyRequests,
+			"the same bucket under an enforced policy")
+	})
+	s.rule("a policy in shadow mode lets requests pass when the store does not answer", func(c *trial[K, O]) {
+		policy := core.Policy{Name: "test", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed, Shadow: true}
+		c.wantStatus(c.use(c.limiterOn(brokenStore{}, policy), c.kit.Global("all")).send(request{}), http.StatusOK, "a request")
 	})
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// statuses are what a Refund function was asked about.
+// statuses records the statuses that a Refund function was called with.
 type statuses struct {
 	mu   sync.Mutex
 	seen []int
 }
 
-// refunding is a Refund function that gives tokens back for statuses of at least 400.
+// refunding is a Refund function that returns the tokens for statuses of at least 400.
 func (s *statuses) refunding(_ Header, status int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,21 +30,21 @@ func (s *statuses) all() []int {
 	return slices.Clone(s.seen)
 }
 
-// refund: WithRefund.
+// refund checks WithRefund.
 func (s *suite[K, O]) refund() {
 	for _, reply := range []Reply{
 		{Status: 200}, {Status: 201}, {Status: 401}, {Status: 401, AsError: true}, {Status: 404, AsError: true},
 		{Status: 500}, {Status: 503, AsError: true},
 	} {
-		rule := fmt.Sprintf("WithRefund gives tokens back by the status the client gets (%d, as error: %v)", reply.Status, reply.AsError)
+		rule := fmt.Sprintf("WithRefund returns tokens by the status that the client gets (%d, as error: %v)", reply.Status, reply.AsError)
 		s.rule(rule, func(c *trial[K, O]) {
-			var asked statuses
+			var reported statuses
 			l := c.holding(5)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(asked.refunding)}}))
+				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(reported.refunding)}}))
 			c.wantStatus(app.send(request{header: header("Cost", "3")}), reply.Status, "cost 3 of 5")
-			if seen := asked.all(); !slices.Equal(seen, []int{reply.Status}) {
-				c.errorf("Refund was asked about %v, want [%d]", seen, reply.Status)
+			if seen := reported.all(); !slices.Equal(seen, []int{reply.Status}) {
+				c.errorf("Refund was called with %v, want [%d]", seen, reply.Status)
 			}
 			left := int64(5 - 3)
 			if reply.Status >= 400 {
@@ -53,15 +53,15 @@ func (s *suite[K, O]) refund() {
 			c.wantRemaining(c.use(l, c.kit.Global("all")).send(request{}), left-1, "then cost 1")
 		})
 	}
-	s.rule("a handler's panic, which outer middleware answers with 500, gives tokens back as any 500 does", func(c *trial[K, O]) {
-		var asked statuses
+	s.rule("a panic of the handler counts as 500", func(c *trial[K, O]) {
+		var reported statuses
 		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
-			Limiter[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+			Limiter[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 		for i := range 2 {
 			c.wantStatus(app.send(request{}), http.StatusInternalServerError, fmt.Sprintf("request %d with a capacity of 1, each refunded", i+1))
 		}
-		if seen := asked.all(); !slices.Equal(seen, []int{500, 500}) {
-			c.errorf("Refund was asked about %v, want 500 twice", seen)
+		if seen := reported.all(); !slices.Equal(seen, []int{500, 500}) {
+			c.errorf("Refund was called with %v, want 500 twice", seen)
 		}
 	})
 	for _, reply := range []Reply{
@@ -70,19 +70,19 @@ func (s *suite[K, O]) refund() {
 		if !s.kit.Streams {
 			break
 		}
-		rule := fmt.Sprintf("a status that was sent is the status, though the handler panics later (%d, flushed without one: %v)", reply.Status, reply.Flushes)
+		rule := fmt.Sprintf("a status that was sent counts, even if the handler panics later (%d, flushed without a status: %v)", reply.Status, reply.Flushes)
 		s.rule(rule, func(c *trial[K, O]) {
-			var asked statuses
+			var reported statuses
 			l := c.holding(2)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+				Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 			for range 2 {
 				if got, err := app.try(context.Background(), request{}); err == nil && got.status != reply.Status {
 					c.errorf("the premise: the client got %d, want %d", got.status, reply.Status)
 				}
 			}
-			if seen := asked.all(); !slices.Equal(seen, []int{reply.Status, reply.Status}) {
-				c.errorf("Refund was asked about %v, want %d twice", seen, reply.Status)
+			if seen := reported.all(); !slices.Equal(seen, []int{reply.Status, reply.Status}) {
+				c.errorf("Refund was called with %v, want %d twice", seen, reply.Status)
 			}
 			want := http.StatusTooManyRequests
 			if reply.Status >= 400 {
@@ -91,9 +91,9 @@ func (s *suite[K, O]) refund() {
 			c.wantStatus(c.use(l, c.kit.Global("all")).send(request{}), want, "a third request, with a capacity of 2")
 		})
 	}
-	s.rule("a request that was denied, skipped or not decided took nothing: Refund is not asked", func(c *trial[K, O]) {
-		var asked statuses
-		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(asked.refunding),
+	s.rule("Refund is not called for a request that was denied, skipped or not decided", func(c *trial[K, O]) {
+		var reported statuses
+		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(reported.refunding),
 			c.kit.WithSkip(func(h Header) bool { return h("Skip") != "" }))
 		for _, step := range []struct {
 			field  string
@@ -101,30 +101,30 @@ func (s *suite[K, O]) refund() {
 		}{{"User", 200}, {"User", 429}, {"User", 429}, {"Skip", 200}, {"Other", 400}} {
 			c.wantStatus(app.send(request{header: header(step.field, "ann")}), step.status, step.field)
 		}
-		if seen := asked.all(); !slices.Equal(seen, []int{200}) {
-			c.errorf("Refund was asked about %v, want only the allowed request's 200", seen)
+		if seen := reported.all(); !slices.Equal(seen, []int{200}) {
+			c.errorf("Refund was called with %v, want only the allowed request's 200", seen)
 		}
 	})
-	s.rule("an outer limiter's Refund sees what an inner limiter answered", func(c *trial[K, O]) {
+	s.rule("Refund of an outer limiter gets the status of an inner limiter's refusal", func(c *trial[K, O]) {
 		for _, inner := range []struct {
 			key    K
 			status int
 		}{{c.kit.Global("all"), 429}, {c.kit.ByHeader("Missing"), 400}, {c.kit.Custom(func(Header) (string, error) { return "", errSecret }), 500}} {
-			var asked statuses
+			var reported statuses
 			full, empty := slow(1), slow(2)
 			app := c.serve(c.app(answer(http.StatusOK),
-				Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(asked.refunding)}},
+				Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(reported.refunding)}},
 				Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []O{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}}))
-			for range 2 { // the outer limiter has one token only
-				c.wantStatus(app.send(request{}), inner.status, "refused by the inner limiter, refunded by the outer")
+			for range 2 { // the outer limiter has only one token
+				c.wantStatus(app.send(request{}), inner.status, "refused by the inner limiter, refunded by the outer one")
 			}
-			if seen := asked.all(); !slices.Equal(seen, []int{inner.status, inner.status}) {
-				c.errorf("Refund was asked about %v, want %d twice", seen, inner.status)
+			if seen := reported.all(); !slices.Equal(seen, []int{inner.status, inner.status}) {
+				c.errorf("Refund was called with %v, want %d twice", seen, inner.status)
 			}
 		}
 	})
-	s.rule("what was taken under other limits is given back there", func(c *trial[K, O]) {
-		few, many := slow(5), slow(8) // two, because a sole limit shares the policy's bucket
+	s.rule("tokens taken under other limits return to those limits", func(c *trial[K, O]) {
+		few, many := slow(5), slow(8) // two limits, because a single one shares the bucket of the policy
 		few.Name, many.Name = "few", "many"
 		app := c.use(c.holding(9), c.kit.Global("all"),
 			c.kit.WithRefund(func(h Header, _ int) bool { return h("Refund") != "" }),
@@ -139,19 +139,19 @@ func (s *suite[K, O]) refund() {
 			}
 		}
 	})
-	s.rule("what the fallback granted during an outage is given back to the fallback", func(c *trial[K, O]) {
-		var asked statuses
+	s.rule("tokens that the fallback granted during an outage return to the fallback", func(c *trial[K, O]) {
+		var reported statuses
 		app := c.serve(c.app(answer(http.StatusUnauthorized),
-			Limiter[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+			Limiter[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 		for range 2 {
 			c.wantStatus(app.send(request{}), http.StatusUnauthorized, "with a capacity of 1, each refunded")
 		}
 	})
 }
 
-// refundAfterClient: the client does not wait for its answer.
+// refundAfterClient checks a client that does not wait for its answer.
 func (s *suite[K, O]) refundAfterClient() {
-	s.rule("tokens are given back even when the client has gone", func(c *trial[K, O]) {
+	s.rule("tokens are returned even if the client has gone", func(c *trial[K, O]) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
 		gone := make(chan struct{})
@@ -164,17 +164,17 @@ func (s *suite[K, O]) refundAfterClient() {
 			}
 			return Reply{Status: http.StatusServiceUnavailable}
 		}
-		var asked statuses
+		var reported statuses
 		store := announcedStore{c.store, make(chan struct{}, 10)}
 		l := c.limiterOn(store, policyOf(1))
-		app := c.serve(c.app(handle, Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(asked.refunding)}}))
+		app := c.serve(c.app(handle, Limiter[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}}))
 		if got, err := app.try(ctx, request{}); err == nil {
 			c.errorf("the client was answered %d although it had left", got.status)
 		}
 		close(gone)
-		for _, action := range []string{"took", "gave back"} {
+		for _, action := range []string{"took", "returned"} {
 			if !c.within(store.done) {
-				c.errorf("the limiter never %s the token; Refund was asked about %v", action, asked.all())
+				c.errorf("the limiter never %s the token; Refund was called with %v", action, reported.all())
 				return
 			}
 		}

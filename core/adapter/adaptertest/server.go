@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// patience bounds what should take no time at all, so that a hang is a failure with a name.
+// patience bounds steps that should take no time. A step that hangs then fails with a message.
 const patience = 20 * time.Second
 
 // server is a running App.
@@ -21,7 +21,7 @@ type server struct {
 	l *listener
 
 	mu      sync.Mutex
-	clients map[string]*http.Client // by peer address; each keeps its connections open
+	clients map[string]*http.Client // by peer address; each reuses its connections
 }
 
 // serve runs app until the test ends.
@@ -30,7 +30,7 @@ func (c *trial[K, O]) serve(app App[K, O]) *server {
 	s := &server{t: c.t, l: newListener(), clients: make(map[string]*http.Client)}
 	returned := make(chan error, 1)
 	go func() {
-		defer s.l.Close() // nobody will answer
+		defer s.l.Close() // later requests must fail at once
 		returned <- c.kit.Serve(s.l, app)
 	}()
 	c.t.Cleanup(func() {
@@ -76,7 +76,7 @@ type request struct {
 	header http.Header
 	body   string
 
-	chunked bool // the body's length is not told
+	chunked bool // the body is sent without its length
 }
 
 // response is the answer to a request.
@@ -86,19 +86,19 @@ type response struct {
 	body   string
 }
 
-// send sends r and fails the test when there is no answer.
+// send sends r, and fails the test if there is no answer.
 func (s *server) send(r request) response {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	answer, err := s.try(ctx, r)
+	got, err := s.try(ctx, r)
 	if err != nil {
 		s.t.Fatalf("%s %s: %v", r.method, r.target, err)
 	}
-	return answer
+	return got
 }
 
-// try sends r, as long as ctx lasts.
+// try sends r. It gives up when ctx ends.
 func (s *server) try(ctx context.Context, r request) (response, error) {
 	if r.peer == "" {
 		r.peer = "192.0.2.1:4711"
@@ -114,7 +114,7 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 		body = strings.NewReader(r.body)
 	}
 	if r.chunked {
-		body = io.MultiReader(body) // whose length net/http does not know
+		body = io.MultiReader(body) // net/http does not know its length
 	}
 	sent, err := http.NewRequestWithContext(ctx, r.method, "http://app.test"+r.target, body)
 	if err != nil {
@@ -132,20 +132,20 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 	return response{got.StatusCode, got.Header, string(text)}, err
 }
 
-// raw sends a request as it is written, and fails the test when there is no answer.
+// raw sends the text of a request, and fails the test if there is no answer.
 func (s *server) raw(text string) response {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := s.l.dial(ctx, "192.0.2.1:4712")
+	connection, err := s.l.dial(ctx, "192.0.2.1:4712")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer conn.Close()
-	if _, err := io.WriteString(conn, text); err != nil {
+	defer connection.Close()
+	if _, err := io.WriteString(connection, text); err != nil {
 		s.t.Fatal(err)
 	}
-	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	got, err := http.ReadResponse(bufio.NewReader(connection), nil)
 	if err != nil {
 		s.t.Fatalf("%q: %v", text, err)
 	}
@@ -154,7 +154,7 @@ func (s *server) raw(text string) response {
 	return response{got.StatusCode, got.Header, string(body)}
 }
 
-// header makes a header of names and values in turn. A name may come more than once.
+// header returns a header of the given names and values, which alternate. A name may occur more than once.
 func header(pairs ...string) http.Header {
 	h := make(http.Header)
 	for i := 0; i < len(pairs); i += 2 {
@@ -162,3 +162,81 @@ func header(pairs ...string) http.Header {
 	}
 	return h
 }
+
+// listener is a net.Listener in memory. The dialer chooses the peer address of a connection.
+type listener struct {
+	incoming chan net.Conn
+	closed   chan struct{}
+
+	mu    sync.Mutex
+	done  bool
+	conns []net.Conn // the server's ends
+}
+
+func newListener() *listener {
+	return &listener{incoming: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// dial connects from the given address.
+func (l *listener) dial(ctx context.Context, peer string) (net.Conn, error) {
+	client, accepted := net.Pipe()
+	select {
+	case l.incoming <- conn{accepted, address(peer)}:
+		return client, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.incoming:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.done {
+			_ = c.Close()
+			return nil, net.ErrClosed
+		}
+		l.conns = append(l.conns, c)
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close makes Accept and dial fail. It may be called more than once.
+func (l *listener) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done {
+		l.done = true
+		close(l.closed)
+	}
+	return nil
+}
+
+// hangUp closes every connection.
+func (l *listener) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+}
+
+func (l *listener) Addr() net.Addr { return address("192.0.2.80:80") }
+
+type conn struct {
+	net.Conn
+	peer address
+}
+
+func (c conn) RemoteAddr() net.Addr { return c.peer }
+
+// address is a network address as the server prints it.
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }

@@ -2,8 +2,11 @@ package adaptertest
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,7 +43,7 @@ func (c *trial[K, O]) limiterOn(store core.Store, policy core.Policy) *core.Limi
 	return l
 }
 
-// holding is a limiter whose buckets hold n tokens and gain none while the clock stands still.
+// holding returns a limiter whose buckets hold n tokens and gain none while the clock stands still.
 func (c *trial[K, O]) holding(n int64) *core.Limiter {
 	c.t.Helper()
 	return c.limiter(policyOf(n))
@@ -50,24 +53,24 @@ func policyOf(n int64) core.Policy {
 	return core.Policy{Name: "test", Limits: []core.Limit{slow(n)}}
 }
 
-// slow is a limit of n tokens that gains one every 100 days: none while a test runs, even on the
-// clock of a store that was not injected.
+// slow returns a limit of n tokens that gains one every 100 days. So it gains none while a test runs, even in a store
+// that uses the real time.
 func slow(n int64) core.Limit {
 	return core.Limit{Capacity: n, RefillRate: 1, RefillInterval: 2400 * time.Hour}
 }
 
-// use runs an app with one limiter in front of everything.
+// use runs an app with one limiter in front of all routes.
 func (c *trial[K, O]) use(l *core.Limiter, key K, options ...O) *server {
 	c.t.Helper()
 	return c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{l, key, options}))
 }
 
-// answer is a handler that always answers the same.
+// answer returns a handler that always answers with status.
 func answer(status int) func(context.Context) Reply {
 	return func(context.Context) Reply { return Reply{Status: status} }
 }
 
-// app is an application with limiters in front of all its routes, which share one handler.
+// app returns an app with limiters in front of all its routes. The routes share one handler.
 func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...Limiter[K, O]) App[K, O] {
 	return App[K, O]{
 		Context: func(ctx context.Context) context.Context { return ctx },
@@ -76,7 +79,7 @@ func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...Limiter[K, 
 	}
 }
 
-// routes are the routes of every app here, with limiters of their own.
+// routes returns the routes of an app. Each has the given limiters in front.
 func routes[K, O any](handle func(context.Context) Reply, use ...Limiter[K, O]) []Route[K, O] {
 	var list []Route[K, O]
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
@@ -87,7 +90,7 @@ func routes[K, O any](handle func(context.Context) Reply, use ...Limiter[K, O]) 
 	return list
 }
 
-// wantStatus reports whether r has the status, and fails the rule if not.
+// wantStatus reports whether r has the status. If it has not, the rule fails.
 func (c *trial[K, O]) wantStatus(r response, status int, when string) bool {
 	c.t.Helper()
 	if r.status != status {
@@ -96,7 +99,7 @@ func (c *trial[K, O]) wantStatus(r response, status int, when string) bool {
 	return r.status == status
 }
 
-// wantRemaining checks what FromContext told the handler.
+// wantRemaining checks what FromContext returned to the handler.
 func (c *trial[K, O]) wantRemaining(r response, remaining int64, when string) {
 	c.t.Helper()
 	if want := fmt.Sprintf("remaining %d of 1 limits, from store", remaining); r.status == http.StatusOK && r.body == want {
@@ -105,7 +108,7 @@ func (c *trial[K, O]) wantRemaining(r response, remaining int64, when string) {
 	c.errorf("%s: answered %d %q, want 200 with %d tokens left", when, r.status, r.body, remaining)
 }
 
-// counted wraps handle to count its calls.
+// counted returns handle with a count of its calls.
 func counted(calls *atomic.Int64, handle func(context.Context) Reply) func(context.Context) Reply {
 	return func(ctx context.Context) Reply {
 		calls.Add(1)
@@ -113,10 +116,10 @@ func counted(calls *atomic.Int64, handle func(context.Context) Reply) func(conte
 	}
 }
 
-// clock stands still until it is moved.
+// clock stands still unless a test moves it.
 type clock struct{ micros atomic.Int64 }
 
-// newClock begins between two seconds, so that rounding shows.
+// newClock returns a clock that stands between two seconds, so cases show how values are rounded.
 func newClock() *clock {
 	var c clock
 	c.micros.Store(time.Date(2026, 1, 2, 3, 4, 5, 250_000_000, time.UTC).UnixMicro())
@@ -125,3 +128,79 @@ func newClock() *clock {
 
 func (c *clock) Now() time.Time          { return time.UnixMicro(c.micros.Load()) }
 func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// brokenStore always fails, with an error whose text is not for clients.
+type brokenStore struct{}
+
+func (brokenStore) Do(context.Context, core.Request) (core.Answer, error) {
+	return core.Answer{}, errSecret
+}
+
+func (brokenStore) Reset(context.Context, string, string) error { return errSecret }
+
+// announcedStore sends on done when it has answered.
+type announcedStore struct {
+	core.Store
+	done chan struct{}
+}
+
+func (s announcedStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	a, err := s.Store.Do(ctx, r)
+	if err == nil {
+		s.done <- struct{}{}
+	}
+	return a, err
+}
+
+// within reports whether ch is ready before patience ends.
+func (c *trial[K, O]) within(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	case <-time.After(patience):
+		return false
+	}
+}
+
+// secret is in the text of errors. No client must see it.
+const secret = "password=hunter2"
+
+var errSecret = errors.New("dial tcp: " + secret)
+
+// wantRefusal checks the answer to a request that has no decision.
+func (c *trial[K, O]) wantRefusal(got response, status int, when string) {
+	c.t.Helper()
+	if !c.wantStatus(got, status, when) {
+		return
+	}
+	if all := fmt.Sprint(got.header, got.body); strings.Contains(all, secret) || strings.Contains(all, "ratelimit:") {
+		c.errorf("%s: the answer shows an internal error: %s", when, all)
+	}
+	if found := limitFields(got.header); len(found) > 0 {
+		c.errorf("%s: without a decision the answer must have no fields of the limit, but has %q", when, found)
+	}
+	if c.kit.ProblemBody {
+		c.wantProblem(got, status, when)
+	} else if e := got.header.Get(ErrorHeader); e != fmt.Sprint(status) {
+		c.errorf("%s: the error handler got an error of status %q, want %d", when, e, status)
+	}
+}
+
+// wantProblem checks that the body is a problem (RFC 9457) with the status.
+func (c *trial[K, O]) wantProblem(got response, status int, when string) (p problem) {
+	c.t.Helper()
+	if ct := got.header.Get("Content-Type"); ct != "application/problem+json" {
+		c.errorf("%s: Content-Type is %q, want application/problem+json", when, ct)
+	}
+	if err := json.Unmarshal([]byte(got.body), &p); err != nil || p.Type == "" || p.Title == "" || p.Status != status {
+		c.errorf("%s: the body is %q (%v), want a type, a title and status %d", when, got.body, err, status)
+	}
+	return p
+}
+
+type problem struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	ViolatedPolicies []string `json:"violated-policies"`
+}

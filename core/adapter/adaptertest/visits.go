@@ -14,7 +14,7 @@ type visit[K any] struct {
 	context func(context.Context) context.Context // App.Context
 }
 
-// place is where a limiter stands.
+// place is where a limiter is installed.
 type place string
 
 const (
@@ -22,7 +22,7 @@ const (
 	inRoute place = "in front of the route"
 )
 
-// open runs the app of v with limiter l of one token a key, and returns what sends its request.
+// open runs the app of v with limiter l, whose buckets hold one token. The returned function sends the request of v.
 func (c *trial[K, O]) open(v visit[K], p place, l Limiter[K, O]) (send func() response) {
 	c.t.Helper()
 	l.Key = v.key
@@ -40,7 +40,7 @@ func (c *trial[K, O]) open(v visit[K], p place, l Limiter[K, O]) (send func() re
 	return func() response { return s.send(v.request) }
 }
 
-// passed reports whether r was let through: to a handler, or to what the app itself says to other requests.
+// passed reports whether the limiter let the request pass: to a handler, or to the app's own answer for other requests.
 func passed(r response) bool {
 	switch r.status {
 	case http.StatusOK, http.StatusNoContent, http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -49,7 +49,7 @@ func passed(r response) bool {
 	return false
 }
 
-// apart checks that every visit has a bucket of its own, under one limiter, and keeps it.
+// apart checks that every visit has its own bucket under one limiter, and that a second request finds it again.
 func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
 	c.t.Helper()
 	l := Limiter[K, O]{Limiter: c.holding(1)}
@@ -57,12 +57,12 @@ func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
 	for i, v := range visits {
 		send[i] = c.open(v, p, l)
 		if got := send[i](); !passed(got) {
-			c.errorf("visit %d %s, the first with its key: answered %d %q, so it shares another's bucket", i, describe(v), got.status, got.body)
+			c.errorf("visit %d %s, the first with its key: answered %d %q, so it shares a bucket with another visit", i, describe(v), got.status, got.body)
 		}
 	}
 	for i, v := range visits {
 		if got := send[i](); got.status != http.StatusTooManyRequests {
-			c.errorf("visit %d %s, the second with its key: answered %d %q, so it did not find its bucket again", i, describe(v), got.status, got.body)
+			c.errorf("visit %d %s, the second with its key: answered %d %q, so it did not find its bucket", i, describe(v), got.status, got.body)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func describe[K any](v visit[K]) string {
 	return fmt.Sprintf("(%s %s from %s, %v, value %v)", v.method, v.target, v.peer, v.header, v.value)
 }
 
-// of makes visits of requests with one key.
+// of returns visits that send the requests and share one key.
 func of[K any](key K, requests ...request) []visit[K] {
 	visits := make([]visit[K], len(requests))
 	for i, r := range requests {
@@ -92,7 +92,7 @@ func of[K any](key K, requests ...request) []visit[K] {
 	return visits
 }
 
-// grouping is a rule about which visits share a bucket.
+// grouping is a rule that says whether visits share a bucket.
 type grouping[K any] struct {
 	rule   string
 	place  place
