@@ -12,19 +12,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Options are what a user sets for one middleware. C is what the framework's handlers receive. The zero value of
-// each field means its default.
-type Options[C any] struct {
-	Cost   func(C) (int64, error)        // tokens that a request takes; by default 1
-	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
-	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
-	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
-
-	// ErrorStatus is set by the adapter. It returns the status that an error of a key, cost or limits function has
-	// in the framework's own terms, and 0 for any other error. Nil means that the framework has no such errors.
-	ErrorStatus func(C, error) int
-}
-
 // Engine decides the requests of one middleware. It is safe for concurrent use.
 type Engine[C any] struct {
 	limiter *core.Limiter
@@ -46,39 +33,17 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{limiter: limiter, key: key, options: options}
 }
 
-// Verdict is what the engine says about a request.
-type Verdict struct {
-	// Outcome is what the adapter does.
-	Outcome Outcome
-	// Result is the decision. It is zero if there is none: for a failed request and for one that passes without a
-	// limit.
-	Result core.Result
-	// Err is why there is no decision (Failed). Don't show its text to clients, unless AsIs is set.
-	Err error
-	// Status is the status of the answer to a failed request.
-	Status int
-	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
-	AsIs bool
-
-	decision *Decision // what was kept with the request; nil without a decision
-	// exchange and ctx are those of Begin. The context is kept because frameworks may have replaced it when Done is
-	// called.
-	exchange Exchange
-	ctx      context.Context
-	advice   string // of a ByRoute that found no route
+// mistakes returns those in the arguments of a middleware.
+func mistakes[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) error {
+	var errs []error
+	if limiter == nil {
+		errs = append(errs, &core.ConfigError{Field: "New limiter", Value: nil, Reason: "must be a limiter from core.NewLimiter"})
+	}
+	if key == nil {
+		errs = append(errs, &core.ConfigError{Field: "New key", Value: nil, Reason: "must be a key function, such as ByIP()"})
+	}
+	return errors.Join(append(errs, Mistake(key), Mistake(options.Cost), Mistake(options.Limits))...)
 }
-
-// Outcome is what an adapter does with a request.
-type Outcome uint8
-
-const (
-	// Allowed means that the request goes on to the handler. If WantsStatus reports true, call Done afterwards.
-	Allowed Outcome = iota
-	// Denied means that OnDenied answers the request, by default with 429.
-	Denied
-	// Failed means that there is no decision. OnError answers the request, by default as Refuse says.
-	Failed
-)
 
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
 // the same request as the engine reads it. A request is also Allowed, without a decision, if Skip selects it or if the
@@ -92,7 +57,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	fromUser, err := e.decide(c, &v)
 	v.advice = takeNote(x, before)
 	if err != nil {
-		e.fail(c, &v, err, fromUser)
+		fail(e.options, c, &v, err, fromUser)
 		e.warnRefused(&v)
 		if e.limiter.Policy().Shadow {
 			return Verdict{} // shadow mode refuses no request, even if its context has ended
@@ -196,9 +161,6 @@ func (e *Engine[C]) WantsStatus(v Verdict) bool {
 	return v.charged() && (e.options.Refund != nil || v.advice != "" && !e.warnedRoute.Load())
 }
 
-// charged reports whether a limiter allowed the request and took its tokens.
-func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.decision != nil }
-
 // Done ends an Allowed request that was answered with status. If the user's Refund returns true, it returns the
 // tokens to the buckets, even if the client has gone. It reports whether it did. It does nothing for a request that
 // was not charged.
@@ -216,6 +178,15 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	// The error is dropped: the response is on its way, and the buckets refill in time.
 	_ = v.decision.limiter.Undo(context.WithoutCancel(v.ctx), v.decision.key, v.Result)
 	return true
+}
+
+// warnUnrouted logs once that a request got a status as if it had a route although ByRoute found none.
+func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
+	if v.advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
+		return
+	}
+	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
+		"policy", e.limiter.Name(), "path", v.exchange.Path())
 }
 
 // StatusHook is Done for frameworks that report a status when the response is written and may replace it before it

@@ -62,3 +62,12 @@ func FromContext(kept any) (core.Result, bool) {
 	}
 	return d.Result, true
 }
+
+// KeyFunc returns the key of a request: who or what is limited. A missing value is [core.ErrNoKey].
+//
+// Every extractor of this package puts its kind and the name of its field into the key, so the API key "192.0.2.1"
+// and the address 192.0.2.1 never share a bucket. Values are those that the framework gives its handlers, so an app
+// and its limiter see the same client. Values of any length are safe: see [core.JoinKey].
+//
+// If an extractor's arguments are wrong, New panics: see [Mistake].
+type KeyFunc func(Exchange) (string, error)

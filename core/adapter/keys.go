@@ -9,15 +9,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
-// KeyFunc returns the key of a request: who or what is limited. A missing value is [core.ErrNoKey].
-//
-// Every extractor of this package puts its kind and the name of its field into the key, so the API key "192.0.2.1"
-// and the address 192.0.2.1 never share a bucket. Values are those that the framework gives its handlers, so an app
-// and its limiter see the same client. Values of any length are safe: see [core.JoinKey].
-//
-// If an extractor's arguments are wrong, New panics: see [Mistake].
-type KeyFunc func(Exchange) (string, error)
-
 // ByIP limits by the client's address. [core.ClientIP] says which proxies it trusts.
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip, err := core.NewClientIP(options...)

@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"errors"
 	"reflect"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -48,16 +47,4 @@ func BadArgument[C, V any](field string, value any, reason string) func(C) (V, e
 // badKey is BadArgument for extractors.
 func badKey(field string, value any, reason string) KeyFunc {
 	return BadArgument[Exchange, string](field, value, reason)
-}
-
-// mistakes returns those in the arguments of a middleware.
-func mistakes[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) error {
-	var errs []error
-	if limiter == nil {
-		errs = append(errs, &core.ConfigError{Field: "New limiter", Value: nil, Reason: "must be a limiter from core.NewLimiter"})
-	}
-	if key == nil {
-		errs = append(errs, &core.ConfigError{Field: "New key", Value: nil, Reason: "must be a key function, such as ByIP()"})
-	}
-	return errors.Join(append(errs, Mistake(key), Mistake(options.Cost), Mistake(options.Limits))...)
 }

@@ -12,14 +12,14 @@ import (
 // fail fills in v for a request that has no decision because of err. fromUser says that err is from a function of
 // the user. Such an error keeps its own status if it is a client error: one of the framework, or a body above
 // [http.MaxBytesReader]'s limit. It is 503 if the request's context has ended.
-func (e *Engine[C]) fail(c C, v *Verdict, err error, fromUser bool) {
+func fail[C any](options Options[C], c C, v *Verdict, err error, fromUser bool) {
 	v.Outcome, v.Err, v.Result = Failed, err, core.Result{}
 	v.Status = core.ProblemOf(err).Status
 	if !fromUser {
 		return
 	}
-	if e.options.ErrorStatus != nil {
-		if status := e.options.ErrorStatus(c, err); status >= 400 && status < 500 {
+	if options.ErrorStatus != nil {
+		if status := options.ErrorStatus(c, err); status >= 400 && status < 500 {
 			v.Status, v.AsIs = status, true
 			if f := (functionError{}); errors.As(err, &f) {
 				v.Err = f.error // as the function returned it

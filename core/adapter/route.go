@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -31,15 +30,6 @@ func takeNote(x Exchange, before *Decision) (advice string) {
 	}
 	x.Keep(before)
 	return note.advice
-}
-
-// warnUnrouted logs once that a request got a status as if it had a route although ByRoute found none.
-func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
-	if v.advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
-		return
-	}
-	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
-		"policy", e.limiter.Name(), "path", v.exchange.Path())
 }
 
 // DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is
