@@ -21,14 +21,14 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // The error is not nil when there is no decision: [ErrCost], [ErrNoKey] for an empty key, the caller's own context
 // error, or, under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, &res, Request{key: key, Request: bucket.Request{N: cost}})
+	err = l.take(ctx, &res, &Request{key: key, Request: bucket.Request{N: cost}})
 	return res, err
 }
 
 // AllowAll takes as many tokens as one request can, the smallest Capacity, or none: for a request whose cost
 // nobody knows. It is AllowN otherwise; Result.Cost tells how many that are.
 func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, &res, Request{key: key, all: true})
+	err = l.take(ctx, &res, &Request{key: key, all: true})
 	return res, err
 }
 
@@ -40,13 +40,13 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 
 // take has r, which takes tokens, decided in res, and tells who watches. Results are large, so they are filled
 // in where the caller wants them.
-func (l *Limiter) take(ctx context.Context, res *Result, r Request) error {
+func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 	now := l.rules.Load()
 	if r.N == 0 && !r.all || !l.watch.active() {
-		return l.decide(ctx, now, res, &r)
+		return l.decide(ctx, now, res, r)
 	}
 	began, key := time.Now(), r.key
-	err := l.decide(ctx, now, res, &r)
+	err := l.decide(ctx, now, res, r)
 	if !errors.Is(err, ErrCost) && !errors.Is(err, ErrNoKey) {
 		l.watch.tell(ctx, now.policy.Name, now.plan.LeastCapacity(), res, key, time.Since(began), err)
 	}
@@ -73,9 +73,11 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 		res.headers = HeadersNone
 	}
 	var err error
-	if l.memory != nil {
+	switch {
+	case l.memory != nil:
 		err = l.memory.decide(r, &res.answer)
-	} else {
+	case l.recalls(r, &res.answer):
+	default:
 		res.answer, err = l.store.Do(ctx, *r)
 	}
 	if err != nil {
@@ -87,6 +89,20 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 		return res.shadow(err)
 	}
 	return err
+}
+
+// recalls answers r in a by a denial that the store remembers, if it has one.
+func (l *Limiter) recalls(r *Request, a *Answer) bool {
+	if l.config == nil || l.config.Recall == nil || r.Action != bucket.Take || r.N == 0 {
+		return false
+	}
+	denial, age := l.config.Recall(r.policy.Value(), r.key, r.Plan, r.N)
+	if denial == nil {
+		return false
+	}
+	*a = *denial
+	a.Age(r.Plan, age)
+	return true
 }
 
 // shadow lets a request pass that was denied, or not decided for another reason than that its caller left.

@@ -37,7 +37,7 @@ func (l *Limiter) promise(ctx context.Context, key string, n int64, a bucket.Act
 	request := Request{key: key, Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}
-	if err := l.take(ctx, &res, request); err != nil {
+	if err := l.take(ctx, &res, &request); err != nil {
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}

@@ -41,6 +41,10 @@ type StoreConfig struct {
 	Clock    func() time.Time // that the store goes by, and what stands in for it under FailLocal; nil: the system's
 	Logger   *slog.Logger     // nil: slog.Default
 
+	// Recall returns the denial of a request to take n tokens that the store knows to be true, as it was, and how many
+	// µs ago; nil if it knows none. Do returns the same, but copies it twice: 170 ns instead of 130 in all. Nil: never.
+	Recall func(policy, key string, p *bucket.Plan, n int64) (denial *Answer, age int64)
+
 	known knownPolicies
 }
 

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync"
 	"time"
 
@@ -56,42 +55,30 @@ func (d *denyCache) applies(r *core.Request) bool {
 
 // repeat sets a to the denial of r that is known to be true at now. If there is none it returns a version for keep.
 func (d *denyCache) repeat(r *core.Request, a *core.Answer, now time.Time) (ok bool, version uint32) {
-	known, version := d.find(r, now)
+	known, age, version := d.find(of(r), r.Plan, r.N, now)
 	if known == nil {
 		return false, version
 	}
-	*a = known.answer
-	a.Source = core.FromDenyCache
-	age := (now.Sub(known.heard) + sinceMicro(known.heard)).Microseconds()
-	if a.Waits == nil {
-		a.Age(r.Plan, 0, age)
-		return true, 0
-	}
-	// Until the denied token comes, a bucket with holds has none: see keep. So only the delays change.
-	a.Now += age
-	list := slices.Clone(*a.Waits)
-	for i := range list {
-		list[i] = bucket.Waits{Retry: max(0, list[i].Retry-age), Full: max(0, list[i].Full-age)}
-	}
-	a.Waits = &list
-	return true, 0
+	*a = *known
+	a.Age(r.Plan, age)
+	return true, version
 }
 
-// find returns the denial that covers r at now, or nil.
-func (d *denyCache) find(r *core.Request, now time.Time) (known *denial, version uint32) {
-	sh, slot := d.shard(r.Key())
+// find returns the denial of a request for n tokens that is true at now, and its age in µs; nil if there is none.
+func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now time.Time) (answer *core.Answer, age int64, version uint32) {
+	sh, slot := d.shard(b.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	known = sh.entries[of(r)]
+	known := sh.entries[b]
 	switch {
-	case known == nil, known.plan != r.Plan, r.N < known.cost, r.N > known.cost && known.answer.Waits != nil:
-		return nil, sh.versions[slot]
+	case known == nil, known.plan != p, n < known.cost, n > known.cost && known.answer.Waits != nil:
+		return nil, 0, sh.versions[slot]
 	case !now.Before(known.until), now.Before(known.heard):
-		delete(sh.entries, of(r))
-		return nil, sh.versions[slot]
+		delete(sh.entries, b)
+		return nil, 0, sh.versions[slot]
 	}
 	sh.repeated++
-	return known, sh.versions[slot]
+	return &known.answer, (now.Sub(known.heard) + sinceMicro(known.heard)).Microseconds(), sh.versions[slot]
 }
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
@@ -109,6 +96,7 @@ func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, 
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
 	}
 	wait = min(wait, d.horizon)
+	a.Source = core.FromDenyCache
 	sh, slot := d.shard(r.Key())
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

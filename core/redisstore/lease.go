@@ -99,7 +99,7 @@ func (h *lease) use(n int64, a *core.Answer, p *bucket.Plan, now time.Time) (ok 
 	*a = h.given
 	a.Allowed, a.Source, a.Waits = true, core.FromLease, nil
 	a.Levels = a.Levels.Clone()
-	a.Age(p, h.given.Lent, now.Sub(h.asked).Microseconds())
+	a.AgeAround(p, h.given.Lent, now.Sub(h.asked).Microseconds())
 	a.Add(p, h.left)
 	return true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Store keeps buckets in Redis, shared by every process that uses the same server and prefix. Each decision is one
@@ -64,6 +65,9 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
 		return s
 	}
+	if set.horizon > 0 && set.lease == 0 { // leases come first, so Do must look
+		s.config.Recall = s.recall
+	}
 	s.server.use(client)
 	q := &s.flights.queue
 	q.room, q.patience = flightRoom(client), set.timeout
@@ -99,6 +103,12 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 		s.denials.keep(&r, a, version, now, s.now())
 	}
 	return a, err
+}
+
+// recall is the Recall of the store's configuration.
+func (s *Store) recall(policy, key string, p *bucket.Plan, n int64) (denial *core.Answer, age int64) {
+	denial, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.now())
+	return denial, age
 }
 
 // Reset deletes the key of a policy's bucket, whatever it holds.

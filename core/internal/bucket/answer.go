@@ -1,6 +1,9 @@
 package bucket
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Answer is what became of a [Request], and what the bucket holds then.
 type Answer struct {
@@ -62,9 +65,23 @@ func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
-// Age moves a, which shares its levels with nobody, on by some µs. Meanwhile nobody takes tokens, and `held` tokens of
-// every limit stay held.
-func (a *Answer) Age(p *Plan, held, micros int64) {
+// Age moves a, which shares its levels with nobody, on by some µs in which nobody takes tokens. The delays of an answer
+// that has Waits only become shorter: what its levels gain is not known.
+func (a *Answer) Age(p *Plan, micros int64) {
+	if a.Waits == nil {
+		a.AgeAround(p, 0, micros)
+		return
+	}
+	a.Now += micros
+	list := slices.Clone(*a.Waits)
+	for i := range list {
+		list[i] = Waits{max(0, list[i].Retry-micros), max(0, list[i].Full-micros)}
+	}
+	a.Waits = &list
+}
+
+// AgeAround is Age while `held` tokens of every limit stay held.
+func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 	a.Now += micros
 	for i := range p.Rates {
 		l := a.Levels.At(i)
