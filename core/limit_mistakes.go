@@ -6,11 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 const (
 	// maxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
-	maxCapacity = 999_999_999_999_999
+	maxCapacity = quantity.MaxTokens
 	// maxFill bounds the time an empty bucket takes to fill, so that every delay is a
 	// time.Duration and every instant a whole number of microseconds in a float64.
 	maxFill = 100 * 365 * 24 * time.Hour

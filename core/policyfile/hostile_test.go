@@ -1,4 +1,4 @@
-package core_test
+package policyfile_test
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
 // What a file may cost is bounded, whatever is in it.
@@ -38,14 +39,14 @@ func TestHostileFiles(t *testing.T) {
 		"one byte too much":                  strings.Repeat(" ", 1<<20) + "a",
 	} {
 		start := time.Now()
-		_, err := core.LoadPolicies(strings.NewReader(text))
+		_, err := policyfile.Load(strings.NewReader(text))
 		require.Error(t, err, rule)
 		require.LessOrEqual(t, len(places(t, err)), 101, rule)
 		require.Less(t, len(err.Error()), 64<<10, rule)
 		t.Logf("%s: %v, %.100q", rule, time.Since(start), err)
 	}
 	read := &countingReader{}
-	_, err := core.LoadPolicies(read)
+	_, err := policyfile.Load(read)
 	require.ErrorContains(t, err, "the file is too large")
 	require.LessOrEqual(t, read.n, 2<<20, "an endless reader is left")
 }
@@ -59,19 +60,35 @@ func (r *countingReader) Read(p []byte) (int, error) {
 
 var _ io.Reader = (*countingReader)(nil)
 
-func FuzzParsePolicy(f *testing.F) {
+// Extreme numbers and long lists are refused, and soon.
+func TestExtremePolicies(t *testing.T) {
+	long := strings.Repeat("0", 400_000)
+	for _, text := range []string{
+		"name: a\nlimits: [{refill_rate: 0.5" + long + ", capacity: 1, refill_interval: s}]\n",
+		"name: a\nlimits: [{refill_rate: 1, refill_interval: 1" + long + "s}]\n",
+		"name: a\nlimits: [" + strings.Repeat("1/s,", 66_000) + "]\n",
+		"name: a\nlimits: [1/s]\nshadow: !!bool yes\n",
+	} {
+		began := time.Now()
+		_, err := policyfile.Parse([]byte(text))
+		require.Error(t, err, "%.60s", text)
+		require.Less(t, time.Since(began), time.Minute)
+	}
+}
+
+func FuzzParse(f *testing.F) {
 	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "!!binary x: y", "name: !foo bar"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if p, err := core.ParsePolicy(data); err == nil {
+		if p, err := policyfile.Parse(data); err == nil {
 			if _, err := core.NewLimiter(core.NewMemoryStore(), p); err != nil {
 				t.Fatalf("what is read is accepted: %v", err)
 			}
 		} else {
 			places(t, err)
 		}
-		if _, err := core.LoadPolicies(bytes.NewReader(data)); err != nil {
+		if _, err := policyfile.Load(bytes.NewReader(data)); err != nil {
 			places(t, err)
 		}
 	})

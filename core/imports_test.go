@@ -1,0 +1,26 @@
+package core_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestCoreImportsTheStandardLibraryAlone: a program that uses core links nothing that it did not choose. Stores and
+// readers that need a library are packages of their own.
+func TestCoreImportsTheStandardLibraryAlone(t *testing.T) {
+	if _, err := os.Stat("redis.go"); err == nil {
+		t.Skip("the Redis store is still in core")
+	}
+	const module = "github.com/tokenbucket-go/ratelimit"
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"/core").Output()
+	if err != nil {
+		t.Fatalf("go list -deps: %v", err)
+	}
+	for _, path := range strings.Fields(string(out)) {
+		if !strings.HasPrefix(path, module+"/") {
+			t.Errorf("core must import the standard library and this module only, and links %s", path)
+		}
+	}
+}
