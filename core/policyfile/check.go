@@ -3,6 +3,7 @@ package policyfile
 import (
 	"bytes"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/token"
 )
@@ -28,7 +29,16 @@ func check(tokens token.Tokens, data []byte) *Error {
 		if tab := tabBefore(t, last, lines); tab > 0 && depth == 0 {
 			return &Error{Line: t.Position.Line, Column: tab, Reason: "invalid YAML: a tab can't indent: use spaces"}
 		}
-		switch t.Type {
+		switch text := strings.TrimSpace(t.Origin); t.Type {
+		case token.SingleQuoteType, token.DoubleQuoteType:
+		case token.MergeKeyType:
+			if text != t.Value { // the library would drop what is in front
+				reason = "is part of a name: put it in quotes"
+			}
+		default:
+			if strings.Contains(text, "\t") { // and the tab
+				reason = "has a tab: write spaces"
+			}
 		case token.TagType:
 			reason = "is a tag: leave it out"
 		case token.MappingKeyType:

@@ -2,6 +2,7 @@ package policyfile
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"unicode/utf8"
@@ -20,7 +21,8 @@ type document struct {
 	file    string
 	root    ast.Node // nil if the file can't be parsed
 	errs    []error
-	wrongs  map[string]bool     // values with mistakes, by path
+	full    bool                // nothing more is read or reported: a bound was reached
+	wrongs  map[ast.Node]bool   // those with mistakes
 	values  map[string]ast.Node // by path
 	visited int                 // nodes, those behind aliases each time
 	anchors map[string]ast.Node
@@ -28,8 +30,7 @@ type document struct {
 }
 
 func newDocument(file string, data []byte) *document {
-	d := &document{file: file, wrongs: make(map[string]bool), values: make(map[string]ast.Node),
-		anchors: make(map[string]ast.Node), aliases: make(map[*ast.AliasNode]ast.Node)}
+	d := &document{file: file, wrongs: make(map[ast.Node]bool), values: make(map[string]ast.Node), anchors: make(map[string]ast.Node), aliases: make(map[*ast.AliasNode]ast.Node)}
 	root, e := parse(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if e != nil {
 		e.File = file
@@ -59,14 +60,15 @@ func parse(data []byte) (root ast.Node, e *Error) {
 			root, e = nil, &Error{Line: 1, Reason: "invalid YAML: the parser failed"}
 		}
 	}()
-	switch start := bytes.TrimLeft(data, " \t\r\n"); {
+	switch {
 	case len(data) > maxBytes:
 		return nil, &Error{Line: 1, Reason: "the file is too large: at most 1 MiB is read"}
 	case !utf8.Valid(data):
 		line := 1 + bytes.Count(data[:bytes.IndexRune(data, utf8.RuneError)], []byte("\n"))
 		return nil, &Error{Line: line, Reason: "the file is not UTF-8 text"}
-	case bytes.HasPrefix(start, []byte("{")), bytes.HasPrefix(start, []byte("[")):
-		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // the library counts columns wrongly behind tabs
+	}
+	if json.Valid(data) { // tabs stand between tokens only, where the library refuses some
+		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
 	tokens := slices.DeleteFunc(lexer.Tokenize(string(data)), func(t *token.Token) bool { return t.Type == token.CommentType })
 	if e := check(tokens, data); e != nil {

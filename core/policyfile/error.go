@@ -46,25 +46,21 @@ func (e *Error) Error() string {
 // maxErrors keeps the report readable.
 const maxErrors = 100
 
-// wrong reports that the value n is wrong.
+// wrong reports a mistake in n, up to the bound.
 func (d *document) wrong(n ast.Node, path, value, reason string) {
-	d.wrongs[path] = true
-	d.report(n, path, value, reason)
-}
-
-// report adds a mistake at n, up to the bound.
-func (d *document) report(n ast.Node, path, value, reason string) {
+	if d.full {
+		return
+	}
+	d.wrongs[n] = true
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		n = m.Values[0].Key
 	}
 	e := at(n.GetToken(), value, reason)
 	e.File, e.Field = d.file, path
-	if len(d.errs) == maxErrors {
+	if d.full = len(d.errs) == maxErrors; d.full {
 		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
 	}
-	if len(d.errs) <= maxErrors {
-		d.errs = append(d.errs, e)
-	}
+	d.errs = append(d.errs, e)
 }
 
 // at returns a mistake at a token.

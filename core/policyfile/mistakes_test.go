@@ -112,7 +112,7 @@ func TestWrongDocuments(t *testing.T) {
 		"name: api\nlimits: [1/s\n":                                                        "line 2:9: invalid YAML: sequence end token ']' not found",
 		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: invalid YAML: a tab can't indent: use spaces",
 		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: invalid YAML: a tab can't indent: use spaces",
-		"name: api\n  \tlimits: [1/s]\n":                                                   "line 2:3: invalid YAML: a tab can't indent: use spaces",
+		"name: api\n  \tlimits: [1/s]\n":                                                   "line 1:7: api limits has a tab: write spaces",
 		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: invalid YAML: a tab can't indent: use spaces",
 		"name: \"a\u0085\"\nlimits: [1/s]":                                                 `line 1:7: name: "a\u0085" must be printable ASCII`,
 		"%YAML 2.0\n---\nname: a\nlimits: [1/s]":                                           `line 1:7: invalid YAML: unknown YAML version "2.0"`,

@@ -17,11 +17,11 @@ const (
 
 // visit counts n and its children and reports whether they may be read.
 func (d *document) visit(n ast.Node, children int) bool {
-	before := d.visited
-	if d.visited += 1 + children; d.visited > maxNodes && before <= maxNodes {
+	if d.visited += 1 + children; d.visited > maxNodes {
 		d.wrong(n, "", "", "aliases expand to more than 1,048,576 nodes: write less")
+		d.full = true
 	}
-	return d.visited <= maxNodes
+	return !d.full
 }
 
 // follow returns n without its anchor, or what an alias refers to.
@@ -65,8 +65,8 @@ type object struct {
 }
 
 // object returns the mapping n, with the fields of the mappings that it merges.
-func (d *document) object(n ast.Node, path, what string, required []string, optional ...string) *object {
-	o := &object{d, path, what, slices.Concat(required, optional), make(map[string]ast.Node)}
+func (d *document) object(n ast.Node, path, what string, names []string, required ...string) *object {
+	o := &object{d, path, what, names, make(map[string]ast.Node)}
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
 		d.wrong(n, path, shown(n), "must be "+what+", a mapping with the fields "+strings.Join(o.names, ", "))
@@ -97,40 +97,31 @@ func (o *object) merge(m *ast.MappingNode, depth int) {
 		name, _ := scalar(key)
 		switch first := lines[name]; {
 		case key.Type() == ast.MergeKeyType:
-			bases = append(bases, o.bases(entry.Value)...)
+			base := o.follow(entry.Value, join(o.path, "<<"))
+			if list, ok := base.(*ast.SequenceNode); ok {
+				bases = append(bases, list.Values...)
+			} else {
+				bases = append(bases, base)
+			}
 			continue
 		case first > 0:
-			o.report(key, join(o.path, clip(name, 80)), "", "is given a second time: first on line "+strconv.Itoa(first))
+			o.wrong(key, join(o.path, clip(name, 80)), "", "is given a second time: first on line "+strconv.Itoa(first))
 			continue
 		case !slices.Contains(o.names, name):
-			o.report(key, o.path, shown(key), "is not a field of "+o.what+": "+suggestion(name, o.names))
+			o.wrong(key, o.path, shown(key), "is not a field of "+o.what+": "+suggestion(name, o.names))
 		case o.fields[name] == nil:
 			o.fields[name] = entry.Value
 		}
 		lines[name] = key.GetToken().Position.Line
 	}
 	for _, n := range bases {
+		n = o.follow(n, join(o.path, "<<"))
 		if base, ok := n.(*ast.MappingNode); ok {
 			o.merge(base, depth+1)
 		} else {
 			o.wrong(n, join(o.path, "<<"), shown(n), "must be a mapping, or a list of mappings")
 		}
 	}
-}
-
-// bases returns what a merge key merges: n, or the items of n.
-func (o *object) bases(n ast.Node) []ast.Node {
-	path := join(o.path, "<<")
-	n = o.follow(n, path)
-	list, ok := n.(*ast.SequenceNode)
-	if !ok {
-		return []ast.Node{n}
-	}
-	bases := slices.Clone(list.Values)
-	for i := range bases {
-		bases[i] = o.follow(bases[i], path)
-	}
-	return bases
 }
 
 // suggestion helps who wrote an unknown name.
@@ -146,6 +137,3 @@ func suggestion(name string, names []string) string {
 
 // join appends a field to a path.
 func join(path, field string) string { return strings.TrimPrefix(path+"."+field, ".") }
-
-// element is the path of an item of a list.
-func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

@@ -23,18 +23,18 @@ var (
 func (d *document) policies() map[string]core.Policy {
 	list, path := d.root, ""
 	if list.Type() != ast.SequenceType {
-		if list = d.object(d.root, "", "a file of policies", []string{"policies"}).fields["policies"]; list == nil {
+		if list = d.object(d.root, "", "a file of policies", []string{"policies"}, "policies").fields["policies"]; list == nil {
 			return nil
 		}
 		path = "policies"
 	}
 	byName, first := make(map[string]core.Policy), make(map[string]string)
 	for i, n := range d.list(d.follow(list, path), path, "policies") {
-		at := element(path, i)
+		at := fmt.Sprintf("%s[%d]", path, i)
 		p := d.policy(d.follow(n, at), at)
 		name := d.values[at+".name"]
 		switch before := first[p.Name]; {
-		case name == nil || d.wrongs[at+".name"]:
+		case name == nil || d.wrongs[name]:
 		case before != "":
 			d.wrong(name, at+".name", shown(name), "is the name of "+before+" already")
 		default:
@@ -47,24 +47,25 @@ func (d *document) policies() map[string]core.Policy {
 
 // policy reads one policy.
 func (d *document) policy(n ast.Node, path string) core.Policy {
-	o := d.object(n, path, "a policy", []string{"name", "limits"}, "on_failure", "local_share", "headers", "shadow")
+	o := d.object(n, path, "a policy", []string{"name", "limits", "on_failure", "local_share", "headers", "shadow"}, "name", "limits")
 	p := core.Policy{
 		Name:       field(o, "name", text),
 		OnFailure:  field(o, "on_failure", oneOf(failures)),
-		LocalShare: field(o, "local_share", share),
+		LocalShare: field(o, "local_share", rate),
 		Shadow:     field(o, "shadow", flag),
 		Limits:     field(o, "limits", func(n ast.Node) ([]core.Limit, string) { return d.limits(n, join(path, "limits")), "" }),
 		Headers:    field(o, "headers", func(n ast.Node) (core.HeaderStyle, string) { return d.headers(n, join(path, "headers")) }),
 	}
+	if n := d.values[join(path, "local_share")]; n != nil && !d.wrongs[n] && !(p.LocalShare > 0 && p.LocalShare <= 1) {
+		d.wrong(n, join(path, "local_share"), shown(n), "must be above 0 and at most 1") // 0 would mean 1
+	}
 	for _, m := range mistakesIn(p.Validate()) {
-		name := inFile.Replace(m.Field)
-		limit, _, _ := strings.Cut(name, ".")
-		at, parent := join(path, name), join(path, limit)
+		at := join(path, inFile.Replace(m.Field))
 		n := d.values[at]
 		if n == nil { // a field of a limit that is a string, or a field that is not given
-			n = d.values[parent]
+			n = d.values[at[:max(0, strings.LastIndex(at, "."))]]
 		}
-		if n != nil && !d.wrongs[at] && !d.wrongs[parent] {
+		if n != nil && !d.wrongs[n] {
 			d.wrong(n, at, quoted(m.Value), inFile.Replace(m.Reason))
 		}
 	}
@@ -77,7 +78,7 @@ func (d *document) headers(n ast.Node, path string) (sum core.HeaderStyle, reaso
 		return oneOf(styles)(n)
 	}
 	for i, item := range d.list(n, path, "header styles") {
-		sum |= value(d, item, element(path, i), func(n ast.Node) (core.HeaderStyle, string) {
+		sum |= value(d, item, fmt.Sprintf("%s[%d]", path, i), func(n ast.Node) (core.HeaderStyle, string) {
 			part, reason := oneOf(parts)(n)
 			switch both := sum | part; {
 			case reason != "":
@@ -94,7 +95,7 @@ func (d *document) headers(n ast.Node, path string) (sum core.HeaderStyle, reaso
 // limits reads a list of limits.
 func (d *document) limits(n ast.Node, path string) (limits []core.Limit) {
 	for i, item := range d.list(n, path, "limits") {
-		at := element(path, i)
+		at := fmt.Sprintf("%s[%d]", path, i)
 		limits = append(limits, value(d, item, at, func(n ast.Node) (core.Limit, string) {
 			if n.Type() == ast.MappingType {
 				return d.limit(n, at), ""
@@ -111,7 +112,7 @@ func (d *document) limits(n ast.Node, path string) (limits []core.Limit) {
 
 // limit reads a limit that is a mapping.
 func (d *document) limit(n ast.Node, path string) core.Limit {
-	o := d.object(n, path, "a limit", []string{"refill_rate", "refill_interval"}, "name", "capacity", "mode")
+	o := d.object(n, path, "a limit", []string{"name", "capacity", "refill_rate", "refill_interval", "mode"}, "refill_rate", "refill_interval")
 	l := core.Limit{
 		Name:           field(o, "name", limitName),
 		Capacity:       field(o, "capacity", tokens),
@@ -148,9 +149,6 @@ func (d *document) limitText(n ast.Node, path, s string) core.Limit {
 			value = quoted(m.Value)
 		}
 		d.wrong(n, at, value, reason)
-	}
-	if err != nil {
-		d.wrongs[path] = true
 	}
 	return l
 }

@@ -24,7 +24,7 @@ func value[T any](d *document, n ast.Node, path string, read func(ast.Node) (T, 
 	n = d.follow(n, path)
 	d.values[path] = n
 	v, reason := read(n)
-	if reason != "" && !d.wrongs[path] {
+	if reason != "" && !d.wrongs[n] {
 		d.wrong(n, path, shown(n), reason)
 	}
 	return v
@@ -67,14 +67,6 @@ func number[T any](n ast.Node, parse func(string) (T, string)) (v T, reason stri
 		return v, "must be a number"
 	}
 	return parse(s)
-}
-
-// share reads a local_share. In a core.Policy 0 would mean 1.
-func share(n ast.Node) (v float64, reason string) {
-	if v, reason = rate(n); reason == "" && (v <= 0 || v > 1) {
-		reason = "must be above 0 and at most 1"
-	}
-	return v, reason
 }
 
 // interval reads a refill_interval. A bare number could be seconds or, as Go writes durations in JSON, nanoseconds.
