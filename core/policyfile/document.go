@@ -83,7 +83,9 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	if errors.As(err, &syntax) {
 		return nil, at(syntax.GetToken(), "", "invalid YAML: "+clip(syntax.GetMessage(), 200))
 	}
-	root = file.Docs[len(file.Docs)-1].Body // directives are documents in front
+	if n := len(file.Docs); n > 0 {
+		root = file.Docs[n-1].Body // directives are documents in front
+	}
 	if root == nil || root.Type() == ast.NullType {
 		return nil, &Error{Line: 1, Reason: "the file is empty"}
 	}

@@ -84,6 +84,7 @@ func TestWrongDocuments(t *testing.T) {
 		"":                             "line 1: the file is empty",
 		"# nothing\n":                  "line 1: the file is empty",
 		"---\n":                        "line 1: the file is empty",
+		"...\n":                        "line 1: the file is empty",
 		"null":                         "line 1: the file is empty",
 		"[]":                           `line 1:1: a list must be a policy, a mapping with the fields name, limits, on_failure, local_share, headers, shadow`,
 		"api":                          `line 1:1: "api" must be a policy`,
