@@ -203,3 +203,22 @@ func TestMustPanicsWithTheError(t *testing.T) {
 	}()
 	core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{}))
 }
+
+// What Validate reports is what NewLimiter reports.
+func TestValidate(t *testing.T) {
+	for _, p := range []core.Policy{
+		{},
+		{Name: "api", Limits: []core.Limit{core.PerSecond(1)}},
+		{Name: "naïve", Limits: []core.Limit{{}, core.PerSecond(1).WithName("a"), core.PerMinute(1).WithName("a")}, OnFailure: 9, LocalShare: 2, Headers: 99},
+		{Limits: make([]core.Limit, 65)},
+	} {
+		_, err := core.NewLimiter(core.NewMemoryStore(), p)
+		invalid := p.Validate()
+		if fmt.Sprint(invalid) != fmt.Sprint(err) {
+			t.Errorf("Validate of %+v reports\n%v\nand NewLimiter\n%v", p, invalid, err)
+		}
+		if err != nil {
+			reports(t, invalid, mistakes(err)...)
+		}
+	}
+}

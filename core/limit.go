@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // Mode is how tokens come back to a bucket.
@@ -140,7 +141,7 @@ func (l Limit) spec() bucket.Spec {
 
 const (
 	// maxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
-	maxCapacity = 999_999_999_999_999
+	maxCapacity = quantity.MaxTokens
 	// maxFill bounds the time in which an empty bucket fills.
 	maxFill = bucket.MaxFill
 	// maxName keeps header fields and Redis keys short.
@@ -203,3 +204,6 @@ func badName(name string) string {
 	}
 	return ""
 }
+
+func itoa(n int64) string   { return strconv.FormatInt(n, 10) }
+func ftoa(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }

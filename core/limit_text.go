@@ -3,18 +3,13 @@ package core
 import (
 	"errors"
 	"fmt"
-	"math"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-const (
-	// limitForm is the grammar in a few words, for messages.
-	limitForm = `RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"`
-	// maxLimitText is far more than any limit needs.
-	maxLimitText = 1024
-	// space is what may stand between words.
-	space = " \t\r\n"
-)
+// space is what may stand between words.
+const space = quantity.Space
 
 // ParseLimit reads a limit in the form
 //
@@ -55,7 +50,7 @@ func ParseLimit(s string) (Limit, error) {
 		m.Field = strings.TrimSuffix("Limit."+m.Field, ".")
 		errs[i] = m
 	}
-	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", clip(s, 80), limitForm, errors.Join(errs...))
+	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", clip(s, 80), quantity.LimitForm, errors.Join(errs...))
 }
 
 // parseLimit reports mistakes by the field of Limit, or "" where it can't be told.
@@ -63,8 +58,8 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	wrong := func(field string, value any, reason string) {
 		mistakes = append(mistakes, &ConfigError{field, value, reason})
 	}
-	if len(s) > maxLimitText {
-		wrong("", s, "must be at most "+itoa(maxLimitText)+" bytes long")
+	if len(s) > quantity.MaxText {
+		wrong("", s, "must be at most "+itoa(quantity.MaxText)+" bytes long")
 		return Limit{}, mistakes
 	}
 	rate, rest, found := strings.Cut(s, "/")
@@ -74,11 +69,11 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	}
 	var reason string
 	rate = strings.Trim(rate, space)
-	if l.RefillRate, reason = parseNumber(rate); reason != "" {
+	if l.RefillRate, reason = quantity.ParseNumber(rate); reason != "" {
 		wrong("RefillRate", rate, reason)
 	}
 	var interval string
-	if l.RefillInterval, interval, rest, reason = cutInterval(rest); reason != "" {
+	if l.RefillInterval, interval, rest, reason = quantity.CutInterval(rest); reason != "" {
 		wrong("RefillInterval", interval, reason)
 	}
 	given := make(map[string]bool)
@@ -89,7 +84,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		case "burst":
 			field = "Capacity"
 			value, rest = cutWord(rest)
-			if l.Capacity, reason = parseTokens(value); reason != "" {
+			if l.Capacity, reason = quantity.ParseTokens(value); reason != "" {
 				wrong(field, value, reason)
 			}
 		case "name":
@@ -98,7 +93,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 				wrong(field, value, reason)
 			}
 		default:
-			mode, ok := meaning(modes, keyword)
+			mode, ok := parseMode(keyword)
 			if ok {
 				field, value, l.Mode = "Mode", word, mode
 				break
@@ -112,7 +107,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		given[field] = true
 	}
 	if !given["Capacity"] {
-		if l.Capacity, reason = impliedCapacity(l.RefillRate); reason != "" {
+		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
 			wrong("Capacity", "", reason+": add burst N")
 		}
 	}
@@ -124,15 +119,14 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	return l, mistakes
 }
 
-// impliedCapacity is the Capacity of a limit that tells only its rate.
-func impliedCapacity(rate float64) (capacity int64, reason string) {
-	switch {
-	case !(rate > 0):
-		return 1, "" // the rate is the mistake
-	case rate != math.Trunc(rate):
-		return 0, "is required where the rate is not whole"
+// parseMode returns the mode that word names in lower case, or false.
+func parseMode(word string) (Mode, bool) {
+	for _, m := range [...]Mode{Continuous, Stepped, Aligned} {
+		if word == strings.ToLower(m.String()) {
+			return m, true
+		}
 	}
-	return int64(min(rate, maxCapacity+1)), ""
+	return 0, false
 }
 
 // known reports whether a mistake of the field is among those listed.
@@ -200,7 +194,7 @@ func cutName(s string) (name, written, rest, reason string) {
 // largest unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to
 // the last bit.
 func (l Limit) String() string {
-	s := formatNumber(l.RefillRate) + "/" + formatInterval(l.RefillInterval)
+	s := quantity.FormatNumber(l.RefillRate) + "/" + quantity.FormatInterval(l.RefillInterval)
 	if float64(l.Capacity) != l.RefillRate {
 		s += " burst " + itoa(l.Capacity)
 	}

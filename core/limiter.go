@@ -80,13 +80,8 @@ func newFallback(config *StoreConfig) *MemoryStore {
 
 // newRules makes rules of a policy. errs are mistakes besides its own.
 func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
-	errs = append(policy.mistakes(), errs...)
-	errs = append(errs, limitMistakes(policy.Name, policy.Limits, "Policy.Limits")...)
-	if policy.isZero() { // as a map has it for a name that it does not know
-		return nil, fmt.Errorf("ratelimit: the policy is empty: if it was looked up by name, is the name misspelt? %w", errors.Join(errs...))
-	}
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("ratelimit: policy %q: %w", clip(policy.Name, maxName), errors.Join(errs...))
+	if err := policy.refusal(errs...); err != nil {
+		return nil, err
 	}
 	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
 	next.policy.Limits = next.plan.given

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"errors"
+	"fmt"
 	"math"
 )
 
@@ -30,6 +32,28 @@ type Policy struct {
 
 	// Headers are the header fields sent with every response. The zero value is HeadersDefault.
 	Headers HeaderStyle
+}
+
+// Validate returns nil if [NewLimiter] accepts p, or an error that joins a [ConfigError] for every mistake,
+// as NewLimiter reports them.
+func (p Policy) Validate() error { return p.refusal() }
+
+// refusal is the error for the mistakes in p and in what it is used with, or nil.
+func (p Policy) refusal(others ...error) error {
+	errs := append(p.mistakes(), others...)
+	errs = append(errs, limitMistakes(p.Name, p.Limits, "Policy.Limits")...)
+	switch {
+	case p.isZero(): // as a map has it for a name that it does not know
+		return fmt.Errorf("ratelimit: the policy is empty: if it was looked up by name, is the name misspelt? %w", errors.Join(errs...))
+	case len(errs) > 0:
+		return fmt.Errorf("ratelimit: policy %q: %w", clip(p.Name, maxName), errors.Join(errs...))
+	}
+	return nil
+}
+
+// isZero reports whether p is the zero Policy.
+func (p Policy) isZero() bool {
+	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && !p.Shadow && p.Headers == HeadersDefault
 }
 
 // mistakes lists what is wrong with p besides its limits.

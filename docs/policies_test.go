@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
 // blocks returns the fenced blocks of a language on policies.md.
@@ -27,7 +28,7 @@ func blocks(t *testing.T, language string) []string {
 func TestPoliciesOnThePageLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policies.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(blocks(t, "yaml")[0]), 0o600))
-	policies, err := core.LoadPoliciesFile(path)
+	policies, err := policyfile.LoadFile(path)
 	require.NoError(t, err)
 	require.Len(t, policies, 3)
 	strict := []core.Limit{core.Must(core.ParseLimit(`5/15m stepped name "per quarter"`)), core.PerDay(20)}
@@ -44,7 +45,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 }
 
 func TestPolicyOnThePageParses(t *testing.T) {
-	policy, err := core.ParsePolicy([]byte(blocks(t, "json")[0]))
+	policy, err := policyfile.Parse([]byte(blocks(t, "json")[0]))
 	require.NoError(t, err)
 	require.Equal(t, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(100).WithBurst(20), core.PerDay(5000).WithMode(core.Aligned)}}, policy)
 }
@@ -53,6 +54,6 @@ func TestMistakesAreToldAsOnThePage(t *testing.T) {
 	wrong, want := blocks(t, "yaml")[1], blocks(t, "text")[0]
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("policies.yaml", []byte(wrong), 0o600))
-	_, err := core.LoadPoliciesFile("policies.yaml")
+	_, err := policyfile.LoadFile("policies.yaml")
 	require.EqualError(t, err, strings.TrimSpace(want))
 }

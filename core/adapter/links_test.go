@@ -16,6 +16,7 @@ const (
 	fiber    = "github.com/gofiber/fiber/v2"
 	fiber3   = "github.com/gofiber/fiber/v3"
 	fasthttp = "github.com/valyala/fasthttp"
+	yaml     = "github.com/goccy/go-yaml"
 
 	prometheus = "github.com/prometheus/client_golang"
 	otel       = "go.opentelemetry.io/otel"
@@ -60,14 +61,15 @@ func TestCoreLinksOnlyListedModules(t *testing.T) {
 
 // A program that imports an adapter links the framework of that adapter, in its version, and no other framework.
 func TestAdapterLinksOnlyItsOwnFramework(t *testing.T) {
-	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp, prometheus, otel, otelMetric, otelTrace}
+	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp, prometheus, otel, otelMetric, otelTrace, yaml}
 	for _, p := range []struct {
 		pkg  string
 		want []string // of frameworks
 	}{
 		{"core", nil},
 		{"core/adapter", nil},
-		{"ginlimit", []string{gin}},
+		{"core/policyfile", []string{yaml}},
+		{"ginlimit", []string{gin, yaml}}, // gin binds YAML bodies with it
 		{"echolimit", []string{echo}},
 		{"echolimit/v5", []string{echo5}},
 		{"chilimit", []string{chi}},

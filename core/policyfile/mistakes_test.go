@@ -1,4 +1,4 @@
-package core_test
+package policyfile_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
 // places lists the mistakes in err as "line:column field value", in their order.
@@ -17,7 +17,7 @@ func places(t *testing.T, err error) []string {
 	joined, ok := err.(interface{ Unwrap() []error })
 	require.True(t, ok, "all mistakes are joined: %v", err)
 	for _, each := range joined.Unwrap() {
-		var e *core.PolicyFileError
+		var e *policyfile.Error
 		require.ErrorAs(t, each, &e)
 		require.NotEmpty(t, e.Reason)
 		require.Positive(t, e.Line)
@@ -26,8 +26,8 @@ func places(t *testing.T, err error) []string {
 	return list
 }
 
-func TestParsePolicyTellsEveryMistakeAndItsPlace(t *testing.T) {
-	_, err := core.ParsePolicy([]byte(`name: naïve
+func TestParseTellsEveryMistakeAndItsPlace(t *testing.T) {
+	_, err := policyfile.Parse([]byte(`name: naïve
 nam: search
 limits:
   - ten/moment burst 0
@@ -84,6 +84,7 @@ func TestWrongDocuments(t *testing.T) {
 		"":                             "line 1: the file is empty",
 		"# nothing\n":                  "line 1: the file is empty",
 		"---\n":                        "line 1: the file is empty",
+		"...\n":                        "line 1: the file is empty",
 		"null":                         "line 1: the file is empty",
 		"[]":                           `line 1:1: a list must be a policy, a mapping with the fields name, limits, on_failure, local_share, headers, shadow`,
 		"api":                          `line 1:1: "api" must be a policy`,
@@ -106,61 +107,64 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: api, limits: [{refill_rate: 1, refill_interval: s, name: ''}]}":            `line 1:65: limits[0].name: "" must not be empty`,
 		"{name: api, limits: [{refill_rate: 1e16, refill_interval: s}]}":                   "line 1:22: limits[0].capacity: 1000000000000000 must be from 1",
 		"{name: api, limits: [{refill_rate: 1, refill_interval: 300000h, capacity: 5e6}]}": "refill_rate: 1 is too slow",
-		"{name: api, limits: [1/s], ? [a] : b}":                                            "a list is not a field of a policy",
+		"{name: api, limits: [1/s], ? [a] : b}":                                            "line 1:28: ? begins a complex key: write name: value",
 		"{name: api, limits: [1/s], <<: 5}":                                                "line 1:32: <<: 5 must be a mapping, or a list of mappings",
-		"name: api\nlimits: [1/s]\n---\nname: b\n":                                         "line 3:1: a second document begins: put all into one",
-		"name: api\nlimits: [1/s\n":                                                        "line 2: is not YAML: did not find expected ',' or ']'",
-		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: is not YAML: a tab can't indent YAML: use spaces",
-		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: is not YAML: a tab can't indent YAML: use spaces",
-		"name: api\n  \tlimits: [1/s]\n":                                                   "line 2:3: is not YAML: a tab can't indent YAML: use spaces",
-		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: is not YAML: a tab can't indent YAML: use spaces",
-		"name: \"a\u0085\"\nlimits: [1/s]":                                                 "line 1:9: has the character U+0085, which ends a line in YAML: leave it out",
-		"name: a\nlimits: [1/s] # a\u2028b":                                                "line 2:18: has the character U+2028",
-		"%YAML 2.0\n---\nname: a\nlimits: [1/s]":                                           "line 1: is not YAML: found incompatible YAML document",
-		`{name: "a\/b", limits: [1/s]}`:                                                    `line 1:10: is not YAML: \/ is an escape in JSON only: write /`,
-		`{"name": "a\/b", "limits": ["1/s",]}`:                                             "line 1:35: is not JSON: invalid character ']' looking for beginning of value",
-		"name: !foo a\nlimits: [1/s]":                                                      "line 1:7: name: a must be a string: leave out the tag !foo",
-		"{name: a, limits: [{refill_rate: !foo 5, refill_interval: s}]}":                   "line 1:34: limits[0].refill_rate: 5 must be a number: leave out the tag !foo",
+		"name: api\nlimits: [1/s]\n---\nname: b\n":                                         "line 3:1: --- begins a second document: put all into one",
+		"name: api\nlimits: [1/s\n":                                                        "line 2:9: invalid YAML: sequence end token ']' not found",
+		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: invalid YAML: a tab can't indent: use spaces",
+		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: invalid YAML: a tab can't indent: use spaces",
+		"name: api\n  \tlimits: [1/s]\n":                                                   "line 1:7: api limits has a tab: write spaces",
+		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: invalid YAML: a tab can't indent: use spaces",
+		"name: \"a\u0085\"\nlimits: [1/s]":                                                 `line 1:7: name: "a\u0085" must be printable ASCII`,
+		"%YAML 2.0\n---\nname: a\nlimits: [1/s]":                                           `line 1:7: invalid YAML: unknown YAML version "2.0"`,
+		`{name: "a\qb", limits: [1/s]}`:                                                    "line 1:11: invalid YAML: found unknown escape character",
+		`{"name": "a\/b", "limits": ["1/s",,]}`:                                            "line 1:35: invalid YAML: ",
+		"name: a\nlimits: [1/s]\n...\nname: b":                                             "line 4:1: name begins a second document",
+		"name: a\nlimits: [1/s]\n? shadow\n: true":                                         "line 3:1: ? begins a complex key",
+		"name: &a &b x\nlimits: [1/s]":                                                     "line 1:10: invalid YAML: unexpected scalar value type",
+		"name: \u0000\nlimits: [1/s]":                                                      "must be printable ASCII",
+		"name: !foo a\nlimits: [1/s]":                                                      "line 1:7: !foo is a tag: leave it out",
+		"{name: a, limits: [{refill_rate: !foo 5, refill_interval: s}]}":                   "line 1:34: !foo is a tag: leave it out",
 		`{name: a, limits: [{refill_rate: "5", refill_interval: s}]}`:                      `line 1:34: limits[0].refill_rate: "5" must be a number without quotes`,
 		"{name: a, limits: [{refill_rate: 1e999, refill_interval: s}]}":                    "line 1:34: limits[0].refill_rate: 1e999 is too large",
 		"{name: a, limits: [{refill_rate: 1e-999, refill_interval: s}]}":                   "line 1:34: limits[0].refill_rate: 1e-999 is too small",
 		"{name: a, limits: [1/s], local_share: 1e999}":                                     "line 1:39: local_share: 1e999 is too large",
 		"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
 		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE/INTERVAL`,
-		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: is not YAML: unknown anchor 'lost' referenced",
-		"name: api: b\n":                                                                   "line 1: is not YAML: mapping values are not allowed in this context",
-		"name: a\xff\n":                                                                    "line 1: is not YAML: invalid",
-		"- name: api\nlimits: 5\n":                                                         "line 2: is not YAML: did not find expected '-' indicator",
-		"&a {name: api, <<: *a, limits: [1/s]}":                                            "is merged too deep",
+		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
+		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
+		"name: a\xff\n":                                                                    "line 1: the file is not UTF-8 text",
+		"- name: api\nlimits: 5\n":                                                         "line 2:1: invalid YAML: value is not allowed in this context",
+		"&a {name: api, <<: *a, limits: [1/s]}":                                            "line 1:4: merges more than 20 mappings in each other",
 		"{name: api, limits: &a [*a]}":                                                     "limits[0]: a list must be a string",
 	} {
-		_, err := core.ParsePolicy([]byte(text))
+		_, err := policyfile.Parse([]byte(text))
 		require.ErrorContains(t, err, want, "%q", text)
 		places(t, err)
 	}
 	for _, share := range []string{"0", "-0.5", "1.5"} {
-		_, err := core.ParsePolicy([]byte("{name: a, limits: [1/s], local_share: " + share + "}"))
+		_, err := policyfile.Parse([]byte("{name: a, limits: [1/s], local_share: " + share + "}"))
 		require.EqualError(t, err, "line 1:39: local_share: "+share+" must be above 0 and at most 1", "0 means nothing else in a file")
 	}
 	for text, want := range map[string]string{
 		"[]":                         "line 1:1: is an empty list: at least one is required",
 		"policies: []":               "line 1:11: policies: is an empty list",
-		"policies:":                  "line 1:10: policies: nothing must be a list of policies",
-		"{}":                         "line 1:1: policies: is required: a list of policies",
+		"policies:":                  "line 1:11: policies: nothing must be a list of policies",
+		"{}":                         "line 1:1: policies: is required",
 		"name: api\nlimits: [1/s]\n": `line 1:1: "name" is not a field of a file of policies: the fields are policies`,
 		"5":                          "line 1:1: 5 must be a file of policies",
 		"- {name: a, limits: [1/s]}\n- {name: b, limits: [1/s]}\n- {name: a, limits: [1/s]}\n": `line 3:10: [2].name: "a" is the name of [0] (line 1) already`,
 		"policies:\n- name: a\n- limits: [0/s]\n":                                              "line 2:3: policies[0].limits: is required\nline 3:3: policies[1].name: is required\nline 3:12: policies[1].limits[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)",
 	} {
-		policies, err := core.LoadPolicies(strings.NewReader(text))
+		policies, err := policyfile.Load(strings.NewReader(text))
 		require.ErrorContains(t, err, want, "%q", text)
 		require.Nil(t, policies, "all or nothing")
 	}
 }
 
 func TestMistakesBeyondTheBoundAreNotTold(t *testing.T) {
-	_, err := core.LoadPolicies(strings.NewReader(strings.Repeat("- \n", 200)))
+	_, err := policyfile.Load(strings.NewReader(strings.Repeat("- \n", 200)))
 	list := places(t, err)
 	require.Len(t, list, 101)
-	require.ErrorContains(t, err, "line 101:2: is where mistake 101 is: the rest is not told")
+	require.ErrorContains(t, err, "line 101:2: too many mistakes: only the first 100 are reported")
 }

@@ -1,7 +1,8 @@
-package core
+package quantity
 
 import (
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -9,6 +10,11 @@ import (
 )
 
 const (
+	// Space is what may stand between words.
+	Space = " \t\r\n"
+	// MaxText is far more than any limit needs, in bytes.
+	MaxText = 1024
+
 	day  = 24 * time.Hour
 	week = 7 * day
 )
@@ -25,14 +31,15 @@ var units = map[string]time.Duration{
 	"w": week, "week": week, "weeks": week,
 }
 
-const wantInterval = "must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m"
+// WantInterval is the reason for text that is no interval.
+const WantInterval = "must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m"
 
-// cutInterval reads the interval that s begins with: a unit, or counts with their units. The rest
-// begins after the space that follows it. What was read is returned for messages.
-func cutInterval(s string) (d time.Duration, read, rest, reason string) {
-	s = strings.TrimLeft(s, space)
-	if len(s) > maxLimitText {
-		return 0, clip(s, maxNumberText), "", wantInterval
+// CutInterval reads the interval that s begins with: a unit, or counts with their units. It returns what it
+// read, for messages, and the rest of s after the space that follows.
+func CutInterval(s string) (d time.Duration, read, rest, reason string) {
+	s = strings.TrimLeft(s, Space)
+	if len(s) > MaxText {
+		return 0, s, "", WantInterval
 	}
 	total, rest := new(big.Rat), s
 	for first := true; first || rest != "" && isDigit(rest[0]); first = false {
@@ -44,23 +51,23 @@ func cutInterval(s string) (d time.Duration, read, rest, reason string) {
 		if count == "" {
 			count = "1"
 		} else {
-			after = strings.TrimLeft(after, space)
+			after = strings.TrimLeft(after, Space)
 		}
 		name := after[:letters(after)]
 		unit, known := units[strings.ToLower(name)]
 		rest = after[len(name):]
-		if !known || !isNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(space, rune(rest[0])) {
-			end := strings.IndexAny(rest, space)
+		if !known || !IsNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(Space, rune(rest[0])) {
+			end := strings.IndexAny(rest, Space)
 			if end < 0 {
 				end = len(rest)
 			}
 			read, rest = s[:len(s)-len(rest)+end], rest[end:]
-			return 0, strings.TrimRight(read, space), strings.TrimLeft(rest, space), wantInterval
+			return 0, strings.TrimRight(read, Space), strings.TrimLeft(rest, Space), WantInterval
 		}
 		part, _ := new(big.Rat).SetString(count)
 		total.Add(total, part.Mul(part, new(big.Rat).SetInt64(int64(unit))))
 		read = s[:len(s)-len(rest)]
-		rest = strings.TrimLeft(rest, space)
+		rest = strings.TrimLeft(rest, Space)
 	}
 	switch {
 	case !total.IsInt():
@@ -71,11 +78,11 @@ func cutInterval(s string) (d time.Duration, read, rest, reason string) {
 	return time.Duration(total.Num().Int64()), read, rest, ""
 }
 
-// parseInterval reads an interval with nothing behind it.
-func parseInterval(s string) (d time.Duration, reason string) {
-	d, _, rest, reason := cutInterval(s)
+// ParseInterval reads an interval with nothing behind it.
+func ParseInterval(s string) (d time.Duration, reason string) {
+	d, _, rest, reason := CutInterval(s)
 	if reason == "" && rest != "" {
-		reason = wantInterval
+		reason = WantInterval
 	}
 	if reason != "" {
 		return 0, reason
@@ -96,8 +103,8 @@ func letters(s string) int {
 	return n
 }
 
-// formatInterval is d in the largest unit that counts it in whole numbers: min, 90s, 2days.
-func formatInterval(d time.Duration) string {
+// FormatInterval returns d in the largest unit that counts it in whole numbers: min, 90s, 2days.
+func FormatInterval(d time.Duration) string {
 	for _, unit := range [...]struct {
 		one, many string
 		length    time.Duration
@@ -108,7 +115,7 @@ func formatInterval(d time.Duration) string {
 		if n := d / unit.length; n == 1 && d == unit.length {
 			return unit.one
 		} else if d != 0 && d == n*unit.length {
-			return itoa(int64(n)) + unit.many
+			return strconv.FormatInt(int64(n), 10) + unit.many
 		}
 	}
 	return "0s"

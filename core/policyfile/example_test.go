@@ -1,4 +1,4 @@
-package core_test
+package policyfile_test
 
 import (
 	"errors"
@@ -6,24 +6,11 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-func ExampleParseLimit() {
-	limit, err := core.ParseLimit(`1_000 / 2 weeks aligned name "per fortnight"`)
-	fmt.Println(limit.Capacity, limit.RefillInterval, err)
-	fmt.Println(limit)
-
-	_, err = core.ParseLimit("ten/month")
-	fmt.Println(err)
-	// Output:
-	// 1000 336h0m0s <nil>
-	// 1000/2weeks aligned name "per fortnight"
-	// ratelimit: limit "ten/month" (want RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
-	// Limit.RefillInterval: "month" must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m
-}
-
-func ExampleParsePolicy() {
-	policy, err := core.ParsePolicy([]byte(`
+func ExampleParse() {
+	policy, err := policyfile.Parse([]byte(`
 name: search
 limits:
   - 10/s burst 30
@@ -41,8 +28,8 @@ on_failure: open
 }
 
 // Every mistake is told, with its place.
-func ExampleParsePolicy_mistakes() {
-	_, err := core.ParsePolicy([]byte(`
+func ExampleParse_mistakes() {
+	_, err := policyfile.Parse([]byte(`
 name: search
 limits:
   - 10/s brust 30
@@ -57,9 +44,9 @@ onFailure: open
 	// line 6:1: "onFailure" is not a field of a policy: write on_failure
 }
 
-func ExamplePolicyFileError() {
-	_, err := core.ParsePolicy([]byte("name: api\nlimits: [-5/s]\n"))
-	var mistake *core.PolicyFileError
+func ExampleError() {
+	_, err := policyfile.Parse([]byte("name: api\nlimits: [-5/s]\n"))
+	var mistake *policyfile.Error
 	if errors.As(err, &mistake) {
 		fmt.Println(mistake.Line, mistake.Column, mistake.Field)
 	}
@@ -67,8 +54,8 @@ func ExamplePolicyFileError() {
 	// 2 10 limits[0].refill_rate
 }
 
-func ExampleLoadPolicies() {
-	policies, err := core.LoadPolicies(strings.NewReader(`
+func ExampleLoad() {
+	policies, err := policyfile.Load(strings.NewReader(`
 policies:
   - name: search
     limits: [10/s burst 30]

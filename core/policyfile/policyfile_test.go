@@ -1,4 +1,4 @@
-package core_test
+package policyfile_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
 const searchYAML = `name: search
@@ -37,7 +38,7 @@ var search = core.Policy{
 	Shadow:     true,
 }
 
-func TestParsePolicyReadsEveryField(t *testing.T) {
+func TestParseReadsEveryField(t *testing.T) {
 	asJSON := `{"name": "search", "limits": ["10\/s burst 30", {"name": "daily", "capacity": 10000, "refill_rate": 1e4,
 		"refill_interval": "24h0m0s", "mode": "Aligned"}], "on_failure": "open", "local_share": 0.25, "headers": ["legacy", "ietf"], "shadow": true}`
 	for rule, text := range map[string]string{
@@ -52,42 +53,42 @@ func TestParsePolicyReadsEveryField(t *testing.T) {
 		"a capacity that is the rate": strings.Replace(searchYAML, "    capacity: 10_000\n", "", 1),
 		"an anchor":                   strings.Replace(strings.Replace(searchYAML, "capacity: 10_000", "capacity: &n 10_000", 1), "rate: 10_000", "rate: *n", 1),
 	} {
-		got, err := core.ParsePolicy([]byte(text))
+		got, err := policyfile.Parse([]byte(text))
 		require.NoError(t, err, rule)
 		require.Equal(t, search, got, rule)
 	}
 }
 
-func TestParsePolicyLeavesDefaults(t *testing.T) {
-	got, err := core.ParsePolicy([]byte("{name: api, limits: [60/min]}"))
+func TestParseLeavesDefaults(t *testing.T) {
+	got, err := policyfile.Parse([]byte("{name: api, limits: [60/min]}"))
 	require.NoError(t, err)
 	require.Equal(t, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}, got)
 	for text, want := range map[string]core.HeaderStyle{"default": core.HeadersDefault, "none": core.HeadersNone, "IETF": core.HeadersIETF,
 		"[draft6, legacy]": core.HeadersDraft6 | core.HeadersLegacy, "[ietf]": core.HeadersIETF} {
-		got, err := core.ParsePolicy([]byte("{name: api, limits: [60/min], headers: " + text + "}"))
+		got, err := policyfile.Parse([]byte("{name: api, limits: [60/min], headers: " + text + "}"))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got.Headers, text)
 	}
 	for text, want := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
-		got, err := core.ParsePolicy([]byte("{name: api, limits: [60/min], on_failure: " + text + "}"))
+		got, err := policyfile.Parse([]byte("{name: api, limits: [60/min], on_failure: " + text + "}"))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got.OnFailure, text)
 	}
 }
 
 // Every limit can stand in a file as String and as MarshalText write it.
-func TestLoadPolicies(t *testing.T) {
+func TestLoad(t *testing.T) {
 	const list = "- name: api\n  limits: &both [10/s, 100/min burst 20]\n  on_failure: closed\n- name: batch\n  limits: *both\n"
 	want := map[string]core.Policy{
 		"api":   {Name: "api", Limits: []core.Limit{core.PerSecond(10), core.PerMinute(100).WithBurst(20)}, OnFailure: core.FailClosed},
 		"batch": {Name: "batch", Limits: []core.Limit{core.PerSecond(10), core.PerMinute(100).WithBurst(20)}},
 	}
 	for _, text := range []string{list, "policies:\n" + list, "policies:\n  " + strings.ReplaceAll(strings.TrimSpace(list), "\n", "\n  ")} {
-		got, err := core.LoadPolicies(iotest.OneByteReader(strings.NewReader(text)))
+		got, err := policyfile.Load(iotest.OneByteReader(strings.NewReader(text)))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got, text)
 	}
-	merged, err := core.LoadPolicies(strings.NewReader("- &api {name: api, limits: [1/s], on_failure: closed}\n- {<<: *api, name: batch}\n- {name: jobs, <<: [{on_failure: open}, *api]}\n"))
+	merged, err := policyfile.Load(strings.NewReader("- &api {name: api, limits: [1/s], on_failure: closed}\n- {<<: *api, name: batch}\n- {name: jobs, <<: [{on_failure: open}, *api]}\n"))
 	require.NoError(t, err)
 	require.Equal(t, core.FailClosed, merged["batch"].OnFailure, "a merge key brings what is not given")
 	require.Equal(t, core.FailOpen, merged["jobs"].OnFailure, "of several the first counts")
@@ -95,18 +96,18 @@ func TestLoadPolicies(t *testing.T) {
 	require.Error(t, err, "a name that is not in the file makes no limiter")
 }
 
-func TestLoadPoliciesFileTellsTheFile(t *testing.T) {
+func TestLoadFileTellsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policies.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("policies:\n  - name: api\n    limits:\n      - 10/s\n      - capacity: -1\n        refill_rate: 1\n        refill_interval: s\n"), 0o600))
-	_, err := core.LoadPoliciesFile(path)
+	_, err := policyfile.LoadFile(path)
 	require.EqualError(t, err, path+":5:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens")
-	var e *core.PolicyFileError
+	var e *policyfile.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, core.PolicyFileError{File: path, Line: 5, Column: 19, Field: "policies[0].limits[1].capacity", Value: "-1",
+	require.Equal(t, policyfile.Error{File: path, Line: 5, Column: 19, Field: "policies[0].limits[1].capacity", Value: "-1",
 		Reason: "must be from 1 to 999999999999999 tokens"}, *e)
-	_, err = core.LoadPoliciesFile(path + ".lost")
+	_, err = policyfile.LoadFile(path + ".lost")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	broken := errors.New("broken")
-	_, err = core.LoadPolicies(iotest.ErrReader(broken))
+	_, err = policyfile.Load(iotest.ErrReader(broken))
 	require.ErrorIs(t, err, broken)
 }

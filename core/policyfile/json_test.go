@@ -1,4 +1,4 @@
-package core_test
+package policyfile_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
 func TestJSONIsReadAsJSON(t *testing.T) {
@@ -28,9 +29,9 @@ func TestJSONIsReadAsJSON(t *testing.T) {
 		"a place behind others":       {"{\n  \"name\": \"é\", \"shadow\": 1,\n\n\t\"limits\" :\r\n [ null]}", "line 2:11: name: \"é\" must be printable ASCII\nline 2:26: shadow: 1 must be true or false\nline 5:4: limits[0]: nothing must be"},
 		"null":                        {" null ", "line 1: the file is empty"},
 		"a string":                    {`"a"`, `line 1:1: "a" must be a policy`},
-		"deep nesting":                {strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "line 1:1: a list must be a policy"},
+		"deep nesting":                {strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "line 1:9: [ is nested too deep: a policy file needs 5 levels"},
 	} {
-		got, err := core.ParsePolicy([]byte(test.text))
+		got, err := policyfile.Parse([]byte(test.text))
 		if test.want != "" {
 			require.ErrorContains(t, err, test.want, rule)
 			continue
@@ -47,9 +48,9 @@ func TestJSONHasThePlacesOfYAML(t *testing.T) {
 		for _, indent := range []string{"", "  "} {
 			text, err := json.MarshalIndent(fields, "", indent)
 			require.NoError(t, err)
-			_, err = core.ParsePolicy(text)
+			_, err = policyfile.Parse(text)
 			require.Error(t, err)
-			_, same := core.ParsePolicy(append(text, " # no JSON"...))
+			_, same := policyfile.Parse(append(text, " # no JSON"...))
 			require.EqualError(t, err, same.Error(), "%s", text)
 		}
 	})

@@ -1,0 +1,21 @@
+package core_test
+
+import (
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+func ExampleParseLimit() {
+	limit, err := core.ParseLimit(`1_000 / 2 weeks aligned name "per fortnight"`)
+	fmt.Println(limit.Capacity, limit.RefillInterval, err)
+	fmt.Println(limit)
+
+	_, err = core.ParseLimit("ten/month")
+	fmt.Println(err)
+	// Output:
+	// 1000 336h0m0s <nil>
+	// 1000/2weeks aligned name "per fortnight"
+	// ratelimit: limit "ten/month" (want RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
+	// Limit.RefillInterval: "month" must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m
+}

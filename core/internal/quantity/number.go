@@ -1,0 +1,139 @@
+// Package quantity reads and writes the numbers and intervals of limits, as [core.ParseLimit] and policy
+// files have them.
+//
+// Functions that read return a reason. It is empty for what could be read, or says what to write instead.
+//
+// [core.ParseLimit]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#ParseLimit
+package quantity
+
+import (
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+const (
+	// LimitForm is the grammar of a limit in a few words, for messages.
+	LimitForm = `RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"`
+	// MaxTokens is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
+	MaxTokens = 999_999_999_999_999
+	// maxDigits is far more than any number needs, and keeps hostile ones cheap.
+	maxDigits = 64
+)
+
+// ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It refuses what two readers
+// could take for two numbers (1,000 and 010) and digits that a float64 would drop: what it returns
+// prints as what was written.
+func ParseNumber(s string) (f float64, reason string) {
+	if strings.Contains(s, ",") {
+		return 0, "must be written without commas: 1000 or 1_000, and 0.5 with a point"
+	}
+	if !IsNumber(s) {
+		return 0, "must be a number such as 100, 0.5 or 1_000"
+	}
+	if len(s) > maxDigits {
+		return 0, "must be at most " + strconv.Itoa(maxDigits) + " digits long"
+	}
+	s = strings.ReplaceAll(s, "_", "")
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, "is too large"
+	}
+	if f == 0 {
+		mantissa, _, _ := strings.Cut(strings.ToLower(s), "e")
+		if strings.ContainsAny(mantissa, "123456789") {
+			return 0, "is too small"
+		}
+		return 0, ""
+	}
+	// Cheap: s is short, and f is neither 0 nor infinite, so the exponent is small.
+	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(decimal(f)) != 0 {
+		return 0, "has more digits than can be kept: use 15 or fewer"
+	}
+	return f, ""
+}
+
+// decimal is the fraction a person means by writing f: 1/10 for 0.1, not the nearest double.
+func decimal(f float64) *big.Rat {
+	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
+	return r
+}
+
+// ParseTokens reads a whole number of tokens.
+func ParseTokens(s string) (n int64, reason string) {
+	f, reason := ParseNumber(s)
+	switch {
+	case reason != "":
+		return 0, reason
+	case f != math.Trunc(f):
+		return 0, "must be a whole number of tokens"
+	case math.Abs(f) > MaxTokens:
+		return 0, "must be from 1 to " + strconv.Itoa(MaxTokens) + " tokens"
+	}
+	return int64(f), ""
+}
+
+// ImpliedCapacity is the capacity of a limit that gives only its refill rate: the rate. A capacity out of
+// range stays out of range.
+func ImpliedCapacity(rate float64) (capacity int64, reason string) {
+	switch {
+	case !(rate > 0):
+		return 1, "" // the rate is the mistake
+	case rate != math.Trunc(rate):
+		return 0, "is required where the rate is not whole"
+	}
+	return int64(min(rate, MaxTokens+1)), ""
+}
+
+// IsNumber reports whether s is a sign, digits without a leading zero, a fraction and an exponent, all
+// but the digits optional. Underscores may stand between the digits before the point.
+func IsNumber(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	if len(s) > 1 && s[0] == '0' && (isDigit(s[1]) || s[1] == '_') {
+		return false
+	}
+	whole := 0
+	for whole < len(s) && (isDigit(s[whole]) || whole > 0 && s[whole] == '_' && isDigit(s[whole-1])) {
+		whole++
+	}
+	if whole == 0 || s[whole-1] == '_' {
+		return false
+	}
+	s = s[whole:]
+	if strings.HasPrefix(s, ".") {
+		n := digits(s[1:])
+		if n == 0 {
+			return false
+		}
+		s = s[1+n:]
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		s = s[1:]
+		if s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		n := digits(s)
+		return n > 0 && n == len(s)
+	}
+	return s == ""
+}
+
+// digits counts the digits that s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && isDigit(s[n]) {
+		n++
+	}
+	return n
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// FormatNumber returns f as [ParseNumber] reads it, without an exponent where that is readable.
+func FormatNumber(f float64) string {
+	if a := math.Abs(f); a >= 1e-9 && a < 1e16 {
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}

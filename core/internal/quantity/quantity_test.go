@@ -1,0 +1,114 @@
+package quantity_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+)
+
+func TestParseNumber(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "100": 100, "-5": -5, "0.5": 0.5, "1_000": 1000, "1e6": 1e6, "1E+3": 1000, "2.5e-3": 0.0025, "0e999": 0} {
+		got, reason := quantity.ParseNumber(text)
+		require.Empty(t, reason, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{
+		"":                       "must be a number such as",
+		"ten":                    "must be a number such as",
+		"+1":                     "must be a number such as",
+		".5":                     "must be a number such as",
+		"1.":                     "must be a number such as",
+		"010":                    "must be a number such as",
+		"0_1":                    "must be a number such as",
+		"1__0":                   "must be a number such as",
+		"1_":                     "must be a number such as",
+		"1e":                     "must be a number such as",
+		"0x10":                   "must be a number such as",
+		"inf":                    "must be a number such as",
+		"1,000":                  "without commas",
+		"1e999":                  "too large",
+		"1e-999":                 "too small",
+		"9007199254740993":       "more digits than can be kept",
+		"0.10000000000000000001": "more digits than can be kept",
+		strings.Repeat("1", 65):  "at most 64 digits",
+	} {
+		_, reason := quantity.ParseNumber(text)
+		require.Contains(t, reason, want, "%q", text)
+	}
+}
+
+func TestEveryNumberSurvivesItsText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.Float64().Filter(func(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }).Draw(t, "number")
+		got, reason := quantity.ParseNumber(quantity.FormatNumber(f))
+		if reason != "" || got != f {
+			t.Fatalf("ParseNumber must read what FormatNumber wrote: %v: %v %s", f, got, reason)
+		}
+	})
+}
+
+func TestParseTokens(t *testing.T) {
+	n, reason := quantity.ParseTokens("1e3")
+	require.Empty(t, reason)
+	require.EqualValues(t, 1000, n)
+	_, reason = quantity.ParseTokens("1.5")
+	require.Equal(t, "must be a whole number of tokens", reason)
+	_, reason = quantity.ParseTokens("1e15")
+	require.Equal(t, "must be from 1 to 999999999999999 tokens", reason)
+	_, reason = quantity.ParseTokens("x")
+	require.Contains(t, reason, "must be a number")
+}
+
+func TestImpliedCapacity(t *testing.T) {
+	for rate, want := range map[float64]int64{5: 5, 0: 1, -1: 1, 1e300: quantity.MaxTokens + 1} {
+		got, reason := quantity.ImpliedCapacity(rate)
+		require.Empty(t, reason)
+		require.Equal(t, want, got, "%g", rate)
+	}
+	_, reason := quantity.ImpliedCapacity(0.5)
+	require.Equal(t, "is required where the rate is not whole", reason)
+}
+
+func TestParseInterval(t *testing.T) {
+	for text, want := range map[string]time.Duration{"s": time.Second, "30s": 30 * time.Second, "5 min": 5 * time.Minute, "1h30m": 90 * time.Minute,
+		"1.5µs": 1500, "2 Weeks": 14 * 24 * time.Hour, "day": 24 * time.Hour, " 1 h 30 min": 90 * time.Minute} {
+		got, reason := quantity.ParseInterval(text)
+		require.Empty(t, reason, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{"": quantity.WantInterval, "month": quantity.WantInterval, "5": quantity.WantInterval, "5 min burst": quantity.WantInterval,
+		"0.1ns": "must be whole nanoseconds", "9999999999999 weeks": "must be at most 100 years", strings.Repeat("1", 1025) + "s": quantity.WantInterval} {
+		_, reason := quantity.ParseInterval(text)
+		require.Equal(t, want, reason, "%.40q", text)
+	}
+}
+
+func TestCutInterval(t *testing.T) {
+	d, read, rest, reason := quantity.CutInterval(" 5 min  burst 20")
+	require.Empty(t, reason)
+	require.Equal(t, 5*time.Minute, d)
+	require.Equal(t, "5 min", read)
+	require.Equal(t, "burst 20", rest)
+	_, read, rest, reason = quantity.CutInterval("month burst 20")
+	require.Equal(t, quantity.WantInterval, reason)
+	require.Equal(t, "month", read, "what can't be read is cut off too")
+	require.Equal(t, "burst 20", rest)
+}
+
+func TestEveryIntervalSurvivesItsText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "interval"))
+		for _, text := range []string{quantity.FormatInterval(d), d.String()} {
+			got, reason := quantity.ParseInterval(text)
+			if reason != "" || got != d {
+				t.Fatalf("ParseInterval must read %s as %v: %v %s", text, d, got, reason)
+			}
+		}
+	})
+}

@@ -1,0 +1,105 @@
+package policyfile_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+)
+
+// What a file may cost is bounded, whatever is in it.
+func TestHostileFiles(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("- &p {name: a, limits: &l [")
+	for range 1000 {
+		bomb.WriteString("1/s, ")
+	}
+	bomb.WriteString("]}\n")
+	for range 40_000 {
+		bomb.WriteString("- *p\n")
+	}
+	lol := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c < 'k'; c++ {
+		prev := "*" + string(c-1)
+		lol += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Join([]string{prev, prev, prev, prev, prev, prev, prev, prev, prev}, ","))
+	}
+	for rule, text := range map[string]string{
+		"a list of one policy over and over": bomb.String(),
+		"a billion laughs":                   lol + "policies: *j\n",
+		"merges of merges":                   "- &a {name: a, <<: &b [" + strings.Repeat("*a, ", 30) + "]}\n",
+		"deep nesting":                       strings.Repeat("[", 1<<20),
+		"only mistakes":                      strings.Repeat("- \n", 300_000),
+		"one byte too much":                  strings.Repeat(" ", 1<<20) + "a",
+		"deep nesting by lines":              strings.Repeat("- ", 1<<19),
+		"values that are missing":            strings.Repeat("- \n", 130_000),
+		"fields without values":              "{" + strings.Repeat("a,", 65_000) + "}",
+		"fields of one mapping":              strings.Repeat("k: 1\n", 200_000),
+		"fields with lists":                  strings.Repeat("k:\n- a\n", 30_000),
+		"a long name above many values":      strings.Repeat("k", 1<<19) + ": [" + strings.Repeat("1,", 65_000) + "]",
+		"many documents":                     strings.Repeat("---\n", 1<<18),
+		"many anchors":                       strings.Repeat("&a\n", 1<<18),
+		"many tags":                          strings.Repeat("!a\n", 1<<18),
+	} {
+		start := time.Now()
+		_, err := policyfile.Load(strings.NewReader(text))
+		require.Error(t, err, rule)
+		require.LessOrEqual(t, len(places(t, err)), 101, rule)
+		require.Less(t, len(err.Error()), 64<<10, rule)
+		require.Less(t, time.Since(start), time.Minute, "%s: nothing takes the square of the file's size", rule)
+		t.Logf("%s: %v, %.100q", rule, time.Since(start), err)
+	}
+	read := &countingReader{}
+	_, err := policyfile.Load(read)
+	require.ErrorContains(t, err, "the file is too large")
+	require.LessOrEqual(t, read.n, 2<<20, "an endless reader is left")
+}
+
+type countingReader struct{ n int }
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	r.n += len(p)
+	return copy(p, bytes.Repeat([]byte(" "), len(p))), nil
+}
+
+var _ io.Reader = (*countingReader)(nil)
+
+// Extreme numbers and long lists are refused, and soon.
+func TestExtremePolicies(t *testing.T) {
+	long := strings.Repeat("0", 400_000)
+	for _, text := range []string{
+		"name: a\nlimits: [{refill_rate: 0.5" + long + ", capacity: 1, refill_interval: s}]\n",
+		"name: a\nlimits: [{refill_rate: 1, refill_interval: 1" + long + "s}]\n",
+		"name: a\nlimits: [" + strings.Repeat("1/s,", 66_000) + "]\n",
+		"name: a\nlimits: [1/s]\nshadow: !!bool yes\n",
+	} {
+		began := time.Now()
+		_, err := policyfile.Parse([]byte(text))
+		require.Error(t, err, "%.60s", text)
+		require.Less(t, time.Since(began), time.Minute)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "a\tb: c", "x <<: {a: b}", "- |\n  1/s\n", "{name:a}", "a: &x [*x]", "!!binary x: y", "name: !foo bar"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if p, err := policyfile.Parse(data); err == nil {
+			if _, err := core.NewLimiter(core.NewMemoryStore(), p); err != nil {
+				t.Fatalf("what is read is accepted: %v", err)
+			}
+		} else {
+			places(t, err)
+		}
+		if _, err := policyfile.Load(bytes.NewReader(data)); err != nil {
+			places(t, err)
+		}
+	})
+}

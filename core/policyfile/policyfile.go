@@ -1,0 +1,72 @@
+// Package policyfile reads policies from YAML and JSON, and reports every mistake with its line and column.
+//
+//	name: search             # required
+//	limits:                  # required: strings as core.ParseLimit reads them, or mappings
+//	  - 10/s burst 30
+//	  - name: daily
+//	    capacity: 10_000     # without it, refill_rate
+//	    refill_rate: 10_000  # required
+//	    refill_interval: day # required: a unit, or 30s, 5 min, 1h30m
+//	    mode: aligned        # continuous (the default), stepped or aligned
+//	on_failure: open         # local (the default), open or closed
+//	local_share: 0.25        # above 0, at most 1 (the default)
+//	headers: [legacy, ietf]  # default, none, or one or more of legacy, ietf and draft6
+//	shadow: false
+//
+// The fields are those of [core.Policy] and [core.Limit]. Anchors, aliases and merge keys work. Unknown and repeated
+// fields, tags, complex keys ("? key"), tabs that indent, and a second document are mistakes.
+//
+// A file is UTF-8 of at most 1 MiB. Reading takes bounded time and memory, whatever is in it.
+package policyfile
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Parse reads one policy. The policy is one that [core.NewLimiter] accepts, or the error joins an [Error] for every
+// mistake.
+func Parse(data []byte) (p core.Policy, err error) {
+	d := newDocument("", data)
+	if d.root != nil {
+		p = d.policy(d.root, "")
+	}
+	if err := d.mistakes(); err != nil {
+		return core.Policy{}, err
+	}
+	return p, nil
+}
+
+// Load reads a list of policies, or a mapping with the list under policies, each as [Parse] has it: at least one, no
+// two of one name. It returns them by name, all or none: the error joins an [Error] for every mistake.
+//
+// A name that is not in the map yields the zero Policy, which [core.NewLimiter] refuses.
+func Load(r io.Reader) (map[string]core.Policy, error) { return load(r, "") }
+
+// LoadFile is [Load] of a file, whose path every mistake has.
+func LoadFile(path string) (map[string]core.Policy, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: policies: %w", err)
+	}
+	defer f.Close()
+	return load(f, path)
+}
+
+func load(r io.Reader, file string) (byName map[string]core.Policy, err error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: policies: %w", err)
+	}
+	d := newDocument(file, data)
+	if d.root != nil {
+		byName = d.policies()
+	}
+	if err := d.mistakes(); err != nil {
+		return nil, err
+	}
+	return byName, nil
+}
