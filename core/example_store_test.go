@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -116,4 +117,58 @@ func ExampleAnswer() {
 	}))
 	_, _ = limiter.AllowN(context.Background(), "ada", 6)
 	// Output: login ada false
+}
+
+// State that this library did not write is an error of that key alone. The failure mode decides its requests until Reset
+// makes the key usable again.
+func ExampleStateError() {
+	store := &mapStore{states: map[string][]byte{core.JoinKey("api", "ada"): []byte("something else")}}
+	limiter := core.Must(core.NewLimiter(store, core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
+	}))
+	res, _ := limiter.Allow(context.Background(), "ada")
+	var bad *core.StateError
+	if errors.As(res.Cause, &bad) {
+		fmt.Println(res.Allowed, bad)
+		_ = limiter.Reset(context.Background(), "ada")
+	}
+	res, _ = limiter.Allow(context.Background(), "ada")
+	fmt.Println(res.Remaining)
+	// Output:
+	// true stored state: is not a rate limit state
+	// 59
+}
+
+// configured is a store that has options. NewLimiter reports the mistakes in them.
+type configured struct {
+	core.Store
+
+	config core.StoreConfig
+}
+
+func (s *configured) Config() *core.StoreConfig { return &s.config }
+
+func ExampleConfiguredStore() {
+	store := &configured{Store: &mapStore{states: map[string][]byte{}}}
+	store.config.Mistake("WithShards", -1, "must be at least 1")
+	_, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+	fmt.Println(err)
+	// Output: ratelimit: policy "api": WithShards: -1 must be at least 1
+}
+
+// A store of your own takes the options that all stores share.
+func ExampleStoreOption() {
+	var store configured
+	for _, o := range []core.StoreOption{core.WithClock(time.Now), core.WithLogger(nil)} {
+		o.ConfigureStore(&store.config)
+	}
+	fmt.Println(store.config.Clock != nil, len(store.config.Mistakes))
+	// Output: true 0
+}
+
+func ExampleStoreConfig() {
+	var config core.StoreConfig
+	config.Mistake("WithShards", -1, "must be at least 1")
+	fmt.Println(config.Mistakes[0])
+	// Output: WithShards: -1 must be at least 1
 }

@@ -21,8 +21,10 @@ var known = map[string]string{
 	"redis": "github.com/redis/go-redis/v9", "gin": "github.com/gin-gonic/gin", "echo": "github.com/labstack/echo/v4",
 	"chi": "github.com/go-chi/chi/v5", "fiber": "github.com/gofiber/fiber/v2",
 	"slog": "log/slog", "strings": "strings", "errors": "errors", "httputil": "net/http/httputil", "prometheus": "github.com/prometheus/client_golang/prometheus",
-	"promhttp": "github.com/prometheus/client_golang/prometheus/promhttp",
-	"core":     "github.com/tokenbucket-go/ratelimit/core",
+	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
+	"core":       "github.com/tokenbucket-go/ratelimit/core",
+	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
+	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
 }
 
 func init() {

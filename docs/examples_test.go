@@ -14,7 +14,7 @@ import (
 
 // Every exported type of core and of each adapter has a runnable example, and each package one of its own.
 func TestEveryTypeHasAnExample(t *testing.T) {
-	for _, dir := range []string{"core", "ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit"} {
+	for _, dir := range []string{"core", "core/redisstore", "core/policyfile", "core/storestats", "ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit"} {
 		paths, err := filepath.Glob(filepath.Join("..", dir, "*.go"))
 		require.NoError(t, err)
 		var types []string

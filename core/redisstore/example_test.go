@@ -57,7 +57,7 @@ func ExampleStore_Stats() {
 }
 
 // A Redis key that holds something else harms nobody but itself; Reset makes it usable again.
-func Example_stateError() {
+func Example_unusableKey() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	limiter := core.Must(core.NewLimiter(redisstore.New(rdb), core.Policy{
@@ -71,4 +71,17 @@ func Example_stateError() {
 	if errors.As(res.Cause, &bad) {
 		_ = limiter.Reset(ctx, "ada")
 	}
+}
+
+// Two services that share a Redis keep their buckets apart by a prefix.
+func Example() {
+	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+	for _, service := range []string{"shop", "search"} {
+		store := redisstore.New(rdb, redisstore.WithPrefix(service+":limits:"))
+		_, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+		fmt.Println(service, err)
+	}
+	// Output:
+	// shop <nil>
+	// search <nil>
 }
