@@ -32,11 +32,11 @@ type breaker struct {
 	logger  func() *slog.Logger
 }
 
-func newBreaker(trip int, pause time.Duration, logger func() *slog.Logger) *breaker {
+func newBreaker(trip int, openFor time.Duration, logger func() *slog.Logger) *breaker {
 	b := &breaker{logger: logger, born: time.Now()}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
-		Timeout:     pause,
+		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
 		// A caller who leaves says nothing about the server.
 		IsExcluded: func(err error) bool { return errors.As(err, &callerLeft{}) },

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// minFlights are under way at once however near the server is: one is decided there while others are
-	// on their way, or in the hands of this process.
+	// minFlights may be under way at once however near the server is. One is decided there while others are on their
+	// way, or are read by this process.
 	minFlights = 4
-	// maxFlights are under way at once however far it is.
+	// maxFlights may be under way at once however far the server is.
 	maxFlights = 32
-	// fullBatch is what a server takes for a batch of maxBatch, on a slow machine. A round trip that has
-	// room for n of them needs n flights to keep the server busy.
+	// fullBatch is how long a server takes for a batch of maxBatch, on a slow machine. If a round trip is n times as
+	// long, n flights keep the server busy.
 	fullBatch = 2 * time.Millisecond
-	// tripMemory is for how long, and up to twice that, the shortest flight is remembered. It is long, so
-	// that a server that is near, but busy, does not seem far: more flights would make it busier.
+	// tripMemory is how long the shortest flight is remembered, up to twice that. It is long, so a server that is near
+	// but busy does not seem far: more flights would make it busier.
 	tripMemory = 10 * time.Second
-	// usualPool is the PoolSize of a client that does not tell it.
+	// usualPool is the PoolSize that is assumed of a client that has none.
 	usualPool = 10
 )
 
-// roundTrip is the way to the server and back, as the shortest flights tell it.
+// roundTrip estimates the time to the server and back by the shortest flights.
 type roundTrip struct {
-	shortest, before time.Duration // since the instant below, and before; 0 is unknown
+	shortest, before time.Duration // flight since the instant below, and in the period before; 0: not known
 	since            time.Time
 }
 
-// note tells of a flight that has ended now.
+// note takes in how long a flight took that has ended now.
 func (t *roundTrip) note(took time.Duration, now time.Time) {
 	switch {
 	case now.Sub(t.since) > 2*tripMemory:
@@ -40,7 +40,7 @@ func (t *roundTrip) note(took time.Duration, now time.Time) {
 	}
 }
 
-// get is the round trip; 0 is unknown.
+// get is the round trip; 0 if it is not known.
 func (t *roundTrip) get() time.Duration {
 	if t.before > 0 {
 		return min(t.shortest, t.before)
@@ -53,7 +53,7 @@ func (t *roundTrip) flights() int {
 	return min(max(int(t.get()/fullBatch), minFlights), maxFlights)
 }
 
-// flightRoom is how many flights client has connections for: all but a quarter, since others use them too.
+// flightRoom is how many flights client has connections for: three quarters of its pool, for others use it too.
 func flightRoom(client redis.UniversalClient) int {
 	size := 0
 	switch c := client.(type) {
@@ -64,7 +64,7 @@ func flightRoom(client redis.UniversalClient) int {
 	case *redis.Ring:
 		size = c.Options().PoolSize // of each shard
 	}
-	if size == 0 { // a Ring has that where its shards have go-redis' default
+	if size == 0 { // a Ring whose shards have go-redis' default
 		size = usualPool
 	}
 	return max(min(size, minFlights), size-size/4)

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// evictionWatch is that the store asks once, and warns once, whether the server may drop limits to make room. A bucket
-// that is dropped is full again.
+// evictionWatch asks once whether a server may drop keys to make room, and warns once: a bucket that is dropped is full
+// again.
 type evictionWatch struct{ once, warned sync.Once }
 
 // look asks every server that holds keys, in the background, after the first decision. A user that may not ask,

@@ -24,7 +24,7 @@ func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }
 
-// recovered makes an error of a panic in the client.
+// recovered turns a panic in the client into an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the Redis client panicked: %v", p)
@@ -40,8 +40,8 @@ func fromServer(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// refusals are the replies by which a server says that it did not execute a command but may do so
-// if asked again. go-redis follows MOVED and ASK itself.
+// refusals begin the replies of a server that did not execute a command but may do so if it is sent again. go-redis
+// follows MOVED and ASK itself.
 var refusals = [...]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 
 // notExecuted reports whether err proves that the command did not run and another try makes sense.
@@ -58,8 +58,7 @@ func notExecuted(err error) bool {
 	return false
 }
 
-// certain reports whether err, which may be nil, leaves no doubt that what was sent is over: executed, or
-// never to be.
+// certain reports whether err, which may be nil, proves that a command was executed or never will be.
 func certain(err error) bool {
 	bad := (*core.StateError)(nil)
 	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)

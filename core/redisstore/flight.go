@@ -149,8 +149,8 @@ func (f *flights) dismiss(calls []*call) {
 	}
 }
 
-// fly sends one batch, if the breaker admits it. A watched flight may be given up; fly returns false then.
-func (f *flights) fly(batch []*call, report func(error), watched bool) (landed bool) {
+// fly sends one batch, if the breaker admits it. A guarded flight may be given up; fly returns false then.
+func (f *flights) fly(batch []*call, report func(error), guarded bool) (landed bool) {
 	now := time.Now()
 	// Calls that would be answered too late are not sent, or a long queue would hold nothing else. The oldest come
 	// first.
@@ -175,8 +175,8 @@ func (f *flights) fly(batch []*call, report func(error), watched bool) (landed b
 		}
 	}
 	// Only the time from now on is Redis'. What the callers waited in the queue is not.
-	if watched {
-		return f.flyWatched(calls, now, report)
+	if guarded {
+		return f.flyGuarded(calls, now, report)
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), now.Add(f.timeout))
 	defer cancel()
@@ -219,9 +219,9 @@ const (
 	networkPoll = 10 * time.Millisecond
 )
 
-// flyWatched sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
+// flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
 // the flight itself takes that long it is given up, so that those who wait for the next are not late too.
-func (f *flights) flyWatched(calls []*call, began time.Time, report func(error)) (landed bool) {
+func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error)) (landed bool) {
 	// Twice the timeout: an answer that has come in time may be read late. See keepUp.
 	ctx, cancel := context.WithDeadline(context.Background(), began.Add(2*f.timeout))
 	defer cancel()

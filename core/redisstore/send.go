@@ -14,8 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// send has Redis decide calls. The error says that the whole failed; with outcomes each call has its own
-// besides. A hook of the client that panics is a failure like others: the flight must land.
+// send has Redis decide calls. If err is not nil all failed; outcomes hold the error of each call. A hook of the client
+// that panics is a failure like others: the flight must land.
 func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now := ""
@@ -31,15 +31,15 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 	}
 	outcomes, err = s.together(ctx, calls, now)
 	if err != nil && len(calls) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		// Not the server of all keys that its client takes it for. It executed nothing.
+		// The client takes a Cluster node for a server of all keys. The node executed nothing.
 		s.scattered.Store(true)
 		return s.pipeline(ctx, calls, now)
 	}
 	return outcomes, err
 }
 
-// together has calls decided by one script call, and by further ones those whose write the server refused
-// but may execute if asked again.
+// together has calls decided by one script call. If the server refused to write some of them, and may not refuse again,
+// another script call decides those.
 func (s *server) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
 	reply, err := s.eval(ctx, scriptArgs(calls, now))
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *server) together(ctx context.Context, calls []*call, now string) ([]out
 	if len(again) == 0 {
 		return outcomes, nil
 	}
-	// They are fewer: where the server refuses all of a call, that is the reply.
+	// This ends: if the server refuses all of a script call, the reply is an error, and there are fewer calls each time.
 	retried, err := s.together(ctx, again, now)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
@@ -69,17 +69,17 @@ func (s *server) together(ctx context.Context, calls []*call, now string) ([]out
 	return outcomes, nil
 }
 
-// pipeline sends calls whose keys may live on different servers: a command each, in one round trip to
-// each server, and a second one for those whose server has lost the script.
+// pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. If a
+// server has lost the script, its calls need a second one.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
 	cmds := s.exec(ctx, "evalsha", scriptSHA, calls, now)
-	var lost []*call
+	var unknown []*call // to servers that have lost the script
 	for i, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			lost = append(lost, calls[i])
+			unknown = append(unknown, calls[i])
 		}
 	}
-	again := s.exec(ctx, "eval", scriptText, lost, now)
+	again := s.exec(ctx, "eval", scriptText, unknown, now)
 	outcomes := make([]outcome, len(calls))
 	failed := 0
 	for i, cmd := range cmds {
@@ -97,7 +97,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]out
 	return outcomes, nil
 }
 
-// exec sends a command for each of calls together.
+// exec sends one command for each of calls, in a pipeline.
 func (s *server) exec(ctx context.Context, name, script string, calls []*call, now string) []sentOnce {
 	if len(calls) == 0 {
 		return nil
@@ -106,9 +106,9 @@ func (s *server) exec(ctx context.Context, name, script string, calls []*call, n
 	cmds := make([]sentOnce, len(calls))
 	for i := range calls {
 		cmds[i] = command(ctx, name, script, scriptArgs(calls[i:i+1], now))
-		_ = pipe.Process(ctx, cmds[i]) // queues it
+		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
-	_, _ = pipe.Exec(ctx) // its error is that of a command
+	_, _ = pipe.Exec(ctx) // returns the error of one of the commands
 	return cmds
 }
 
@@ -117,7 +117,7 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, one []*call, now stri
 	reply, err := cmd.Val(), cmd.Err()
 	if err != nil {
 		s.rediscover(ctx, err)
-		if notExecuted(err) || redis.HasErrorPrefix(err, compileError) { // eval tells more of the latter
+		if notExecuted(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
 			reply, err = s.eval(ctx, scriptArgs(one, now))
 		}
 	}
@@ -153,11 +153,11 @@ func scriptArgs(calls []*call, now string) []any {
 	return args
 }
 
-// maxAttempts bounds how often one decision is sent again after replies and errors that prove it
-// was not executed. The store's timeout bounds it too.
+// maxAttempts bounds how often one decision is sent, after replies and errors that prove it was not executed. The store's
+// timeout bounds it too.
 const maxAttempts = 5
 
-// compileError is how, after "ERR ", a server begins its reply when it can't compile a script.
+// compileError begins the reply, after "ERR ", of a server that can't compile the script.
 const compileError = "Error compiling script"
 
 var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 5 or newer, or do as that does")
@@ -169,12 +169,12 @@ func command(ctx context.Context, name, script string, args []any) sentOnce {
 	return cmd
 }
 
-// eval runs the script. It is executed at most once: what may have been executed is never sent again.
+// eval runs the script, at most once: what may have been executed is never sent again.
 func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	name, script := "evalsha", scriptSHA
-	for attempt := 1; ; attempt++ {
+	for try := 1; ; try++ {
 		cmd := command(ctx, name, script, args)
-		_ = s.client.Process(ctx, cmd) // its error is cmd's
+		_ = s.client.Process(ctx, cmd) // returns cmd.Err()
 		err := cmd.Err()
 		if err == nil {
 			return cmd.Val(), nil
@@ -183,7 +183,7 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 		switch {
 		case redis.HasErrorPrefix(err, compileError):
 			return nil, fmt.Errorf("%w: %w", errNoCompile, err)
-		case attempt == maxAttempts || ctx.Err() != nil:
+		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			// The server lost its script cache: EVAL runs the script and caches it again.
@@ -191,14 +191,13 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 		case !notExecuted(err):
 			return nil, err
 		default:
-			pause(ctx, time.Millisecond<<attempt)
+			sleep(ctx, time.Millisecond<<try)
 		}
 	}
 }
 
-// rediscover lets a Cluster client ask again which node holds which slot, in the background, when a
-// node can't be reached. By itself it does so only when another node redirects it, which never happens
-// to a command that isn't sent to another.
+// rediscover makes a Cluster client ask again which node holds which slot, in the background, if a node can't be reached.
+// By itself the client asks only when a node redirects it, which never happens to commands for a node that is away.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
@@ -206,8 +205,8 @@ func (s *server) rediscover(ctx context.Context, err error) {
 	}
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -36,13 +36,13 @@ func (s *server) use(client redis.UniversalClient) {
 	}
 }
 
-// each has ask ask the client's server, or where keys live on several, each of them: the masters of a Cluster, the
+// each calls do with the client's server, or where keys live on several, each of them: the masters of a Cluster, the
 // shards of a Ring. It returns the error of one. A hook of the client that panics is an error.
-func (s *server) each(ctx context.Context, ask func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
+func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
 	defer recovered(&err)
 	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
 		defer recovered(&err) // in a goroutine of go-redis
-		return ask(ctx, one, true)
+		return do(ctx, one, true)
 	}
 	switch c := s.client.(type) {
 	case interface {
@@ -54,7 +54,7 @@ func (s *server) each(ctx context.Context, ask func(ctx context.Context, one red
 	}:
 		return c.ForEachShard(ctx, oneOfSeveral)
 	}
-	return ask(ctx, s.client, false)
+	return do(ctx, s.client, false)
 }
 
 // connectPatience is how long a connection may take to be set up, or ten times the store's timeout if that is longer:

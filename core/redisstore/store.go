@@ -106,9 +106,9 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 }
 
 // recall is the Recall of the store's configuration.
-func (s *Store) recall(policy, key string, p *bucket.Plan, n int64) (denial *core.Answer, age int64) {
-	denial, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.now())
-	return denial, age
+func (s *Store) recall(policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
+	known, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.now())
+	return known, age
 }
 
 // Reset deletes the key of a policy's bucket, whatever it holds.

@@ -157,7 +157,7 @@ func (s *stored) useNow(i int, tokens, now int64) {
 // give puts n tokens back into the i-th limit, as far as there is room.
 func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
-	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(held(s.holdsOf(i), a.Now))))
+	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(heldAt(s.holdsOf(i), a.Now))))
 }
 
 // grants reports whether every limit has r's tokens: now, or for a reservation when it is due. It sets a.Due.

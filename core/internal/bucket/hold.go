@@ -48,8 +48,8 @@ func (h *hold) holdsAt(now int64) bool {
 	return h.at > now || h.at == now && (h.ticket < AtOnce || h.ticket >= FirstLease)
 }
 
-// held is how many tokens are held at an instant.
-func held(holds []hold, now int64) (tokens int64) {
+// heldAt is how many tokens are held at an instant.
+func heldAt(holds []hold, now int64) (tokens int64) {
 	for i := range holds {
 		if holds[i].holdsAt(now) {
 			tokens += holds[i].tokens
@@ -90,14 +90,14 @@ func lastReservation(holds []hold) (due int64) {
 // refillAround is refill of a bucket with holds, of which those until `written` are counted. The rest are the holds that
 // did not end before now.
 func (r *Rate) refillAround(holds []hold, l Level, written, now int64) (_ Level, rest []hold) {
-	out := held(holds, written)
+	out := heldAt(holds, written)
 	for rest = holds; len(rest) > 0 && rest[0].at < now; rest = rest[1:] {
 		if rest[0].holdsAt(written) {
 			l = r.refill(l, out, rest[0].at)
 			out -= rest[0].tokens
 		}
 	}
-	return r.refill(l, held(rest, now), now), rest
+	return r.refill(l, heldAt(rest, now), now), rest
 }
 
 // waitAround is wait in a bucket with holds: as long as they leave no room, no tokens come.
@@ -105,7 +105,7 @@ func (r *Rate) waitAround(holds []hold, l Level, need, now int64) int64 {
 	if l.Units >= need {
 		return 0
 	}
-	out := held(holds, now)
+	out := heldAt(holds, now)
 	for _, h := range holds {
 		if !h.holdsAt(now) {
 			continue

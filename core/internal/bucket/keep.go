@@ -34,7 +34,7 @@ func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) 
 		all = all.and(own.Fill)
 		until := now + all.from(tokens)
 		if last > 0 { // the holds may have kept the bucket from filling up until their end
-			until = max(until, last+all.from(float64(rate.Capacity-held(holds, now))))
+			until = max(until, last+all.from(float64(rate.Capacity-heldAt(holds, now))))
 		}
 		last = max(last, until)
 	}

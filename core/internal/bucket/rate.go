@@ -178,7 +178,7 @@ func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), roomFor(s.Cap
 // MaxIn is the most tokens that are admitted in any window of length d; it may be above the largest int64.
 func (s Spec) MaxIn(d time.Duration) *big.Int {
 	r := NewRate(s, 0)
-	steps := new(big.Rat).Quo(micros(d), new(big.Rat).SetInt64(r.Step))
+	steps := new(big.Rat).Quo(inMicros(d), new(big.Rat).SetInt64(r.Step))
 	if s.Mode != Continuous || r.Step > 1 {
 		steps.SetInt(ceil(steps))
 	}

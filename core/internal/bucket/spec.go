@@ -45,11 +45,11 @@ func (s Spec) step() int64 { return (int64(s.RefillInterval) + 999) / 1000 }
 
 // perMicro is the exact refill rate in tokens a µs.
 func (s Spec) perMicro() *big.Rat {
-	return new(big.Rat).Quo(decimal(s.RefillRate), micros(s.RefillInterval))
+	return new(big.Rat).Quo(decimal(s.RefillRate), inMicros(s.RefillInterval))
 }
 
-// micros is d in µs, to the nanosecond.
-func micros(d time.Duration) *big.Rat { return big.NewRat(int64(d), 1000) }
+// inMicros is d in µs, to the nanosecond.
+func inMicros(d time.Duration) *big.Rat { return big.NewRat(int64(d), 1000) }
 
 // decimal is the fraction that a person means by f: 1/10 for 0.1, not the nearest double.
 func decimal(f float64) *big.Rat {
