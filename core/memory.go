@@ -33,12 +33,14 @@ type MemoryStore struct {
 }
 
 // MemoryOption is an option of [NewMemoryStore].
-type MemoryOption interface{ StoreOption }
+type MemoryOption interface{ memory(*MemoryStore) }
 
 type memoryOption func(*MemoryStore)
 
-// ConfigureStore does nothing: what a memoryOption configures is not common to all stores.
-func (memoryOption) ConfigureStore(*StoreConfig) {}
+func (o memoryOption) memory(s *MemoryStore) { o(s) }
+
+// memory makes WithClock a MemoryOption.
+func (o ClockOption) memory(s *MemoryStore) { o.ConfigureStore(&s.config) }
 
 // WithMaxKeys bounds how many keys a MemoryStore holds: at least 1, by default 1,000,000.
 func WithMaxKeys(n int) MemoryOption {
@@ -55,12 +57,8 @@ func WithMaxKeys(n int) MemoryOption {
 func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	s := &MemoryStore{maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
 	for _, o := range options {
-		switch o := o.(type) {
-		case nil:
-		case memoryOption:
-			o(s)
-		default:
-			o.ConfigureStore(&s.config)
+		if o != nil {
+			o.memory(s)
 		}
 	}
 	// A small store is one shard: its order of eviction is exact. A large one is split, so that

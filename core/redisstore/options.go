@@ -22,8 +22,10 @@ type settings struct {
 // option is an Option that only this store has.
 type option func(*settings, *core.StoreConfig)
 
-// ConfigureStore does nothing: what an option configures is not common to all stores.
-func (option) ConfigureStore(*core.StoreConfig) {}
+// ConfigureStore reports an option that was given to another store. New does not call it.
+func (option) ConfigureStore(c *core.StoreConfig) {
+	c.Mistake("redisstore option", "given", "to another store: it is for redisstore.New alone")
+}
 
 // defaults are the settings without any option.
 func defaults() settings {
