@@ -190,7 +190,7 @@ func TestAForgottenUnitIsAMistake(t *testing.T) {
 func TestAPolicyThatWasNotFoundAsksForItsName(t *testing.T) {
 	policies := map[string]core.Policy{"search": {Name: "search", Limits: []core.Limit{core.PerMinute(1)}}}
 	_, err := core.NewLimiter(core.NewMemoryStore(), policies["serach"])
-	if err == nil || !strings.Contains(err.Error(), "is the name misspelt?") {
+	if err == nil || !strings.Contains(err.Error(), "check the name it is looked up by") {
 		t.Errorf("a policy that is not in the map is %v, want the question for its name", err)
 	}
 }
