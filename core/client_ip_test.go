@@ -11,7 +11,7 @@ import (
 )
 
 // Headers that someone made up to confuse the walk, or to be dear.
-func TestHostileForwardedFor(t *testing.T) {
+func TestForwardedForCannotBeForged(t *testing.T) {
 	c := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
 	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
 	for _, x := range []struct {
@@ -62,7 +62,7 @@ func TestHostileForwardedFor(t *testing.T) {
 }
 
 // A mistake in an option is known before the first request, every one of them.
-func TestMistakesInOptionsOfClientIP(t *testing.T) {
+func TestNewClientIPReportsEveryMistake(t *testing.T) {
 	_, err := core.NewClientIP(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
 	require.Error(t, err)
 	for _, want := range []string{`TrustProxies: "10.0.0.0/33" must be an IP address or a CIDR range`, `TrustProxies: "proxy" must be`,

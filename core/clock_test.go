@@ -18,7 +18,7 @@ func checkClock(t *testing.T, c *clock) {
 	}
 }
 
-func TestClockTellsTheTime(t *testing.T) {
+func TestClockAgreesWithTimeNow(t *testing.T) {
 	var c clock
 	for range 10 {
 		checkClock(t, &c)
@@ -28,7 +28,7 @@ func TestClockTellsTheTime(t *testing.T) {
 }
 
 // A bubble has a time of its own, and a store made outside may be used inside, and outside at once.
-func TestClockInBubble(t *testing.T) {
+func TestClockAgreesWithTimeNowInSynctestBubbles(t *testing.T) {
 	var c clock
 	var outside sync.WaitGroup
 	stop := make(chan struct{})

@@ -167,7 +167,7 @@ func TestWithLimitsReportsMistakes(t *testing.T) {
 }
 
 // A third of a limit is what three replicas grant each.
-func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
+func TestAnyLocalShareOfAnyLimitIsValid(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	store := redisstore.New(client)
@@ -180,14 +180,14 @@ func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
 	}
 }
 
-func TestAForgottenUnitIsAMistake(t *testing.T) {
+func TestIntervalWithoutUnitIsReported(t *testing.T) {
 	_, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{{Capacity: 5, RefillRate: 5, RefillInterval: 30}}})
 	if err == nil || !strings.Contains(err.Error(), "Policy.Limits[0].RefillInterval: 30ns must be at least 1µs: did you mean 30 * time.Second?") {
 		t.Errorf("an interval of 30 is %v, want the question for its unit", err)
 	}
 }
 
-func TestAPolicyThatWasNotFoundAsksForItsName(t *testing.T) {
+func TestEmptyPolicyErrorAsksToCheckTheName(t *testing.T) {
 	policies := map[string]core.Policy{"search": {Name: "search", Limits: []core.Limit{core.PerMinute(1)}}}
 	_, err := core.NewLimiter(core.NewMemoryStore(), policies["serach"])
 	if err == nil || !strings.Contains(err.Error(), "check the name it is looked up by") {

@@ -121,7 +121,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 
 // A limit whose tokens can't be counted in whole parts every microsecond must still be as smooth as
 // MaxIn promises. Found by TestNoWindowAdmitsMoreThanMaxIn.
-func TestContinuousTokensComeEvenlyAtAnyRate(t *testing.T) {
+func TestContinuousRefillIsEvenAtAnyRate(t *testing.T) {
 	for name, limit := range map[string]core.Limit{
 		"an interval of odd nanoseconds": {Capacity: 2_000_000, RefillRate: 1e6, RefillInterval: time.Second + 7},
 		"a rate of many decimals":        {Capacity: 1_000_000, RefillRate: 333_333.333333, RefillInterval: time.Second},

@@ -47,7 +47,7 @@ func one(t *testing.T, h http.Header, name string) string {
 
 // The expected values follow from the formulas of the header styles: B capacity, ρ refill per second,
 // T tokens left, n cost.
-func TestHeaders(t *testing.T) {
+func TestHeaderFieldsOfEachStyle(t *testing.T) {
 	minute := []core.Limit{{Capacity: 10, RefillRate: 5, RefillInterval: time.Minute}} // ρ = 1/12
 	stepped := []core.Limit{minute[0].WithMode(core.Stepped)}
 	aligned := []core.Limit{minute[0].WithMode(core.Aligned)}
@@ -158,7 +158,7 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 	}
 }
 
-func TestHeadersOfStackedLimiters(t *testing.T) {
+func TestStackedLimitersSendTheTightestHeaders(t *testing.T) {
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return noon }))
 	limiter := func(name string, capacity int64) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name,
@@ -191,7 +191,7 @@ func TestHeadersOfStackedLimiters(t *testing.T) {
 }
 
 // A draft has a name of its own, so that a later one can stand beside it; its value is what is stored and must stay.
-func TestTheIETFStyleIsTheNewestDraft(t *testing.T) {
+func TestHeadersIETFIsTheNewestDraft(t *testing.T) {
 	assert.Equal(t, core.HeadersDraft11, core.HeadersIETF, "draft 11 is the newest")
 	assert.EqualValues(t, []int{0, 1, 2, 4, 8}, []int{int(core.HeadersDefault), int(core.HeadersLegacy), int(core.HeadersDraft11),
 		int(core.HeadersDraft6), int(core.HeadersNone)}, "values of styles never change")

@@ -52,7 +52,7 @@ func FuzzJoinKeyIsInjective(f *testing.F) {
 	})
 }
 
-func TestJoinKeyIsReadable(t *testing.T) {
+func TestJoinKeyEncodesOnlyColonAndPercent(t *testing.T) {
 	for _, c := range []struct {
 		parts []string
 		want  string
@@ -71,7 +71,7 @@ func TestJoinKeyIsReadable(t *testing.T) {
 }
 
 // Whoever sends a megabyte is denied as cheaply as others are.
-func TestJoinKeyOfHostileParts(t *testing.T) {
+func TestJoinKeyOfHugePartsIsCheap(t *testing.T) {
 	const size = 1 << 20
 	for name, part := range map[string]string{
 		"colons": strings.Repeat(":", size), "percents": strings.Repeat("%", size), "letters": strings.Repeat("a", size), "3A": strings.Repeat("%3A", size/3),

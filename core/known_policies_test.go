@@ -15,7 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-func TestTwoPoliciesOfOneNameAreToldOnce(t *testing.T) {
+func TestPolicyNameReusedWithOtherLimitsWarnsOnce(t *testing.T) {
 	const told = "same policy name and different limits"
 	for name, store := range map[string]core.Store{
 		"MemoryStore": core.NewMemoryStore(),
@@ -43,7 +43,7 @@ func TestTwoPoliciesOfOneNameAreToldOnce(t *testing.T) {
 	}
 }
 
-func TestPerIsALimitOfAnyInterval(t *testing.T) {
+func TestPerTakesAnyInterval(t *testing.T) {
 	assert.Equal(t, core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute}, core.Per(5, 15*time.Minute))
 	assert.Equal(t, core.PerHour(0.5), core.Per(0.5, time.Hour))
 }

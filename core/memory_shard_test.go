@@ -6,7 +6,7 @@ import (
 )
 
 // Keys whose hashes are the same are told apart, in whatever order they come and go.
-func TestShardTellsKeysOfOneHashApart(t *testing.T) {
+func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
 	const hash = 7
 	policies := []unique.Handle[string]{unique.Make("a"), unique.Make("b")}
 	keys := []string{"", "x", "y", "22 bytes kept as such..", "23 bytes are a string: a", "23 bytes are a string: b"}

@@ -116,7 +116,7 @@ func TestFullBucketsAreDroppedBeforeAnyOther(t *testing.T) {
 	}
 }
 
-func TestRefundedBucketsAreFullBuckets(t *testing.T) {
+func TestBucketFullAfterARefundIsDroppedFirst(t *testing.T) {
 	store := core.NewMemoryStore(core.WithMaxKeys(2), core.WithClock(limittest.NewClock().Now))
 	l := limittest.Limiter(t, store, "api", core.PerDay(10))
 	limittest.Use(t, l, "a", 5)
@@ -130,8 +130,8 @@ func TestRefundedBucketsAreFullBuckets(t *testing.T) {
 	}
 }
 
-// TestEvictionForgetsWhatANaiveStoreForgets: tokens in whole seconds, a list in the order of use.
-func TestEvictionForgetsWhatANaiveStoreForgets(t *testing.T) {
+// TestEvictionMatchesANaiveStore: tokens in whole seconds, a list in the order of use.
+func TestEvictionMatchesANaiveStore(t *testing.T) {
 	type entry struct {
 		key    string
 		tokens int64
@@ -194,7 +194,7 @@ func TestEvictionForgetsWhatANaiveStoreForgets(t *testing.T) {
 }
 
 // fiber's strings are views of buffers that it fills again.
-func TestKeyMayBeReusedByItsOwner(t *testing.T) {
+func TestStoreCopiesItsKeys(t *testing.T) {
 	for _, length := range []int{1, 8, 128, 129, 1000} {
 		buffer := []byte(strings.Repeat("a", length))
 		key := unsafe.String(&buffer[0], length)
@@ -235,7 +235,7 @@ func TestKnownKeyCostsNoAllocation(t *testing.T) {
 }
 
 // A client that makes up keys must not push out those who keep asking.
-func TestFloodOfKeysForgetsNoKeyInUse(t *testing.T) {
+func TestFloodOfKeysDropsNoKeyInUse(t *testing.T) {
 	for _, bound := range []int{4096, 20_000} {
 		clock := limittest.NewClock()
 		store := core.NewMemoryStore(core.WithMaxKeys(bound), core.WithClock(clock.Now))

@@ -155,7 +155,7 @@ func toTheMicrosecond(l core.Limit) bool {
 	return units.Cmp(big.NewInt(1<<50)) <= 0
 }
 
-func TestMemoryStoreIsTheModel(t *testing.T) {
+func TestMemoryStoreMatchesTheModel(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
 		clock := limittest.DrawClock(t)

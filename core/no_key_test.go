@@ -12,7 +12,7 @@ import (
 
 // An empty key is a missing one, without HTTP too: strangers would share its bucket. Nobody is charged for it, whatever
 // the policy does when its store fails, and in shadow mode.
-func TestAnEmptyKeyIsNoKey(t *testing.T) {
+func TestEmptyKeyIsErrNoKey(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // shorter than any wait for a token here, which is refused at once
 	defer cancel()
 	for name, policy := range map[string]core.Policy{

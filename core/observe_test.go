@@ -39,7 +39,7 @@ func said(told []core.Observation) (list []core.Observation) {
 	return list
 }
 
-func TestObserverIsToldOfEachDecision(t *testing.T) {
+func TestObserverReceivesEachDecision(t *testing.T) {
 	ctx := context.Background()
 	limits := []core.Limit{core.PerDay(2).WithName("few"), core.PerDay(100)}
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: limits})
@@ -76,7 +76,7 @@ func TestObserverIsToldOfEachDecision(t *testing.T) {
 	assert.ErrorIs(t, (*told)[0].Err, context.Canceled)
 }
 
-func TestObserverIsToldWhoDecided(t *testing.T) {
+func TestObservationSourceIsWhoDecided(t *testing.T) {
 	ctx := context.Background()
 	t.Run("deny cache and lease", func(t *testing.T) {
 		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second), redisstore.WithLease(10),
@@ -122,7 +122,7 @@ func TestObserverIsToldWhoDecided(t *testing.T) {
 	}
 }
 
-func TestObserversAreJoined(t *testing.T) {
+func TestAllObserversAreCalledInOrder(t *testing.T) {
 	var order []string
 	observer := func(name string) core.LimiterOption {
 		return core.WithObserver(func(_ context.Context, o core.Observation) { order = append(order, name+o.Key) })
@@ -140,7 +140,7 @@ func TestObserversAreJoined(t *testing.T) {
 }
 
 // A cost may be whatever a client wrote, so who adds costs up is told how much a request could take at most.
-func TestObserversAreToldTheMostThatARequestCouldTake(t *testing.T) {
+func TestObservationCapacityIsTheSmallestCapacity(t *testing.T) {
 	ctx := context.Background()
 	few := []core.Limit{core.PerDay(100), core.PerHour(20)}
 	for name, test := range map[string]struct {
@@ -161,7 +161,7 @@ func TestObserversAreToldTheMostThatARequestCouldTake(t *testing.T) {
 	}
 }
 
-func TestObservedKeysAreWhole(t *testing.T) {
+func TestObservedKeysAreNotHashed(t *testing.T) {
 	long := strings.Repeat("k", 200)
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}, core.WithObservedKeys())
 	_, err := l.Allow(context.Background(), long)
@@ -169,14 +169,14 @@ func TestObservedKeysAreWhole(t *testing.T) {
 	assert.Equal(t, long, (*told)[0].Key)
 }
 
-func TestNobodyWatchingCostsNothing(t *testing.T) {
+func TestDecisionWithoutObserverCostsNoAllocation(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerSecond(1_000_000))
 	ctx := context.Background()
 	_, _ = l.Allow(ctx, "k")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = l.Allow(ctx, "k") }))
 }
 
-func TestLoggerTellsOfDenials(t *testing.T) {
+func TestLoggerLogsDenials(t *testing.T) {
 	ctx := context.Background()
 	var lines bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -198,7 +198,7 @@ func TestLoggerTellsOfDenials(t *testing.T) {
 	assert.Contains(t, lines.String(), `msg="ratelimit: shadow-denied"`)
 }
 
-func TestLoggerTellsOfTheBreaker(t *testing.T) {
+func TestLoggerLogsOutageAndRecovery(t *testing.T) {
 	server := redistest.Start(t)
 	var lines limittest.LockedBuffer
 	s := redisstore.New(server.Client(t), redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(2*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))

@@ -8,7 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-func TestResultTellsEachLimit(t *testing.T) {
+func TestResultReportsEachLimit(t *testing.T) {
 	clock := limittest.NewClock()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
 		core.PerMinute(10).WithName("burst"), core.PerHour(12), core.PerDay(100).WithName("day").WithMode(core.Stepped))
@@ -48,7 +48,7 @@ func TestResultTellsEachLimit(t *testing.T) {
 	}
 }
 
-func TestResultsWithoutADecisionHaveNoLimits(t *testing.T) {
+func TestResultWithoutDecisionHasNoLimits(t *testing.T) {
 	if got := (core.Result{}).Limits(); got != nil {
 		t.Errorf("the zero Result tells limits: %+v", got)
 	}

@@ -28,7 +28,7 @@ func (s *fickleStore) Do(ctx context.Context, r core.Request) (core.Answer, erro
 	return s.MemoryStore.Do(ctx, r)
 }
 
-func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
+func TestTokensTakenBeforeSetPolicyReturnToTheirLimits(t *testing.T) {
 	ctx := context.Background()
 	old := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h")}}
 	next := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h"), core.PerDay(5).WithName("d")}}
@@ -49,7 +49,7 @@ func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
 	assert.Equal(t, []int64{5, 0}, []int64{res.Limits()[0].Remaining, res.Limits()[1].Remaining}, "the day's tokens were not taken then")
 }
 
-func TestTheFallbackRemembersWhateverThePolicyBecomes(t *testing.T) {
+func TestFallbackKeepsItsTokensAcrossSetPolicy(t *testing.T) {
 	ctx := context.Background()
 	store := &fickleStore{core.NewMemoryStore(), false}
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}
@@ -93,7 +93,7 @@ func TestAllowAllTakesTheSmallestCapacityInForce(t *testing.T) {
 	assert.Equal(t, int64(20), res.Cost)
 }
 
-func TestShadowModeWaitsForNobodyElse(t *testing.T) {
+func TestShadowModeMakesNoCallerWait(t *testing.T) {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}
 	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
@@ -113,7 +113,7 @@ func TestShadowModeWaitsForNobodyElse(t *testing.T) {
 	require.NoError(t, l.Wait(short, "k"))
 }
 
-func TestACancelThatWasNotSentCanBeRepeated(t *testing.T) {
+func TestCancelWithEndedContextCanBeRepeated(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerDay(2))
 	r, err := l.Reserve(context.Background(), "k", 2)
 	require.NoError(t, err)

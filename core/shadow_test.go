@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
+func TestShadowModeDecidesAndDeniesNoRequest(t *testing.T) {
 	ctx := context.Background()
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, Shadow: true})
 	for i := range 4 {
@@ -51,7 +51,7 @@ func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
 	assert.True(t, res.ShadowDenied, "a cost above the capacity")
 }
 
-func TestShadowModeStopsNobodyWhenTheStoreIsAway(t *testing.T) {
+func TestShadowModeAllowsRequestsWhileTheStoreIsAway(t *testing.T) {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailClosed, Shadow: true}
 	l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, policy)

@@ -40,7 +40,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	})
 }
 
-func TestWaitKeepsItsDeadline(t *testing.T) {
+func TestWaitBeyondTheDeadlineFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
 		limittest.Use(t, l, "smtp", 1)
@@ -58,7 +58,7 @@ func TestWaitKeepsItsDeadline(t *testing.T) {
 	})
 }
 
-func TestCancelledWaitGivesBack(t *testing.T) {
+func TestCanceledWaitGivesItsTokensBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
 		limittest.Use(t, l, "smtp", 1)
@@ -79,7 +79,7 @@ func TestCancelledWaitGivesBack(t *testing.T) {
 }
 
 // Twice the Capacity can always be promised, says Reserve.
-func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
+func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 	for name, limit := range map[string]core.Limit{
 		"round numbers": core.PerDay(100_000),
 		"a prime":       core.PerDay(100_003),

@@ -57,7 +57,7 @@ func forwardedFor(values ...string) func(string) []string {
 	}
 }
 
-func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
+func TestUntrustedProxyWarnsOnce(t *testing.T) {
 	l := logs(t)
 	c := core.Must(core.NewClientIP())
 	for range 3 {
@@ -72,7 +72,7 @@ func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
 	assert.Equal(t, 1, l.count("X-Forwarded-For"), "a client that forges the header where proxies are named is nothing to warn of")
 }
 
-func TestTrustInEverybodyIsWarnedOf(t *testing.T) {
+func TestTrustingEveryAddressWarns(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		l := logs(t)
 		core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", all)))
@@ -80,7 +80,7 @@ func TestTrustInEverybodyIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
+func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
@@ -119,7 +119,7 @@ func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
 }
 
 // Any server of several may be the one that drops limits.
-func TestEveryServerIsAskedWhetherItDropsLimits(t *testing.T) {
+func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 	ctx := context.Background()
 	for name, topology := range map[string]struct {
 		arguments []string
@@ -193,7 +193,7 @@ func (h frailHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestAHookThatPanicsOnTheWarningsQuestionEndsNothing(t *testing.T) {
+func TestPanicInAHookDuringTheEvictionCheckIsRecovered(t *testing.T) {
 	client, hook := redistest.Client(t), frailHook{asked: make(chan struct{})}
 	client.AddHook(hook)
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)), "api", core.PerDay(10))

@@ -92,7 +92,7 @@ func meets(l *core.Limiter) {
 	}
 }
 
-func TestADistantServerIsKeptBusy(t *testing.T) {
+func TestDistantServerIsKeptBusy(t *testing.T) {
 	for _, trip := range []time.Duration{20 * ms, 35 * ms, 50 * ms} {
 		for _, callers := range []int{64, 512, 4000, 8000} {
 			t.Run(trip.String()+" "+strconv.Itoa(callers), func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestADistantServerIsKeptBusy(t *testing.T) {
 	}
 }
 
-func TestANearServerThatIsBusyGetsFourFlights(t *testing.T) {
+func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &distantServer{trip: 100 * time.Microsecond, work: 5 * ms, turn: make(chan struct{}, 1)}
 		_, l := server.store(t)
@@ -122,7 +122,7 @@ func TestANearServerThatIsBusyGetsFourFlights(t *testing.T) {
 	})
 }
 
-func TestTimeInTheQueueIsNotRedisFault(t *testing.T) {
+func TestTimeInTheQueueDoesNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &distantServer{trip: 20 * ms}
 		store, l := server.store(t, WithBreaker(1, time.Second))
@@ -135,7 +135,7 @@ func TestTimeInTheQueueIsNotRedisFault(t *testing.T) {
 	})
 }
 
-func TestCallersThatGetNoConnectionOpenTheBreaker(t *testing.T) {
+func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &distantServer{trip: 1 * ms}
 		server.broken.Store(true)
@@ -155,7 +155,7 @@ func TestCallersThatGetNoConnectionOpenTheBreaker(t *testing.T) {
 	})
 }
 
-func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
+func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &distantServer{trip: 40 * ms}
 		store, l := server.store(t)
@@ -175,7 +175,7 @@ func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 	})
 }
 
-func TestTheRoundTripIsThatOfTheFastestFlight(t *testing.T) {
+func TestRoundTripIsTheFastestRecentOne(t *testing.T) {
 	var trip roundTrip
 	at := time.Now()
 	note := func(after, took, want time.Duration, rule string) {
@@ -193,7 +193,7 @@ func TestTheRoundTripIsThatOfTheFastestFlight(t *testing.T) {
 	note(3*tripMemory, 60*ms, 60*ms, "all is old after a pause")
 }
 
-func TestFlightsLeaveConnectionsToOthers(t *testing.T) {
+func TestStoreLeavesConnectionsInThePool(t *testing.T) {
 	for _, c := range []struct {
 		client redis.UniversalClient
 		want   int

@@ -34,9 +34,9 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 	return plans
 }
 
-// TestScriptAndTwinHoldAlike sends random requests of every action to the script and to its twin: their answers
+// TestScriptAndTwinAgreeOnHolds sends random requests of every action to the script and to its twin: their answers
 // and what they store are the same to the last byte, and no bucket has more than its room.
-func TestScriptAndTwinHoldAlike(t *testing.T) {
+func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 	client, keeper := redistest.Client(t), &redistest.Keeper{}
 	client.AddHook(keeper)
 	prefix := redistest.Prefix()

@@ -84,7 +84,7 @@ func (b *leaseBench) remaining() int64 {
 	return res.Remaining
 }
 
-func TestABusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
+func TestBusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
 	l := b.process(redisstore.WithLease(100))
 	leased := b.take(l, 2000)
@@ -100,7 +100,7 @@ func TestABusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 	assert.Equal(t, int64(8000), b.remaining(), "what was not used comes back")
 }
 
-func TestAnIdleProcessGivesBackWhatItHasNotUsed(t *testing.T) {
+func TestIdleProcessGivesUnusedTokensBack(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
 	s := redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient, redisstore.WithLease(100))
 	b.take(limittest.Limiter(t, s, "api", b.limits...), 500)

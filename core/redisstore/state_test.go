@@ -192,7 +192,7 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 	}
 }
 
-func TestScriptReadsStateAsDecideDoes(t *testing.T) {
+func TestScriptAndDecideReadTheSameState(t *testing.T) {
 	check := readsAlike(t)
 	for i, state := range nastyStates(t, limittest.NewClock().Now()) {
 		check(t.Errorf, state, int64(i%4))
@@ -200,11 +200,11 @@ func TestScriptReadsStateAsDecideDoes(t *testing.T) {
 }
 
 // 2^53+1 is the first number that a double, all that Lua has, can't tell from its neighbour.
-func TestScriptAndDecideRefuseTheSameTimes(t *testing.T) {
+func TestScriptAndDecideRefuseTheSameInstants(t *testing.T) {
 	readsAlike(t)(t.Errorf, record(1, 5, 1<<53+1), 1)
 }
 
-func TestScriptReadsRandomStateAsDecideDoes(t *testing.T) {
+func TestScriptAndDecideReadTheSameRandomState(t *testing.T) {
 	check := readsAlike(t)
 	now := uint64(limittest.NewClock().Now().UnixMicro())
 	var tags []uint16

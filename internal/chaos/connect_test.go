@@ -20,7 +20,7 @@ import (
 )
 
 // A connection takes up to seven round trips to set up: longer than a decision may.
-func TestConnectionsAreSetUpHoweverFarRedisIs(t *testing.T) {
+func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	cert, key, pool := certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func served(t *testing.T, l *core.Limiter, when string) {
 }
 
 // Of a Ring and a Cluster each server has connections of its own, and those of pipelines besides.
-func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
+func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
 	const latency = 40 * time.Millisecond
 	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	node := redistest.Start(t, "--cluster-enabled", "yes")

@@ -17,7 +17,7 @@ import (
 )
 
 // An attacker makes up keys while honest clients, who used up their tokens, come back again and again.
-func TestAFloodOfKeysIsBoundedAndForgetsNoKeyInUse(t *testing.T) {
+func TestFloodOfKeysIsBoundedAndDropsNoKeyInUse(t *testing.T) {
 	const bound, honest = 100_000, 1000
 	flood := 500_000
 	if *reportFile != "" {

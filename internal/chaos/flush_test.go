@@ -34,7 +34,7 @@ func keys(n int) []string {
 	return list
 }
 
-func TestScriptFlushUnderLoadIsNeverSeen(t *testing.T) {
+func TestScriptFlushUnderLoadFailsNoRequest(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
@@ -53,7 +53,7 @@ func TestScriptFlushUnderLoadIsNeverSeen(t *testing.T) {
 }
 
 // Where keys live on several servers, decisions that wait go as a pipeline.
-func TestScriptFlushOnARingIsNeverSeen(t *testing.T) {
+func TestScriptFlushOnARingFailsNoRequest(t *testing.T) {
 	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": shards[0].Addr, "two": shards[1].Addr}})
 	defer client.Close()
@@ -72,7 +72,7 @@ func TestScriptFlushOnARingIsNeverSeen(t *testing.T) {
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
 }
 
-func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
+func TestFlushAllOnlyFillsBuckets(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
@@ -91,7 +91,7 @@ func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
 }
 
 // A replica with a slower clock takes over: its server, and the application's view of time, step back.
-func TestFailoverToAnOlderClock(t *testing.T) {
+func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()
 	toMaster, toReplica := master.Client(t), replica.Client(t)

@@ -120,7 +120,7 @@ func release(t *testing.T, b *bench) {
 	}
 }
 
-func TestOutages(t *testing.T) {
+func TestFailureModesDuringOutages(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			ignore := goleak.IgnoreCurrent()
