@@ -47,9 +47,9 @@ func trusts(a netip.Addr) bool {
 	return false
 }
 
-// client walks the whole list as one line, the naive way. ended reports whether a hop that can't be
+// naiveClient walks the whole list as one line, the naive way. ended reports whether a hop that can't be
 // trusted, or garbage, ended the walk before its left end.
-func client(peer string, lines []string) (key string, ended bool) {
+func naiveClient(peer string, lines []string) (key string, ended bool) {
 	last, ok := hop(peer)
 	if !ok {
 		return "", true
@@ -114,7 +114,7 @@ func FuzzForwardedFor(f *testing.F) {
 			return k
 		}
 		got := key(lines)
-		want, ended := client(peer, lines)
+		want, ended := naiveClient(peer, lines)
 		if got != want {
 			t.Errorf("peer %q, X-Forwarded-For %q: the client is %q, want %q, the first hop from the right that is not trusted", peer, lines, got, want)
 		}

@@ -38,8 +38,8 @@ func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time
 	return h
 }
 
-// one joins a field's only line; absent fields are "".
-func one(t *testing.T, h http.Header, name string) string {
+// onlyLine joins a field's only line; absent fields are "".
+func onlyLine(t *testing.T, h http.Header, name string) string {
 	t.Helper()
 	require.LessOrEqual(t, len(h.Values(name)), 1, name)
 	return h.Get(name)
@@ -112,7 +112,7 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := spend(t, c.style, c.limits, c.after, c.costs...)
 			for name, want := range c.want {
-				assert.Equal(t, want, one(t, h, name), name)
+				assert.Equal(t, want, onlyLine(t, h, name), name)
 			}
 			assert.Len(t, h, len(c.want), "fields sent: %v", h)
 		})
@@ -184,8 +184,8 @@ func TestStackedLimitersSendTheTightestHeaders(t *testing.T) {
 			require.NoError(t, err)
 			res.WriteHeaders(h)
 		}
-		assert.Equal(t, c.limit, one(t, h, "X-RateLimit-Limit"), c.name)
-		assert.Equal(t, c.remaining, one(t, h, "X-RateLimit-Remaining"), c.name)
+		assert.Equal(t, c.limit, onlyLine(t, h, "X-RateLimit-Limit"), c.name)
+		assert.Equal(t, c.remaining, onlyLine(t, h, "X-RateLimit-Remaining"), c.name)
 		assert.Equal(t, c.members, h.Values("RateLimit"), c.name)
 	}
 }

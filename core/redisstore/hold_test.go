@@ -85,9 +85,9 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 			}
 			if next != nil {
 				state = next
-				left := keeper.TTL(redisKey(prefix, "api", key))
-				if left > ttl+time.Second+time.Millisecond {
-					t.Fatalf("Redis keeps the key for %v, want %v and a second", left, ttl)
+				remains := keeper.TTL(redisKey(prefix, "api", key))
+				if remains > ttl+time.Second+time.Millisecond {
+					t.Fatalf("Redis keeps the key for %v, want %v and a second", remains, ttl)
 				}
 			}
 			said := func(a core.Answer) string {

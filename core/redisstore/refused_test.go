@@ -43,11 +43,11 @@ func (b *batchBench) send(calls ...*call) ([]outcome, error) {
 }
 
 // answered demands that c, alone, is granted and leaves so many tokens.
-func (b *batchBench) answered(c *call, left int64) {
+func (b *batchBench) answered(c *call, tokens int64) {
 	b.Helper()
 	outcomes, err := b.send(c)
 	require.NoError(b, err)
-	b.left(outcomes[0], true, left)
+	b.left(outcomes[0], true, tokens)
 }
 
 func (b *batchBench) left(o outcome, allowed bool, tokens int64) {

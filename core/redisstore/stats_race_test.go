@@ -34,12 +34,12 @@ func TestStatsAwayNeverDecreases(t *testing.T) {
 		})
 	}
 	for range 10_000 {
-		for _, outcome := range []error{errors.New("away"), nil} {
+		for _, result := range []error{errors.New("away"), nil} {
 			report, err := s.flights.breaker.enter()
 			for err != nil { // it is open for a microsecond
 				report, err = s.flights.breaker.enter()
 			}
-			report(outcome)
+			report(result)
 		}
 	}
 	close(stop)

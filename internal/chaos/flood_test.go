@@ -26,7 +26,7 @@ func TestFloodOfKeysIsBoundedAndDropsNoKeyInUse(t *testing.T) {
 	store := core.NewMemoryStore(core.WithMaxKeys(bound))
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "flood", Limits: []core.Limit{core.PerDay(1)}}))
 	ctx := context.Background()
-	names := keys(honest)
+	names := keyNames(honest)
 	for _, name := range names {
 		res, err := l.Allow(ctx, name)
 		require.NoError(t, err)

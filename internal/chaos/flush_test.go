@@ -26,7 +26,7 @@ var patient = redisstore.WithTimeout(10 * time.Second)
 // asking has every decision made by Redis, denials too: load is to reach it.
 var asking = redisstore.WithDenyCache(0)
 
-func keys(n int) []string {
+func keyNames(n int) []string {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprint("key-", i)
@@ -41,12 +41,12 @@ func TestScriptFlushUnderLoadFailsNoRequest(t *testing.T) {
 		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	const callers = 8
-	ld := startLoad(l, keys(callers)...)
+	ld := startLoad(l, keyNames(callers)...)
 	for range 20 {
 		require.NoError(t, client.ScriptFlush(context.Background()).Err())
 		ld.pass(t, 100)
 	}
-	drained(t, l, keys(callers))
+	drained(t, l, keyNames(callers))
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
@@ -59,14 +59,14 @@ func TestScriptFlushOnARingFailsNoRequest(t *testing.T) {
 	defer client.Close()
 	l := limited(t, client, core.FailClosed, patient)
 	const callers = 64
-	ld := startLoad(l, keys(callers)...)
+	ld := startLoad(l, keyNames(callers)...)
 	for range 10 {
 		for _, s := range shards {
 			require.NoError(t, s.Client(t).ScriptFlush(context.Background()).Err())
 		}
 		ld.pass(t, 10*callers)
 	}
-	drained(t, l, keys(callers))
+	drained(t, l, keyNames(callers))
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
@@ -79,11 +79,11 @@ func TestFlushAllOnlyFillsBuckets(t *testing.T) {
 		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	const callers, flushes = 4, 3
-	ld := startLoad(l, keys(callers)...)
-	drained(t, l, keys(callers))
+	ld := startLoad(l, keyNames(callers)...)
+	drained(t, l, keyNames(callers))
 	for range flushes {
 		require.NoError(t, client.FlushAll(context.Background()).Err())
-		drained(t, l, keys(callers))
+		drained(t, l, keyNames(callers))
 	}
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "no decision fails")

@@ -76,7 +76,7 @@ func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 	defer client.Close()
 	l := limited(t, client, core.FailLocal)
 	const callers = 8
-	names := keys(callers)
+	names := keyNames(callers)
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)
 	ld.pass(t, callers*10)
@@ -260,7 +260,7 @@ func TestLostRingShardFailsNoRequest(t *testing.T) {
 	})
 	defer client.Close()
 	const callers = 12
-	names := keys(callers)
+	names := keyNames(callers)
 	l := limited(t, client, core.FailLocal)
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)
