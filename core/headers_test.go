@@ -17,8 +17,8 @@ import (
 // noon is 2026-01-01 12:00:00 UTC, second 1767268800 of the Unix clock.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// spend asks a full bucket for each of costs at the given time after noon and returns the header
-// fields of the last decision.
+// spend takes each of costs from a full bucket, the last one at the given time after noon. It returns the header fields
+// of the last decision.
 func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time.Duration, costs ...int64) http.Header {
 	t.Helper()
 	now := noon
@@ -38,15 +38,14 @@ func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time
 	return h
 }
 
-// onlyLine joins a field's only line; absent fields are "".
+// onlyLine returns the value of a field that occurs at most once, or "".
 func onlyLine(t *testing.T, h http.Header, name string) string {
 	t.Helper()
 	require.LessOrEqual(t, len(h.Values(name)), 1, name)
 	return h.Get(name)
 }
 
-// The expected values follow from the formulas of the header styles: B capacity, ρ refill per second,
-// T tokens left, n cost.
+// The expected values follow from the formulas in HeaderStyle: B capacity, ρ refill per second, T tokens left.
 func TestHeaderFieldsOfEachStyle(t *testing.T) {
 	minute := []core.Limit{{Capacity: 10, RefillRate: 5, RefillInterval: time.Minute}} // ρ = 1/12
 	stepped := []core.Limit{minute[0].WithMode(core.Stepped)}
@@ -119,7 +118,7 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 	}
 }
 
-// Names and numbers must come back from a parser of RFC 9651 that someone else wrote.
+// An independent parser of RFC 9651 must return the same names and numbers.
 func TestHeadersAreStructuredFields(t *testing.T) {
 	for _, limits := range [][]core.Limit{
 		{{Name: `a "quoted" \ name, with; all=signs`, Capacity: 3, RefillRate: 1, RefillInterval: time.Second}},
@@ -142,7 +141,7 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 				if l.Name != "" {
 					assert.Equal(t, l.Name, policy.Value)
 				}
-				assert.Equal(t, policy.Value, state.Value, "both fields name the limit alike")
+				assert.Equal(t, policy.Value, state.Value, "both fields have the same name for the limit")
 				q, _ := policy.Params.Get("q")
 				assert.Equal(t, l.Capacity, q)
 				for _, param := range []struct {
@@ -190,7 +189,7 @@ func TestStackedLimitersSendTheTightestHeaders(t *testing.T) {
 	}
 }
 
-// A draft has a name of its own, so that a later one can stand beside it; its value is what is stored and must stay.
+// Each draft has a name of its own, so that a later one can be added. Programs may store the values, so they never change.
 func TestHeadersIETFIsTheNewestDraft(t *testing.T) {
 	assert.Equal(t, core.HeadersDraft11, core.HeadersIETF, "draft 11 is the newest")
 	assert.EqualValues(t, []int{0, 1, 2, 4, 8}, []int{int(core.HeadersDefault), int(core.HeadersLegacy), int(core.HeadersDraft11),

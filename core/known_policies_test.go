@@ -16,7 +16,7 @@ import (
 )
 
 func TestPolicyNameReusedWithOtherLimitsWarnsOnce(t *testing.T) {
-	const told = "same policy name and different limits"
+	const warning = "same policy name and different limits"
 	for name, store := range map[string]core.Store{
 		"MemoryStore": core.NewMemoryStore(),
 		"RedisStore":  redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})),
@@ -33,10 +33,10 @@ func TestPolicyNameReusedWithOtherLimitsWarnsOnce(t *testing.T) {
 			core.Must(l.WithLimits(core.PerMinute(5)))
 			require.NoError(t, l.SetPolicy(policy("api", 20)))
 			core.Must(core.NewLimiter(store, policy("api", 20), logger))
-			assert.Empty(t, log.String(), "the same limits, another name, WithLimits and SetPolicy are no mistakes")
+			assert.Empty(t, log.String(), "no warning for the same limits, another name, WithLimits and SetPolicy")
 			core.Must(core.NewLimiter(store, policy("api", 5), logger))
 			core.Must(core.NewLimiter(store, policy("api", 6), logger))
-			assert.Equal(t, 1, strings.Count(log.String(), told), log.String())
+			assert.Equal(t, 1, strings.Count(log.String(), warning), log.String())
 			assert.Contains(t, log.String(), "5/min")
 			assert.Contains(t, log.String(), "20/min")
 		})

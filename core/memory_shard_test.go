@@ -5,7 +5,7 @@ import (
 	"unique"
 )
 
-// Keys whose hashes are the same are told apart, in whatever order they come and go.
+// Two keys of the same hash must not share an entry, in whatever order they are added and removed.
 func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
 	const hash = 7
 	policies := []unique.Handle[string]{unique.Make("a"), unique.Make("b")}

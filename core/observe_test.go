@@ -20,7 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// watched is a limiter and what its observer was told.
+// watched returns a limiter and the list of observations that its observer receives.
 func watched(t *testing.T, store core.Store, policy core.Policy, options ...core.LimiterOption) (*core.Limiter, *[]core.Observation) {
 	t.Helper()
 	var told []core.Observation
@@ -30,7 +30,7 @@ func watched(t *testing.T, store core.Store, policy core.Policy, options ...core
 	return l, &told
 }
 
-// said is an observation without what differs from run to run.
+// said returns observations without the fields that differ from run to run.
 func said(told []core.Observation) (list []core.Observation) {
 	for _, o := range told {
 		o.Latency, o.Capacity, o.Err = 0, 0, nil
@@ -65,7 +65,7 @@ func TestObserverReceivesEachDecision(t *testing.T) {
 	require.NoError(t, l.Reset(ctx, "k"))
 	_, err = l.AllowN(ctx, "k", -1)
 	require.ErrorIs(t, err, core.ErrCost)
-	assert.Empty(t, *told, "these are no decisions")
+	assert.Empty(t, *told, "peeks, refunds, resets and mistakes are no decisions")
 
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
@@ -80,7 +80,7 @@ func TestObservationSourceIsWhoDecided(t *testing.T) {
 	ctx := context.Background()
 	t.Run("deny cache and lease", func(t *testing.T) {
 		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second), redisstore.WithLease(10),
-			core.WithClock(limittest.NewClock().Now)) // stands still, so that the key is busy however slow the machine
+			core.WithClock(limittest.NewClock().Now)) // stands still, so that the key is busy on a slow machine too
 		l, told := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}})
 		for range 110 {
 			_, err := l.Allow(ctx, "k")
@@ -139,7 +139,7 @@ func TestAllObserversAreCalledInOrder(t *testing.T) {
 	assert.Equal(t, []string{"a-k", "b-k", "a-tier", "b-tier"}, order)
 }
 
-// A cost may be whatever a client wrote, so who adds costs up is told how much a request could take at most.
+// A client may choose its cost, so observers that add costs up need the most that a request can take.
 func TestObservationCapacityIsTheSmallestCapacity(t *testing.T) {
 	ctx := context.Background()
 	few := []core.Limit{core.PerDay(100), core.PerHour(20)}
@@ -218,5 +218,5 @@ func TestLoggerLogsOutageAndRecovery(t *testing.T) {
 	after := s.Stats()
 	assert.Equal(t, storestats.BreakerClosed, after.Breaker)
 	assert.Greater(t, after.Away, stats.Away)
-	assert.Equal(t, after.Away, s.Stats().Away, "time goes on, the outage does not")
+	assert.Equal(t, after.Away, s.Stats().Away, "Away stops when the outage ends")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// logged is what slog's default logger wrote.
+// logged holds what slog's default logger wrote.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -69,7 +69,7 @@ func TestUntrustedProxyWarnsOnce(t *testing.T) {
 	trusting := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
 	_, err := trusting.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
 	require.NoError(t, err)
-	assert.Equal(t, 1, l.count("X-Forwarded-For"), "a client that forges the header where proxies are named is nothing to warn of")
+	assert.Equal(t, 1, l.count("X-Forwarded-For"), "no warning if proxies are named and a client sends the header itself")
 }
 
 func TestTrustingEveryAddressWarns(t *testing.T) {
@@ -90,7 +90,7 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 		policy, memory string
 		warned         bool
 	}{
-		// The silent ones come first: by the time the others have spoken, these would have.
+		// Cases without a warning come first: when a later case has warned, these would have warned too.
 		{"volatile-ttl", "100mb", false},
 		{"noeviction", "100mb", false},
 		{"allkeys-lru", "0", false}, // never full
@@ -118,7 +118,7 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 	assert.Equal(t, want, l.count("maxmemory-policy="), "noeviction and volatile-ttl are no reason to warn")
 }
 
-// Any server of several may be the one that drops limits.
+// Any one server of several may have the eviction policy.
 func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 	ctx := context.Background()
 	for name, topology := range map[string]struct {
@@ -176,7 +176,7 @@ func unite(t *testing.T, servers []*redistest.Server) {
 	}
 }
 
-// frailHook panics when the server is asked for anything but decisions.
+// frailHook panics on INFO, which the store sends to read the eviction policy.
 type frailHook struct {
 	redistest.Hook
 
@@ -202,7 +202,7 @@ func TestPanicInAHookDuringTheEvictionCheckIsRecovered(t *testing.T) {
 	limittest.Use(t, l, "user", 1)
 }
 
-// infoHook tells when INFO has been answered.
+// infoHook reports that INFO has been answered.
 type infoHook struct {
 	redistest.Hook
 
