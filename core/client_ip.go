@@ -12,25 +12,25 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
-// IPOption tells [ClientIP] and the adapters' ByIP whose word to take for a client's address.
+// IPOption configures how [ClientIP] and the adapters' ByIP find a client's address.
 type IPOption func(*ClientIP)
 
-// ClientIP finds the address a request is limited by. Without options that is the peer of the
-// connection, the one address nobody can forge; behind a proxy it is the proxy's, so name the
-// proxies with [TrustProxies]. It is safe for concurrent use.
+// ClientIP finds the address by which a request is limited. Without options it is the address of the connection's
+// peer, which nobody can forge. Behind a proxy that peer is the proxy, so name the proxies with [TrustProxies]. A
+// ClientIP is safe for concurrent use.
 type ClientIP struct {
 	proxies []netip.Prefix
 	header  string
 	prefix6 int
 	errs    []error // mistakes in the options
 
-	warn sync.Once
+	warn sync.Once // for warnOfProxy
 }
 
-// TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as
-// "10.0.0.0/8" or "192.0.2.7". When the peer is one of them, X-Forwarded-For is read from the right,
-// past every trusted hop, of which there may be 32: the first address that is not a trusted proxy's is the
-// client's. What stands to the left of it can be forged and is not read.
+// TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as "10.0.0.0/8" or
+// "192.0.2.7". If the peer is one of them, ClientIP reads X-Forwarded-For from the right and skips trusted proxies,
+// up to 32 addresses. The first address that is not a trusted proxy's is the client's. ClientIP ignores everything to
+// the left of it, because a client can forge that.
 func TrustProxies(prefixes ...string) IPOption {
 	return func(c *ClientIP) {
 		for _, s := range prefixes {
@@ -44,9 +44,9 @@ func TrustProxies(prefixes ...string) IPOption {
 	}
 }
 
-// TrustHeader names a header in which a trusted peer tells the client's address, such as
-// "CF-Connecting-IP". It is read only when the peer is one of TrustProxies; when it is missing or
-// no address, X-Forwarded-For is.
+// TrustHeader names a header field in which a trusted proxy sends the client's address, such as "CF-Connecting-IP".
+// ClientIP reads it only if the peer is one of TrustProxies. If the field is missing, repeated or not an address,
+// ClientIP reads X-Forwarded-For instead.
 func TrustHeader(name string) IPOption {
 	return func(c *ClientIP) {
 		if !fieldname.Valid(name) {
@@ -56,9 +56,9 @@ func TrustHeader(name string) IPOption {
 	}
 }
 
-// IPv6Prefix sets how many leading bits of an IPv6 address name one client: from 1 to 128, by default
-// 64, the smallest network a subscriber gets and can take any address of. Providers that give away
-// shorter prefixes call for 56 or 48.
+// IPv6Prefix sets how many leading bits of an IPv6 address identify one client: from 1 to 128, by default 64. A
+// subscriber gets at least a /64 and can use any address in it. If your clients' providers assign larger networks,
+// use 56 or 48.
 func IPv6Prefix(bits int) IPOption {
 	return func(c *ClientIP) {
 		if bits < 1 || bits > 128 {
@@ -69,9 +69,9 @@ func IPv6Prefix(bits int) IPOption {
 	}
 }
 
-// NewClientIP returns a ClientIP, or every mistake in the options: the error joins a [ConfigError] for each. An
-// adapter's ByIP takes the same options and its New panics with these mistakes, so check options that come from
-// a configuration here first.
+// NewClientIP returns a ClientIP with the given options. The error reports every mistake in them: it joins one
+// [ConfigError] for each. An adapter's ByIP takes the same options, and the adapter's New panics on a mistake. If the
+// options come from a configuration, check them here first.
 func NewClientIP(options ...IPOption) (*ClientIP, error) {
 	c := &ClientIP{prefix6: 64}
 	for _, o := range options {
@@ -83,25 +83,25 @@ func NewClientIP(options ...IPOption) (*ClientIP, error) {
 		return nil, errors.Join(c.errs...)
 	}
 	if c.header != "" && len(c.proxies) == 0 {
-		slog.Warn("ratelimit: TrustHeader is never read, because no proxy is trusted: name yours with core.TrustProxies", "header", c.header)
+		slog.Warn("ratelimit: TrustHeader has no effect because no proxy is trusted: name your proxies with core.TrustProxies", "header", c.header)
 	}
 	for _, p := range c.proxies {
 		if p.Bits() == 0 {
-			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can choose the one it is limited by: name your proxies only", "range", p.String())
+			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can forge its own: name only your proxies", "range", p.String())
 		}
 	}
 	return c, nil
 }
 
-// Key returns the key of the client: its IPv4 address, or the network of its IPv6 address, such as
-// "2001:db8::/64". peer is the connection's address, with or without a port; header returns all
-// values of a request header field. A peer without an address, as on a Unix socket, is [ErrNoKey].
+// Key returns the client's key: its IPv4 address, or the network of its IPv6 address, such as "2001:db8::/64". peer is
+// the connection's remote address, with or without a port. header returns all values of a request header field. If
+// peer is not an IP address, as on a Unix socket, Key returns [ErrNoKey].
 func (c *ClientIP) Key(peer string, header func(name string) []string) (string, error) {
 	key, err := c.AppendKey(nil, peer, header)
 	return string(key), err
 }
 
-// AppendKey appends the key of the client to b: see Key.
+// AppendKey appends the client's key to b and returns the extended slice. It is Key without the allocation.
 func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
 	client, ok := parseAddr(peer)
 	if !ok {
@@ -122,10 +122,11 @@ func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []s
 	return network.AppendTo(b), nil
 }
 
-// maxHops bounds how many trusted hops of X-Forwarded-For are read: more are no real chain of proxies.
+// maxHops bounds how many addresses of X-Forwarded-For are read. No real chain of proxies is longer.
 const maxHops = 32
 
-// forwarded is the client for whom the trusted hop speaks. Behind maxHops of them it is the last that was read.
+// forwarded returns the client's address as hop, a trusted proxy, reports it. If all of the last maxHops addresses
+// are trusted proxies, it returns the leftmost of them.
 func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip.Addr {
 	if c.header != "" {
 		if values := header(c.header); len(values) == 1 {
@@ -135,17 +136,18 @@ func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip
 		}
 	}
 	hops := 0
+	// A field that occurs several times is one list (RFC 9110, 5.3), so read the last line first.
 	for _, line := range slices.Backward(header("X-Forwarded-For")) {
-		for more := true; more; {
+		for rest := true; rest; {
 			var element string
 			if comma := strings.LastIndexByte(line, ','); comma >= 0 {
 				line, element = line[:comma], line[comma+1:]
 			} else {
-				element, more = line, false
+				element, rest = line, false
 			}
 			next, ok := parseAddr(element)
 			if !ok {
-				return hop // nobody vouches for what stands left of garbage
+				return hop // no trusted proxy vouches for what is left of an invalid address
 			}
 			hop = next
 			if hops++; hops == maxHops || !c.trusts(hop) {
@@ -165,23 +167,23 @@ func (c *ClientIP) trusts(a netip.Addr) bool {
 	return false
 }
 
-// warnOfProxy says once that a proxy seems to be in front and its clients share one bucket.
+// warnOfProxy logs a warning, once, if header suggests an unnamed proxy whose clients share one bucket.
 func (c *ClientIP) warnOfProxy(header func(string) []string) {
 	if len(header("X-Forwarded-For")) == 0 {
 		return
 	}
 	c.warn.Do(func() {
-		slog.Warn("ratelimit: X-Forwarded-For arrives but ByIP trusts no proxy: if one is in front, all its clients share its bucket; name it with core.TrustProxies")
+		slog.Warn("ratelimit: requests carry X-Forwarded-For but ByIP trusts no proxy: if a proxy is in front, all its clients share one bucket; name it with core.TrustProxies")
 	})
 }
 
-// maxAddr is more than any address with port, brackets and zone has.
+// maxAddr is longer than any address with port, brackets and zone.
 const maxAddr = 128
 
-// parseAddr reads an address with or without port, brackets, zone and surrounding space. IPv4 mapped
-// into IPv6 is IPv4.
+// parseAddr parses an address with or without port, brackets, zone and surrounding blanks. It returns an IPv4 address
+// for one mapped into IPv6.
 func parseAddr(s string) (netip.Addr, bool) {
-	for s != "" && isBlank(s[0]) { // strings.Trim is slow with two
+	for s != "" && isBlank(s[0]) { // strings.Trim is slow with two characters
 		s = s[1:]
 	}
 	for s != "" && isBlank(s[len(s)-1]) {
@@ -190,9 +192,9 @@ func parseAddr(s string) (netip.Addr, bool) {
 	if s == "" || len(s) > maxAddr {
 		return netip.Addr{}, false
 	}
-	// What is wrong would cost an error, so look at it first: brackets, or a single colon, mean a port.
+	// netip's parsers allocate an error for a wrong guess, so look first: brackets or a single colon mean a port.
 	switch colon := strings.LastIndexByte(s, ':'); {
-	case s[0] == '[': // IPv6 as RFC 3986 has it, and what proxies make of IPv4
+	case s[0] == '[': // IPv6 as in RFC 3986; some proxies write IPv4 so too
 		end := strings.IndexByte(s, ']')
 		if end < 0 || end+1 < len(s) && (s[end+1] != ':' || !isPort(s[end+2:])) {
 			return netip.Addr{}, false
@@ -210,7 +212,7 @@ func parseAddr(s string) (netip.Addr, bool) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// isPort reports whether s is the number of a port.
+// isPort reports whether s is a port number.
 func isPort(s string) bool {
 	n := 0
 	for i := range len(s) {

@@ -10,7 +10,7 @@ import (
 
 var trusted = []string{"10.0.0.0/8", "192.0.2.7", "2001:db8:1::/48", "::1"}
 
-// hop reads one element of X-Forwarded-For: an address, or one with a port or in brackets.
+// hop parses one element of X-Forwarded-For: an address with or without a port or brackets.
 func hop(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	if len(s) > 128 {
@@ -47,9 +47,9 @@ func trusts(a netip.Addr) bool {
 	return false
 }
 
-// client walks the whole list as one line, the naive way. ended reports whether a hop that can't be
-// trusted, or garbage, ended the walk before its left end.
-func client(peer string, lines []string) (key string, ended bool) {
+// naiveClient finds the client by joining all lines into one list. ended reports whether an address that is not
+// trusted, or an invalid one, ended the search before the left end of the list.
+func naiveClient(peer string, lines []string) (key string, ended bool) {
 	last, ok := hop(peer)
 	if !ok {
 		return "", true
@@ -81,7 +81,7 @@ func network(a netip.Addr) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// FuzzForwardedFor: a newline in the header parts its lines.
+// FuzzForwardedFor compares ClientIP with naiveClient. A newline in header separates the lines of the field.
 func FuzzForwardedFor(f *testing.F) {
 	for _, peer := range []string{"10.0.0.1:1234", "192.0.2.7", "[2001:db8:1::5]:80", "[::1]:9", "[::ffff:10.0.0.1]:80", "203.0.113.9:1",
 		"", "@", "10.0.0.1:", "[::1%eth0]:80"} {
@@ -114,7 +114,7 @@ func FuzzForwardedFor(f *testing.F) {
 			return k
 		}
 		got := key(lines)
-		want, ended := client(peer, lines)
+		want, ended := naiveClient(peer, lines)
 		if got != want {
 			t.Errorf("peer %q, X-Forwarded-For %q: the client is %q, want %q, the first hop from the right that is not trusted", peer, lines, got, want)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Headers that someone made up to confuse the walk, or to be dear.
-func TestHostileForwardedFor(t *testing.T) {
+// A client can write anything into X-Forwarded-For, to choose its key or to make the request expensive.
+func TestForwardedForCannotBeForged(t *testing.T) {
 	c := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
 	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
 	for _, x := range []struct {
@@ -25,7 +25,7 @@ func TestHostileForwardedFor(t *testing.T) {
 		{"as many lines", append([]string{"203.0.113.5"}, strings.Split(thousands, ", ")...), "10.0.0.1"},
 		{"an address in 64 KB of blanks", []string{strings.Repeat(" ", 64<<10) + "203.0.113.5"}, "203.0.113.5"},
 		{"an address with a zone of 64 KB", []string{"fe80::1%" + strings.Repeat("z", 64<<10)}, "10.1.1.1"},
-		{"thousands of trusted hops and nobody behind them", []string{thousands}, "10.0.0.1"},
+		{"thousands of trusted hops and no client behind them", []string{thousands}, "10.0.0.1"},
 		{"64 KB without a comma", []string{strings.Repeat("9", 64<<10)}, "10.1.1.1"},
 		{"64 KB of commas", []string{strings.Repeat(",", 64<<10)}, "10.1.1.1"},
 		{"garbage at the left is not read", []string{"<script>, 203.0.113.5"}, "203.0.113.5"},
@@ -57,12 +57,12 @@ func TestHostileForwardedFor(t *testing.T) {
 	assert.Equal(t, "192.0.2.1", key)
 	for _, peer := range []string{"", "@", "/run/app.sock", "localhost:80", "[::1", "1.2.3.4.5:6", strings.Repeat("a", 64<<10)} {
 		_, err := c.Key(peer, forwardedFor())
-		assert.ErrorIs(t, err, core.ErrNoKey, "a peer without an address has no key: %.20q", peer)
+		assert.ErrorIs(t, err, core.ErrNoKey, "a peer without an IP address has no key: %.20q", peer)
 	}
 }
 
-// A mistake in an option is known before the first request, every one of them.
-func TestMistakesInOptionsOfClientIP(t *testing.T) {
+// The constructor reports every mistake in the options, before the first request.
+func TestNewClientIPReportsEveryMistake(t *testing.T) {
 	_, err := core.NewClientIP(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
 	require.Error(t, err)
 	for _, want := range []string{`TrustProxies: "10.0.0.0/33" must be an IP address or a CIDR range`, `TrustProxies: "proxy" must be`,

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// clock is the system's clock in microseconds. [time.Now] reads two clocks, the wall's and the monotonic
-// one, each at the price of a bucket's whole arithmetic. This reads the second, and adds how far the
-// wall's is ahead of it, which only changes when somebody sets the wall's: that is noticed within
+// clock is the system's clock in microseconds. [time.Now] reads two clocks, the wall clock and the monotonic one. Each
+// read costs as much as all the arithmetic of a decision. A clock therefore reads only the monotonic clock and adds
+// the offset of the wall clock. The offset changes only when the wall clock is set; clock measures it anew every
 // recheck.
 //
-// It is never ahead of time.Now, unless the wall's clock was set back within recheck. Its zero value is
-// ready for use.
+// It is never ahead of time.Now, unless the wall clock was set back within recheck. The zero value is ready for use.
+// A clock is safe for concurrent use.
 type clock struct {
-	checked atomic.Int64 // when ahead was measured, on the monotonic clock; 0: never; measuring: somebody does
-	ahead   atomic.Int64 // of the monotonic clock, in ns
+	checked atomic.Int64 // monotonic time at which ahead was measured; 0: never; measuring: a goroutine is at it
+	ahead   atomic.Int64 // offset of the wall clock from the monotonic one, in ns
 }
 
 const (
@@ -22,23 +22,24 @@ const (
 	measuring = -1 << 63
 )
 
-// start is where the monotonic clock counts from.
-var start = time.Now()
+// processStart is the zero of the monotonic clock.
+var processStart = time.Now()
 
-// now is µs since 1970.
+// now returns the time in µs since 1970.
 func (c *clock) now() int64 {
-	elapsed := int64(time.Since(start))
+	elapsed := int64(time.Since(processStart))
 	checked := c.checked.Load()
 	ahead := c.ahead.Load()
-	// In a synctest bubble both clocks tell another time. There as elsewhere only what was measured around
-	// this instant, and not replaced meanwhile, holds.
+	// The offset is valid if it was measured less than recheck ago and not replaced between the loads. In a
+	// synctest bubble both clocks differ from those outside, so an offset from the future is invalid too.
 	age := elapsed - checked
 	if checked != 0 && checked != measuring && age >= 0 && age < recheck && c.checked.Load() == checked {
 		return (elapsed + ahead) / 1000
 	}
 	now := time.Now()
+	// One goroutine stores the new offset. The others don't wait: they have read both clocks themselves.
 	if checked != measuring && c.checked.CompareAndSwap(checked, measuring) {
-		elapsed = int64(now.Sub(start))
+		elapsed = int64(now.Sub(processStart))
 		c.ahead.Store(now.UnixNano() - elapsed)
 		c.checked.Store(elapsed)
 	}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// The clock tells what time.Now does, less at most what passes while it is read.
+// checkClock checks that the clock agrees with time.Now, but for the time that passes between the two reads.
 func checkClock(t *testing.T, c *clock) {
 	t.Helper()
 	before := time.Now().UnixMicro()
 	now := c.now()
-	// Two clocks are read one after the other: their difference may be short by what came between.
+	// clock reads two clocks one after the other, so their offset is short by the time in between.
 	if after := time.Now().UnixMicro(); now > after || now < before-1_000_000 {
-		t.Errorf("the clock tells %d, time.Now %d before and %d after", now, before, after)
+		t.Errorf("the clock returns %d, but time.Now returned %d before and %d after", now, before, after)
 	}
 }
 
-func TestClockTellsTheTime(t *testing.T) {
+func TestClockAgreesWithTimeNow(t *testing.T) {
 	var c clock
 	for range 10 {
 		checkClock(t, &c)
@@ -27,8 +27,8 @@ func TestClockTellsTheTime(t *testing.T) {
 	}
 }
 
-// A bubble has a time of its own, and a store made outside may be used inside, and outside at once.
-func TestClockInBubble(t *testing.T) {
+// A synctest bubble has a time of its own. A store made outside can be used inside a bubble, and outside at once.
+func TestClockAgreesWithTimeNowInSynctestBubbles(t *testing.T) {
 	var c clock
 	var outside sync.WaitGroup
 	stop := make(chan struct{})
@@ -47,7 +47,7 @@ func TestClockInBubble(t *testing.T) {
 			for range 10 {
 				for range 3 {
 					if got, want := c.now(), time.Now().UnixMicro(); got != want {
-						t.Fatalf("in a bubble the clock tells %d, want %d", got, want)
+						t.Fatalf("in a bubble the clock returns %d, want %d", got, want)
 					}
 				}
 				time.Sleep(100 * time.Microsecond)

@@ -16,7 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// mistakes lists every core.ConfigError joined in err as "field: value".
+// mistakes returns every core.ConfigError joined in err, as "field: value".
 func mistakes(err error) []string {
 	var list []string
 	switch e := err.(type) {
@@ -33,7 +33,7 @@ func mistakes(err error) []string {
 	return list
 }
 
-// reports demands that err joins a ConfigError for each of want, and that its text shows each field.
+// reports checks that err joins a ConfigError for each of want, and that its text shows each field.
 func reports(t *testing.T, err error, want ...string) {
 	t.Helper()
 	got := mistakes(err)
@@ -101,8 +101,8 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"a client is required", func() core.Store { return redisstore.New(nil) }, good, "redisstore.New client: <nil>"},
 
 		{"a policy has a name", nil, policy(func(p *core.Policy) { p.Name = "" }), "Policy.Name: "},
-		{"of ASCII", nil, policy(func(p *core.Policy) { p.Name = "a\x7f" }), "Policy.Name: a\x7f"},
-		{"and at most 128 bytes", nil, policy(func(p *core.Policy) { p.Name = strings.Repeat("x", 129) }), "Policy.Name: " + strings.Repeat("x", 129)},
+		{"a name is ASCII", nil, policy(func(p *core.Policy) { p.Name = "a\x7f" }), "Policy.Name: a\x7f"},
+		{"a name has at most 128 bytes", nil, policy(func(p *core.Policy) { p.Name = strings.Repeat("x", 129) }), "Policy.Name: " + strings.Repeat("x", 129)},
 		{"a policy has limits", nil, policy(func(p *core.Policy) { p.Limits = nil }), "Policy.Limits: 0"},
 		{"a share is a number", nil, policy(func(p *core.Policy) { p.LocalShare = math.NaN() }), "Policy.LocalShare: NaN"},
 		{"a share is not negative", nil, policy(func(p *core.Policy) { p.LocalShare = -0.5 }), "Policy.LocalShare: -0.5"},
@@ -118,7 +118,7 @@ func TestEachMistakeIsReported(t *testing.T) {
 			"Policy.Limits[0].RefillInterval: 884760h0m0s"},
 		{"a bucket fills within 100 years", nil, limit(core.Limit{Capacity: 999_999_999_999_999, RefillRate: 1, RefillInterval: time.Second}),
 			"Policy.Limits[0].RefillRate: 1"},
-		{"a rate is not next to nothing", nil, limit(core.Limit{Capacity: 1, RefillRate: math.SmallestNonzeroFloat64, RefillInterval: time.Second}),
+		{"a rate is not too small", nil, limit(core.Limit{Capacity: 1, RefillRate: math.SmallestNonzeroFloat64, RefillInterval: time.Second}),
 			"Policy.Limits[0].RefillRate: 5e-324"},
 		{"a mode is one of three", nil, limit(core.PerMinute(1).WithMode(3)), "Policy.Limits[0].Mode: Mode(3)"},
 		{"names differ", nil, policy(func(p *core.Policy) {
@@ -139,7 +139,7 @@ func TestEachMistakeIsReported(t *testing.T) {
 	}
 }
 
-// A nil pointer is how a client that was never made looks like.
+// A client that was never made is a nil pointer.
 func TestNilPointersAreMistakesNotPanics(t *testing.T) {
 	for name, store := range map[string]func() core.Store{
 		"client": func() core.Store { return redisstore.New((*redis.Client)(nil)) },
@@ -166,8 +166,8 @@ func TestWithLimitsReportsMistakes(t *testing.T) {
 	reports(t, err, "WithLimits: 0")
 }
 
-// A third of a limit is what three replicas grant each.
-func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
+// Each of three replicas grants a third of a limit, and 1/3 is no decimal.
+func TestAnyLocalShareOfAnyLimitIsValid(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	store := redisstore.New(client)
@@ -180,18 +180,18 @@ func TestAnyShareOfAnyLimitIsALimit(t *testing.T) {
 	}
 }
 
-func TestAForgottenUnitIsAMistake(t *testing.T) {
+func TestIntervalWithoutUnitIsReported(t *testing.T) {
 	_, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{{Capacity: 5, RefillRate: 5, RefillInterval: 30}}})
 	if err == nil || !strings.Contains(err.Error(), "Policy.Limits[0].RefillInterval: 30ns must be at least 1µs: did you mean 30 * time.Second?") {
-		t.Errorf("an interval of 30 is %v, want the question for its unit", err)
+		t.Errorf("an interval of 30: got %v, want an error that asks for the unit", err)
 	}
 }
 
-func TestAPolicyThatWasNotFoundAsksForItsName(t *testing.T) {
+func TestEmptyPolicyErrorAsksToCheckTheName(t *testing.T) {
 	policies := map[string]core.Policy{"search": {Name: "search", Limits: []core.Limit{core.PerMinute(1)}}}
 	_, err := core.NewLimiter(core.NewMemoryStore(), policies["serach"])
-	if err == nil || !strings.Contains(err.Error(), "is the name misspelt?") {
-		t.Errorf("a policy that is not in the map is %v, want the question for its name", err)
+	if err == nil || !strings.Contains(err.Error(), "check the name it is looked up by") {
+		t.Errorf("an empty policy: got %v, want an error that asks to check the name", err)
 	}
 }
 

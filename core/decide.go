@@ -14,32 +14,31 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost
-// of 0 takes nothing and tells the state; it is denied only while tokens are promised ahead. It costs
-// at most one round trip to Redis, none to memory.
+// AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost of 0 takes nothing
+// and returns the bucket's state; it is denied only while tokens are promised ahead. AllowN costs at most one round
+// trip to Redis, and none with a MemoryStore.
 //
-// The error is not nil when there is no decision: [ErrCost], [ErrNoKey] for an empty key, the caller's own context
-// error, or, under FailClosed, [ErrUnavailable]. Result.Allowed is false then.
+// If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
+// [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
 	err = l.take(ctx, &res, &Request{key: key, Request: bucket.Request{N: cost}})
 	return res, err
 }
 
-// AllowAll takes as many tokens as one request can, the smallest Capacity, or none: for a request whose cost
-// nobody knows. It is AllowN otherwise; Result.Cost tells how many that are.
+// AllowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits. Use
+// it for a request of unknown cost. Result.Cost is the cost it asked for.
 func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
 	err = l.take(ctx, &res, &Request{key: key, all: true})
 	return res, err
 }
 
-// Peek tells the state of key's bucket and takes nothing. It always asks the store; otherwise it is AllowN
-// with a cost of 0.
+// Peek returns the state of key's bucket and takes nothing. It is AllowN with a cost of 0, and always asks the store.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }
 
-// take has r, which takes tokens, decided in res, and tells who watches. Results are large, so they are filled
-// in where the caller wants them.
+// take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
+// returning a Result, because Results are large.
 func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 	now := l.rules.Load()
 	if r.N == 0 && !r.all || !l.watch.active() {
@@ -48,16 +47,16 @@ func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, r)
 	if !errors.Is(err, ErrCost) && !errors.Is(err, ErrNoKey) {
-		l.watch.tell(ctx, now.policy.Name, now.plan.LeastCapacity(), res, key, time.Since(began), err)
+		l.watch.report(ctx, now.policy.Name, now.plan.LeastCapacity(), res, key, time.Since(began), err)
 	}
 	return err
 }
 
-// decide has r decided by the store, or by the failure policy when the store can't answer.
+// decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	r.under(now.plan)
 	res.Cost = r.N
-	if err := keyed(r.key); err != nil {
+	if err := checkKey(r.key); err != nil {
 		return err
 	}
 	if r.N < 0 {
@@ -69,7 +68,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	r.policy, r.key = now.plan.policy, boundedKey(r.key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
-		r.More = 0 // nobody waits
+		r.More = 0 // under Shadow no caller waits, so promise nothing ahead
 		res.headers = HeadersNone
 	}
 	var err error
@@ -105,7 +104,7 @@ func (l *Limiter) recalls(r *Request, a *Answer) bool {
 	return true
 }
 
-// shadow lets a request pass that was denied, or not decided for another reason than that its caller left.
+// shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
 	case errors.As(err, &gone{}):
@@ -119,7 +118,7 @@ func (r *Result) shadow(err error) error {
 	return nil
 }
 
-// onFailure decides r while the store can't: err says why.
+// onFailure decides r as the policy's OnFailure says. err is the store's error.
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, err error) error {
 	res.answer, res.Cause = Answer{}, err
 	failed := l.failed(ctx, err)
@@ -132,7 +131,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 		res.Source = FromFailOpen
 		return nil
 	case FailLocal:
-		if now.localPlan == nil { // the store is in this process already
+		if now.localPlan == nil { // the failed store is a MemoryStore, so there is no fallback
 			break
 		}
 		r.under(now.localPlan)
@@ -147,7 +146,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 	return failed
 }
 
-// under sets the limits that hold for r, and with them how many tokens `all` are.
+// under sets the limits for r. If r asks for all tokens, it also sets N.
 func (r *Request) under(p *plan) {
 	r.Plan = p.Plan
 	if r.all {

@@ -11,9 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// TestNoWindowAdmitsMoreThanMaxIn looks at every window that begins and ends with an admitted request
-// of a greedy client: no others can hold more. Its clock shows whole microseconds, as finely as a
-// store tells time.
+// TestNoWindowAdmitsMoreThanMaxIn checks every window that begins and ends with an allowed request of a greedy client. No
+// other window can hold more. The clock shows whole microseconds, as a store counts time.
 func TestNoWindowAdmitsMoreThanMaxIn(t *testing.T) {
 	t.Run("of limits that refill in whole parts of a token every microsecond", func(t *testing.T) {
 		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limittest.DrawLimit.Filter(toTheMicrosecond)))
@@ -41,7 +40,7 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 		for range rapid.IntRange(2, 40).Draw(t, "requests") {
 			clock.Move(max(0, limittest.DrawMove(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
 			cost := limittest.DrawCost(limits).Draw(t, "cost")
-			if rapid.Bool().Draw(t, "greedy") { // all there is
+			if rapid.Bool().Draw(t, "greedy") { // takes all tokens left
 				peek, err := l.Peek(ctx, "user")
 				if err != nil {
 					t.Fatal(err)
@@ -67,7 +66,7 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 				window := time.Duration(last.at-admitted[first].at) * time.Microsecond
 				for _, limit := range limits {
 					if most := limit.MaxIn(window); sum > most {
-						t.Fatalf("%d tokens were admitted within %v, MaxIn says at most %d, by %+v", sum, window, most, limit)
+						t.Fatalf("%d tokens were admitted within %v, more than the %d of MaxIn: %+v", sum, window, most, limit)
 					}
 				}
 			}
@@ -75,7 +74,7 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 	}
 }
 
-// TestRetryAfterIsExact holds for a client that asks alone.
+// TestRetryAfterIsExact checks a client that sends the only requests.
 func TestRetryAfterIsExact(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
@@ -105,7 +104,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 			before := clock.Now()
 			clock.Move(res.RetryAfter - time.Microsecond)
 			if !clock.Now().Equal(before.Add(res.RetryAfter - time.Microsecond)) {
-				return // past what clocks show
+				return // beyond the range of the clock
 			}
 			if early := ask(cost); early.Allowed || early.RetryAfter != time.Microsecond {
 				t.Fatalf("1µs before RetryAfter (%v) a cost of %d is allowed %v, retry after %v; want denied, 1µs: %+v",
@@ -119,9 +118,9 @@ func TestRetryAfterIsExact(t *testing.T) {
 	})
 }
 
-// A limit whose tokens can't be counted in whole parts every microsecond must still be as smooth as
-// MaxIn promises. Found by TestNoWindowAdmitsMoreThanMaxIn.
-func TestContinuousTokensComeEvenlyAtAnyRate(t *testing.T) {
+// A limit that gains no whole number of units every microsecond must still be as smooth as MaxIn promises.
+// TestNoWindowAdmitsMoreThanMaxIn found this case.
+func TestContinuousRefillIsEvenAtAnyRate(t *testing.T) {
 	for name, limit := range map[string]core.Limit{
 		"an interval of odd nanoseconds": {Capacity: 2_000_000, RefillRate: 1e6, RefillInterval: time.Second + 7},
 		"a rate of many decimals":        {Capacity: 1_000_000, RefillRate: 333_333.333333, RefillInterval: time.Second},
@@ -150,7 +149,7 @@ func TestContinuousTokensComeEvenlyAtAnyRate(t *testing.T) {
 			}
 			admitted += take(peek.Remaining)
 			if most := limit.MaxIn(window); admitted > most {
-				t.Errorf("%d tokens were admitted within %v, MaxIn says at most %d", admitted, window, most)
+				t.Errorf("%d tokens were admitted within %v, more than the %d of MaxIn", admitted, window, most)
 			}
 		})
 	}

@@ -5,35 +5,34 @@ import (
 	"strconv"
 )
 
-// maxFields is how many header fields one decision writes at most: those of HeadersDraft6 and HeadersLegacy
-// together, when it denies.
+// maxFields is how many header fields one decision writes at most: a denial with HeadersDraft6 and HeadersLegacy.
 const maxFields = 9
 
-// HeaderWriter is what response headers are written to: an [net/http.Header], or any framework's.
+// HeaderWriter writes response headers: an [net/http.Header], or a framework's own type.
 type HeaderWriter interface {
 	Get(name string) string
 	Set(name, value string)
 	Add(name, value string)
 }
 
-// fields gathers the header fields of one response, so that all values that are made for it are made in one
-// string and one slice. The bytes of the former are the caller's, who can keep them on its stack.
-type fields struct {
+// headerFields collects the header fields of one response. All values built for that response share one string and
+// one slice, which saves allocations. The caller holds the bytes being built, so they can stay on its stack.
+type headerFields struct {
 	to     HeaderWriter
-	header http.Header // to, when it is one: it need not be asked by name then
-	list   [maxFields]field
+	header http.Header // to, if it is one; get and write then use the map directly
+	list   [maxFields]headerField
 	n      int
 }
 
-type field struct {
+type headerField struct {
 	name     string
-	value    string // when it is not made for this response
-	from, to int    // else where it is, in the bytes
-	list     bool   // its values are added to, not replaced
+	value    string // "" if the value is built for this response
+	from, to int    // where the built value is, in the caller's bytes
+	list     bool   // add to the values that exist instead of replacing them
 }
 
-// get returns what to holds already; name is in canonical form.
-func (f *fields) get(name string) string {
+// get returns the first value that to already holds, or "". name must be in canonical form.
+func (f *headerFields) get(name string) string {
 	if f.header == nil {
 		return f.to.Get(name)
 	}
@@ -43,25 +42,25 @@ func (f *fields) get(name string) string {
 	return ""
 }
 
-// next is the field to be filled in, with a name in canonical form.
-func (f *fields) next(name string) *field {
+// next appends a field and returns it for the caller to fill in. name must be in canonical form.
+func (f *headerFields) next(name string) *headerField {
 	v := &f.list[f.n]
 	f.n++
 	v.name = name
 	return v
 }
 
-// set sets a field to a value that is not made for this response.
-func (f *fields) set(name, value string) { f.next(name).value = value }
+// set sets a field to a value that exists already.
+func (f *headerFields) set(name, value string) { f.next(name).value = value }
 
-// add adds such a value to a list.
-func (f *fields) add(name, value string) {
+// add adds a value that exists already to a list field.
+func (f *headerFields) add(name, value string) {
 	v := f.next(name)
 	v.value, v.list = value, true
 }
 
-// setInt sets a field to a number, whose digits it appends to b.
-func (f *fields) setInt(b []byte, name string, value int64) []byte {
+// setInt sets a field to a number. It appends the digits to b and returns b.
+func (f *headerFields) setInt(b []byte, name string, value int64) []byte {
 	v := f.next(name)
 	v.from = len(b)
 	b = strconv.AppendInt(b, value, 10)
@@ -69,12 +68,12 @@ func (f *fields) setInt(b []byte, name string, value int64) []byte {
 	return b
 }
 
-// write writes the fields; b has the values that were made.
-func (f *fields) write(b []byte) {
+// write writes all fields to f.to. b holds the values that were built.
+func (f *headerFields) write(b []byte) {
 	if f.n == 0 {
 		return
 	}
-	text := string(b)
+	text := string(b) // the one string that all built values share
 	list := f.list[:f.n]
 	for i := range list {
 		if v := &list[i]; v.value == "" {
@@ -91,7 +90,7 @@ func (f *fields) write(b []byte) {
 		}
 		return
 	}
-	values := make([]string, len(list))
+	values := make([]string, len(list)) // the one slice that all fields of one value share
 	for i := range list {
 		v := &list[i]
 		values[i] = v.value

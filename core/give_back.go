@@ -7,13 +7,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Refund gives tokens of key back to the store, for work that turned out cheaper or was not done: up to each
-// limit's capacity, less what is reserved or on lease. Refunding more than was taken admits more than the policy says. When the
-// store can't be reached nothing is given back, whatever the policy's OnFailure, and the error is
-// [ErrUnavailable]; [ErrCost] is that of fewer than 0 tokens, [ErrNoKey] of an empty key, ctx's own when it has ended.
-// It costs one round trip to Redis.
+// Refund returns tokens to key's bucket, for work that turned out cheaper or was not done. No limit gets more than its
+// capacity, less the tokens that are reserved or on lease. Refunding more than was taken admits more than the policy
+// says.
+//
+// Refund returns [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty key, and ctx's own error if ctx has
+// ended. If the store can't answer, it returns [ErrUnavailable] whatever the policy's OnFailure, and no tokens come
+// back. It costs one round trip to Redis.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
-	if err := keyed(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	if tokens < 0 {
@@ -25,11 +27,11 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	return l.giveBack(ctx, key, FromStore, bucket.Request{Plan: l.rules.Load().plan.Plan, Action: bucket.Refund, N: tokens})
 }
 
-// Undo gives back what the decision res took from key, to where it was taken: the store, or the
-// fallback that stood in for it. Of a decision that took nothing there is nothing to undo, and of a reservation it is
+// Undo returns the tokens that the decision res took from key. They go to where they came from: the store, or the
+// fallback of FailLocal. Undo does nothing if res took nothing. For the result of a reservation it is
 // [Reservation.Cancel]. Errors and cost are those of Refund.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
-	if err := keyed(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
@@ -42,12 +44,12 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	return l.giveBack(ctx, key, res.Source, r)
 }
 
-// giveBack has r, which returns tokens of a key, decided by the store that source says they were taken from.
+// giveBack sends r, which returns tokens to key, to the store that the tokens came from: source says which.
 func (l *Limiter) giveBack(ctx context.Context, key string, source Source, r bucket.Request) error {
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	if r.Plan == nil { // none of the limits is left
+	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from
 		return nil
 	}
 	store := l.store
@@ -58,10 +60,10 @@ func (l *Limiter) giveBack(ctx context.Context, key string, source Source, r buc
 	return l.failed(ctx, err)
 }
 
-// Reset makes key's bucket full again, by forgetting it. Tokens promised by Reserve stay promised. Errors and
-// cost are those of Refund.
+// Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of
+// Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
-	if err := keyed(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	now := l.rules.Load()

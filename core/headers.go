@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The header fields, spelled as net/http keeps them. Names are case-insensitive (RFC 9110, 5.1).
+// Names of header fields in the canonical form of net/http. Names are case-insensitive (RFC 9110, 5.1).
 const (
 	legacyLimit     = "X-Ratelimit-Limit"
 	legacyRemaining = "X-Ratelimit-Remaining"
@@ -18,15 +18,15 @@ const (
 	ietfField       = "Ratelimit"
 )
 
-// WriteHeaders writes the header fields of the policy's style to h. Where another limiter has
-// written to h before, members are added to list fields, and of the single-valued fields those of
-// the more constraining decision stay. Into an [net/http.Header] it costs two allocations.
+// WriteHeaders writes the header fields of the policy's style to h. If another limiter has already written to h,
+// WriteHeaders adds members to the list fields. Fields of one value it keeps or replaces, so that they describe the
+// decision that constrains the client more. If h is an [net/http.Header], WriteHeaders allocates twice.
 func (r Result) WriteHeaders(h HeaderWriter) {
 	if r.plan == nil {
 		return
 	}
 	var room [192]byte
-	b, f := room[:0], fields{to: h}
+	b, f := room[:0], headerFields{to: h}
 	f.header, _ = h.(http.Header)
 	if !r.Allowed {
 		if r.RetryAfter != Never {
@@ -63,16 +63,17 @@ func (r Result) WriteHeaders(h HeaderWriter) {
 	f.write(b)
 }
 
-// addPolicy adds to RateLimit-Policy, unless another limiter has written it in the other style: a list
-// of both would be neither.
-func (f *fields) addPolicy(value string) {
+// addPolicy adds value to RateLimit-Policy, unless another limiter has written the field in the other style: clients
+// can't read a list that mixes both.
+func (f *headerFields) addPolicy(value string) {
 	if before := f.get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
 		f.add(policyField, value)
 	}
 }
 
-// tighterThan reports whether r constrains the client more than the decision whose remaining tokens
-// another limiter wrote before. Between equals the later stays: it is the one that denies, if any.
+// tighterThan reports whether r constrains the client more than the decision of another limiter. remaining is the field
+// that the other limiter wrote, or "". If both have the same number left, r is tighter: only the last decision can be
+// a denial.
 func (r *Result) tighterThan(remaining string) bool {
 	if remaining == "" {
 		return true
@@ -99,8 +100,8 @@ func (r *Result) appendIETF(b []byte) []byte {
 	return b
 }
 
-// window is what the i-th limit tells of the near future: how many tokens may be used, and for how
-// long that holds.
+// window returns what the RateLimit field says of the i-th limit: how many tokens the client can use, and for how long
+// that holds. If the client can use none, effective is how long to wait, or Never.
 func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	if !r.Allowed {
 		if retry := r.retryAfterOf(i); retry > 0 {
@@ -119,10 +120,10 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	}
 }
 
-// seconds rounds up to whole seconds, at least 1: a client that comes back earlier is denied again.
+// seconds rounds d up to whole seconds, at least 1. A client that came back earlier would be denied again.
 func seconds(d time.Duration) int64 {
 	return max(1, int64((d-1)/time.Second)+1)
 }
 
-// ceilSeconds is µs in seconds, rounded up.
+// ceilSeconds converts µs to seconds, rounded up.
 func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }

@@ -17,8 +17,8 @@ import (
 // noon is 2026-01-01 12:00:00 UTC, second 1767268800 of the Unix clock.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// spend asks a full bucket for each of costs at the given time after noon and returns the header
-// fields of the last decision.
+// spend takes each of costs from a full bucket, the last one at the given time after noon. It returns the header fields
+// of the last decision.
 func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time.Duration, costs ...int64) http.Header {
 	t.Helper()
 	now := noon
@@ -38,16 +38,15 @@ func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time
 	return h
 }
 
-// one joins a field's only line; absent fields are "".
-func one(t *testing.T, h http.Header, name string) string {
+// onlyLine returns the value of a field that occurs at most once, or "".
+func onlyLine(t *testing.T, h http.Header, name string) string {
 	t.Helper()
 	require.LessOrEqual(t, len(h.Values(name)), 1, name)
 	return h.Get(name)
 }
 
-// The expected values follow from the formulas of the header styles: B capacity, ρ refill per second,
-// T tokens left, n cost.
-func TestHeaders(t *testing.T) {
+// The expected values follow from the formulas in HeaderStyle: B capacity, ρ refill per second, T tokens left.
+func TestHeaderFieldsOfEachStyle(t *testing.T) {
 	minute := []core.Limit{{Capacity: 10, RefillRate: 5, RefillInterval: time.Minute}} // ρ = 1/12
 	stepped := []core.Limit{minute[0].WithMode(core.Stepped)}
 	aligned := []core.Limit{minute[0].WithMode(core.Aligned)}
@@ -112,14 +111,14 @@ func TestHeaders(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := spend(t, c.style, c.limits, c.after, c.costs...)
 			for name, want := range c.want {
-				assert.Equal(t, want, one(t, h, name), name)
+				assert.Equal(t, want, onlyLine(t, h, name), name)
 			}
 			assert.Len(t, h, len(c.want), "fields sent: %v", h)
 		})
 	}
 }
 
-// Names and numbers must come back from a parser of RFC 9651 that someone else wrote.
+// An independent parser of RFC 9651 must return the same names and numbers.
 func TestHeadersAreStructuredFields(t *testing.T) {
 	for _, limits := range [][]core.Limit{
 		{{Name: `a "quoted" \ name, with; all=signs`, Capacity: 3, RefillRate: 1, RefillInterval: time.Second}},
@@ -142,7 +141,7 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 				if l.Name != "" {
 					assert.Equal(t, l.Name, policy.Value)
 				}
-				assert.Equal(t, policy.Value, state.Value, "both fields name the limit alike")
+				assert.Equal(t, policy.Value, state.Value, "both fields have the same name for the limit")
 				q, _ := policy.Params.Get("q")
 				assert.Equal(t, l.Capacity, q)
 				for _, param := range []struct {
@@ -158,7 +157,7 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 	}
 }
 
-func TestHeadersOfStackedLimiters(t *testing.T) {
+func TestStackedLimitersSendTheTightestHeaders(t *testing.T) {
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return noon }))
 	limiter := func(name string, capacity int64) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name,
@@ -184,14 +183,14 @@ func TestHeadersOfStackedLimiters(t *testing.T) {
 			require.NoError(t, err)
 			res.WriteHeaders(h)
 		}
-		assert.Equal(t, c.limit, one(t, h, "X-RateLimit-Limit"), c.name)
-		assert.Equal(t, c.remaining, one(t, h, "X-RateLimit-Remaining"), c.name)
+		assert.Equal(t, c.limit, onlyLine(t, h, "X-RateLimit-Limit"), c.name)
+		assert.Equal(t, c.remaining, onlyLine(t, h, "X-RateLimit-Remaining"), c.name)
 		assert.Equal(t, c.members, h.Values("RateLimit"), c.name)
 	}
 }
 
-// A draft has a name of its own, so that a later one can stand beside it; its value is what is stored and must stay.
-func TestTheIETFStyleIsTheNewestDraft(t *testing.T) {
+// Each draft has a name of its own, so that a later one can be added. Programs may store the values, so they never change.
+func TestHeadersIETFIsTheNewestDraft(t *testing.T) {
 	assert.Equal(t, core.HeadersDraft11, core.HeadersIETF, "draft 11 is the newest")
 	assert.EqualValues(t, []int{0, 1, 2, 4, 8}, []int{int(core.HeadersDefault), int(core.HeadersLegacy), int(core.HeadersDraft11),
 		int(core.HeadersDraft6), int(core.HeadersNone)}, "values of styles never change")

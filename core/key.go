@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxKey is the longest key kept as it is.
+	// maxKey is the length of the longest key that is stored unchanged, in bytes.
 	maxKey = 128
-	// hashedKey begins the key that stands in for a longer one.
+	// hashedKey is the prefix of a key that replaces a longer one.
 	hashedKey = "sha256:"
 )
 
-// hashKey is what stands in for a long key.
+// hashKey returns the key that replaces a long one.
 func hashKey(key string) string { return hashedKey + digest(key) }
 
-// digest is the SHA-256 of s in hexadecimal. However long s is, it is not copied as a whole.
+// digest returns the SHA-256 of s in hexadecimal. It copies s block by block, so that a long s costs no allocation.
 func digest(s string) string {
 	h := sha256.New()
 	var block [1024]byte
@@ -31,17 +31,17 @@ func digest(s string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hashedPart begins what stands in for a long part. No other part has these bytes: its own '%' are encoded.
+// hashedPart is the prefix of what replaces a long part. No other part has these bytes, because its '%' are encoded.
 const hashedPart = "%sha256="
 
-// JoinKey makes one key of several parts, injectively: different parts never make the same key,
-// whatever bytes they hold, because every ':' and '%' in a part is percent-encoded and the parts are
-// joined by ':'. Use it in key functions of your own, with a first part that says what is named:
+// JoinKey joins parts into one key. Different parts never make the same key, whatever bytes they hold: JoinKey
+// percent-encodes every ':' and '%' in a part and joins the parts with ':'. Use it in your own key functions, with a
+// first part that says what the key names:
 //
 //	core.JoinKey("user", tenant, id)
 //
-// A part of more than 128 bytes counts by its SHA-256, as a key of more than 128 bytes does: JoinKey reads it once
-// and makes no more than 400 bytes of it, so clients can't make keys that are expensive.
+// A part of more than 128 bytes is replaced by its SHA-256, as is a key of more than 128 bytes. JoinKey reads each part
+// once and makes at most 400 bytes of it, so clients can't make expensive keys.
 func JoinKey(parts ...string) string {
 	n := len(parts)
 	for _, p := range parts {
@@ -63,7 +63,7 @@ func JoinKey(parts ...string) string {
 	return b.String()
 }
 
-// partLen is how many bytes a part takes in a joined key.
+// partLen returns how many bytes a part takes in a joined key.
 func partLen(p string) int {
 	if len(p) > maxKey {
 		return len(hashedPart) + 2*sha256.Size
@@ -71,16 +71,16 @@ func partLen(p string) int {
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
 }
 
-// keyed is an error for an empty key: whoever has none would share a bucket with all others without.
-func keyed(key string) error {
+// checkKey returns ErrNoKey if key is empty: all clients without a key would share one bucket.
+func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("%w: it is empty", ErrNoKey)
 	}
 	return nil
 }
 
-// boundedKey keeps keys short: one longer than 128 bytes is replaced by its SHA-256. So is one that
-// looks like such a replacement, so that no two keys are ever taken for each other.
+// boundedKey returns the key that stores use: key itself, or its SHA-256 if it is longer than 128 bytes. It also hashes
+// a key that looks like such a hash, so that two keys never become one.
 func boundedKey(key string) string {
 	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
 		return key

@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// parts reads a list of parts from fuzzed bytes: 0 ends a part, 1 escapes.
+// parts reads a list of parts from fuzzed bytes: a 0 ends a part, and a 1 escapes the next byte.
 func parts(b []byte) []string {
 	list := []string{""}
 	for i := 0; i < len(b); i++ {
@@ -29,7 +29,8 @@ func parts(b []byte) []string {
 	return list
 }
 
-// FuzzJoinKeyIsInjective leaves out the list of no parts, which joins like that of one empty part.
+// FuzzJoinKeyIsInjective checks that different parts make different keys. The empty list is left out: it makes the same
+// key as one empty part.
 func FuzzJoinKeyIsInjective(f *testing.F) {
 	nasty := []string{"", "\x00", "\x00\x00", "a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab\x00c", "a%3A\x00b", "%\x003A", "%3A", ":", ":\x00",
 		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat(":", 200), "%sha256=" + strings.Repeat("0", 64),
@@ -44,7 +45,7 @@ func FuzzJoinKeyIsInjective(f *testing.F) {
 		if same := core.JoinKey(one...) == core.JoinKey(other...); same != slices.Equal(one, other) {
 			t.Errorf("JoinKey must be injective: %q and %q join to %q and %q", one, other, core.JoinKey(one...), core.JoinKey(other...))
 		}
-		// The same bytes cut elsewhere are what a careless join mistakes.
+		// A join that does not escape confuses the same bytes cut at other places.
 		moved := parts(bytes.ReplaceAll(a, []byte{0}, []byte{':'}))
 		if !slices.Equal(one, moved) && core.JoinKey(one...) == core.JoinKey(moved...) {
 			t.Errorf("JoinKey must be injective: %q and %q both join to %q", one, moved, core.JoinKey(one...))
@@ -52,7 +53,7 @@ func FuzzJoinKeyIsInjective(f *testing.F) {
 	})
 }
 
-func TestJoinKeyIsReadable(t *testing.T) {
+func TestJoinKeyEncodesOnlyColonAndPercent(t *testing.T) {
 	for _, c := range []struct {
 		parts []string
 		want  string
@@ -70,8 +71,8 @@ func TestJoinKeyIsReadable(t *testing.T) {
 	}
 }
 
-// Whoever sends a megabyte is denied as cheaply as others are.
-func TestJoinKeyOfHostileParts(t *testing.T) {
+// A request with a key of a megabyte costs no more memory than others.
+func TestJoinKeyOfHugePartsIsCheap(t *testing.T) {
 	const size = 1 << 20
 	for name, part := range map[string]string{
 		"colons": strings.Repeat(":", size), "percents": strings.Repeat("%", size), "letters": strings.Repeat("a", size), "3A": strings.Repeat("%3A", size/3),
@@ -88,13 +89,13 @@ func TestJoinKeyOfHostileParts(t *testing.T) {
 			assert.Less(t, allocated, uint64(16<<10), "%s: a part of 1 MB costs no memory of its size, nested %d times", name, depth)
 		}
 		assert.NotEqual(t, core.JoinKey(part), core.JoinKey(part+":"), "%s: one byte more is another key", name)
-		assert.NotEqual(t, core.JoinKey("a", part), core.JoinKey("a", core.JoinKey(part)), "%s: what stands in for a part is another part", name)
+		assert.NotEqual(t, core.JoinKey("a", part), core.JoinKey("a", core.JoinKey(part)), "%s: the replacement of a part is itself another part", name)
 	}
-	short := strings.Repeat(":", 128) // as long as a part that counts as it is can be
+	short := strings.Repeat(":", 128) // the longest part that is not replaced
 	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { core.JoinKey("a", short, short) }), "a key is built in one piece")
 }
 
-// bytesAllocated is what f allocates, and the runtime meanwhile.
+// bytesAllocated returns how many bytes f allocates, including what the runtime allocates in the meantime.
 func bytesAllocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -6,39 +6,39 @@ import (
 	"sync"
 )
 
-// maxKnown bounds the policies that a store remembers. A service has a few.
+// maxKnown bounds how many policies a store remembers. A service has a few.
 const maxKnown = 1024
 
-// knownPolicies is what a store remembers of its limiters' policies. Limiters of one name share buckets, so different
-// limits under one name are mostly a mistake. Its zero value is ready for use, by many goroutines.
+// knownPolicies remembers the policies of a store's limiters, to warn of a likely mistake: limiters of one name share
+// buckets, so they should have the same limits. The zero value is ready for use. It is safe for concurrent use.
 type knownPolicies struct {
 	mu     sync.Mutex // guards all below
 	limits map[string][]Limit
 	warned map[string]bool
 }
 
-// note remembers the limits of a policy. If they differ from those it remembered, and it did so for the first time, it
-// returns the latter. With change set they replace what was remembered.
+// note remembers the limits of a policy. If change is set, they replace the limits remembered before. Else, if the two
+// differ, note returns the remembered limits, once for each policy.
 func (k *knownPolicies) note(policy string, limits []Limit, change bool) (before []Limit) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known, ok := k.limits[policy]
+	remembered, ok := k.limits[policy]
 	switch {
-	case !ok && len(k.limits) >= maxKnown:
+	case !ok && len(k.limits) >= maxKnown: // full: a policy more gets no warning
 	case !ok || change:
 		if k.limits == nil {
 			k.limits, k.warned = make(map[string][]Limit), make(map[string]bool)
 		}
 		k.limits[policy] = limits
-	case !k.warned[policy] && !slices.Equal(known, limits):
+	case !k.warned[policy] && !slices.Equal(remembered, limits):
 		k.warned[policy] = true
-		return known
+		return remembered
 	}
 	return nil
 }
 
-// warn notes the limits of a policy, and warns if another limiter has the same name and other limits. With change set
-// the limits replace what the policy had.
+// warn notes the limits of a policy. It logs a warning if another limiter has the same policy name and other limits.
+// If change is set, the limits replace those noted before, without a warning.
 func (k *knownPolicies) warn(logger *slog.Logger, policy string, limits []Limit, change bool) {
 	before := k.note(policy, limits, change)
 	if before == nil {

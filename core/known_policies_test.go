@@ -15,8 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-func TestTwoPoliciesOfOneNameAreToldOnce(t *testing.T) {
-	const told = "same policy name and different limits"
+func TestPolicyNameReusedWithOtherLimitsWarnsOnce(t *testing.T) {
+	const warning = "same policy name and different limits"
 	for name, store := range map[string]core.Store{
 		"MemoryStore": core.NewMemoryStore(),
 		"RedisStore":  redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})),
@@ -33,17 +33,17 @@ func TestTwoPoliciesOfOneNameAreToldOnce(t *testing.T) {
 			core.Must(l.WithLimits(core.PerMinute(5)))
 			require.NoError(t, l.SetPolicy(policy("api", 20)))
 			core.Must(core.NewLimiter(store, policy("api", 20), logger))
-			assert.Empty(t, log.String(), "the same limits, another name, WithLimits and SetPolicy are no mistakes")
+			assert.Empty(t, log.String(), "no warning for the same limits, another name, WithLimits and SetPolicy")
 			core.Must(core.NewLimiter(store, policy("api", 5), logger))
 			core.Must(core.NewLimiter(store, policy("api", 6), logger))
-			assert.Equal(t, 1, strings.Count(log.String(), told), log.String())
+			assert.Equal(t, 1, strings.Count(log.String(), warning), log.String())
 			assert.Contains(t, log.String(), "5/min")
 			assert.Contains(t, log.String(), "20/min")
 		})
 	}
 }
 
-func TestPerIsALimitOfAnyInterval(t *testing.T) {
+func TestPerTakesAnyInterval(t *testing.T) {
 	assert.Equal(t, core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute}, core.Per(5, 15*time.Minute))
 	assert.Equal(t, core.PerHour(0.5), core.Per(0.5, time.Hour))
 }

@@ -11,23 +11,21 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// Mode is how tokens come back to a bucket.
+// Mode is how a bucket refills.
 type Mode uint8
 
 const (
-	// Continuous drips tokens in one by one, evenly over the interval: a limit of 60 a minute
-	// gives one back every second. The default, and the smoothest for clients.
+	// Continuous adds tokens one by one, evenly over the interval: a limit of 60 a minute adds one every second. It
+	// is the default, and the smoothest for clients.
 	Continuous Mode = iota
-	// Stepped gives RefillRate tokens back at once every RefillInterval, counted from the
-	// bucket's first use.
+	// Stepped adds RefillRate tokens at once every RefillInterval, counted from the bucket's first use.
 	Stepped
-	// Aligned gives RefillRate tokens back at once at every multiple of RefillInterval on the
-	// Unix clock: every minute at :00, every day at 00:00 UTC, every week on Thursday at 00:00
-	// UTC. The mode of quotas.
+	// Aligned adds RefillRate tokens at once at every multiple of RefillInterval on the Unix clock: every minute at
+	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Use it for quotas.
 	Aligned
 )
 
-// String names the mode as it is written in Go, without the package.
+// String returns the mode's name in Go, without the package.
 func (m Mode) String() string {
 	switch m {
 	case Continuous:
@@ -40,56 +38,52 @@ func (m Mode) String() string {
 	return "Mode(" + itoa(int64(m)) + ")"
 }
 
-// Limit is one token bucket. A request takes its cost from the bucket and is denied when the
-// bucket holds less; tokens come back at RefillRate every RefillInterval until Capacity is
-// reached.
+// Limit is one token bucket. A request takes its cost from the bucket, and is denied if the bucket holds less. The
+// bucket refills by RefillRate tokens every RefillInterval, up to Capacity.
 //
-// A bucket bounds the long run by its rate and the burst by its capacity. That is not a window:
-// see [Limit.MaxIn].
+// The rate bounds the long run, and the capacity bounds the burst. That is not a fixed window: see [Limit.MaxIn].
 type Limit struct {
-	// Name tells the limits of a policy apart in headers and keeps their tokens apart when the
-	// policy changes: printable ASCII. Empty: a sole limit takes its policy's name, of several
-	// each gets a name derived from the policy's and its interval, such as "api-1m".
+	// Name identifies the limit among those of its policy: in headers, and in the store, so that its tokens stay its
+	// own when the policy changes. It must be printable ASCII, at most 128 bytes. If it is empty, a sole limit has
+	// its policy's name; each of several has the policy's name and its interval, such as "api-1m".
 	Name string
 
-	// Capacity is the most tokens the bucket holds, so the largest burst: 1 to 999,999,999,999,999.
+	// Capacity is the most tokens that the bucket holds, and so the largest burst: 1 to 999,999,999,999,999.
 	Capacity int64
 
-	// RefillRate is how many tokens come back every RefillInterval: above 0, and at least what
-	// fills the bucket in 100 years. A decimal fraction such as 0.1 means exactly that.
+	// RefillRate is how many tokens the bucket gains every RefillInterval. It must be above 0 and fill the bucket
+	// within 100 years. A decimal fraction such as 0.1 means exactly that fraction.
 	RefillRate float64
 
-	// RefillInterval is the time in which RefillRate tokens come back: from 1 µs to 100 years. In the Stepped and
-	// Aligned modes it is rounded up to whole microseconds.
+	// RefillInterval is the time in which the bucket gains RefillRate tokens: from 1 µs to 100 years. In the Stepped
+	// and Aligned modes it is rounded up to whole microseconds.
 	RefillInterval time.Duration
 
-	// Mode is how tokens come back within the interval. The zero value is Continuous.
+	// Mode is how the bucket refills within the interval. The zero value is Continuous.
 	Mode Mode
 }
 
-// Number is what the shorthands for limits accept, so that neither a literal nor a configured
-// int needs a conversion.
+// Number is what the shorthands for limits accept, so that neither a literal nor a configured int needs a conversion.
 type Number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~float32 | ~float64
 }
 
-// PerSecond is a limit of n tokens a second that holds n tokens (at least 1): bursts of n, then n
-// a second.
+// PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.
 func PerSecond[N Number](n N) Limit { return per(float64(n), time.Second) }
 
-// PerMinute is a limit of n tokens a minute that holds n tokens (at least 1).
+// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1).
 func PerMinute[N Number](n N) Limit { return per(float64(n), time.Minute) }
 
-// PerHour is a limit of n tokens an hour that holds n tokens (at least 1).
+// PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
 func PerHour[N Number](n N) Limit { return per(float64(n), time.Hour) }
 
-// PerDay is a limit of n tokens every 24 hours that holds n tokens (at least 1).
+// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1).
 func PerDay[N Number](n N) Limit { return per(float64(n), 24*time.Hour) }
 
-// Per is a limit of n tokens every interval that holds n tokens (at least 1): Per(5, 15*time.Minute).
+// Per returns a limit of n tokens every interval whose Capacity is n (at least 1): Per(5, 15*time.Minute).
 func Per[N Number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
-// per leaves bad numbers as they are, for the constructor to report.
+// per keeps invalid numbers, so that the constructor reports them. A fraction of a token rounds the Capacity up.
 func per(n float64, interval time.Duration) Limit {
 	capacity := int64(0)
 	if n > 0 {
@@ -98,7 +92,7 @@ func per(n float64, interval time.Duration) Limit {
 	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
 }
 
-// WithBurst returns the limit with another Capacity: how much may be used at once.
+// WithBurst returns the limit with another Capacity, which is the largest burst.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
 	return l
@@ -116,13 +110,13 @@ func (l Limit) WithMode(mode Mode) Limit {
 	return l
 }
 
-// MaxIn returns the most tokens this limit admits in any window of length d: what a full bucket
-// holds and what comes back meanwhile. 17 tokens every 30 seconds admit up to 34 in 30 seconds.
+// MaxIn returns the most tokens that this limit admits in any window of length d: a full bucket and its refill in the
+// meantime. For example, 17 tokens every 30 seconds admit up to 34 in 30 seconds.
 //
-// Continuous tokens come back evenly, so that is Capacity + RefillRate × d/RefillInterval. Tokens that come at
-// once may all come just after the window opened, so the Stepped and Aligned modes count every interval that d
-// touches, up to Capacity each: what overflows is not admitted. A result above the largest int64 is the largest
-// int64; a negative d and a Limit that no constructor would accept admit nothing.
+// A Continuous bucket refills evenly, so the result is Capacity + RefillRate × d/RefillInterval. Stepped and Aligned
+// buckets refill at once, perhaps just after the window opens. They count a refill for every interval that d touches,
+// up to Capacity each, because a bucket loses what overflows. A result above the largest int64 is the largest int64.
+// MaxIn returns 0 if d is negative or no constructor would accept the Limit.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
@@ -134,7 +128,7 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	return total.Int64()
 }
 
-// spec is l for the arithmetic.
+// spec returns l in the form that package bucket uses.
 func (l Limit) spec() bucket.Spec {
 	return bucket.Spec{Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode)}
 }
@@ -142,17 +136,17 @@ func (l Limit) spec() bucket.Spec {
 const (
 	// maxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
 	maxCapacity = quantity.MaxTokens
-	// maxFill bounds the time in which an empty bucket fills.
+	// maxFill is the longest time in which an empty bucket may fill.
 	maxFill = bucket.MaxFill
 	// maxName keeps header fields and Redis keys short.
 	maxName = 128
 )
 
-// mistakes lists what is wrong with l; field is how the caller writes l.
-func (l Limit) mistakes(field string) []error {
+// mistakes returns what is wrong with l. path is how the caller writes l, with a dot at the end.
+func (l Limit) mistakes(path string) []error {
 	var errs []error
 	wrong := func(name string, value any, reason string) {
-		errs = append(errs, &ConfigError{field + name, value, reason})
+		errs = append(errs, &ConfigError{path + name, value, reason})
 	}
 	if l.Name != "" {
 		if reason := badName(l.Name); reason != "" {
@@ -169,7 +163,7 @@ func (l Limit) mistakes(field string) []error {
 	}
 	intervalOK := l.RefillInterval >= time.Microsecond
 	switch {
-	case l.RefillInterval > 0 && !intervalOK: // a number without its unit is nanoseconds
+	case l.RefillInterval > 0 && !intervalOK: // a number without a unit is nanoseconds
 		wrong("RefillInterval", l.RefillInterval, fmt.Sprintf("must be at least 1µs: did you mean %d * time.Second?", int64(l.RefillInterval)))
 	case !intervalOK:
 		wrong("RefillInterval", l.RefillInterval, "must be above 0")
@@ -191,7 +185,7 @@ func (l Limit) mistakes(field string) []error {
 	return errs
 }
 
-// badName says why name can't stand in a header field as an RFC 9651 String, or "".
+// badName returns why name can't be an RFC 9651 String in a header field, or "" if it can.
 func badName(name string) string {
 	if name == "" {
 		return "is required"

@@ -8,7 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-func TestShorthandsForLimits(t *testing.T) {
+func TestShorthandsSetOneFieldEach(t *testing.T) {
 	type tokens int16
 	for _, c := range []struct {
 		rule string
@@ -37,7 +37,7 @@ func TestShorthandsForLimits(t *testing.T) {
 	}
 }
 
-func TestShorthandsLeaveMistakesToTheConstructor(t *testing.T) {
+func TestNewLimiterReportsInvalidShorthands(t *testing.T) {
 	for name, l := range map[string]core.Limit{
 		"0": core.PerSecond(0), "-1": core.PerMinute(-1), "NaN": core.PerHour(math.NaN()), "+Inf": core.PerDay(math.Inf(1)),
 		"-Inf": core.PerDay(math.Inf(-1)), "1e15": core.PerSecond(1e15), "MaxFloat64": core.PerSecond(math.MaxFloat64),
@@ -49,7 +49,7 @@ func TestShorthandsLeaveMistakesToTheConstructor(t *testing.T) {
 	}
 }
 
-func TestMaxIn(t *testing.T) {
+func TestMaxInIsAFullBucketAndItsRefill(t *testing.T) {
 	seventeen := core.Limit{Capacity: 17, RefillRate: 17, RefillInterval: 30 * time.Second}
 	lossy := core.Limit{Capacity: 5, RefillRate: 100, RefillInterval: time.Second, Mode: core.Stepped}
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestMaxIn(t *testing.T) {
 	}
 }
 
-func TestNamesOfModes(t *testing.T) {
+func TestEnumsHaveNames(t *testing.T) {
 	for want, got := range map[string]string{
 		"Continuous": core.Continuous.String(), "Stepped": core.Stepped.String(), "Aligned": core.Aligned.String(), "Mode(7)": core.Mode(7).String(),
 		"FailLocal": core.FailLocal.String(), "FailOpen": core.FailOpen.String(), "FailClosed": core.FailClosed.String(), "FailureMode(9)": core.FailureMode(9).String(),

@@ -11,34 +11,33 @@ import (
 	"sync/atomic"
 )
 
-// Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware,
-// workers and clients use it alike. It is safe for concurrent use, starts no goroutine and needs no
-// closing.
+// Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
+// all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
 	store  Store
-	memory *MemoryStore // the store, if it is one: decisions need no copies then
-	config *StoreConfig // the store's; nil if it does not tell
-	plans  *planCache   // of limits given per request, shared by all limiters derived from one
+	memory *MemoryStore // the store, if it is one; decisions then need no copies
+	config *StoreConfig // the store's; nil if the store has none
+	plans  *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
 	watch  watch
 
-	// fallback is where FailLocal decides, made when it is first needed and kept whatever the policy becomes.
+	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
+	// it.
 	fallback func() *MemoryStore
-	rules    atomic.Pointer[rules]
+	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy
 }
 
-// rules are what a limiter goes by until it is given others. They never change.
+// rules is a limiter's policy with what is computed from it. It never changes.
 type rules struct {
 	policy Policy
 	plan   *plan
-	shared bool // the plan is also that of other limiters that WithLimits derived
+	shared bool // other limiters returned by WithLimits may have the same plan
 
-	// FailLocal: the limits this process grants on its own; nil under other modes.
+	// For FailLocal: the limits that this process grants on its own. Nil in other modes and with a MemoryStore.
 	localPlans *planCache
 	localPlan  *plan
 }
 
-// NewLimiter binds a policy to a store. It reports every mistake in both at once: the error joins a
-// [ConfigError] for each.
+// NewLimiter binds a policy to a store. The error reports every mistake in both: it joins one [ConfigError] for each.
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
 	if isNil(store) {
@@ -66,10 +65,10 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	return l, nil
 }
 
-// maxLocalKeys bounds the store that stands in for another.
+// maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
-// newFallback is the store that stands in for one with this configuration, nil if it is not known.
+// newFallback returns the fallback for a store with this configuration, which is nil if the store has none.
 func newFallback(config *StoreConfig) *MemoryStore {
 	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
@@ -78,7 +77,7 @@ func newFallback(config *StoreConfig) *MemoryStore {
 	return NewMemoryStore(options...)
 }
 
-// newRules makes rules of a policy. errs are mistakes besides its own.
+// newRules checks a policy and returns its rules. The error joins the policy's mistakes and errs.
 func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
@@ -92,11 +91,13 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	return next, nil
 }
 
-// SetPolicy replaces the policy, from the next decision on: for limits that change while a service runs. Its
-// name must stay, and with it buckets keep their tokens: limits are told apart as for [Limiter.WithLimits], and
-// what a change does to a bucket is told there. Limiters that WithLimits derived before keep what they have.
-// What was taken before comes back, by Undo or Cancel, to those of its limits that are left, as they are then.
-// When the error is not nil nothing has changed; it tells all mistakes, as NewLimiter does.
+// SetPolicy replaces the policy from the next decision on, for limits that change while a service runs.
+//
+// The policy's name must stay the same, so that buckets keep their tokens. [Limiter.WithLimits] documents which limits
+// share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
+// Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
+//
+// If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does.
 func (l *Limiter) SetPolicy(policy Policy) error {
 	now := l.rules.Load()
 	var errs []error
@@ -109,24 +110,24 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	}
 	before := l.rules.Swap(next)
 	l.warnSameName(next, true)
-	if before.shared {
+	if before.shared { // other limiters still decide by the plan, so it must not be marked as replaced
 		return nil
 	}
-	before.plan.Replace(next.plan.Plan)
+	before.plan.Replace(next.plan.Plan) // from now on Undo and Cancel return tokens to the new plan's limits
 	if before.localPlan != nil && next.localPlan != nil {
 		before.localPlan.Replace(next.localPlan.Plan)
 	}
 	return nil
 }
 
-// warnSameName warns if another limiter of l's store has the name of r's policy and other limits.
+// warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
 		l.config.known.warn(l.watch.logger, r.policy.Name, r.plan.limits, change)
 	}
 }
 
-// Must returns v, or panics when err is not nil: for limiters made at start-up from constants.
+// Must returns v, or panics if err is not nil. Use it for limiters made from constants at start-up.
 func Must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -140,8 +141,7 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// failed tells whose failure a store's error is: the caller's, when its own context has ended, or the
-// store's.
+// failed wraps a store's error: in gone if the caller's own context has ended, else in ErrUnavailable.
 func (l *Limiter) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -155,35 +155,38 @@ func (l *Limiter) failed(ctx context.Context, err error) error {
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.rules.Load().policy.Name }
 
-// Policy returns the limiter's policy as it was given. The names of limits that were given none are in
-// [Result.Limits].
+// Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {
 	p := l.rules.Load().policy
 	p.Limits = slices.Clone(p.Limits)
 	return p
 }
 
-// WithLimits returns a limiter that holds keys of the same policy to other limits: for plans and tiers. Both
-// share their buckets: limits of one name are one bucket. Without a name, a sole limit has its policy's, and one
-// of several its policy's and its interval, such as "api-1m". A limit that was not used on a key before starts
-// full. Up to 1,024 lists of limits are remembered, so that calling this for every request costs a look-up; more
-// are forgotten all at once.
+// WithLimits returns a limiter that applies other limits to the keys of the same policy, for plans and tiers. The error
+// reports every mistake in the limits.
 //
-// Where one name stands for different limits, here or in another process, each request goes by its own:
-//   - A lower Capacity cuts the bucket; under a higher one it fills up from where it is. A bucket that has been
-//     full is as one that was never used: full, whatever the Capacity.
-//   - The time since the last change of a bucket refills at the rate of the request that comes next. So no
-//     window admits more than MaxIn of the largest Capacity and the fastest rate; where modes or intervals
-//     differ, the refill of both may fall into it.
+// Both limiters share buckets: limits of the same name are one bucket. If it has no name, a sole limit has its policy's
+// name; each of several has the policy's name and its interval, such as "api-1m". A limit that was not used on a key
+// before starts full.
+//
+// WithLimits remembers up to 1,024 lists of limits, so a call for every request costs a look-up. Beyond that it forgets
+// all of them.
+//
+// If one name stands for different limits, here or in another process, each request uses its own limit:
+//   - A lower Capacity cuts the bucket. Under a higher one the bucket fills up from its level. A bucket that has been
+//     full is like one that was never used: full, whatever the Capacity.
+//   - The time since a bucket last changed refills at the rate of the next request. So no window admits more than
+//     MaxIn of the largest Capacity and the fastest rate. If modes or intervals differ, the refills of both can fall
+//     into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.rules.Load()
-	plan, errs := l.plans.get(now.policy.Name, limits, 1)
+	p, errs := l.plans.get(now.policy.Name, limits, 1)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	next := *now
-	next.plan, next.shared = plan, true
-	next.policy.Limits = plan.given
+	next.plan, next.shared = p, true
+	next.policy.Limits = p.given
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}

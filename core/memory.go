@@ -11,24 +11,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// defaultMaxKeys bounds a MemoryStore that was given no bound.
+// defaultMaxKeys is the bound of a MemoryStore made without WithMaxKeys.
 const defaultMaxKeys = 1_000_000
 
-// MemoryStore keeps buckets in this process: for services that run as one replica, for tests, and
-// for what each replica limits on its own. It starts no goroutine and needs no closing. A decision
-// on up to 4 limits costs no allocation unless it meets a new key.
+// MemoryStore keeps buckets in this process: for services that run as one replica, for tests, and for what each replica
+// limits on its own. It is safe for concurrent use, starts no goroutine and needs no closing. A decision on up to 4
+// limits does not allocate, unless the key is new.
 //
-// It holds a bounded number of keys. When a new key needs room, full buckets are dropped first:
-// nobody can tell a full bucket from one that was never used, save that a Stepped one counts its
-// intervals anew. When there are none, the least recently used bucket is dropped, which forgives
-// what was taken from it.
+// It holds a bounded number of keys. If a new key needs room, the store drops a full bucket first: a full bucket decides
+// like one that was never used, except that a Stepped one counts its intervals anew. If no bucket is full, the store
+// drops the least recently used one. Its key then starts full again.
 type MemoryStore struct {
 	config  StoreConfig
 	system  clock
 	maxKeys int
 
 	seed   maphash.Seed
-	keys   atomic.Int64 // in all shards
+	keys   atomic.Int64 // how many, in all shards
 	shards []shard
 }
 
@@ -53,7 +52,7 @@ func WithMaxKeys(n int) MemoryOption {
 	})
 }
 
-// NewMemoryStore returns an empty store. Mistakes in its options are reported by [NewLimiter].
+// NewMemoryStore returns an empty store. [NewLimiter] reports mistakes in the options.
 func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	s := &MemoryStore{maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
 	for _, o := range options {
@@ -61,8 +60,8 @@ func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 			o.memory(s)
 		}
 	}
-	// A small store is one shard: its order of eviction is exact. A large one is split, so that
-	// goroutines rarely meet, and each shard evicts its own least recently used key.
+	// A small store is one shard, so it drops exactly the least recently used key. A large store has many shards, so
+	// that goroutines rarely wait for a lock; each shard drops its own least recently used key.
 	shards := 1
 	if s.maxKeys > maxExact {
 		shards = 64
@@ -71,19 +70,19 @@ func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	return s
 }
 
-// maxExact is the largest bound at which the least recently used key is exactly that.
+// maxExact is the largest bound at which the store drops exactly the least recently used key.
 const maxExact = 4096
 
-// Config is how the store was configured.
+// Config returns the store's configuration.
 func (s *MemoryStore) Config() *StoreConfig { return &s.config }
 
-// Do answers r. It never blocks on anything but its shard's lock, so it asks ctx nothing.
+// Do answers r. It blocks only on a shard's lock, so it ignores ctx.
 func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
 	err := s.decide(&r, &a)
 	return a, err
 }
 
-// decide answers r in a. The error is that of a key that is in use under too many limits.
+// decide writes the answer to r into *a. The error says that the key is in use under too many limits.
 func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	hash := s.hash(r.policy.Value(), r.key)
 	sh := s.shard(hash)
@@ -91,8 +90,8 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if now < sh.latest {
-		// Another came between, with a later instant. To go by the older one would be a clock that
-		// stepped back; if it did, it will say so again.
+		// Another goroutine took the lock first, with a later instant. An older instant after it would count as a
+		// clock that stepped back, so read the clock again. If the clock did step back, the result is still older.
 		now = s.read()
 	}
 	sh.latest = now
@@ -127,7 +126,7 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	return nil
 }
 
-// now is the instant of a decision, in µs since 1970.
+// now returns the instant of a decision, in µs since 1970.
 func (s *MemoryStore) now() int64 {
 	if s.config.Clock == nil {
 		return s.system.now()
@@ -135,7 +134,7 @@ func (s *MemoryStore) now() int64 {
 	return s.config.Clock().UnixMicro()
 }
 
-// read is now by the clock itself, at its full price.
+// read is now without the cached offset of [clock]: slower, and exact at once after the wall clock was set.
 func (s *MemoryStore) read() int64 {
 	if s.config.Clock == nil {
 		return time.Now().UnixMicro()
@@ -143,7 +142,7 @@ func (s *MemoryStore) read() int64 {
 	return s.config.Clock().UnixMicro()
 }
 
-// Reset forgets the bucket of a policy and key. It returns no error.
+// Reset forgets the bucket of a policy and key. The error is always nil.
 func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
 	hash := s.hash(policy, key)
 	sh := s.shard(hash)
@@ -155,16 +154,16 @@ func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-// Len returns how many keys the store holds: at most its bound, give or take the goroutines that
-// insert at this moment.
+// Len returns how many keys the store holds. That can exceed the bound by the number of goroutines that are inserting,
+// and by that of empty shards.
 func (s *MemoryStore) Len() int { return int(s.keys.Load()) }
 
-// hash is what the shard and the entry of a policy and key are found by.
+// hash returns the hash that selects the shard and the entry of a policy and key.
 func (s *MemoryStore) hash(policy, key string) uint64 {
 	return bits.RotateLeft64(maphash.String(s.seed, policy), 1) ^ maphash.String(s.seed, key)
 }
 
-// hashOf is the hash of an entry.
+// hashOf returns the hash of an entry: what hash returned for its policy and key.
 func (s *MemoryStore) hashOf(e *entry) uint64 {
 	policy := bits.RotateLeft64(maphash.String(s.seed, e.policy.Value()), 1)
 	if int(e.length) > len(e.key) {
@@ -173,19 +172,19 @@ func (s *MemoryStore) hashOf(e *entry) uint64 {
 	return policy ^ maphash.Bytes(s.seed, e.key[:e.length])
 }
 
-// shard takes the upper bits of a hash: the map in the shard sees the others differ.
+// shard returns the shard of a hash. It uses the upper bits, so that the lower ones still differ within a shard's map.
 func (s *MemoryStore) shard(hash uint64) *shard {
 	return &s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
-// idle is how long, in µs, a bucket stays after it is full: keys that are in use and fill fast would
-// else be made anew all the time.
+// idle is how long, in µs, a full bucket stays in the store. Without it the store would drop and insert keys in steady
+// use again and again, if they refill fast.
 const idle = 10_000_000
 
-// insert makes room if need be and adds an entry for r. sh.mu is held.
+// insert adds an entry for r and makes room for it if necessary. It requires that sh.mu is held.
 func (s *MemoryStore) insert(sh *shard, hash uint64, r *Request, now, fullAt int64) *entry {
-	// Two idle keys go for each new one, so that a spike of keys is forgotten as traffic goes on.
-	// Not Stepped ones: they would count their intervals anew while there is room to keep them.
+	// Drop up to two idle keys for each new one, so that the store shrinks again after a spike of keys. Keep Stepped
+	// ones as long as there is room: dropping one loses the start of its intervals.
 	for range 2 {
 		if e := sh.byUse.first(use); e != nil && e.rank[full]+idle <= now && !e.stepped {
 			s.drop(sh, e)
@@ -204,7 +203,7 @@ func (s *MemoryStore) insert(sh *shard, hash uint64, r *Request, now, fullAt int
 	return e
 }
 
-// drop forgets e. sh.mu is held.
+// drop removes e. It requires that sh.mu is held.
 func (s *MemoryStore) drop(sh *shard, e *entry) {
 	sh.remove(e, s.hashOf(e))
 	s.keys.Add(-1)

@@ -8,44 +8,44 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// shard is a part of a MemoryStore's keys under one lock. What every decision touches is on one cache line.
+// shard holds some of a MemoryStore's keys under one lock. The fields that every decision touches share a cache line.
 type shard struct {
 	mu      sync.Mutex        // guards everything below
-	entries map[uint64]*entry // by their hash; those of the same one in a list
+	entries map[uint64]*entry // by hash; entries of the same hash form a list
 	latest  int64             // the instant of the last decision, in µs since 1970
 	uses    int64             // counts decisions
-	byUse   lazyHeap          // the least recently used first
-	byFull  lazyHeap          // the first to be full first
+	byUse   lazyHeap          // the least recently used entry first
+	byFull  lazyHeap          // the entry that is full earliest first
 
-	_ [48]byte // fills two cache lines, so that no two locks share one
+	_ [48]byte // pads to two cache lines, so that no two locks share one
 }
 
-// entry is the buckets of one key and what decides when it is dropped. With many keys, time goes into
-// fetching memory: an entry fills two cache lines, the first with what finds it and its bucket.
+// entry holds the buckets of one key and what the heaps need. With many keys, a decision spends its time on fetching
+// memory. An entry therefore fills two cache lines; the first has its policy, key and bucket.
 type entry struct {
 	policy  unique.Handle[string]
-	key     [22]byte         // when it is no longer than that, as addresses are; else in more
-	length  uint8            // of the key
+	key     [22]byte         // the key, if it is no longer than that, as IP addresses are; else it is in more
+	length  uint8            // length of the key
 	stepped bool             // dropping it loses the start of its intervals
-	one     [1]bucket.Record // the usual policy's; others' are in more
-	more    *more
-	next    *entry   // of the same hash
-	rank    [2]int64 // by use: which decision used it last; by full: when every limit is full, µs since 1970
+	one     [1]bucket.Record // the record of a policy with one limit; several are in more
+	more    *entryMore
+	next    *entry   // the next entry of the same hash
+	rank    [2]int64 // [use]: which decision used it last; [full]: when every limit is full, in µs since 1970
 	place   [2]int64 // its rank when it was last placed in each heap: at most rank
-	index   [2]int32 // in each heap
+	index   [2]int32 // its index in each heap
 }
 
-// more is what few entries need.
-type more struct {
-	records []bucket.Record // nil: as there is one
+// entryMore holds what few entries need.
+type entryMore struct {
+	records []bucket.Record // nil if there is one record
 	key     string
 }
 
-// setKey keeps a copy of key: it may be a view of a buffer that its owner reuses.
+// setKey stores a copy of key, which may be a view of a buffer that its owner reuses.
 func (e *entry) setKey(key string) {
 	e.length = uint8(len(key)) // at most maxKey
 	if copy(e.key[:], key) < len(key) {
-		e.more = &more{key: strings.Clone(key)}
+		e.more = &entryMore{key: strings.Clone(key)}
 	}
 }
 
@@ -59,7 +59,7 @@ func (e *entry) hasKey(key string) bool {
 	return string(e.key[:len(key)]) == key
 }
 
-// records are those stored in e.
+// records returns the records stored in e.
 func (e *entry) records() []bucket.Record {
 	if e.more != nil && e.more.records != nil {
 		return e.more.records
@@ -67,14 +67,14 @@ func (e *entry) records() []bucket.Record {
 	return e.one[:]
 }
 
-// resize makes room for n records. Their contents are lost.
+// resize makes room for n records and returns them, for the caller to overwrite.
 func (e *entry) resize(n int) []bucket.Record {
 	if len(e.records()) == n {
 		return e.records()
 	}
 	switch {
 	case n > 1 && e.more == nil:
-		e.more = &more{records: make([]bucket.Record, n)}
+		e.more = &entryMore{records: make([]bucket.Record, n)}
 	case n > 1:
 		e.more.records = make([]bucket.Record, n)
 	case e.more != nil:
@@ -92,21 +92,21 @@ func (sh *shard) find(hash uint64, policy unique.Handle[string], key string) *en
 	return e
 }
 
-// fullAt sets when every limit of e is full.
+// fullAt sets the instant at which every limit of e is full.
 func (sh *shard) fullAt(e *entry, at int64) {
 	if e.rank[full] = at; at < e.place[full] {
 		sh.byFull.lowered(full, e)
 	}
 }
 
-// The two orders of a shard's entries.
+// The two orders of a shard's entries. They are indices into an entry's rank, place and index.
 const (
 	use  = 0
 	full = 1
 )
 
-// victim is the entry to drop for a new one: a full bucket, else the least recently used. It is nil in
-// an empty shard, so a split store may exceed its bound by as many keys as it has empty shards.
+// victim returns the entry to drop for a new one: a full bucket, or else the least recently used entry. It returns nil
+// if the shard is empty, so a store of many shards can exceed its bound by the number of its empty shards.
 func (sh *shard) victim(now int64) *entry {
 	if e := sh.byFull.first(full); e != nil && e.rank[full] <= now {
 		return e
@@ -114,7 +114,7 @@ func (sh *shard) victim(now int64) *entry {
 	return sh.byUse.first(use)
 }
 
-// add and remove keep the map and both heaps.
+// add adds e to the map and both heaps.
 func (sh *shard) add(e *entry, hash uint64) {
 	if sh.entries == nil {
 		sh.entries = make(map[uint64]*entry)
@@ -125,6 +125,7 @@ func (sh *shard) add(e *entry, hash uint64) {
 	sh.byFull.add(full, e)
 }
 
+// remove removes e from the map and both heaps.
 func (sh *shard) remove(e *entry, hash uint64) {
 	switch first := sh.entries[hash]; {
 	case first != e:
@@ -141,8 +142,8 @@ func (sh *shard) remove(e *entry, hash uint64) {
 	sh.byFull.remove(full, e)
 }
 
-// lazyHeap is a binary heap of entries by their places. A use only raises an entry's rank, so it leaves
-// the heap alone, which keeps decisions quick; first puts right what it finds out of place.
+// lazyHeap is a binary heap of entries, ordered by their places. Nearly all decisions only raise an entry's rank. They
+// leave its place alone, which keeps them fast; first corrects places that have fallen behind.
 type lazyHeap []*entry
 
 func (h *lazyHeap) add(order int, e *entry) {
@@ -151,17 +152,18 @@ func (h *lazyHeap) add(order int, e *entry) {
 	h.up(order, len(*h)-1)
 }
 
-// lowered is called when an entry's rank has become lower than its place: after a refund.
+// lowered moves e up in the heap. It must be called if e's rank has become lower than its place, as after a refund.
 func (h lazyHeap) lowered(order int, e *entry) {
 	e.place[order] = e.rank[order]
 	h.up(order, int(e.index[order]))
 }
 
-// first returns the entry of lowest rank, or nil when there is none.
+// first returns the entry of lowest rank, or nil if there is none.
 func (h lazyHeap) first(order int) *entry {
 	if len(h) == 0 {
 		return nil
 	}
+	// A place is at most its rank. So once the top's place equals its rank, no entry has a lower rank.
 	for h[0].place[order] < h[0].rank[order] {
 		h[0].place[order] = h[0].rank[order]
 		h.down(order, 0)

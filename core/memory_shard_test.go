@@ -5,8 +5,8 @@ import (
 	"unique"
 )
 
-// Keys whose hashes are the same are told apart, in whatever order they come and go.
-func TestShardTellsKeysOfOneHashApart(t *testing.T) {
+// Two keys of the same hash must not share an entry, in whatever order they are added and removed.
+func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
 	const hash = 7
 	policies := []unique.Handle[string]{unique.Make("a"), unique.Make("b")}
 	keys := []string{"", "x", "y", "22 bytes kept as such..", "23 bytes are a string: a", "23 bytes are a string: b"}
@@ -21,17 +21,17 @@ func TestShardTellsKeysOfOneHashApart(t *testing.T) {
 				entries = append(entries, e)
 			}
 		}
-		for gone := range entries {
+		for removed := range entries {
 			for i, e := range entries {
 				want := e
-				if n := (i - first + len(entries)) % len(entries); n < gone {
+				if n := (i - first + len(entries)) % len(entries); n < removed {
 					want = nil
 				}
 				if got := sh.find(hash, policies[i/len(keys)], keys[i%len(keys)]); got != want {
-					t.Fatalf("%d removed from %d on: entry %d is %p, want %p", gone, first, i, got, want)
+					t.Fatalf("%d removed from %d on: entry %d is %p, want %p", removed, first, i, got, want)
 				}
 			}
-			sh.remove(entries[(first+gone)%len(entries)], hash)
+			sh.remove(entries[(first+removed)%len(entries)], hash)
 		}
 		if len(sh.entries) != 0 || len(sh.byUse) != 0 || len(sh.byFull) != 0 {
 			t.Fatal("entries are left behind")

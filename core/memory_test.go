@@ -48,7 +48,7 @@ func TestLargeMemoryStoreKeepsItsBoundUnderConcurrency(t *testing.T) {
 	}
 	wg.Wait()
 	if n := store.Len(); n < bound-64 {
-		t.Errorf("a store of at most %d keys forgot all but %d of 64,000: it must not forget without need", bound, n)
+		t.Errorf("a store of at most %d keys kept only %d of 64,000: it must not drop keys without need", bound, n)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestLenCountsKeys(t *testing.T) {
 		{"a denied request of a new key stores nothing", func() { _, _ = api.AllowN(t.Context(), "b", 11) }, 2},
 		{"a refund to a new key stores nothing", func() { _ = api.Refund(t.Context(), "c", 1) }, 2},
 		{"a reset forgets", func() { _ = api.Reset(t.Context(), "a") }, 1},
-		{"a reset of what was forgotten is none", func() { _ = api.Reset(t.Context(), "a") }, 1},
+		{"a reset of an unused key changes nothing", func() { _ = api.Reset(t.Context(), "a") }, 1},
 	} {
 		if c.do(); store.Len() != c.want {
 			t.Errorf("step %d, %s: Len() = %d, want %d", i, c.rule, store.Len(), c.want)
@@ -82,7 +82,7 @@ func TestLeastRecentlyUsedIsDroppedFirst(t *testing.T) {
 		limittest.Use(t, l, key, 5)
 	}
 	limittest.Use(t, l, "a", 1)
-	limittest.Left(t, l, "b") // a look counts as use
+	limittest.Left(t, l, "b") // a peek counts as use
 	limittest.Use(t, l, "d", 5)
 	for key, want := range map[string]int64{"a": 4, "b": 5, "c": 10, "d": 5} {
 		if got := limittest.Left(t, l, key); got != want {
@@ -96,7 +96,7 @@ func TestLeastRecentlyUsedIsDroppedFirst(t *testing.T) {
 	}
 	limittest.Use(t, l, "e", 5)
 	if got := limittest.Left(t, l, "b"); got != 5 {
-		t.Errorf("who is denied is in use: b has %d tokens left, want 5", got)
+		t.Errorf("a denied request counts as use: b has %d tokens left, want 5", got)
 	}
 }
 
@@ -111,12 +111,12 @@ func TestFullBucketsAreDroppedBeforeAnyOther(t *testing.T) {
 	limittest.Use(t, slow, "newest", 5)
 	for key, want := range map[string]int64{"old": 5, "older": 5, "newest": 5} {
 		if got := limittest.Left(t, slow, key); got != want {
-			t.Errorf("%q has %d tokens left, want %d: a full bucket is dropped before one that has something to remember", key, got, want)
+			t.Errorf("%q has %d tokens left, want %d: a full bucket is dropped before others", key, got, want)
 		}
 	}
 }
 
-func TestRefundedBucketsAreFullBuckets(t *testing.T) {
+func TestBucketFullAfterARefundIsDroppedFirst(t *testing.T) {
 	store := core.NewMemoryStore(core.WithMaxKeys(2), core.WithClock(limittest.NewClock().Now))
 	l := limittest.Limiter(t, store, "api", core.PerDay(10))
 	limittest.Use(t, l, "a", 5)
@@ -130,8 +130,8 @@ func TestRefundedBucketsAreFullBuckets(t *testing.T) {
 	}
 }
 
-// TestEvictionForgetsWhatANaiveStoreForgets: tokens in whole seconds, a list in the order of use.
-func TestEvictionForgetsWhatANaiveStoreForgets(t *testing.T) {
+// TestEvictionMatchesANaiveStore compares the store with a list in the order of use. Tokens come in whole seconds.
+func TestEvictionMatchesANaiveStore(t *testing.T) {
 	type entry struct {
 		key    string
 		tokens int64
@@ -193,8 +193,8 @@ func TestEvictionForgetsWhatANaiveStoreForgets(t *testing.T) {
 	})
 }
 
-// fiber's strings are views of buffers that it fills again.
-func TestKeyMayBeReusedByItsOwner(t *testing.T) {
+// fiber passes strings that are views of buffers, and it reuses these buffers.
+func TestStoreCopiesItsKeys(t *testing.T) {
 	for _, length := range []int{1, 8, 128, 129, 1000} {
 		buffer := []byte(strings.Repeat("a", length))
 		key := unsafe.String(&buffer[0], length)
@@ -208,7 +208,7 @@ func TestKeyMayBeReusedByItsOwner(t *testing.T) {
 			buffer[i] = 'c'
 		}
 		if a, b, c := limittest.Left(t, l, strings.Repeat("a", length)), limittest.Left(t, l, strings.Repeat("b", length)), limittest.Left(t, l, key); a != 6 || b != 9 || c != 10 {
-			t.Errorf("a key of %d bytes whose buffer was filled again: a has %d left, b %d, c %d; want 6, 9, 10", length, a, b, c)
+			t.Errorf("a key of %d bytes whose buffer was reused: a has %d left, b %d, c %d; want 6, 9, 10", length, a, b, c)
 		}
 	}
 }
@@ -234,8 +234,8 @@ func TestKnownKeyCostsNoAllocation(t *testing.T) {
 	}
 }
 
-// A client that makes up keys must not push out those who keep asking.
-func TestFloodOfKeysForgetsNoKeyInUse(t *testing.T) {
+// A client that invents keys must not make the store drop keys in use.
+func TestFloodOfKeysDropsNoKeyInUse(t *testing.T) {
 	for _, bound := range []int{4096, 20_000} {
 		clock := limittest.NewClock()
 		store := core.NewMemoryStore(core.WithMaxKeys(bound), core.WithClock(clock.Now))
@@ -245,7 +245,7 @@ func TestFloodOfKeysForgetsNoKeyInUse(t *testing.T) {
 			limittest.Use(t, l, "flood-"+strconv.Itoa(i), 1)
 			if i%20 == 0 {
 				if got := limittest.Left(t, l, "honest"); got != 40 {
-					t.Fatalf("bound %d: after %d made-up keys the honest one has %d tokens left, want 40", bound, i+1, got)
+					t.Fatalf("bound %d: after %d invented keys the honest one has %d tokens left, want 40", bound, i+1, got)
 				}
 			}
 		}

@@ -14,9 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// model is the bucket of docs and design in exact fractions, written from their text and not from the
-// code: tokens and a time per limit; elapsed time counts in whole grains, and the time moves on by
-// just those.
+// model is the documented bucket in exact fractions. It is written from the documentation, not from the code. Each limit
+// has tokens and a time. Elapsed time counts in whole grains, and the time advances by just those.
 type model struct {
 	limits []core.Limit
 	used   bool // the key exists
@@ -26,7 +25,7 @@ type model struct {
 
 func newModel(limits []core.Limit) *model { return &model{limits: limits} }
 
-// exactly is the number a person means by writing f.
+// exactly returns the decimal number that f is written as.
 func exactly(f float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return r
@@ -34,8 +33,7 @@ func exactly(f float64) *big.Rat {
 
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
-// grain is the refill interval in whole µs, rounded up, of the modes that refill at once; 1 µs of
-// Continuous.
+// grain returns the refill interval in whole µs, rounded up, or 1 µs for Continuous limits.
 func grain(l core.Limit) int64 {
 	if l.Mode == core.Continuous {
 		return 1
@@ -43,7 +41,7 @@ func grain(l core.Limit) int64 {
 	return (l.RefillInterval.Nanoseconds() + 999) / 1000
 }
 
-// perGrain is the tokens that come back every grain.
+// perGrain returns how many tokens a grain adds.
 func perGrain(l core.Limit) *big.Rat {
 	rate := exactly(l.RefillRate)
 	if l.Mode == core.Continuous {
@@ -64,7 +62,7 @@ func anchor(l core.Limit, now int64) int64 {
 	return now
 }
 
-// refilled is the state at now. back reports whether the clock stepped back.
+// refilled returns the state at now. back reports whether the clock stepped back.
 func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
 	for i, l := range m.limits {
 		full := whole(l.Capacity)
@@ -86,7 +84,7 @@ func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
 	return tokens, ts, back
 }
 
-// decision is what the model says of a request; -1 stands for never.
+// decision is the model's answer to a request. A retry of -1 means never.
 type decision struct {
 	allowed     bool
 	remaining   []int64
@@ -120,7 +118,7 @@ func (m *model) take(cost, now int64) decision {
 			tokens[i] = new(big.Rat).Sub(tokens[i], whole(cost))
 		}
 	}
-	// Only what was taken is written, and a clock that stepped back: "ts re-anchors to the new now".
+	// The key is written if tokens are taken or the clock stepped back: "ts re-anchors to the new now".
 	if d.allowed && cost > 0 || back {
 		m.used, m.tokens, m.ts = true, tokens, ts
 	}
@@ -148,14 +146,14 @@ func (m *model) refund(n, now int64) {
 	}
 }
 
-// toTheMicrosecond reports whether what a limit gains at a time (Continuous: in 1 µs) is a whole number of
-// the fractions of a token for which a double has room beside the capacity.
+// toTheMicrosecond reports whether a grain adds a whole number of units. A unit is the fraction of a token that fits a
+// double beside the capacity.
 func toTheMicrosecond(l core.Limit) bool {
 	units := new(big.Int).Mul(perGrain(l).Denom(), big.NewInt(l.Capacity))
 	return units.Cmp(big.NewInt(1<<50)) <= 0
 }
 
-func TestMemoryStoreIsTheModel(t *testing.T) {
+func TestMemoryStoreMatchesTheModel(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
 		clock := limittest.DrawClock(t)

@@ -8,39 +8,40 @@ import (
 	"time"
 )
 
-// Observer is told of each decision: for metrics, traces and logs. It is called by the goroutine that
-// asked, after the decision and before its caller has it, so it must be quick and must not block. It is
-// safe for concurrent use. Peeks, refunds and resets are not decisions.
+// Observer receives each decision, for metrics, traces and logs. The goroutine that asked for the decision calls the
+// Observer before it returns the decision, so an Observer must be quick and must not block. It must be safe for
+// concurrent use. Peeks, refunds and resets are not decisions.
 type Observer func(ctx context.Context, o Observation)
 
-// Observation is one decision, as an [Observer] is told of it.
+// Observation describes one decision to an [Observer].
 type Observation struct {
-	Policy   string        // its name
-	Limit    string        // the name of the limit that mattered most; "" when nothing is known of any
-	Outcome  Outcome       // what became of the request
+	Policy   string        // the policy's name
+	Limit    string        // the name of the tightest limit; "" if no store or fallback decided
+	Outcome  Outcome       // the result of the request
 	Source   Source        // who decided; FromStore for an error too
-	Cost     int64         // tokens that were asked for; a client that chooses its cost chooses this, up to the largest int64
+	Cost     int64         // tokens asked for; if clients choose their cost, they choose this, up to the largest int64
 	Capacity int64         // the most that one request can take: the smallest Capacity of the policy's limits
-	Latency  time.Duration // from the question to the answer, waits for others and the fallback included
-	Err      error         // of OutcomeError; else why the store could not decide, or nil
-	Key      string        // "" unless WithObservedKeys
+	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
+	Err      error         // the error of OutcomeError; else why the store could not decide, or nil
+	Key      string        // "" without WithObservedKeys
 }
 
-// Outcome is what became of a request.
+// Outcome is the result of a request.
 type Outcome uint8
 
 const (
-	// OutcomeAllowed requests may go on.
+	// OutcomeAllowed means that the request is allowed.
 	OutcomeAllowed Outcome = iota
-	// OutcomeDenied requests lack tokens.
+	// OutcomeDenied means that the request is denied: a limit lacks tokens.
 	OutcomeDenied
-	// OutcomeShadowDenied requests lack tokens, and go on since the policy is in shadow mode.
+	// OutcomeShadowDenied means that a limit lacks tokens, and the request is allowed because of shadow mode.
 	OutcomeShadowDenied
-	// OutcomeError is no decision: the store is away and the policy fails closed, or the caller left.
+	// OutcomeError means that there is no decision: the store can't answer and the policy fails closed, or the
+	// caller's context has ended.
 	OutcomeError
 )
 
-// String names the outcome in lower case, as metrics do.
+// String returns the outcome's name in lower case, as metrics use it.
 func (o Outcome) String() string {
 	switch o {
 	case OutcomeAllowed:
@@ -62,8 +63,8 @@ type limiterOption func(*watch)
 
 func (o limiterOption) observe(w *watch) { o(w) }
 
-// WithObserver has o told of each decision of the limiter. Given several times, all are told, in their
-// order. A nil one is left out; without any, nothing is measured and decisions cost nothing more.
+// WithObserver calls o with each decision of the limiter. The option can be repeated: the limiter calls all observers,
+// in order. It ignores a nil one. Without any observer or logger it measures nothing, so decisions cost nothing more.
 func WithObserver(o Observer) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if o != nil {
@@ -72,7 +73,7 @@ func WithObserver(o Observer) LimiterOption {
 	})
 }
 
-// WithObservedKeys puts keys into observations. Think of privacy, and of metrics: each key is a series.
+// WithObservedKeys sets Observation.Key. Keys can be personal data, and as a label of a metric each key is a series.
 func WithObservedKeys() LimiterOption {
 	return limiterOption(func(w *watch) { w.keys = true })
 }
@@ -80,10 +81,12 @@ func WithObservedKeys() LimiterOption {
 // LoggerOption is an option of [NewLimiter] and of stores.
 type LoggerOption struct{ logger *slog.Logger }
 
-// WithLogger has a limiter log each request that it denies, or would in shadow mode, at level debug, and a
-// store its warnings, such as that Redis does not answer. Without it, limiters log nothing and stores log to
-// [slog.Default]. Keys are logged as the first 12 hex digits of their SHA-256: lines of one client can be
-// told, but an address is found by trying all, so they are no less personal data. Nil is as without it.
+// WithLogger sets the logger of a limiter or a store. A limiter logs each request that it denies, or would deny without
+// shadow mode, at level debug. A store logs its warnings, such as that Redis does not answer. Without WithLogger, or
+// with nil, limiters log nothing and stores log to [slog.Default].
+//
+// A key is logged as the first 12 hex digits of its SHA-256, so that a client's lines can be correlated. That is still
+// personal data: an address can be found by trying all.
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
 
 func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
@@ -91,18 +94,18 @@ func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
 // ConfigureStore sets the logger.
 func (o LoggerOption) ConfigureStore(c *StoreConfig) { c.Logger = o.logger }
 
-// watch is who is told of a limiter's decisions.
+// watch is what a limiter reports its decisions to.
 type watch struct {
 	observers []Observer
 	logger    *slog.Logger
 	keys      bool
 }
 
-// active reports whether anybody is told.
+// active reports whether there is anything to report to.
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
-// tell tells of a decision that took d.
-func (w *watch) tell(ctx context.Context, policy string, capacity int64, res *Result, key string, d time.Duration, err error) {
+// report calls the observers with a decision that took d, and logs it if it is a denial.
+func (w *watch) report(ctx context.Context, policy string, capacity int64, res *Result, key string, d time.Duration, err error) {
 	o := Observation{Policy: policy, Capacity: capacity, Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
 	switch {
 	case err != nil:
@@ -127,7 +130,7 @@ func (w *watch) tell(ctx context.Context, policy string, capacity int64, res *Re
 	}
 }
 
-// limitName is the name of the limit that matters most.
+// limitName returns the name of the tightest limit, or "" if no limit decided.
 func (r *Result) limitName() string {
 	if r.plan == nil {
 		return ""
@@ -135,7 +138,7 @@ func (r *Result) limitName() string {
 	return r.plan.limits[r.tightest].Name
 }
 
-// retryAfter is RetryAfter, and in shadow mode what it would be.
+// retryAfter returns RetryAfter as it would be without shadow mode.
 func (r *Result) retryAfter() time.Duration {
 	longest := time.Duration(0)
 	if r.plan != nil && !r.answer.Allowed {

@@ -20,7 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// watched is a limiter and what its observer was told.
+// watched returns a limiter and the list of observations that its observer receives.
 func watched(t *testing.T, store core.Store, policy core.Policy, options ...core.LimiterOption) (*core.Limiter, *[]core.Observation) {
 	t.Helper()
 	var told []core.Observation
@@ -30,7 +30,7 @@ func watched(t *testing.T, store core.Store, policy core.Policy, options ...core
 	return l, &told
 }
 
-// said is an observation without what differs from run to run.
+// said returns observations without the fields that differ from run to run.
 func said(told []core.Observation) (list []core.Observation) {
 	for _, o := range told {
 		o.Latency, o.Capacity, o.Err = 0, 0, nil
@@ -39,7 +39,7 @@ func said(told []core.Observation) (list []core.Observation) {
 	return list
 }
 
-func TestObserverIsToldOfEachDecision(t *testing.T) {
+func TestObserverReceivesEachDecision(t *testing.T) {
 	ctx := context.Background()
 	limits := []core.Limit{core.PerDay(2).WithName("few"), core.PerDay(100)}
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: limits})
@@ -65,7 +65,7 @@ func TestObserverIsToldOfEachDecision(t *testing.T) {
 	require.NoError(t, l.Reset(ctx, "k"))
 	_, err = l.AllowN(ctx, "k", -1)
 	require.ErrorIs(t, err, core.ErrCost)
-	assert.Empty(t, *told, "these are no decisions")
+	assert.Empty(t, *told, "peeks, refunds, resets and mistakes are no decisions")
 
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
@@ -76,11 +76,11 @@ func TestObserverIsToldOfEachDecision(t *testing.T) {
 	assert.ErrorIs(t, (*told)[0].Err, context.Canceled)
 }
 
-func TestObserverIsToldWhoDecided(t *testing.T) {
+func TestObservationSourceIsWhoDecided(t *testing.T) {
 	ctx := context.Background()
 	t.Run("deny cache and lease", func(t *testing.T) {
 		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second), redisstore.WithLease(10),
-			core.WithClock(limittest.NewClock().Now)) // stands still, so that the key is busy however slow the machine
+			core.WithClock(limittest.NewClock().Now)) // stands still, so that the key is busy on a slow machine too
 		l, told := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}})
 		for range 110 {
 			_, err := l.Allow(ctx, "k")
@@ -122,7 +122,7 @@ func TestObserverIsToldWhoDecided(t *testing.T) {
 	}
 }
 
-func TestObserversAreJoined(t *testing.T) {
+func TestAllObserversAreCalledInOrder(t *testing.T) {
 	var order []string
 	observer := func(name string) core.LimiterOption {
 		return core.WithObserver(func(_ context.Context, o core.Observation) { order = append(order, name+o.Key) })
@@ -139,8 +139,8 @@ func TestObserversAreJoined(t *testing.T) {
 	assert.Equal(t, []string{"a-k", "b-k", "a-tier", "b-tier"}, order)
 }
 
-// A cost may be whatever a client wrote, so who adds costs up is told how much a request could take at most.
-func TestObserversAreToldTheMostThatARequestCouldTake(t *testing.T) {
+// A client may choose its cost, so observers that add costs up need the most that a request can take.
+func TestObservationCapacityIsTheSmallestCapacity(t *testing.T) {
 	ctx := context.Background()
 	few := []core.Limit{core.PerDay(100), core.PerHour(20)}
 	for name, test := range map[string]struct {
@@ -161,7 +161,7 @@ func TestObserversAreToldTheMostThatARequestCouldTake(t *testing.T) {
 	}
 }
 
-func TestObservedKeysAreWhole(t *testing.T) {
+func TestObservedKeysAreNotHashed(t *testing.T) {
 	long := strings.Repeat("k", 200)
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}, core.WithObservedKeys())
 	_, err := l.Allow(context.Background(), long)
@@ -169,14 +169,14 @@ func TestObservedKeysAreWhole(t *testing.T) {
 	assert.Equal(t, long, (*told)[0].Key)
 }
 
-func TestNobodyWatchingCostsNothing(t *testing.T) {
+func TestDecisionWithoutObserverCostsNoAllocation(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerSecond(1_000_000))
 	ctx := context.Background()
 	_, _ = l.Allow(ctx, "k")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _, _ = l.Allow(ctx, "k") }))
 }
 
-func TestLoggerTellsOfDenials(t *testing.T) {
+func TestLoggerLogsDenials(t *testing.T) {
 	ctx := context.Background()
 	var lines bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -198,7 +198,7 @@ func TestLoggerTellsOfDenials(t *testing.T) {
 	assert.Contains(t, lines.String(), `msg="ratelimit: shadow-denied"`)
 }
 
-func TestLoggerTellsOfTheBreaker(t *testing.T) {
+func TestLoggerLogsOutageAndRecovery(t *testing.T) {
 	server := redistest.Start(t)
 	var lines limittest.LockedBuffer
 	s := redisstore.New(server.Client(t), redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(2*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
@@ -218,5 +218,5 @@ func TestLoggerTellsOfTheBreaker(t *testing.T) {
 	after := s.Stats()
 	assert.Equal(t, storestats.BreakerClosed, after.Breaker)
 	assert.Greater(t, after.Away, stats.Away)
-	assert.Equal(t, after.Away, s.Stats().Away, "time goes on, the outage does not")
+	assert.Equal(t, after.Away, s.Stats().Away, "Away stops when the outage ends")
 }

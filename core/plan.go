@@ -10,38 +10,38 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// plan is a policy's limits, checked, named and in whole numbers. It never changes.
+// plan holds a policy's limits: checked, named and converted to integers. It never changes.
 type plan struct {
 	*bucket.Plan
 
-	policy unique.Handle[string] // its name
+	policy unique.Handle[string] // the policy's name
 	given  []Limit               // as configured
-	limits []Limit               // each with its name
+	limits []Limit               // as configured, each with a name
 	fields headerTexts
 }
 
-// maxLimits bounds the limits of a policy. Every decision pays for each.
+// maxLimits bounds how many limits a policy has, because every decision computes each of them.
 const maxLimits = 64
 
-// limitMistakes reports what is wrong with the limits of a policy; field is how the caller writes the list.
-func limitMistakes(policy string, limits []Limit, field string) []error {
+// limitMistakes returns what is wrong with the limits of a policy. list is how the caller writes the list of limits.
+func limitMistakes(policy string, limits []Limit, list string) []error {
 	if len(limits) == 0 {
-		return []error{&ConfigError{field, len(limits), "limits: at least one is required"}}
+		return []error{&ConfigError{list, len(limits), "limits: at least one is required"}}
 	}
 	if len(limits) > maxLimits {
-		return []error{&ConfigError{field, len(limits), "limits: at most " + strconv.Itoa(maxLimits) + " can hold together"}}
+		return []error{&ConfigError{list, len(limits), "limits: at most " + strconv.Itoa(maxLimits) + " can hold together"}}
 	}
 	var errs []error
 	names := make(map[string]int)
 	for i, l := range limits {
-		element := field + "[" + strconv.Itoa(i) + "]."
+		element := list + "[" + strconv.Itoa(i) + "]."
 		errs = append(errs, l.mistakes(element)...)
 		if l.Name == "" {
 			continue
 		}
 		if first, taken := names[l.Name]; taken {
 			errs = append(errs, &ConfigError{element + "Name", l.Name,
-				"is the name of " + field + "[" + strconv.Itoa(first) + "] already"})
+				"is the name of " + list + "[" + strconv.Itoa(first) + "] already: give each limit a name of its own"})
 			continue
 		}
 		names[l.Name] = i
@@ -50,15 +50,15 @@ func limitMistakes(policy string, limits []Limit, field string) []error {
 	for i, name := range nameLimits(policy, limits) {
 		tag := bucket.TagOf(name)
 		if other, taken := tags[tag]; taken && other != name || tag == 0 {
-			errs = append(errs, &ConfigError{field + "[" + strconv.Itoa(i) + "].Name", name,
-				"has the same hash as " + strconv.Quote(other) + ", by which stores tell limits apart: choose another name"})
+			errs = append(errs, &ConfigError{list + "[" + strconv.Itoa(i) + "].Name", name,
+				"has the same hash as " + strconv.Quote(other) + ", and stores identify limits by that hash: choose another name"})
 		}
 		tags[tag] = name
 	}
 	return errs
 }
 
-// makePlan requires limits without mistakes, or a share of such.
+// makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
 func makePlan(policy string, limits []Limit) *plan {
 	p := &plan{policy: unique.Make(policy), given: slices.Clone(limits), limits: slices.Clone(limits)}
 	rates := make([]bucket.Rate, len(limits))
@@ -75,8 +75,8 @@ func makePlan(policy string, limits []Limit) *plan {
 	return p
 }
 
-// nameLimits returns the names that tell limits apart in headers and in stored state: those they were given, or else
-// derived ones. A sole limit has its policy's name, one of several its policy's and its interval.
+// nameLimits returns the names that identify limits in headers and in stored state. A limit without a name gets one: a
+// sole limit its policy's name, each of several the policy's name and its interval.
 func nameLimits(policy string, limits []Limit) []string {
 	names, taken := make([]string, len(limits)), make(map[string]bool)
 	for _, l := range limits {
@@ -91,7 +91,7 @@ func nameLimits(policy string, limits []Limit) []string {
 			name += "-" + shortDuration(l.RefillInterval)
 		}
 		names[i] = name
-		for n := 2; taken[names[i]]; n++ {
+		for n := 2; taken[names[i]]; n++ { // two limits of the same interval
 			names[i] = name + "-" + strconv.Itoa(n)
 		}
 		taken[names[i]] = true
@@ -99,7 +99,7 @@ func nameLimits(policy string, limits []Limit) []string {
 	return names
 }
 
-// shortDuration is d as people write it: 1m for 1m0s.
+// shortDuration formats d as people write it: 1m for 1m0s.
 func shortDuration(d time.Duration) string {
 	s := d.String()
 	for _, zero := range [...]string{"m0s", "h0m"} {

@@ -7,15 +7,16 @@ import (
 	"sync"
 )
 
-// maxPlans bounds a planCache. A service has a few plans or tiers; one that makes up limits for each
-// request still gets right answers, at the cost of making the plan each time.
+// maxPlans bounds how many plans a planCache holds. A service has a few tiers. One that computes new limits for each
+// request still gets correct decisions, but each of them costs making a plan.
 const maxPlans = 1024
 
-// planCache remembers the plans of limits that were given per request, all scaled by the same share.
+// planCache remembers the plans of limits that were given to WithLimits, all scaled by the same share. The zero value
+// is ready for use. It is safe for concurrent use.
 type planCache struct {
-	mu    sync.RWMutex
+	mu    sync.RWMutex            // guards everything below
 	plans map[uint64][]cachedPlan // by a hash of the limits
-	count int
+	count int                     // how many plans, under all hashes
 }
 
 type cachedPlan struct {
@@ -25,7 +26,7 @@ type cachedPlan struct {
 
 var planSeed = maphash.MakeSeed()
 
-// get returns the plan of limits scaled by share.
+// get returns the plan of limits scaled by share, or the mistakes in limits. It allocates only for a new list of limits.
 func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []error) {
 	var h maphash.Hash
 	h.SetSeed(planSeed)
@@ -35,10 +36,10 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	sum := h.Sum64()
 
 	c.mu.RLock()
-	for _, known := range c.plans[sum] {
-		if slices.Equal(known.limits, limits) {
+	for _, cached := range c.plans[sum] {
+		if slices.Equal(cached.limits, limits) {
 			c.mu.RUnlock()
-			return known.plan, nil
+			return cached.plan, nil
 		}
 	}
 	c.mu.RUnlock()
@@ -47,7 +48,7 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 		return nil, errs
 	}
 	limits = slices.Clone(limits)
-	for i := range limits { // names may be views of a buffer that its owner reuses
+	for i := range limits { // a name may be a view of a buffer that its owner reuses
 		limits[i].Name = strings.Clone(limits[i].Name)
 	}
 	p := makePlan(policy, scaled(limits, share))
@@ -56,9 +57,9 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	if c.count >= maxPlans || c.plans == nil {
 		c.plans, c.count = make(map[uint64][]cachedPlan), 0
 	}
-	for _, known := range c.plans[sum] { // another goroutine may have been quicker
-		if slices.Equal(known.limits, limits) {
-			return known.plan, nil
+	for _, cached := range c.plans[sum] { // another goroutine may have added it meanwhile
+		if slices.Equal(cached.limits, limits) {
+			return cached.plan, nil
 		}
 	}
 	c.plans[sum] = append(c.plans[sum], cachedPlan{limits, p})

@@ -6,31 +6,31 @@ import (
 	"math"
 )
 
-// Policy is a named set of limits that hold together: a request passes only if every limit has
-// tokens for it, and takes from all or from none.
+// Policy is a named set of limits that hold together: a request is allowed only if every limit has enough tokens. It
+// takes tokens from all limits or from none.
 type Policy struct {
-	// Name keeps the buckets of two policies in one store apart and stands in headers: required,
-	// printable ASCII, at most 128 bytes. Limiters with the same name, store and key share buckets.
+	// Name identifies the policy's buckets in a store, and is part of header fields. It is required: printable
+	// ASCII, at most 128 bytes. Limiters with the same name and store share the buckets of a key.
 	Name string
 
-	// Limits are decided together, in one step: at least one, at most 64.
+	// Limits are decided together, in one atomic step: at least one, at most 64.
 	Limits []Limit
 
-	// OnFailure says what happens while the store can't be reached. The zero value is FailLocal.
+	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.
 	OnFailure FailureMode
 
-	// LocalShare is the part of each limit that this process grants on its own under FailLocal:
-	// above 0, at most 1. With n replicas behind one load balancer 1/n keeps their sum at the limit.
-	// The zero value is 1. Every limit grants at least one token.
+	// LocalShare is the fraction of each limit that this process grants on its own under FailLocal: above 0, at most
+	// 1. With n replicas behind one load balancer, 1/n keeps their sum at the limit. The zero value means 1. Every
+	// limit grants at least one token.
 	LocalShare float64
 
-	// Shadow decides, charges and reports, and never denies: to introduce a limit without hurting anyone.
-	// Results are Allowed then, with ShadowDenied where they would not be; no header fields are sent, nobody
-	// waits, and neither a request without a key, nor a store that is away, nor a context that has ended
-	// makes middleware stop anyone.
+	// Shadow is for trying out a limit. The limiter decides, takes tokens and reports, but denies no request: results
+	// are Allowed, and ShadowDenied marks requests that would have been denied. It sends no header fields and makes
+	// no caller wait. Middleware lets a request pass even if it has no key, the store can't answer, or its context
+	// has ended.
 	Shadow bool
 
-	// Headers are the header fields sent with every response. The zero value is HeadersDefault.
+	// Headers is the set of header fields sent with every response. The zero value is HeadersDefault.
 	Headers HeaderStyle
 }
 
@@ -43,8 +43,8 @@ func (p Policy) refusal(others ...error) error {
 	errs := append(p.mistakes(), others...)
 	errs = append(errs, limitMistakes(p.Name, p.Limits, "Policy.Limits")...)
 	switch {
-	case p.isZero(): // as a map has it for a name that it does not know
-		return fmt.Errorf("ratelimit: the policy is empty: if it was looked up by name, is the name misspelt? %w", errors.Join(errs...))
+	case p.isZero(): // a map returns one for a name that it does not hold
+		return fmt.Errorf("ratelimit: the policy is empty: if it comes from a map, check the name it is looked up by: %w", errors.Join(errs...))
 	case len(errs) > 0:
 		return fmt.Errorf("ratelimit: policy %q: %w", clip(p.Name, maxName), errors.Join(errs...))
 	}
@@ -56,7 +56,7 @@ func (p Policy) isZero() bool {
 	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && !p.Shadow && p.Headers == HeadersDefault
 }
 
-// mistakes lists what is wrong with p besides its limits.
+// mistakes returns what is wrong with p, except for its limits.
 func (p Policy) mistakes() []error {
 	var errs []error
 	if reason := badName(p.Name); reason != "" {
@@ -69,18 +69,18 @@ func (p Policy) mistakes() []error {
 		errs = append(errs, &ConfigError{"Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"})
 	}
 	if !p.Headers.valid() {
-		errs = append(errs, &ConfigError{"Policy.Headers", p.Headers, "must be HeadersNone or a sum of HeadersLegacy, HeadersIETF and HeadersDraft6"})
+		errs = append(errs, &ConfigError{"Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersIETF or HeadersDraft6, or HeadersLegacy with one of the latter two"})
 	}
 	return errs
 }
 
-// scaled are p's limits with the share of them that one process grants on its own.
+// scaled returns the limits that one process grants on its own: share of each. A share of 0 means 1.
 func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
 		if share > 0 && share < 1 {
-			l.Capacity = max(1, part(l.Capacity, share))
-			// No slower than what fills the bucket in the longest time that a limit may take.
+			l.Capacity = max(1, shareOf(l.Capacity, share))
+			// The Capacity may have been rounded up to 1, so keep the bucket filling within maxFill.
 			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(maxFill))
 			l.RefillRate = max(l.RefillRate*share, slowest)
 		}
@@ -89,8 +89,9 @@ func scaled(limits []Limit, share float64) []Limit {
 	return local
 }
 
-// part is share × capacity, rounded down: but a share of 1/n, which a float64 can't hold, is meant as that.
-func part(capacity int64, share float64) int64 {
+// shareOf returns share × capacity, rounded down. A float64 can't hold most shares of 1/n, so a product within rounding
+// error of an integer is that integer.
+func shareOf(capacity int64, share float64) int64 {
 	exact := float64(capacity) * share
 	if nearest := math.Round(exact); math.Abs(exact-nearest) < 1e-9*nearest {
 		return int64(nearest)
@@ -98,21 +99,20 @@ func part(capacity int64, share float64) int64 {
 	return int64(exact)
 }
 
-// FailureMode is what a limiter does while its store can't answer.
+// FailureMode is how a limiter decides while its store can't answer.
 type FailureMode uint8
 
 const (
-	// FailLocal limits in this process alone, with buckets that start full, until the store is
-	// back: n processes together admit up to n times the limit unless LocalShare says less. The
-	// default.
+	// FailLocal decides in this process alone, with buckets that start full, until the store answers again. Then n
+	// processes together admit up to n times the limit, or less with LocalShare. It is the default.
 	FailLocal FailureMode = iota
-	// FailOpen admits every request.
+	// FailOpen allows every request.
 	FailOpen
-	// FailClosed admits none: HTTP clients get 503, never 429, and Allow returns ErrUnavailable.
+	// FailClosed decides nothing: Allow returns ErrUnavailable, and HTTP clients get 503, never 429.
 	FailClosed
 )
 
-// String names the mode as it is written in Go, without the package.
+// String returns the mode's name in Go, without the package.
 func (m FailureMode) String() string {
 	switch m {
 	case FailLocal:

@@ -12,8 +12,8 @@ const (
 	noFurtherType   = "about:blank"
 )
 
-// ProblemDetails is the JSON body of an error response (RFC 9457), to be sent as
-// application/problem+json. It holds nothing a client must not see.
+// ProblemDetails is the JSON body of an error response (RFC 9457). Its media type is application/problem+json. It holds
+// nothing that a client must not see.
 type ProblemDetails struct {
 	Type             string   `json:"type"`
 	Title            string   `json:"title"`
@@ -21,7 +21,7 @@ type ProblemDetails struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// Problem describes a denied result: status 429 and the names of the limits that lacked tokens.
+// Problem describes a denied result: status 429 and the names of the limits that lack tokens.
 func Problem(res Result) ProblemDetails {
 	p := ProblemDetails{
 		Type:   quotaExceeded,
@@ -36,12 +36,12 @@ func Problem(res Result) ProblemDetails {
 	return p
 }
 
-// ProblemOf describes a request that could not be decided. It shows nothing of err:
+// ProblemOf describes a request that got no decision because of err. It includes nothing of err's text. The status is
 //
-//   - 400 when the request has no key ([ErrNoKey]), or one that can't be used ([ErrBadKey]),
-//   - 503 when the store can't answer and the policy fails closed ([ErrUnavailable]), and when the
-//     request's own context has ended,
-//   - 500 when a key, cost or limits function failed.
+//   - 400 if the request has no key ([ErrNoKey]), or one that can't be used ([ErrBadKey]),
+//   - 503 if the store can't answer and the policy fails closed ([ErrUnavailable]), or if the request's own context
+//     has ended,
+//   - 500 if a key, cost or limits function failed.
 func ProblemOf(err error) ProblemDetails {
 	p := ProblemDetails{Type: noFurtherType, Status: http.StatusInternalServerError}
 	switch {

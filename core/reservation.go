@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Reservation is tokens promised by [Limiter.Reserve].
+// Reservation holds tokens promised by [Limiter.Reserve].
 type Reservation struct {
 	limiter *Limiter
 	key     string
@@ -19,21 +19,22 @@ type Reservation struct {
 	delay   time.Duration
 }
 
-// Reserve takes n tokens even if they are not there yet, and tells how long to wait before acting on them:
-// until they are, and not before any reservation that was made earlier. Act after Delay, or Cancel. It costs one
-// round trip to Redis, none to memory, and its errors are AllowN's.
+// Reserve takes n tokens even if the bucket does not have them yet. Reservation.Delay is how long to wait before acting:
+// until the bucket has refilled by as much, and not before any earlier reservation is due. Act after Delay, or Cancel.
+// Reserve costs one round trip to Redis, and none with a MemoryStore. Its errors are those of AllowN.
 //
-// A reservation is not OK when it can't be kept: n is above a Capacity, or too much is promised
-// already. Twice the Capacity can always be promised, up to 100 years ahead of all but extreme limits, to
-// 4,096 reservations of a key at once.
+// A reservation is not OK if it can't be kept: n is above a Capacity, or too many tokens are promised already. Twice the
+// Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 4,096 reservations
+// at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.promise(ctx, key, n, bucket.Reserve, maxFill)
 }
 
-// promise promises tokens that are there within the given time, or takes none.
+// promise reserves n tokens if they are due within the given time. Otherwise it takes none, and the reservation is not
+// OK.
 func (l *Limiter) promise(ctx context.Context, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
-	// A random ticket: whatever a Reset or a new server has made of the key, no other hold has it.
+	// The ticket is random, so that no other hold has it even after a Reset or on a new server.
 	request := Request{key: key, Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}
@@ -41,7 +42,8 @@ func (l *Limiter) promise(ctx context.Context, key string, n int64, a bucket.Act
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
-	if res.plan == nil || res.RetryAfter == Never || l.rules.Load().policy.Shadow { // where nobody waits
+	// Without a plan no store decided, under Never no wait is long enough, and under Shadow no caller waits.
+	if res.plan == nil || res.RetryAfter == Never || l.rules.Load().policy.Shadow {
 		return r, nil
 	}
 	r.delay = duration(res.answer.Due - res.answer.Now)
@@ -55,23 +57,23 @@ func (l *Limiter) promise(ctx context.Context, key string, n int64, a bucket.Act
 // OK reports whether the tokens are promised.
 func (r *Reservation) OK() bool { return r.ok }
 
-// Delay is how long to wait, from the moment of the reservation, before acting on it: 0 for at once.
-// When the reservation is not OK it is the time after which the same one may be, or [Never].
+// Delay returns how long to wait before acting on the reservation, from the moment it was made. 0 means act at once. If
+// the reservation is not OK, Delay is the time after which the same reservation can be OK, or [Never].
 func (r *Reservation) Delay() time.Duration { return r.delay }
 
-// Result is the decision behind the reservation.
+// Result returns the decision behind the reservation.
 func (r *Reservation) Result() Result { return r.result }
 
-// Cancel gives the tokens back, for an act that won't happen. After the reservation is due it does nothing, and so
-// does a second call. Reservations that were made later stay due when they are: tokens that come back while
-// they wait are there for others, as far as the bucket has room for them. Cancel is not safe for concurrent use.
-// It costs one round trip to Redis; its errors are those of [Limiter.Refund].
+// Cancel returns the tokens to the bucket, if the act won't happen. It does nothing once the reservation is due or
+// canceled. Later reservations keep their due times: tokens returned while they wait are for other requests, as far as
+// the bucket has room for them. Cancel is not safe for concurrent use. It costs one round trip to Redis. Its errors are
+// those of [Limiter.Refund].
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
-		return gone{err} // nothing was sent
+		return gone{err} // r.ok stays true, so that the caller can call Cancel again
 	}
 	r.ok = false
 	return r.limiter.giveBack(ctx, r.key, r.result.Source, bucket.Request{
@@ -84,13 +86,13 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 	return l.WaitN(ctx, key, 1)
 }
 
-// WaitN blocks until n tokens of key are there, and takes them. Those who wait are served in the
-// order of their asking. It takes one round trip, however long the wait.
+// WaitN takes n tokens of key and blocks until the bucket has refilled them. Waiting callers are served in the order of
+// their calls. WaitN costs one round trip to Redis, however long the wait.
 //
-// It returns [ErrDeadline] at once when the wait would pass ctx's deadline, [ErrCapacity] when it
-// would never end, [ErrPromised] when the queue is as long as can be, ctx's error when ctx ends while it
-// waits (the tokens are given back then, which it does not wait for long), and what AllowN returns when there is
-// no decision.
+// It returns at once, and takes nothing, with [ErrDeadline] if the wait would exceed ctx's deadline, with [ErrCapacity]
+// if the wait would never end, with [ErrPromised] if too many tokens are promised already, and with AllowN's error if
+// there is no decision. If ctx ends during the wait, WaitN returns ctx's error. It then gives the tokens back, which
+// takes one more round trip and delays the return by at most 50 ms.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
 	if deadline, ok := ctx.Deadline(); ok {
@@ -105,7 +107,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case !r.ok && r.delay <= within:
 		return ErrPromised
 	case !r.ok:
-		return fmt.Errorf("%w: %v, of which %v are left", ErrDeadline, r.delay, within)
+		return fmt.Errorf("%w: the wait is %v and %v are left", ErrDeadline, r.delay, within)
 	case r.delay == 0:
 		return nil
 	}
@@ -115,18 +117,18 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		r.leave(ctx)
+		r.cancelAfter(ctx)
 		return ctx.Err()
 	}
 }
 
-// graceOfWait is how long a wait that was called off waits for its tokens to be back.
-const graceOfWait = 50 * time.Millisecond
+// cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation.
+const cancelTimeout = 50 * time.Millisecond
 
-// leave cancels r, whose ctx has ended. It does not wait for a store that is stuck, which may cancel r later. What is
-// not given back refills.
-func (r *Reservation) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceOfWait)
+// cancelAfter cancels r although ctx has ended. It waits for the store for at most cancelTimeout; the store may cancel r
+// later. Tokens that are not given back refill with time.
+func (r *Reservation) cancelAfter(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
 	_ = r.Cancel(ctx)
 }

@@ -7,58 +7,57 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Never is the RetryAfter of a request that can never pass, because it costs more than a limit's
-// Capacity. It is the longest time.Duration; test for it before adding to it.
+// Never is the RetryAfter of a request that can never be allowed, because its cost exceeds a limit's Capacity. It is the
+// longest time.Duration, so check for it before you add to it.
 const Never time.Duration = math.MaxInt64
 
-// Result is one decision. Of several limits its fields tell the one that matters most to the
-// caller; [Result.Limits] tells all.
+// Result is one decision. If the policy has several limits, Remaining is the tightest limit's, and RetryAfter and
+// ResetAfter are the longest. [Result.Limits] returns each limit's own.
 type Result struct {
-	// Allowed reports whether the request may go on. Its cost has been taken then.
+	// Allowed reports whether the request is allowed. If so, its cost has been taken.
 	Allowed bool
 
 	// Remaining is how many whole tokens the tightest limit has left: at least 0.
 	Remaining int64
 
-	// RetryAfter is how long to wait before the same request can pass, if nobody else takes tokens
-	// meanwhile: 0 when Allowed, [Never] when it costs more than a Capacity, else at least 1 µs.
+	// RetryAfter is how long to wait before the same request can be allowed, if no other request takes tokens in the
+	// meantime. It is 0 if Allowed, [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs.
 	RetryAfter time.Duration
 
-	// ResetAfter is how long until every limit is full again.
+	// ResetAfter is how long it takes until every limit is full again.
 	ResetAfter time.Duration
 
-	// Cost is how many tokens were asked for.
+	// Cost is how many tokens the request asked for.
 	Cost int64
 
-	// Source says who decided.
+	// Source is who decided.
 	Source Source
 
-	// ShadowDenied reports that the request is Allowed only because its policy is in shadow mode. Nothing
-	// was taken.
+	// ShadowDenied reports that the request is Allowed only because its policy is in shadow mode. Nothing was taken.
 	ShadowDenied bool
 
-	headers  HeaderStyle // of the policy
-	tightest int32       // index into the plan of the limit that Remaining tells
+	headers  HeaderStyle // the policy's
+	tightest int32       // index of the tightest limit in the plan
 
-	// Cause is why the store could not decide; nil when it did. Not for clients.
+	// Cause is why the store could not decide, or nil if it did. Do not show it to clients.
 	Cause error
 
 	answer Answer
-	ticket int64 // of the hold, if this is of a reservation; else 0
-	plan   *plan // nil when nothing is known: FromFailOpen, or an error
+	ticket int64 // of the hold, if this is the result of a reservation; else 0
+	plan   *plan // nil if no limit was checked: FromFailOpen, or an error
 }
 
 // LimitResult is the state of one limit after a decision.
 type LimitResult struct {
 	Limit      Limit         // as configured, with its name
 	Remaining  int64         // whole tokens left
-	Violated   bool          // it lacked tokens, so the request was denied
-	RetryAfter time.Duration // until it has the tokens that were asked for; 0 unless Violated
-	ResetAfter time.Duration // until it is full
+	Violated   bool          // the limit lacked tokens, so the request was denied
+	RetryAfter time.Duration // until the limit has enough tokens for the request; 0 unless Violated
+	ResetAfter time.Duration // until the limit is full
 }
 
-// Limits returns the state of each limit of the policy, in its order. It allocates the slice. A
-// Result that no store decided (FromFailOpen) has none.
+// Limits returns the state of each limit, in the policy's order. It allocates the slice. It returns nil if no store or
+// fallback decided (FromFailOpen, or an error).
 func (r Result) Limits() []LimitResult {
 	if r.plan == nil {
 		return nil
@@ -83,7 +82,7 @@ func (r *Result) limit(i int) LimitResult {
 	return s
 }
 
-// retryAfterOf is how long until the i-th limit has what the denied r asked for.
+// retryAfterOf returns how long it takes until the i-th limit has enough tokens for the denied request.
 func (r *Result) retryAfterOf(i int) time.Duration {
 	micros := r.answer.RetryAfter(r.plan.Plan, i, r.Cost)
 	if micros == bucket.Never {
@@ -92,7 +91,7 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 	return duration(micros)
 }
 
-// read fills r in from its answer, of p's limits to a request of the given cost.
+// read sets r's fields from its answer to a request of the given cost under p.
 func (r *Result) read(p *plan, cost int64) {
 	a := &r.answer
 	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.Source, p
@@ -102,8 +101,8 @@ func (r *Result) read(p *plan, cost int64) {
 		if !a.Allowed {
 			retry = r.retryAfterOf(i)
 		}
-		// The tightest limit is the one that makes the client wait longest. If none does, it is the one that has
-		// least left, and takes longest to fill.
+		// The tightest limit is the one with the longest RetryAfter. Among equals, as when the request is allowed, it
+		// is the one with the fewest tokens left, and then the one that takes longest to fill.
 		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
 			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
 			r.tightest = int32(i)

@@ -8,7 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-func TestResultTellsEachLimit(t *testing.T) {
+func TestResultReportsEachLimit(t *testing.T) {
 	clock := limittest.NewClock()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
 		core.PerMinute(10).WithName("burst"), core.PerHour(12), core.PerDay(100).WithName("day").WithMode(core.Stepped))
@@ -22,9 +22,9 @@ func TestResultTellsEachLimit(t *testing.T) {
 	if res.Allowed || res.Cost != 3 || res.Source != core.FromStore || res.Cause != nil {
 		t.Errorf("a denial by the store: %+v", res)
 	}
-	// The hour makes the client wait longest: 1 of 3 tokens is missing, 12 come in 60 minutes.
+	// The hour has the longest RetryAfter: 1 of 3 tokens is missing, 12 come in 60 minutes.
 	if res.Remaining != 2 || res.RetryAfter != 5*time.Minute || res.ResetAfter != 24*time.Hour {
-		t.Errorf("the result tells the tightest limit: %d left, retry after %v, full in %v; want 2, 5m, 24h", res.Remaining, res.RetryAfter, res.ResetAfter)
+		t.Errorf("the result describes the tightest limit: %d left, retry after %v, full in %v; want 2, 5m, 24h", res.Remaining, res.RetryAfter, res.ResetAfter)
 	}
 	want := []core.LimitResult{
 		{Limit: core.PerMinute(10).WithName("burst"), Remaining: 0, Violated: true, RetryAfter: 18 * time.Second, ResetAfter: time.Minute},
@@ -48,13 +48,13 @@ func TestResultTellsEachLimit(t *testing.T) {
 	}
 }
 
-func TestResultsWithoutADecisionHaveNoLimits(t *testing.T) {
+func TestResultWithoutDecisionHasNoLimits(t *testing.T) {
 	if got := (core.Result{}).Limits(); got != nil {
-		t.Errorf("the zero Result tells limits: %+v", got)
+		t.Errorf("the zero Result must have no limits: %+v", got)
 	}
 	h := limittest.HeaderList{}
 	core.Result{}.WriteHeaders(h)
 	if len(h) > 0 {
-		t.Errorf("the zero Result writes headers: %v", h)
+		t.Errorf("the zero Result must write no headers: %v", h)
 	}
 }

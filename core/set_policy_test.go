@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// fickleStore is a MemoryStore that can be away.
+// fickleStore is a MemoryStore that fails while away is set.
 type fickleStore struct {
 	*core.MemoryStore
 
@@ -27,7 +27,7 @@ func (s *fickleStore) Do(ctx context.Context, r core.Request) (core.Answer, erro
 	return s.MemoryStore.Do(ctx, r)
 }
 
-func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
+func TestTokensTakenBeforeSetPolicyReturnToTheirLimits(t *testing.T) {
 	ctx := context.Background()
 	old := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h")}}
 	next := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("h"), core.PerDay(5).WithName("d")}}
@@ -45,10 +45,10 @@ func TestWhatWasTakenUnderAnotherPolicyIsGivenBackToItsLimits(t *testing.T) {
 	require.NoError(t, l.Undo(ctx, "k", taken))
 	res, err = l.Peek(ctx, "k")
 	require.NoError(t, err)
-	assert.Equal(t, []int64{5, 0}, []int64{res.Limits()[0].Remaining, res.Limits()[1].Remaining}, "the day's tokens were not taken then")
+	assert.Equal(t, []int64{5, 0}, []int64{res.Limits()[0].Remaining, res.Limits()[1].Remaining}, "a limit added later gets nothing back")
 }
 
-func TestTheFallbackRemembersWhateverThePolicyBecomes(t *testing.T) {
+func TestFallbackKeepsItsTokensAcrossSetPolicy(t *testing.T) {
 	ctx := context.Background()
 	store := &fickleStore{core.NewMemoryStore(), false}
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}
@@ -66,14 +66,14 @@ func TestTheFallbackRemembersWhateverThePolicyBecomes(t *testing.T) {
 	}
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
-	assert.False(t, res.Allowed, "changing the mode and back fills no bucket")
+	assert.False(t, res.Allowed, "changing OnFailure and back must not fill the fallback's bucket")
 	policy.OnFailure = core.FailOpen
 	require.NoError(t, l.SetPolicy(policy))
 	store.away = false
 	require.NoError(t, l.Undo(ctx, "k", granted))
 	res, err = l.Allow(ctx, "k")
 	require.NoError(t, err)
-	assert.False(t, res.Allowed, "what the fallback granted is given back to the fallback")
+	assert.False(t, res.Allowed, "Undo must return the fallback's tokens to the fallback")
 }
 
 func TestAllowAllTakesTheSmallestCapacityInForce(t *testing.T) {
@@ -88,16 +88,16 @@ func TestAllowAllTakesTheSmallestCapacityInForce(t *testing.T) {
 	store.away = true
 	res, err = l.AllowAll(ctx, "k")
 	require.NoError(t, err)
-	assert.True(t, res.Allowed, "of what this process grants alone")
+	assert.True(t, res.Allowed, "AllowAll takes what this process grants alone")
 	assert.Equal(t, int64(20), res.Cost)
 }
 
-func TestShadowModeWaitsForNobodyElse(t *testing.T) {
+func TestShadowModeMakesNoCallerWait(t *testing.T) {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}
 	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
 	require.NoError(t, err)
-	for range 4 { // tokens are promised ahead
+	for range 4 { // so that tokens are promised ahead
 		_, err := l.Reserve(ctx, "k", 1)
 		require.NoError(t, err)
 	}
@@ -112,7 +112,7 @@ func TestShadowModeWaitsForNobodyElse(t *testing.T) {
 	require.NoError(t, l.Wait(short, "k"))
 }
 
-func TestACancelThatWasNotSentCanBeRepeated(t *testing.T) {
+func TestCancelWithEndedContextCanBeRepeated(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerDay(2))
 	r, err := l.Reserve(context.Background(), "k", 2)
 	require.NoError(t, err)

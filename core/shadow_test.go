@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
+func TestShadowModeDecidesAndDeniesNoRequest(t *testing.T) {
 	ctx := context.Background()
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, Shadow: true})
 	for i := range 4 {
@@ -25,7 +25,7 @@ func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
 		assert.Equal(t, i >= 2, res.Limits()[0].Violated)
 		h := limittest.HeaderList{}
 		res.WriteHeaders(h)
-		assert.Empty(t, h, "no client slows down for a limit that isn't enforced")
+		assert.Empty(t, h, "shadow mode sends no header fields")
 		require.NoError(t, l.Undo(ctx, "other", core.Result{}))
 		if res.ShadowDenied {
 			require.NoError(t, l.Undo(ctx, "k", res), "nothing was taken")
@@ -35,12 +35,12 @@ func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
 	assert.Equal(t, core.OutcomeShadowDenied, (*told)[3].Outcome)
 	peek, err := l.Peek(ctx, "k")
 	require.NoError(t, err)
-	assert.Zero(t, peek.Remaining, "it charges, and undoing what took nothing gives nothing")
+	assert.Zero(t, peek.Remaining, "shadow mode takes tokens, and Undo of a shadow denial returns none")
 	assert.False(t, peek.ShadowDenied)
 
 	began := time.Now()
 	require.NoError(t, l.Wait(ctx, "k"))
-	assert.Less(t, time.Since(began), time.Hour, "nobody waits for a day's token")
+	assert.Less(t, time.Since(began), time.Hour, "shadow mode makes no caller wait")
 	r, err := l.Reserve(ctx, "k", 2)
 	require.NoError(t, err)
 	assert.True(t, r.OK())
@@ -51,7 +51,7 @@ func TestShadowModeDecidesAndDeniesNobody(t *testing.T) {
 	assert.True(t, res.ShadowDenied, "a cost above the capacity")
 }
 
-func TestShadowModeStopsNobodyWhenTheStoreIsAway(t *testing.T) {
+func TestShadowModeAllowsRequestsWhileTheStoreIsAway(t *testing.T) {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailClosed, Shadow: true}
 	l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, policy)
@@ -62,7 +62,7 @@ func TestShadowModeStopsNobodyWhenTheStoreIsAway(t *testing.T) {
 	assert.Equal(t, core.FromFailOpen, res.Source)
 	require.Error(t, res.Cause)
 	_, err = l.AllowN(ctx, "k", -1)
-	require.ErrorIs(t, err, core.ErrCost, "a mistake in the program is none of the store's")
+	require.ErrorIs(t, err, core.ErrCost, "a negative cost is an error in shadow mode too")
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err = l.Allow(gone, "k")
@@ -84,14 +84,14 @@ func TestSetPolicyKeepsTokens(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}}))
-	assert.Equal(t, int64(6), remaining(), "what was there stays, and fills up to the new capacity")
+	assert.Equal(t, int64(6), remaining(), "a raised capacity keeps the tokens")
 	assert.Equal(t, int64(100), l.Policy().Limits[0].Capacity)
 	assert.Equal(t, core.FailLocal, l.Policy().OnFailure)
 	require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(3), core.PerHour(50)}}))
-	assert.Equal(t, int64(3), remaining(), "cut to the new capacity")
+	assert.Equal(t, int64(3), remaining(), "a lowered capacity cuts the tokens")
 	res, err := tier.Peek(ctx, "k")
 	require.NoError(t, err)
-	assert.Equal(t, int64(5), res.Limits()[0].Limit.Capacity, "a tier that was derived before stays")
+	assert.Equal(t, int64(5), res.Limits()[0].Limit.Capacity, "a limiter from WithLimits keeps its limits")
 
 	before := l.Policy()
 	err = l.SetPolicy(core.Policy{Name: "other", Limits: []core.Limit{{}}})

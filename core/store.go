@@ -10,24 +10,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Store keeps buckets and decides requests on them. Package redisstore shares them between processes, [MemoryStore]
-// keeps them in one. To write another, leave the arithmetic to [Request.Decide] and check the result with package
-// storetest. A store that has options may be a [ConfiguredStore] too.
+// Store keeps buckets and decides requests on them. [MemoryStore] keeps them in one process; package redisstore shares
+// them between processes. To write another store, call [Request.Decide] for the arithmetic and test the store with
+// package storetest. A store with options can implement [ConfiguredStore] too.
 //
-// A Store is safe for concurrent use. The decisions on one key must come in the order of their instants, so read the
-// clock inside the atomic step: an older instant after a newer one counts as a clock that stepped back, and what
-// refilled between them refills again.
+// A Store must be safe for concurrent use. It must decide the requests on one key in the order of their instants, so
+// read the clock inside the atomic step. An older instant after a newer one counts as a clock that stepped back: the
+// bucket refills again for the time between them.
 type Store interface {
-	// Do answers r. Decisions on one policy and key are atomic: no two see the same tokens. An error means that
-	// nothing is known, not that the request is denied; the limiter's failure policy takes over. When ctx ends, Do
-	// returns promptly with ctx's error.
+	// Do answers r. Decisions on one policy and key are atomic: no two take the same tokens. An error means that
+	// there is no decision, not that the request is denied; the policy's OnFailure then decides. If ctx ends, Do
+	// must return promptly with ctx's error.
 	Do(ctx context.Context, r Request) (Answer, error)
 
 	// Reset forgets the bucket of a policy and key, so that it is full again.
 	Reset(ctx context.Context, policy, key string) error
 }
 
-// ConfiguredStore is a [Store] that tells how it was configured.
+// ConfiguredStore is a [Store] that has a configuration.
 type ConfiguredStore interface {
 	Store
 
@@ -35,10 +35,10 @@ type ConfiguredStore interface {
 	Config() *StoreConfig
 }
 
-// StoreConfig is what limiters need to know of a store. Set its fields before the store is used.
+// StoreConfig is the part of a store's configuration that limiters use. Set its fields before you use the store.
 type StoreConfig struct {
-	Mistakes []error          // in the store's options: NewLimiter reports them
-	Clock    func() time.Time // that the store goes by, and what stands in for it under FailLocal; nil: the system's
+	Mistakes []error          // mistakes in the store's options; NewLimiter reports them
+	Clock    func() time.Time // the clock of the store and of its fallback under FailLocal; nil: the default clock
 	Logger   *slog.Logger     // nil: slog.Default
 
 	// Recall returns the denial of a request to take n tokens that the store knows to be true, as it was, and how many
@@ -53,17 +53,17 @@ func (c *StoreConfig) Mistake(field string, value any, reason string) {
 	c.Mistakes = append(c.Mistakes, &ConfigError{field, value, reason})
 }
 
-// StoreOption is an option of every store that takes it.
+// StoreOption is an option of a store.
 type StoreOption interface {
-	// ConfigureStore changes c.
+	// ConfigureStore applies the option to c.
 	ConfigureStore(c *StoreConfig)
 }
 
 // ClockOption is an option of all stores.
 type ClockOption struct{ now func() time.Time }
 
-// WithClock makes a store take the time from now instead of the system's clock or the Redis server's: for tests. For
-// Redis it must stay between 1970 and 2112.
+// WithClock makes a store read the time from now instead of the clock of the system or the Redis server. It is for
+// tests. For Redis the time must be between 1970 and 2112.
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
 // ConfigureStore sets the clock.
@@ -75,14 +75,14 @@ func (o ClockOption) ConfigureStore(c *StoreConfig) {
 	c.Clock = o.now
 }
 
-// Request is one question to a [Store], made by a [Limiter]. What it asks of the bucket is for [Request.Decide], and
-// for stores of this module.
+// Request is what a [Limiter] asks a [Store] to decide. Stores pass it to [Request.Decide]. Only stores of this module
+// use the fields of bucket.Request.
 type Request struct {
 	bucket.Request
 
 	policy unique.Handle[string]
 	key    string
-	all    bool // asks for as much as one request can take; N is set where the limits are known
+	all    bool // ask for as many tokens as one request can take; under sets N
 }
 
 // NewRequest returns a request on the bucket of a policy and key, for stores of this module.
@@ -90,27 +90,29 @@ func NewRequest(policy, key string, r bucket.Request) Request {
 	return Request{Request: r, policy: unique.Make(policy), key: key}
 }
 
-// Policy is the name of the policy: part of the bucket's address.
+// Policy returns the name of the policy. Policy and Key together identify the bucket.
 func (r Request) Policy() string { return r.policy.Value() }
 
-// Key is who is limited: the other part of the address. It may hold any bytes, at most 128 of them, and stays valid
-// after the call.
+// Key returns the key that is limited. It can hold any bytes, from 1 to 128 of them. The string stays valid after the
+// request.
 func (r Request) Key() string { return r.key }
 
-// Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request was granted; the others
-// of bucket.Answer are for the limiter.
+// Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other
+// fields of bucket.Answer are for the limiter.
 type Answer struct {
 	bucket.Answer
 
-	Source Source // who decided: FromStore unless the store says otherwise
+	Source Source // who decided; the zero value is FromStore
 }
 
-// Decide is the token bucket itself, for stores that keep state as bytes. It answers r from the state stored under r's
-// policy and key, nil when there is none, at the instant now.
+// Decide is the token bucket's arithmetic, for stores that keep state as bytes. It answers r at the instant now. state is
+// what the store keeps under r's policy and key, or nil if it keeps nothing.
 //
-// A next that is not nil must replace state in the same atomic step, in which now was read too, and be kept for at
-// least ttl: then the bucket is full and may be forgotten. State that this library did not write is a [StateError] and
-// should be left alone.
+// If next is not nil, the store must replace state with it, in the same atomic step in which it read state and now. It
+// must keep next for at least ttl. After that the bucket is full, so the store may forget it.
+//
+// Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
+// returns [ErrClock] if now is not between 1970 and 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
 	at := now.UnixMicro()
 	if at < 0 || at > bucket.Latest {
@@ -126,28 +128,29 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	return answer, next, duration(max(0, keep-at)), nil
 }
 
-// stateError is the error of a key whose state r can't be decided by.
+// stateError wraps err, which says why a key's state can't be used.
 func (r *Request) stateError(err error) error {
 	return fmt.Errorf("policy %q: %w", r.Policy(), &StateError{err.Error()})
 }
 
-// Source says who made a decision.
+// Source is who made a decision.
 type Source uint8
 
 const (
-	// FromStore is a decision of the policy's own store.
+	// FromStore means that the limiter's store decided.
 	FromStore Source = iota
-	// FromDenyCache is a denial that this process knew to hold still, so that it did not ask the store.
+	// FromDenyCache means that this process repeated an earlier denial that still holds, without asking the store.
 	FromDenyCache
-	// FromLease admitted a request on tokens that this process had taken from the store before.
+	// FromLease means that this process allowed the request with tokens that it had leased from the store before.
 	FromLease
-	// FromFallback is a decision of this process alone, made while the store could not answer.
+	// FromFallback means that this process decided alone, because the store could not answer (FailLocal).
 	FromFallback
-	// FromFailOpen admitted a request unseen, because the store could not answer.
+	// FromFailOpen means that the request was allowed without a decision, because the store could not answer
+	// (FailOpen), or there was no decision in shadow mode.
 	FromFailOpen
 )
 
-// String names the source in lower case, as metrics do.
+// String returns the source's name in lower case, as metrics use it.
 func (s Source) String() string {
 	switch s {
 	case FromStore:
@@ -164,5 +167,5 @@ func (s Source) String() string {
 	return "Source(" + itoa(int64(s)) + ")"
 }
 
-// duration is a delay in µs as a time.Duration.
+// duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

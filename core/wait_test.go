@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// In a bubble of synctest time passes when every goroutine waits, and exactly as far as needed.
+// In a synctest bubble time advances only when every goroutine waits, and exactly as far as needed.
 
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -30,17 +30,17 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 				}
 				order <- served{who, time.Since(began)}
 			}()
-			synctest.Wait() // until it waits, or is served
+			synctest.Wait() // until the goroutine waits or is served
 		}
 		for who := range 5 {
 			if got, want := <-order, (served{who, time.Duration(who) * time.Minute}); got != want {
-				t.Errorf("waiters are served in the order of their asking, one a minute: got %+v, want %+v", got, want)
+				t.Errorf("waiters must be served in the order of their calls, one a minute: got %+v, want %+v", got, want)
 			}
 		}
 	})
 }
 
-func TestWaitKeepsItsDeadline(t *testing.T) {
+func TestWaitBeyondTheDeadlineFailsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
 		limittest.Use(t, l, "smtp", 1)
@@ -58,7 +58,7 @@ func TestWaitKeepsItsDeadline(t *testing.T) {
 	})
 }
 
-func TestCancelledWaitGivesBack(t *testing.T) {
+func TestCanceledWaitGivesItsTokensBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
 		limittest.Use(t, l, "smtp", 1)
@@ -66,20 +66,20 @@ func TestCancelledWaitGivesBack(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- l.Wait(ctx, "smtp") }()
 		synctest.Wait()
-		time.Sleep(20 * time.Second) // the bubble's, so at once
+		time.Sleep(20 * time.Second) // in the bubble, so it takes no real time
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("a wait that is cancelled = %v, want context.Canceled", err)
+			t.Errorf("Wait whose context is canceled = %v, want context.Canceled", err)
 		}
 		r, err := l.Reserve(t.Context(), "smtp", 1)
 		if err != nil || r.Delay() != 40*time.Second {
-			t.Errorf("after a cancelled wait the next delay is %v, %v; want 40s, as if nobody had waited", r.Delay(), err)
+			t.Errorf("after a canceled wait the next delay is %v, %v; want 40s, as without it", r.Delay(), err)
 		}
 	})
 }
 
-// Twice the Capacity can always be promised, says Reserve.
-func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
+// Reserve documents that twice the Capacity can always be promised.
+func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 	for name, limit := range map[string]core.Limit{
 		"round numbers": core.PerDay(100_000),
 		"a prime":       core.PerDay(100_003),
@@ -100,7 +100,7 @@ func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
 			}
 		}
 		if !slices.IsSorted(delays) {
-			t.Errorf("%s: reservations queue in the order of asking: %v", name, delays)
+			t.Errorf("%s: reservations must queue in the order of the calls: %v", name, delays)
 		}
 		if err := l.WaitN(cancelled(t), "batch", limit.Capacity); errors.Is(err, core.ErrDeadline) {
 			t.Errorf("%s: a context without a deadline can't be past it: %v", name, err)
@@ -108,8 +108,7 @@ func TestReservationsQueueAsFarAsDocumented(t *testing.T) {
 	}
 }
 
-// cancelled is a context without a deadline that ends once it is waited on, so that a wait which was
-// begun ends too.
+// cancelled is a context without a deadline that ends as soon as something waits for it, so that WaitN returns.
 func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	return &endsWhenWaitedOn{ctx, cancel}

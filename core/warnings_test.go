@@ -20,7 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// logged is what slog's default logger wrote.
+// logged holds what slog's default logger wrote.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -57,7 +57,7 @@ func forwardedFor(values ...string) func(string) []string {
 	}
 }
 
-func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
+func TestUntrustedProxyWarnsOnce(t *testing.T) {
 	l := logs(t)
 	c := core.Must(core.NewClientIP())
 	for range 3 {
@@ -69,10 +69,10 @@ func TestAProxyThatNobodyTrustsIsWarnedOfOnce(t *testing.T) {
 	trusting := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
 	_, err := trusting.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
 	require.NoError(t, err)
-	assert.Equal(t, 1, l.count("X-Forwarded-For"), "a client that forges the header where proxies are named is nothing to warn of")
+	assert.Equal(t, 1, l.count("X-Forwarded-For"), "no warning if proxies are named and a client sends the header itself")
 }
 
-func TestTrustInEverybodyIsWarnedOf(t *testing.T) {
+func TestTrustingEveryAddressWarns(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		l := logs(t)
 		core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", all)))
@@ -80,7 +80,7 @@ func TestTrustInEverybodyIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
+func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
@@ -90,7 +90,7 @@ func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
 		policy, memory string
 		warned         bool
 	}{
-		// The silent ones come first: by the time the others have spoken, these would have.
+		// Cases without a warning come first: when a later case has warned, these would have warned too.
 		{"volatile-ttl", "100mb", false},
 		{"noeviction", "100mb", false},
 		{"allkeys-lru", "0", false}, // never full
@@ -118,8 +118,8 @@ func TestEvictionThatDropsLimitsIsWarnedOfOnce(t *testing.T) {
 	assert.Equal(t, want, l.count("maxmemory-policy="), "noeviction and volatile-ttl are no reason to warn")
 }
 
-// Any server of several may be the one that drops limits.
-func TestEveryServerIsAskedWhetherItDropsLimits(t *testing.T) {
+// Any one server of several may have the eviction policy.
+func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 	ctx := context.Background()
 	for name, topology := range map[string]struct {
 		arguments []string
@@ -176,7 +176,7 @@ func unite(t *testing.T, servers []*redistest.Server) {
 	}
 }
 
-// frailHook panics when the server is asked for anything but decisions.
+// frailHook panics on INFO, which the store sends to read the eviction policy.
 type frailHook struct {
 	redistest.Hook
 
@@ -193,7 +193,7 @@ func (h frailHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestAHookThatPanicsOnTheWarningsQuestionEndsNothing(t *testing.T) {
+func TestPanicInAHookDuringTheEvictionCheckIsRecovered(t *testing.T) {
 	client, hook := redistest.Client(t), frailHook{asked: make(chan struct{})}
 	client.AddHook(hook)
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)), "api", core.PerDay(10))
@@ -202,7 +202,7 @@ func TestAHookThatPanicsOnTheWarningsQuestionEndsNothing(t *testing.T) {
 	limittest.Use(t, l, "user", 1)
 }
 
-// infoHook tells when INFO has been answered.
+// infoHook reports that INFO has been answered.
 type infoHook struct {
 	redistest.Hook
 

@@ -35,7 +35,7 @@ func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // An outage is logged when it begins, long before it opens the breaker, and when it is over.
-func TestTheFirstFailureIsLogged(t *testing.T) {
+func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
 	var lines limittest.LockedBuffer
@@ -110,7 +110,7 @@ func (c *leaving) Done() <-chan struct{} {
 
 // The one call that may try whether Redis is back can lose its caller before it is sent. The breaker must
 // let another try then.
-func TestATrialWhoseCallerLeavesIsNotTheLast(t *testing.T) {
+func TestBreakerAdmitsAnotherTrialAfterACanceledOne(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
 	const pause = 10 * time.Millisecond

@@ -99,7 +99,7 @@ func (b *raceBench) asks(cost int64, allowed bool, source core.Source, rule stri
 	require.Equal(b, source, res.Source, rule)
 }
 
-func TestADenialFromBeforeAGrantIsNotRepeated(t *testing.T) {
+func TestDenialOlderThanAGrantIsNotCached(t *testing.T) {
 	b := newRaceBench(t, 1)
 	denial := b.gate.afterServer()
 	done := make(chan core.Result)
@@ -117,7 +117,7 @@ func TestADenialFromBeforeAGrantIsNotRepeated(t *testing.T) {
 }
 
 // Nobody waits for what gives tokens; a denial from before it must not outlive it.
-func TestADenialFromBeforeTokensCameIsNotRepeated(t *testing.T) {
+func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 	gives := map[string]func(*raceBench, context.Context) error{
 		"Refund": func(b *raceBench, ctx context.Context) error { return b.l.Refund(ctx, "k", 1) },
 		"Reset":  func(b *raceBench, ctx context.Context) error { return b.l.Reset(ctx, "k") },

@@ -80,7 +80,7 @@ func (b *denyBench) asked(l *core.Limiter, cost int64, allowed bool, rule string
 	assert.Equal(b, allowed, res.Allowed, rule)
 }
 
-func TestADenialIsRepeatedWithoutRedis(t *testing.T) {
+func TestDenialIsRepeatedWithoutRedis(t *testing.T) {
 	b := newDenyBench(t)
 	l := limittest.Limiter(t, b.store, "api", core.Limit{Capacity: 10, RefillRate: 10, RefillInterval: 5 * time.Second}) // a token in 500 ms
 	b.asked(l, 9, true, "a first decision")
@@ -100,7 +100,7 @@ func TestADenialIsRepeatedWithoutRedis(t *testing.T) {
 	b.asked(l, 2, true, "a client that waited RetryAfter passes")
 }
 
-func TestADenialIsForgottenWhenTokensMayHaveCome(t *testing.T) {
+func TestCachedDenialEndsWhenTokensMayHaveReturned(t *testing.T) {
 	ctx := context.Background()
 	b := newDenyBench(t)
 	empty := func(name string) *core.Limiter {
@@ -149,7 +149,7 @@ func TestADenialIsForgottenWhenTokensMayHaveCome(t *testing.T) {
 	assert.True(t, res.Allowed, "other keys are others")
 }
 
-func TestDenyCacheOff(t *testing.T) {
+func TestDenyCacheOfZeroAsksRedisEveryTime(t *testing.T) {
 	b := newDenyBench(t, redisstore.WithDenyCache(0))
 	l := limittest.Limiter(t, b.store, "api", core.PerDay(1))
 	b.asked(l, 1, true, "a first decision")
@@ -158,13 +158,13 @@ func TestDenyCacheOff(t *testing.T) {
 	}
 }
 
-func TestDenyCacheTakesNoNegativeHorizon(t *testing.T) {
+func TestNegativeDenyCacheIsReported(t *testing.T) {
 	_, err := core.NewLimiter(redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithDenyCache(-1)),
 		core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
 	assert.ErrorContains(t, err, "WithDenyCache: -1ns must not be negative")
 }
 
-func TestARepeatedDenialCostsNoAllocation(t *testing.T) {
+func TestCachedDenialCostsNoAllocation(t *testing.T) {
 	s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour))
 	l := limittest.Limiter(t, s, "api", core.PerDay(1))
 	ctx := context.Background()
@@ -179,7 +179,7 @@ func TestARepeatedDenialCostsNoAllocation(t *testing.T) {
 	}))
 }
 
-func BenchmarkRepeatedDenial(b *testing.B) {
+func BenchmarkCachedDenial(b *testing.B) {
 	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour))
 	l := limittest.Limiter(b, s, "api", core.PerDay(1))
 	ctx := context.Background()

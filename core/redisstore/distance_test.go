@@ -92,13 +92,13 @@ func meets(l *core.Limiter) {
 	}
 }
 
-func TestADistantServerIsKeptBusy(t *testing.T) {
+func TestDistantServerIsKeptBusy(t *testing.T) {
 	for _, trip := range []time.Duration{20 * ms, 35 * ms, 50 * ms} {
 		for _, callers := range []int{64, 512, 4000, 8000} {
 			t.Run(trip.String()+" "+strconv.Itoa(callers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					server := &distantServer{trip: trip}
-					store, l := server.store(t)
+					distant := &distantServer{trip: trip}
+					store, l := distant.store(t)
 					meets(l)
 					crowd(l, callers) // for connections
 					time.Sleep(time.Second)
@@ -110,22 +110,22 @@ func TestADistantServerIsKeptBusy(t *testing.T) {
 	}
 }
 
-func TestANearServerThatIsBusyGetsFourFlights(t *testing.T) {
+func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &distantServer{trip: 100 * time.Microsecond, work: 5 * ms, turn: make(chan struct{}, 1)}
-		_, l := server.store(t)
+		distant := &distantServer{trip: 100 * time.Microsecond, work: 5 * ms, turn: make(chan struct{}, 1)}
+		_, l := distant.store(t)
 		meets(l)
 		for range 100 {
 			crowd(l, 4000)
 		}
-		assert.Equal(t, int64(minFlights), server.most.Load(), "more would only wait for each other there")
+		assert.Equal(t, int64(minFlights), distant.most.Load(), "more would only wait for each other there")
 	})
 }
 
-func TestTimeInTheQueueIsNotRedisFault(t *testing.T) {
+func TestTimeInTheQueueDoesNotOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &distantServer{trip: 20 * ms}
-		store, l := server.store(t, WithBreaker(1, time.Second))
+		distant := &distantServer{trip: 20 * ms}
+		store, l := distant.store(t, WithBreaker(1, time.Second))
 		store.flights.queue.room = 1
 		answered := crowd(l, 8000)
 		assert.Positive(t, answered, "some are answered in time")
@@ -135,11 +135,11 @@ func TestTimeInTheQueueIsNotRedisFault(t *testing.T) {
 	})
 }
 
-func TestCallersThatGetNoConnectionOpenTheBreaker(t *testing.T) {
+func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &distantServer{trip: 1 * ms}
-		server.broken.Store(true)
-		store, l := server.store(t)
+		distant := &distantServer{trip: 1 * ms}
+		distant.broken.Store(true)
+		store, l := distant.store(t)
 		for range defaults().failures {
 			assert.Zero(t, store.Stats().Opened)
 			began := time.Now()
@@ -148,22 +148,22 @@ func TestCallersThatGetNoConnectionOpenTheBreaker(t *testing.T) {
 		}
 		assert.Equal(t, int64(1), store.Stats().Opened, "they failed one after another")
 		time.Sleep(time.Hour + time.Minute) // what is under way ends
-		server.broken.Store(false)
+		distant.broken.Store(false)
 		crowd(l, 1)
 		time.Sleep(time.Second)
 		assert.Equal(t, int64(64), crowd(l, 64), "the server is back")
 	})
 }
 
-func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
+func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &distantServer{trip: 40 * ms}
-		store, l := server.store(t)
+		distant := &distantServer{trip: 40 * ms}
+		store, l := distant.store(t)
 		for range 3 {
 			crowd(l, 8000)
 		}
-		assert.Greater(t, server.most.Load(), int64(defaults().failures), "premise: many are under way at once")
-		server.stuck.Store(true)
+		assert.Greater(t, distant.most.Load(), int64(defaults().failures), "premise: many are under way at once")
+		distant.stuck.Store(true)
 		crowd(l, 2000)
 		assert.Zero(t, store.Stats().Opened, "one moment is one failure")
 		for range defaults().failures {
@@ -175,7 +175,7 @@ func TestCallsThatFailTogetherAreOneFailure(t *testing.T) {
 	})
 }
 
-func TestTheRoundTripIsThatOfTheFastestFlight(t *testing.T) {
+func TestRoundTripIsTheFastestRecentOne(t *testing.T) {
 	var trip roundTrip
 	at := time.Now()
 	note := func(after, took, want time.Duration, rule string) {
@@ -193,7 +193,7 @@ func TestTheRoundTripIsThatOfTheFastestFlight(t *testing.T) {
 	note(3*tripMemory, 60*ms, 60*ms, "all is old after a pause")
 }
 
-func TestFlightsLeaveConnectionsToOthers(t *testing.T) {
+func TestStoreLeavesConnectionsInThePool(t *testing.T) {
 	for _, c := range []struct {
 		client redis.UniversalClient
 		want   int

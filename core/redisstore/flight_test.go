@@ -149,7 +149,7 @@ func (b *flightBench) failures(n uint32, rule string) {
 
 const ms = time.Millisecond
 
-func TestNobodyFailsBecauseANeighbourWaitedLonger(t *testing.T) {
+func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFlightBench(t)
 		lone := b.asks(0)
@@ -175,7 +175,7 @@ func TestNobodyFailsBecauseANeighbourWaitedLonger(t *testing.T) {
 	})
 }
 
-func TestAStuckFlightIsGivenUp(t *testing.T) {
+func TestStuckCallIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFlightBench(t)
 		lone := b.asks(0)
@@ -206,7 +206,7 @@ func TestAStuckFlightIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestACallThatWouldBeTooLateIsNotSent(t *testing.T) {
+func TestRequestThatWouldTimeOutIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFlightBench(t)
 		slow := b.asks(0)

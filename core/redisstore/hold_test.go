@@ -34,9 +34,9 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 	return plans
 }
 
-// TestScriptAndTwinHoldAlike sends random requests of every action to the script and to its twin: their answers
+// TestScriptAndTwinAgreeOnHolds sends random requests of every action to the script and to its twin: their answers
 // and what they store are the same to the last byte, and no bucket has more than its room.
-func TestScriptAndTwinHoldAlike(t *testing.T) {
+func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 	client, keeper := redistest.Client(t), &redistest.Keeper{}
 	client.AddHook(keeper)
 	prefix := redistest.Prefix()
@@ -85,9 +85,9 @@ func TestScriptAndTwinHoldAlike(t *testing.T) {
 			}
 			if next != nil {
 				state = next
-				left := keeper.TTL(redisKey(prefix, "api", key))
-				if left > ttl+time.Second+time.Millisecond {
-					t.Fatalf("Redis keeps the key for %v, want %v and a second", left, ttl)
+				remains := keeper.TTL(redisKey(prefix, "api", key))
+				if remains > ttl+time.Second+time.Millisecond {
+					t.Fatalf("Redis keeps the key for %v, want %v and a second", remains, ttl)
 				}
 			}
 			said := func(a core.Answer) string {

@@ -84,7 +84,7 @@ func (b *leaseBench) remaining() int64 {
 	return res.Remaining
 }
 
-func TestABusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
+func TestBusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
 	l := b.process(redisstore.WithLease(100))
 	leased := b.take(l, 2000)
@@ -100,7 +100,7 @@ func TestABusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 	assert.Equal(t, int64(8000), b.remaining(), "what was not used comes back")
 }
 
-func TestAnIdleProcessGivesBackWhatItHasNotUsed(t *testing.T) {
+func TestIdleProcessGivesUnusedTokensBack(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
 	s := redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient, redisstore.WithLease(100))
 	b.take(limittest.Limiter(t, s, "api", b.limits...), 500)
@@ -145,7 +145,7 @@ func TestLeasesAreSmall(t *testing.T) {
 func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
 	const capacity = 20_000
 	b := newLeaseBench(t, noRefill(capacity), noRefill(3*capacity).WithName("wide"))
-	var admitted atomic.Int64
+	var granted atomic.Int64
 	var wg sync.WaitGroup
 	for range 4 {
 		l := b.process(redisstore.WithLease(500), redisstore.WithDenyCache(0))
@@ -161,7 +161,7 @@ func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
 						denied++
 						continue
 					}
-					admitted.Add(1)
+					granted.Add(1)
 				}
 			})
 		}
@@ -171,7 +171,7 @@ func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
 		assert.Positive(t, s.Stats().Leased, "premise: each process leased")
 	}
 	b.giveBack()
-	assert.Equal(t, int64(capacity), admitted.Load()+b.remaining(), "%d during the flood", admitted.Load())
+	assert.Equal(t, int64(capacity), granted.Load()+b.remaining(), "%d during the flood", granted.Load())
 }
 
 // TestNoWindowAdmitsMoreThanMaxInWithLeases has several processes ask in bursts, by Redis' clock: with an
@@ -183,8 +183,8 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 	client := redistest.Client(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	for life := range uint64(8) {
-		random := rand.New(rand.NewPCG(seed, life))
+	for round := range uint64(8) {
+		random := rand.New(rand.NewPCG(seed, round))
 		limit := core.Limit{Capacity: 10 + random.Int64N(200), RefillInterval: time.Second, RefillRate: float64(1 + random.Int64N(5000)),
 			Mode: core.Mode(random.IntN(3))}
 		if limit.Mode != core.Continuous {
@@ -197,7 +197,7 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 			cost          int64
 		}
 		var mu sync.Mutex
-		var admitted []event
+		var events []event
 		var wg sync.WaitGroup
 		began := time.Now()
 		ahead := func() time.Duration { return time.Now().Round(0).Sub(began.Round(0)) - time.Since(began) } // the wall's clock
@@ -221,7 +221,7 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 							}
 							e.after = time.Since(began)
 							mu.Lock()
-							admitted = append(admitted, e)
+							events = append(events, e)
 							look()
 							mu.Unlock()
 						}
@@ -231,15 +231,15 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		slices.SortFunc(admitted, func(a, b event) int { return cmp.Compare(a.before, b.before) })
+		slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.before, b.before) })
 		apart := most - least + time.Microsecond
-		for first := range admitted {
+		for first := range events {
 			sum, end := int64(0), time.Duration(0)
-			for _, e := range admitted[first:] {
+			for _, e := range events[first:] {
 				sum, end = sum+e.cost, max(end, e.after)
-				if window := end - admitted[first].before + apart; sum > limit.MaxIn(window) {
-					t.Fatalf("life %d: %d tokens were admitted within %v, MaxIn says at most %d, with leases of %d of %+v",
-						life, sum, window, limit.MaxIn(window), lease, limit)
+				if window := end - events[first].before + apart; sum > limit.MaxIn(window) {
+					t.Fatalf("round %d: %d tokens were admitted within %v, MaxIn says at most %d, with leases of %d of %+v",
+						round, sum, window, limit.MaxIn(window), lease, limit)
 				}
 			}
 		}

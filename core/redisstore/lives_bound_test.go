@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// rule is a limit as the oracle reads it, in whole numbers: num/den tokens come back every interval.
-type rule struct {
+// limitRule is a limit as the oracle reads it, in whole numbers: num/den tokens come back every interval.
+type limitRule struct {
 	name     string
 	capacity int64
 	mode     core.Mode
@@ -19,7 +19,7 @@ type rule struct {
 }
 
 // perStep is what an interval brings: of tokens that come at once no more than Capacity counts, as in MaxIn.
-func (x *rule) perStep() (num, den int64) {
+func (x *limitRule) perStep() (num, den int64) {
 	if x.mode != core.Continuous && x.num > x.capacity*x.den {
 		return x.capacity, 1
 	}
@@ -27,15 +27,15 @@ func (x *rule) perStep() (num, den int64) {
 }
 
 // rulesOf names the limits of a policy's list, as the documentation of Limit.Name does.
-func rulesOf(policy string, list []core.Limit) []rule {
+func rulesOf(policy string, list []core.Limit) []limitRule {
 	taken := make(map[string]bool)
 	for _, l := range list {
 		taken[l.Name] = true
 	}
-	var rules []rule
+	var rules []limitRule
 	for _, l := range list {
 		num, den := fraction(l.RefillRate)
-		x := rule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den}
+		x := limitRule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den}
 		if x.name == "" {
 			x.name = policy
 			if len(list) > 1 {
@@ -58,14 +58,14 @@ var livesIntervals = map[time.Duration]string{
 }
 
 // faster reports whether a refills faster than b in the long run.
-func (a *rule) faster(b *rule) bool {
+func (a *limitRule) faster(b *limitRule) bool {
 	return a.num*b.den*b.interval > b.num*a.den*a.interval
 }
 
 // inUse is for how long a limit counts as in use under its name: from the last write before its first decision to
 // the first write under another limit after its last one, or to the last instant that was promised under it.
 type inUse struct {
-	rule       rule
+	rule       limitRule
 	start, end int64 // effective µs
 	due        int64
 }
@@ -108,7 +108,7 @@ func (tl *timeline) within(sum, s, t int64) bool {
 }
 
 // gain is the tokens that a limit gets at a time, as far as its bucket has room.
-func gain(x *rule, capacity int64) (num, den int64) {
+func gain(x *limitRule, capacity int64) (num, den int64) {
 	if x.num > capacity*x.den {
 		return capacity, 1
 	}
@@ -116,7 +116,7 @@ func gain(x *rule, capacity int64) (num, den int64) {
 }
 
 // steps counts how often a limit that refills at once may have refilled after s and until t.
-func (tl *timeline) steps(x *rule, s, t int64) int64 {
+func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 	if x.mode == core.Aligned && len(tl.backs()) == 0 {
 		return (t+tl.oracle.offset)/x.interval - (s+tl.oracle.offset)/x.interval
 	}
@@ -147,7 +147,7 @@ func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 	}
 	slices.Sort(marks)
 	for i, from := range marks[1:] {
-		var fastest *rule
+		var fastest *limitRule
 		for j := range tl.uses {
 			u := &tl.uses[j]
 			if u.rule.mode == core.Continuous && u.start <= marks[i] && u.end >= from && (fastest == nil || u.rule.faster(fastest)) {

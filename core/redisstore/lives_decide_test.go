@@ -34,7 +34,7 @@ func (pl *player) allow(h *handle, n int64) error {
 		return broken("Remaining", "%d were left an instant ago, and %d are denied", left.n, n)
 	}
 	if !res.Allowed {
-		pl.denied = denial{h, n, res.RetryAfter.Microseconds(), pl.count}
+		pl.denied = lastDenial{h, n, res.RetryAfter.Microseconds(), pl.count}
 		if cached && pl.otherSince(h.p) {
 			pl.denied.h = nil // it tells what was right before that
 		}
@@ -53,7 +53,7 @@ func (pl *player) otherSince(p *process) bool {
 }
 
 // again waits as long as a denial says and asks the same, alone.
-func (pl *player) again(d denial) error {
+func (pl *player) again(d lastDenial) error {
 	if d.retry <= 0 || d.n > leastCapacity(d.h.rules) {
 		return nil
 	}
@@ -155,12 +155,12 @@ func (pl *player) onOldLease(p *process, n int64, s core.Source) bool {
 
 // denial looks whether a denial, and how long it is to last, is owed to something.
 func (pl *player) denial(h *handle, n int64, res core.Result) error {
-	never := n > leastCapacity(h.rules)
-	if never != (res.RetryAfter == core.Never) {
+	tooLarge := n > leastCapacity(h.rules)
+	if tooLarge != (res.RetryAfter == core.Never) {
 		return broken("RetryAfter", "%v for %d tokens of %d", res.RetryAfter, n, leastCapacity(h.rules))
 	}
 	cached := res.Source == core.FromDenyCache
-	if never || cached && pl.otherSince(h.p) {
+	if tooLarge || cached && pl.otherSince(h.p) {
 		return nil // what a deny cache kept while others acted is old
 	}
 	if !cached && pl.surely(h.rules, n, pl.oracle.now) {
@@ -233,10 +233,10 @@ func (pl *player) promised() (n int64) {
 }
 
 // behind reports whether a reservation under rules has to stand behind an earlier one.
-func (pl *player) behind(rules []rule) bool {
+func (pl *player) behind(rules []limitRule) bool {
 	return slices.ContainsFunc(pl.reserved, func(g *grant) bool {
 		return (!g.undone || g.kept) && g.at > pl.oracle.now && shareName(g.rules, rules)
-	}) || slices.ContainsFunc(rules, func(x rule) bool { tl := pl.lines[x.name]; return tl != nil && tl.delayed() })
+	}) || slices.ContainsFunc(rules, func(x limitRule) bool { tl := pl.lines[x.name]; return tl != nil && tl.delayed() })
 }
 
 // wait waits for tokens if they are there, or leaves once it waits. It looks first what there is.

@@ -21,7 +21,7 @@ type flow struct {
 
 // surely reports whether all limits must have n tokens at an instant that is not past, if nobody asks until then.
 // A bucket that has been full under all limits that wrote it counts as never used, but only once it is.
-func (o *oracle) surely(rules []rule, n, at int64) bool {
+func (o *oracle) surely(rules []limitRule, n, at int64) bool {
 	if o.leases {
 		return false // tokens may be parked in other processes
 	}
@@ -42,8 +42,8 @@ func (o *oracle) surely(rules []rule, n, at int64) bool {
 }
 
 // holds reports whether the bucket of the limit x must hold n tokens at an instant.
-func (tl *timeline) holds(x *rule, n, at int64) bool {
-	limits := make([]rule, 0, 4)
+func (tl *timeline) holds(x *limitRule, n, at int64) bool {
+	limits := make([]limitRule, 0, 4)
 	least, most := x.capacity, int64(0)
 	for _, u := range tl.uses {
 		limits = append(limits, u.rule)
@@ -89,7 +89,7 @@ func (tl *timeline) delayed() bool {
 
 // least is the tokens that a bucket holds at least, less a millionth unless it is full at top. Who wrote it may have
 // cut it to the capacity.
-func (tl *timeline) least(limits []rule, capacity, top, at int64) float64 {
+func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 	level, taken, reserved := float64(top), int64(0), int64(0)
 	for i := len(tl.flows) - 1; i >= 0; i-- {
 		f := &tl.flows[i]
@@ -120,7 +120,7 @@ func (tl *timeline) flow(f flow) {
 }
 
 // regained is the tokens that come back from s to t at least. What was on the way when a clock was set back is lost.
-func (tl *timeline) regained(x *rule, s, t int64) float64 {
+func (tl *timeline) regained(x *limitRule, s, t int64) float64 {
 	if s = max(s, tl.clean); s >= t {
 		return 0
 	}

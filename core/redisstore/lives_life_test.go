@@ -31,10 +31,10 @@ type proc struct {
 
 // op is one operation. What its numbers mean depends on what happened before: an index is taken modulo what there is.
 type op struct {
-	kind  kind
+	kind  opKind
 	who   int
 	tier  int // 0: the process's own list; i: WithLimits(lists[i-1])
-	cost  cost
+	cost  costKind
 	n     int64 // of costN
 	times int   // how often an allow is repeated
 	pick  int   // which reservation, decision or list
@@ -42,11 +42,11 @@ type op struct {
 	part  float64
 }
 
-// kind is what an operation does.
-type kind uint8
+// opKind is what an operation does.
+type opKind uint8
 
 const (
-	doAllow kind = iota
+	doAllow opKind = iota
 	doAll
 	doPeek
 	doReserve
@@ -75,15 +75,15 @@ var kindNames = [kinds]string{
 	"death", "settle", "retry", "other key", "WithLimits", "lease", "versions", "clock on", "clock back",
 }
 
-// cost is how an operation chooses its tokens.
-type cost uint8
+// costKind is how an operation chooses its tokens.
+type costKind uint8
 
 const (
-	costN        cost = iota
-	costLeft          // what the last result said is left
-	costCapacity      // the smallest capacity
-	costPart          // a part of it
-	costMore          // one more than it
+	costN        costKind = iota
+	costLeft              // what the last result said is left
+	costCapacity          // the smallest capacity
+	costPart              // a part of it
+	costMore              // one more than it
 	costs
 )
 
@@ -143,14 +143,14 @@ func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
 	at := r.IntN(total)
 	for k, w := range weights {
 		if at -= w; at < 0 {
-			o.kind = kind(k)
+			o.kind = opKind(k)
 			break
 		}
 	}
 	if len(l.lists) > 1 && r.IntN(3) == 0 {
 		o.tier = 1 + r.IntN(len(l.lists))
 	}
-	o.cost = []cost{costN, costN, costLeft, costLeft, costLeft, costCapacity, costCapacity, costPart, costPart, costPart}[r.IntN(10)]
+	o.cost = []costKind{costN, costN, costLeft, costLeft, costLeft, costCapacity, costCapacity, costPart, costPart, costPart}[r.IntN(10)]
 	if r.IntN(60) == 0 {
 		o.cost = costMore
 	}

@@ -14,13 +14,13 @@ type matrix struct {
 func (m *matrix) begin() { m.seen = [kinds]bool{} }
 
 // add counts an operation, which may be of several kinds.
-func (m *matrix) add(now []kind) {
+func (m *matrix) add(now []opKind) {
 	if m == nil {
 		return
 	}
 	for _, b := range now {
-		for a, seen := range m.seen {
-			if seen {
+		for a, came := range m.seen {
+			if came {
 				m.counts[a][b]++
 			}
 		}

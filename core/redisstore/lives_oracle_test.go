@@ -26,7 +26,7 @@ type oracle struct {
 type grant struct {
 	asked, at int64 // effective µs
 	n         int64
-	rules     []rule
+	rules     []limitRule
 	era       int
 	reserved  bool
 	undone    bool  // all was given back before it was due
@@ -96,7 +96,7 @@ func (o *oracle) move(d int64) {
 }
 
 // touch notes that the store decided something under rules, and maybe wrote.
-func (o *oracle) touch(rules []rule) {
+func (o *oracle) touch(rules []limitRule) {
 	for _, x := range rules {
 		tl := o.line(x.name)
 		if tl.clean == never {
@@ -111,7 +111,7 @@ func (o *oracle) touch(rules []rule) {
 }
 
 // wrote notes that the store wrote under rules for sure: other limits of these names are out of use.
-func (o *oracle) wrote(rules []rule) {
+func (o *oracle) wrote(rules []limitRule) {
 	for _, x := range rules {
 		tl := o.line(x.name)
 		tl.written = o.now
@@ -124,7 +124,7 @@ func (o *oracle) wrote(rules []rule) {
 }
 
 // seen notes that the store answered under rules without taking anything.
-func (o *oracle) seen(rules []rule) {
+func (o *oracle) seen(rules []limitRule) {
 	if len(o.stepsBack) > 0 { // which it notes
 		o.touch(rules)
 		return
@@ -136,7 +136,7 @@ func (o *oracle) seen(rules []rule) {
 
 // admit puts n tokens, asked for now and due at an instant, on the timelines, and looks at every window they are in.
 // sure says that the store wrote them now.
-func (o *oracle) admit(rules []rule, n, at int64, reserved, sure bool) (*grant, error) {
+func (o *oracle) admit(rules []limitRule, n, at int64, reserved, sure bool) (*grant, error) {
 	o.touch(rules)
 	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved, first: n}
 	var err error
@@ -175,7 +175,7 @@ func (g *grant) ahead() bool { return g.at > g.asked }
 
 // add inserts g and checks all windows that hold it. A refund makes up for as many tokens in the windows that hold
 // it, and for none in those that begin after it.
-func (tl *timeline) add(g *grant, x *rule) error {
+func (tl *timeline) add(g *grant, x *limitRule) error {
 	i := tl.insert(g)
 	left := int64(0)
 	for first := i; first >= 0; first-- {
@@ -205,8 +205,8 @@ func (tl *timeline) add(g *grant, x *rule) error {
 func instant(at int64) string { return (time.Duration(at) * time.Microsecond).String() }
 
 // takeBack notes that n tokens of g came back. A reservation that was not due yet never happened, unless it was used.
-// Where whole is true, the store must have given all of them back to the limits in rules.
-func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole, used bool) {
+// If all is true, the store must have given all of them back to the limits in rules.
+func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) {
 	o.touch(common(rules, g.rules))
 	if g.era != o.era {
 		o.stale = true
@@ -224,7 +224,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole, used bool) {
 			tl.insert(&grant{asked: o.now, at: o.now, n: -n})
 		}
 		switch {
-		case !whole || !slices.Contains(rules, x) || tl.promised(g):
+		case !all || !slices.Contains(rules, x) || tl.promised(g):
 		case g.undone:
 			tl.flows = slices.DeleteFunc(tl.flows, func(f flow) bool { return f.of == g })
 		default:
@@ -237,7 +237,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []rule, whole, used bool) {
 }
 
 // moved notes that n tokens which no timeline has came to the limits in rules.
-func (o *oracle) moved(n int64, rules []rule) {
+func (o *oracle) moved(n int64, rules []limitRule) {
 	o.touch(rules)
 	for _, x := range rules {
 		o.line(x.name).insert(&grant{asked: o.now, at: o.now, n: -n})
@@ -255,7 +255,7 @@ func (tl *timeline) promised(g *grant) bool {
 }
 
 // reserve is admit for a reservation, which must not fall due before an earlier one.
-func (o *oracle) reserve(rules []rule, n, delay int64, sure bool) (*grant, error) {
+func (o *oracle) reserve(rules []limitRule, n, delay int64, sure bool) (*grant, error) {
 	at := o.now + delay
 	var first *grant
 	for _, g := range o.reserved {
@@ -271,12 +271,12 @@ func (o *oracle) reserve(rules []rule, n, delay int64, sure bool) (*grant, error
 	return g, err
 }
 
-func shareName(a, b []rule) bool { return len(common(a, b)) > 0 }
+func shareName(a, b []limitRule) bool { return len(common(a, b)) > 0 }
 
 // common are the rules of a whose names are in b.
-func common(a, b []rule) (both []rule) {
+func common(a, b []limitRule) (both []limitRule) {
 	for _, x := range a {
-		if slices.ContainsFunc(b, func(y rule) bool { return x.name == y.name }) {
+		if slices.ContainsFunc(b, func(y limitRule) bool { return x.name == y.name }) {
 			both = append(both, x)
 		}
 	}

@@ -23,7 +23,7 @@ type player struct {
 	clock *livesClock
 	*oracle
 
-	rules [][]rule // of the life's lists
+	rules [][]limitRule // of the life's lists
 	procs []*process
 	taken []*taking // what may be given back
 	met   *matrix
@@ -31,8 +31,8 @@ type player struct {
 
 	decisions int
 	count     int // of calls of the library
-	now       []kind
-	denied    denial
+	now       []opKind
+	denied    lastDenial
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the life can't be judged
@@ -52,8 +52,8 @@ type taking struct {
 	touched bool // some of it was refunded
 }
 
-// denial is what a client was told last, when nothing has happened since.
-type denial struct {
+// lastDenial is what a client was told last, when nothing has happened since.
+type lastDenial struct {
 	h     *handle
 	n     int64
 	retry int64
@@ -146,7 +146,7 @@ func (pl *player) moveBy(d int64) {
 	}
 	pl.move(d)
 	pl.clock.wall.Store(pl.wall)
-	pl.now = append(pl.now, map[bool]kind{true: isForward, false: isBack}[d > 0])
+	pl.now = append(pl.now, map[bool]opKind{true: isForward, false: isBack}[d > 0])
 	if d < 0 {
 		pl.count++
 	}
@@ -237,11 +237,11 @@ func (pl *player) do(o op) error {
 }
 
 // at is now, for the log.
-func (pl *player) at() when { return when(pl.oracle.now) }
+func (pl *player) at() moment { return moment(pl.oracle.now) }
 
-type when int64
+type moment int64
 
-func (w when) String() string { return "at " + instant(int64(w)) }
+func (w moment) String() string { return "at " + instant(int64(w)) }
 
 // forgotten begins a new timeline: the bucket was reset by a process, or lost. Leases that other processes took before
 // may still be used up.
@@ -274,7 +274,7 @@ func (pl *player) cost(h *handle, o op) int64 {
 	return o.n
 }
 
-func leastCapacity(rules []rule) int64 {
+func leastCapacity(rules []limitRule) int64 {
 	least := rules[0].capacity
 	for _, x := range rules {
 		least = min(least, x.capacity)

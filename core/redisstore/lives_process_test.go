@@ -28,7 +28,7 @@ type handle struct {
 	p     *process
 	name  string
 	list  int
-	rules []rule
+	rules []limitRule
 }
 
 // run starts a process.

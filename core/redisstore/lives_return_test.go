@@ -63,21 +63,21 @@ func (pl *player) giveBack(h *handle, o op) error {
 // due is when k was taken or is due, for the log.
 func (k *taking) due() fmt.Stringer {
 	if k.g == nil {
-		return before{}
+		return beforeReset{}
 	}
 	return time.Duration(k.g.at) * time.Microsecond
 }
 
-type before struct{}
+type beforeReset struct{}
 
-func (before) String() string { return "a time before a reset, on lease" }
+func (beforeReset) String() string { return "a time before a reset, on lease" }
 
 // mayReturn reports whether a client may give k back so: what was taken, once.
-func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
+func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 	if k.h.p != h.p {
 		return false // it does not know
 	}
-	switch kind {
+	switch as {
 	case doCancel:
 		// After its due instant a reservation was acted on, and to cancel it does nothing. Where a clock was set back
 		// no store can tell that instant, so clients don't.
@@ -92,13 +92,13 @@ func (pl *player) mayReturn(k *taking, h *handle, kind kind) bool {
 		return false
 	}
 	// Every limit must have been charged.
-	return !slices.ContainsFunc(h.rules, func(x rule) bool {
-		return !slices.ContainsFunc(k.g.rules, func(y rule) bool { return x.name == y.name })
+	return !slices.ContainsFunc(h.rules, func(x limitRule) bool {
+		return !slices.ContainsFunc(k.g.rules, func(y limitRule) bool { return x.name == y.name })
 	})
 }
 
 // back notes that n tokens of k came back to the limits in rules. What is used of a reservation stays used.
-func (pl *player) back(k *taking, n int64, rules []rule, used bool) {
+func (pl *player) back(k *taking, n int64, rules []limitRule, used bool) {
 	if k.g == nil { // what was on lease before a reset may still be used once
 		pl.moved(n, k.h.rules)
 	} else {
@@ -177,9 +177,9 @@ func (pl *player) longest() int64 {
 	for _, rules := range pl.rules {
 		for _, x := range rules {
 			num, den := x.perStep()
-			time := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*den, num))
-			if time.Add(time, whole(x.interval)); time.Cmp(slowest) > 0 {
-				slowest = time
+			takes := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*den, num))
+			if takes.Add(takes, whole(x.interval)); takes.Cmp(slowest) > 0 {
+				slowest = takes
 			}
 		}
 	}

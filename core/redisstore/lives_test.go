@@ -20,11 +20,11 @@ var (
 	livesSeed      = flag.Uint64("lives.seed", 0, "play the life of this seed only")
 )
 
-func TestLivesInMemory(t *testing.T) {
+func TestRandomLivesKeepEveryPromiseInMemory(t *testing.T) {
 	checkLives(t, 1_000_000, func() world { return &memoryWorld{} })
 }
 
-func TestLivesOnRedis(t *testing.T) {
+func TestRandomLivesKeepEveryPromiseOnRedis(t *testing.T) {
 	checkLives(t, 100_000, func() world { return newRedisWorld(t) })
 }
 

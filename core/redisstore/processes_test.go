@@ -30,7 +30,7 @@ func TestProcess(t *testing.T) {
 	client := redistest.Client(t)
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "slow", core.PerDay(1000))
 	meet(t, client, prefix+"gate")
-	var admitted atomic.Int64
+	var granted atomic.Int64
 	var wg sync.WaitGroup
 	for range 64 {
 		wg.Go(func() {
@@ -41,13 +41,13 @@ func TestProcess(t *testing.T) {
 					return
 				}
 				if res.Allowed {
-					admitted.Add(1)
+					granted.Add(1)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	t.Logf("admitted=%d;", admitted.Load())
+	t.Logf("admitted=%d;", granted.Load())
 }
 
 // meet waits until all processes have come: the last opens the gate for all.

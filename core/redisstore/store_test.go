@@ -37,7 +37,7 @@ func keysOf(t testing.TB, client *redis.Client, prefix string) []string {
 	}
 }
 
-func TestOneRedisKeyHoldsAllLimits(t *testing.T) {
+func TestAllLimitsShareOneRedisKey(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	store := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
 	var limits []core.Limit
@@ -58,7 +58,7 @@ func TestOneRedisKeyHoldsAllLimits(t *testing.T) {
 }
 
 // Redis Cluster puts a key where the text between its first '{' and the next '}' says.
-func TestNoClientChoosesItsClusterSlot(t *testing.T) {
+func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
 	client, base := redistest.Client(t), redistest.Prefix()
 	for _, c := range []struct{ prefix, policy, key, want string }{
 		{base, "api", "user", base + "api:user"},
@@ -92,7 +92,7 @@ func TestDefaultPrefix(t *testing.T) {
 	}
 }
 
-func TestLostScriptCacheIsInvisible(t *testing.T) {
+func TestLostScriptCacheFailsNoRequest(t *testing.T) {
 	client := redistest.Client(t)
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(20))
 	for n := range 20 {
@@ -121,7 +121,7 @@ func written(t *testing.T, client *redis.Client, key string, do func()) bool {
 	return err != nil
 }
 
-func TestOnlyWhatTakesWrites(t *testing.T) {
+func TestRequestThatTakesNothingWritesNothing(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "api", core.PerDay(10), core.PerHour(10))
 	key := prefix + "api:user"
@@ -172,7 +172,7 @@ func (w *wire) Process(ctx context.Context, cmd redis.Cmder) error {
 	return w.UniversalClient.Process(ctx, cmd)
 }
 
-func TestServerTellsTheTime(t *testing.T) {
+func TestServerClockDecides(t *testing.T) {
 	client := &wire{UniversalClient: redistest.Client(t)}
 	const hours = 1000 * time.Hour
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api",
@@ -224,7 +224,7 @@ func TestHooksOfTheClientSeeDecisions(t *testing.T) {
 	}
 }
 
-func TestEndedContextIsTheCallers(t *testing.T) {
+func TestEndedContextIsNoOutage(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestEndedContextIsTheCallers(t *testing.T) {
 }
 
 // A key longer than 128 bytes is stored by its hash, so that no client fills the server with keys.
-func TestLongKeysAreShortInRedis(t *testing.T) {
+func TestLongKeysAreStoredByTheirHash(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "api", core.PerDay(10))
 	limittest.Use(t, l, string(bytes.Repeat([]byte{'{'}, 1<<20)), 1)

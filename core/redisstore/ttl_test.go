@@ -37,9 +37,9 @@ func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, 
 	return left.Val(), clock.Val()
 }
 
-// TestKeysLiveUntilFull: a key that expires before its buckets are full forgives what was taken; one
+// TestKeysExpireWhenTheirBucketsAreFull: a key that expires before its buckets are full forgives what was taken; one
 // without expiry, or a late one, fills the server.
-func TestKeysLiveUntilFull(t *testing.T) {
+func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Client(t)
 	prefix := redistest.Prefix()

@@ -6,7 +6,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var clockRules = []rule{
+var clockRules = []storeRule{
 	{"a clock that steps back takes no tokens away", stepBackKeepsTokens},
 	{"a clock that steps back gives no tokens", stepBackGivesNothing},
 	{"a clock that steps back never stalls a bucket", stepBackNeverStalls},

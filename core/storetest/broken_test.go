@@ -144,12 +144,12 @@ func twoPart(policy, key string) string { return core.JoinKey(policy, key) }
 
 const mistakeVar = "STORETEST_MISTAKE"
 
-// TestBrokenStore is what TestSuiteFindsMistakes runs in a process of its own, because a failing
+// TestBrokenStore is what TestSuiteFindsEachMistake runs in a process of its own, because a failing
 // subtest fails the test around it.
 func TestBrokenStore(t *testing.T) {
 	mistake, ok := mistakes[os.Getenv(mistakeVar)]
 	if !ok {
-		t.Skip("run by TestSuiteFindsMistakes")
+		t.Skip("run by TestSuiteFindsEachMistake")
 	}
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
 		s := mistake.store
@@ -158,7 +158,7 @@ func TestBrokenStore(t *testing.T) {
 	})
 }
 
-func TestSuiteFindsMistakes(t *testing.T) {
+func TestSuiteFindsEachMistake(t *testing.T) {
 	for name, mistake := range mistakes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,15 +8,15 @@ import (
 // start is half past a minute, so that minutes counted from it and minutes of the clock differ.
 var start = time.Date(2026, time.March, 4, 10, 20, 30, 0, time.UTC)
 
-// clock stands still until it is moved, or runs by a tick whenever it is read.
-type clock struct {
+// testClock stands still until it is moved, or runs by a tick whenever it is read.
+type testClock struct {
 	mu   sync.Mutex
 	now  time.Time
 	tick time.Duration
 }
 
 // Now is the instant the clock shows.
-func (c *clock) Now() time.Time {
+func (c *testClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(c.tick)
@@ -24,18 +24,18 @@ func (c *clock) Now() time.Time {
 }
 
 // run lets the clock run by d whenever it is read.
-func (c *clock) run(d time.Duration) {
+func (c *testClock) run(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tick = d
 }
 
 // move moves the clock, back if d is negative.
-func (c *clock) move(d time.Duration) {
+func (c *testClock) move(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
 // at moves the clock to t.
-func (c *clock) at(t time.Time) { c.move(t.Sub(c.Now())) }
+func (c *testClock) at(t time.Time) { c.move(t.Sub(c.Now())) }

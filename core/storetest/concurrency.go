@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var concurrencyRules = []rule{
+var concurrencyRules = []storeRule{
 	{"concurrent requests get exactly the capacity", exactUnderConcurrency},
 	{"concurrent takes and refunds lose nothing", conservedUnderConcurrency},
 	{"concurrent reservations get a place each", placesUnderConcurrency},

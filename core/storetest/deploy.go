@@ -7,7 +7,7 @@ import (
 )
 
 // A new version of a service meets the state that the old one stored.
-var deployRules = []rule{
+var deployRules = []storeRule{
 	{"a raised capacity keeps the tokens", capacityRaised},
 	{"a lowered capacity cuts the tokens", capacityLowered},
 	{"an added limit starts full, the others keep their tokens", limitAdded},

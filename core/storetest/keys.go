@@ -8,7 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var keyRules = []rule{
+var keyRules = []storeRule{
 	{"every policy and key has a bucket of its own", addressesKeptApart},
 	{"a bucket is found again under any key", addressesFoundAgain},
 }
@@ -21,14 +21,14 @@ func addresses() [][2]string {
 		{"a:b", "c"}, {"a", "b:c"}, {"a", ":b:c"}, {"a:", "b:c"}, {"a", "b"}, {"a", "b:"},
 		{"a%3Ab", "c"}, {"a", "b%3Ac"}, {"a%3A", "b"}, {"A", "b"}, {"a", "B"}, {"a b", "c"}, {"a", "b c"}, {"a", " b"},
 	}
-	for _, key := range []string{
+	for _, each := range []string{
 		"x", "{x}", "{x", "x}", "{}", "{{x}}", "%7Bx%7D", "%257Bx%257D", "%", "%%", "x%00", "*", "x*", "[x]", "?",
 		"\x00", "\x00\x00", "x\x00", "\x00x", "x\x00y", "\n", "x\n", "x\r\n", "x\ny", "x\r\ny", "\r\n$1\r\n", "\t",
 		"\xff", "\xff\xfe", "\xff\xff", "\uFFFD", "\xc3", "é", "e\u0301", "日本", "💧",
 		long[:127], long[:128], long[:129], long, long + "x", long[:1<<20-1] + "y", "y" + long[1:],
 		"sha256:" + hex.EncodeToString(sum[:]), "sha256:" + strings.ToUpper(hex.EncodeToString(sum[:])), "sha256:",
 	} {
-		list = append(list, [2]string{"keys", key})
+		list = append(list, [2]string{"keys", each})
 	}
 	return list
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var refillRules = []rule{
+var refillRules = []storeRule{
 	{"Continuous tokens drip in evenly", continuousDrips},
 	{"Stepped tokens come at once every interval since the first use", steppedSinceFirstUse},
 	{"Stepped intervals add up and their remainder counts", steppedIntervalsAddUp},

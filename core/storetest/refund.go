@@ -6,7 +6,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var refundRules = []rule{
+var refundRules = []storeRule{
 	{"a refund gives tokens back up to the capacity", refundIsCapped},
 	{"a refund to an unused key changes nothing", refundToUnusedKey},
 	{"a refund gives to every limit", refundToEveryLimit},

@@ -7,7 +7,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var reserveRules = []rule{
+var reserveRules = []storeRule{
 	{"reservations queue in the order of asking", reservationsQueue},
 	{"a reservation above the capacity takes nothing", reservationAboveCapacity},
 	{"a cancelled reservation gives its tokens back once", cancelGivesBack},

@@ -28,14 +28,14 @@ func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Stor
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, refundRules, reserveRules, waitRules,
 		deployRules, keyRules, concurrencyRules) {
 		t.Run(r.name, func(t *testing.T) {
-			c := &clock{now: start}
+			c := &testClock{now: start}
 			r.check(&subject{T: t, clock: c, store: open(t, c.Now)})
 		})
 	}
 }
 
-// rule is one demand on a store.
-type rule struct {
+// storeRule is one demand on a store.
+type storeRule struct {
 	name  string
 	check func(*subject)
 }
@@ -43,11 +43,11 @@ type rule struct {
 // subject is the store under test, one rule's own.
 type subject struct {
 	*testing.T
-	clock *clock
+	clock *testClock
 	store core.Store
 }
 
-// key is the key of rules that need but one.
+// key is the key of rules that need only one.
 const key = "user"
 
 // limiter returns a limiter of the policy "api". It fails closed, so that a store's error is seen.

@@ -41,7 +41,7 @@ func (s *mapStore) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-func TestCustomStore(t *testing.T) {
+func TestSmallestStoreConforms(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store { return newMapStore(clock) })
 }
 
@@ -67,7 +67,7 @@ func (s *expiringStore) Do(_ context.Context, r core.Request) (core.Answer, erro
 	return answer, err
 }
 
-func TestStoreThatExpiresOnTime(t *testing.T) {
+func TestStoreThatExpiresKeysOnTimeConforms(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
 		return &expiringStore{newMapStore(clock), make(map[string]time.Time)}
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var takeRules = []rule{
+var takeRules = []storeRule{
 	{"a new key is full", newKeyIsFull},
 	{"a granted request takes its cost", grantTakesCost},
 	{"a denied request takes nothing", denialTakesNothing},

@@ -11,7 +11,7 @@ import (
 
 // The clock stands still while a limiter waits in real time, so these rules never let it wait to the
 // end.
-var waitRules = []rule{
+var waitRules = []storeRule{
 	{"a wait for tokens that are there ends at once", waitForNothing},
 	{"a wait past the deadline is refused at once and takes nothing", waitPastDeadline},
 	{"a wait that can never end is refused at once", waitForEver},

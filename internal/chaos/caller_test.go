@@ -15,7 +15,7 @@ import (
 
 // The network swallows a call; its caller leaves. That returns at once, is the caller's own error, and
 // says nothing about the store.
-func TestACallerWhoLeavesIsNoOutage(t *testing.T) {
+func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	b := newBench(t)
 	// The calls that are stuck are given up after this; a caller who leaves does so long before.
 	const patience = 20 * time.Second

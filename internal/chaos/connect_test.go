@@ -20,7 +20,7 @@ import (
 )
 
 // A connection takes up to seven round trips to set up: longer than a decision may.
-func TestConnectionsAreSetUpHoweverFarRedisIs(t *testing.T) {
+func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	cert, key, pool := certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func served(t *testing.T, l *core.Limiter, when string) {
 }
 
 // Of a Ring and a Cluster each server has connections of its own, and those of pipelines besides.
-func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
+func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
 	const latency = 40 * time.Millisecond
 	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	node := redistest.Start(t, "--cluster-enabled", "yes")
@@ -106,8 +106,8 @@ func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
 	for name, client := range map[string]redis.UniversalClient{
 		"Ring": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": proxies[0].Addr, "two": proxies[1].Addr}, ContextTimeoutEnabled: true}),
 		"Cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr}, ContextTimeoutEnabled: true,
-			Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, proxies[2].Addr)
+			Dialer: func(ctx context.Context, protocol, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, protocol, proxies[2].Addr)
 			}}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestConnectionsToSeveralServersAreSetUp(t *testing.T) {
 			store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
 			l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
 			served(t, l, "a decision alone")
-			names := keys(64)
+			names := keyNames(64)
 			require.Eventually(t, func() bool { return asked(l, names, 1).fallback == 0 }, wait, tick, "and many at once")
 		})
 	}

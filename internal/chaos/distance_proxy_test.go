@@ -15,7 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 )
 
-// distantServer and distance tell TestBeTheDistance what to be.
+// distantServer and distance tell TestDistanceProxy what to be.
 const (
 	distantServer = "DISTANT_SERVER"
 	distanceTo    = "DISTANCE_TO_IT"
@@ -25,7 +25,7 @@ const (
 // thousands of goroutines here don't.
 func away(t *testing.T, server string, latency time.Duration) (addr string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestBeTheDistance$", "-test.v")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestDistanceProxy$", "-test.v")
 	cmd.Env = append(os.Environ(), distantServer+"="+server, distanceTo+"="+latency.String())
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -45,8 +45,8 @@ func away(t *testing.T, server string, latency time.Duration) (addr string) {
 	return ""
 }
 
-// TestBeTheDistance is the process that away starts.
-func TestBeTheDistance(t *testing.T) {
+// TestDistanceProxy is the process that away starts.
+func TestDistanceProxy(t *testing.T) {
 	server := os.Getenv(distantServer)
 	if server == "" {
 		t.Skip("is for TestDistantRedis")

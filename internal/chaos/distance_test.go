@@ -37,7 +37,7 @@ func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
 	defer client.Close()
 	store := redisstore.New(client)
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000)}}))
-	names := keys(goroutines)
+	names := keyNames(goroutines)
 	const rounds = 20
 	asked(l, names, rounds) // for connections, and what the store learns
 	var once distance

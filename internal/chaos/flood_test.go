@@ -17,7 +17,7 @@ import (
 )
 
 // An attacker makes up keys while honest clients, who used up their tokens, come back again and again.
-func TestAFloodOfKeysIsBoundedAndForgetsNoKeyInUse(t *testing.T) {
+func TestFloodOfKeysIsBoundedAndDropsNoKeyInUse(t *testing.T) {
 	const bound, honest = 100_000, 1000
 	flood := 500_000
 	if *reportFile != "" {
@@ -26,7 +26,7 @@ func TestAFloodOfKeysIsBoundedAndForgetsNoKeyInUse(t *testing.T) {
 	store := core.NewMemoryStore(core.WithMaxKeys(bound))
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "flood", Limits: []core.Limit{core.PerDay(1)}}))
 	ctx := context.Background()
-	names := keys(honest)
+	names := keyNames(honest)
 	for _, name := range names {
 		res, err := l.Allow(ctx, name)
 		require.NoError(t, err)

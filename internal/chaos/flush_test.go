@@ -26,7 +26,7 @@ var patient = redisstore.WithTimeout(10 * time.Second)
 // asking has every decision made by Redis, denials too: load is to reach it.
 var asking = redisstore.WithDenyCache(0)
 
-func keys(n int) []string {
+func keyNames(n int) []string {
 	list := make([]string, n)
 	for i := range list {
 		list[i] = fmt.Sprint("key-", i)
@@ -34,56 +34,56 @@ func keys(n int) []string {
 	return list
 }
 
-func TestScriptFlushUnderLoadIsNeverSeen(t *testing.T) {
+func TestScriptFlushUnderLoadFailsNoRequest(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
 		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	const callers = 8
-	ld := startLoad(l, keys(callers)...)
+	ld := startLoad(l, keyNames(callers)...)
 	for range 20 {
 		require.NoError(t, client.ScriptFlush(context.Background()).Err())
 		ld.pass(t, 100)
 	}
-	drained(t, l, keys(callers))
+	drained(t, l, keyNames(callers))
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
 }
 
 // Where keys live on several servers, decisions that wait go as a pipeline.
-func TestScriptFlushOnARingIsNeverSeen(t *testing.T) {
+func TestScriptFlushOnARingFailsNoRequest(t *testing.T) {
 	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": shards[0].Addr, "two": shards[1].Addr}})
 	defer client.Close()
 	l := limited(t, client, core.FailClosed, patient)
 	const callers = 64
-	ld := startLoad(l, keys(callers)...)
+	ld := startLoad(l, keyNames(callers)...)
 	for range 10 {
 		for _, s := range shards {
 			require.NoError(t, s.Client(t).ScriptFlush(context.Background()).Err())
 		}
 		ld.pass(t, 10*callers)
 	}
-	drained(t, l, keys(callers))
+	drained(t, l, keyNames(callers))
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
 	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
 }
 
-func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
+func TestFlushAllOnlyFillsBuckets(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
 		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	const callers, flushes = 4, 3
-	ld := startLoad(l, keys(callers)...)
-	drained(t, l, keys(callers))
+	ld := startLoad(l, keyNames(callers)...)
+	drained(t, l, keyNames(callers))
 	for range flushes {
 		require.NoError(t, client.FlushAll(context.Background()).Err())
-		drained(t, l, keys(callers))
+		drained(t, l, keyNames(callers))
 	}
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "no decision fails")
@@ -91,7 +91,7 @@ func TestFlushAllFillsBucketsAndNothingElse(t *testing.T) {
 }
 
 // A replica with a slower clock takes over: its server, and the application's view of time, step back.
-func TestFailoverToAnOlderClock(t *testing.T) {
+func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()
 	toMaster, toReplica := master.Client(t), replica.Client(t)

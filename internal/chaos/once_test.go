@@ -43,7 +43,7 @@ func connected(t *testing.T, c *redis.Client) string {
 
 // Replies get lost while the server executes every command it is sent. However the client is set, one
 // Allow must take one token.
-func TestOneAllowChargesAtMostOnce(t *testing.T) {
+func TestAllowTakesItsTokensAtMostOnce(t *testing.T) {
 	server := redistest.Start(t)
 	direct := server.Client(t)
 	const conns, retries = 8, 3

@@ -99,7 +99,7 @@ func configure(t *testing.T, b *bench, name, value string) {
 	require.NoError(t, b.server.Client(t).ConfigSet(context.Background(), name, value).Err())
 }
 
-var held sync.Map // of *bench to the connections that hold keeps
+var heldConns sync.Map // of *bench to the connections that hold keeps
 
 // hold takes every connection of the pool, as a client whose other users are stuck does.
 func hold(t *testing.T, b *bench) {
@@ -109,18 +109,18 @@ func hold(t *testing.T, b *bench) {
 		conns[i] = b.client.Conn()
 		require.NoError(t, conns[i].Ping(context.Background()).Err())
 	}
-	held.Store(b, conns)
+	heldConns.Store(b, conns)
 }
 
 func release(t *testing.T, b *bench) {
 	t.Helper()
-	conns, _ := held.LoadAndDelete(b)
+	conns, _ := heldConns.LoadAndDelete(b)
 	for _, c := range conns.([]*redis.Conn) {
 		require.NoError(t, c.Close())
 	}
 }
 
-func TestOutages(t *testing.T) {
+func TestFailureModesDuringOutages(t *testing.T) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
 			ignore := goleak.IgnoreCurrent()
@@ -173,7 +173,7 @@ func TestOutages(t *testing.T) {
 
 // crowded asks for one key from many goroutines at once. It returns how many were admitted and how long
 // decisions took.
-func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (admitted int64, took latency) {
+func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (admitted int64, took latencies) {
 	t.Helper()
 	var count, others atomic.Int64
 	times := make([]time.Duration, crowd)
@@ -197,5 +197,5 @@ func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (adm
 	all.Wait()
 	assert.Zero(t, others.Load(), "every decision of the outage comes from %v", source)
 	slices.Sort(times)
-	return count.Load(), latency{times[crowd/2], times[crowd-1]}
+	return count.Load(), latencies{times[crowd/2], times[crowd-1]}
 }

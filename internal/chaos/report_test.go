@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// latency is how long decisions took.
-type latency struct{ median, slowest time.Duration }
+// latencies is how long decisions took.
+type latencies struct{ median, slowest time.Duration }
 
 // row is what one outage did.
 type row struct {
 	fault    string
-	closed   latency       // of a crowd while the breaker was closed
-	open     latency       // of a crowd while it was open
+	closed   latencies     // of a crowd while the breaker was closed
+	open     latencies     // of a crowd while it was open
 	admitted int64         // by FailLocal during the outage, of a key that all asked for
 	recovery time.Duration // from the fault's end to the first decision by the store
 }

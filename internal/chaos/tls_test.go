@@ -28,7 +28,7 @@ import (
 // limiterACL is what docs/operations.md grants a limiter's user.
 const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +pttl +del +time +info"
 
-func TestTLSAndACL(t *testing.T) {
+func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 	cert, key, pool := certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestTLSAndACL(t *testing.T) {
 // clusterACL is what docs/operations.md adds on a Cluster.
 const clusterACL = "+cluster|slots +cluster|shards +command"
 
-func TestACLOnACluster(t *testing.T) {
+func TestDocumentedACLSufficesOnACluster(t *testing.T) {
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	ctx := context.Background()
 	admin := server.Client(t)
@@ -83,7 +83,7 @@ func TestACLOnACluster(t *testing.T) {
 	require.NoError(t, err, "the rules in docs/operations.md suffice")
 }
 
-func TestOperationsPageGrantsWhatIsTested(t *testing.T) {
+func TestOperationsPageShowsTheTestedACL(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
 	assert.Contains(t, string(page), "ACL SETUSER limiter "+limiterACL+"\n")

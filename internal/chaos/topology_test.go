@@ -48,7 +48,7 @@ func decidesAgain(t *testing.T, l *core.Limiter, keys []string) {
 	}, 2*wait, 10*time.Millisecond, "recovery is automatic")
 }
 
-func TestSentinelFailsOverUnderLoad(t *testing.T) {
+func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()
 	host, port := hostPort(t, master.Addr)
@@ -76,7 +76,7 @@ func TestSentinelFailsOverUnderLoad(t *testing.T) {
 	defer client.Close()
 	l := limited(t, client, core.FailLocal)
 	const callers = 8
-	names := keys(callers)
+	names := keyNames(callers)
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)
 	ld.pass(t, callers*10)
@@ -173,7 +173,7 @@ func cli(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-func TestClusterMovesSlotsAndFailsOverUnderLoad(t *testing.T) {
+func TestClusterReshardAndFailoverFailNoRequest(t *testing.T) {
 	servers, client := cluster(t)
 	ctx := context.Background()
 	const callers, moved = 6, 200
@@ -252,7 +252,7 @@ func masterOf(t *testing.T, servers []*redistest.Server, client *redis.ClusterCl
 	return nil
 }
 
-func TestRingLosesAShard(t *testing.T) {
+func TestLostRingShardFailsNoRequest(t *testing.T) {
 	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	client := redis.NewRing(&redis.RingOptions{
 		Addrs:              map[string]string{"one": shards[0].Addr, "two": shards[1].Addr},
@@ -260,7 +260,7 @@ func TestRingLosesAShard(t *testing.T) {
 	})
 	defer client.Close()
 	const callers = 12
-	names := keys(callers)
+	names := keyNames(callers)
 	l := limited(t, client, core.FailLocal)
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)

@@ -43,7 +43,7 @@ func admitted(t *testing.T, l *core.Limiter, n int) (passed int) {
 }
 
 // A bucket's time since the last grant is refilled by whoever writes next: not by what held before.
-func TestWhatComesBackAfterSetPolicyRefillsByTheNewLimits(t *testing.T) {
+func TestTokensReturnedAfterSetPolicyRefillAtTheNewRate(t *testing.T) {
 	fast := core.Policy{Name: "api", Limits: []core.Limit{{Name: "x", Capacity: 100, RefillRate: 100, RefillInterval: time.Second}}}
 	slow := core.Policy{Name: "api", Limits: []core.Limit{{Name: "x", Capacity: 100, RefillRate: 1, RefillInterval: time.Hour}}}
 	onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
@@ -71,7 +71,7 @@ func TestWhatComesBackAfterSetPolicyRefillsByTheNewLimits(t *testing.T) {
 	})
 }
 
-func TestNothingComesBackToLimitsThatAreGone(t *testing.T) {
+func TestUndoReturnsNothingToRemovedLimits(t *testing.T) {
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
 		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5).WithName("a"), core.PerHour(5).WithName("b")}}))
 		taken, err := l.AllowN(t.Context(), "k", 2)
@@ -84,7 +84,7 @@ func TestNothingComesBackToLimitsThatAreGone(t *testing.T) {
 }
 
 // A key that is used under two lists of limits must be kept for as long as the slower one needs.
-func TestAFastTierDoesNotMakeASlowOnesQuotaForgotten(t *testing.T) {
+func TestFastTierKeepsTheTTLOfASlowTier(t *testing.T) {
 	quota := core.Limit{Name: "x", Capacity: 1000, RefillRate: 1000, RefillInterval: 24 * time.Hour}
 	quick := core.Limit{Name: "x", Capacity: 5, RefillRate: 5, RefillInterval: time.Second}
 	t.Run("RedisStore", func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAFastTierDoesNotMakeASlowOnesQuotaForgotten(t *testing.T) {
 }
 
 // A bucket holds no more than its Capacity, whoever waits for its tokens: what a step brings beyond is lost.
-func TestReservationsGetNoMoreThanABucketHolds(t *testing.T) {
+func TestReservationsDueTogetherGetAtMostTheCapacity(t *testing.T) {
 	limit := core.Limit{Capacity: 5, RefillRate: 10, RefillInterval: time.Minute, Mode: core.Stepped}
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
 		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{limit}}))
@@ -156,7 +156,7 @@ func TestPeekSettlesALease(t *testing.T) {
 	assert.True(t, next.Allowed)
 }
 
-func TestWhoLeavesWhileALeaseComesPaysNothing(t *testing.T) {
+func TestRequestCanceledDuringALeaseTakesNothing(t *testing.T) {
 	b := newLeaseBench(t, noRefill(1000))
 	gate := &gateHook{}
 	b.client.AddHook(gate)
@@ -178,7 +178,7 @@ func TestWhoLeavesWhileALeaseComesPaysNothing(t *testing.T) {
 	}, 20*time.Second, time.Millisecond)
 }
 
-func TestAWrappedStoreTellsOfItsMistakes(t *testing.T) {
+func TestWrappedStoreReportsItsMistakes(t *testing.T) {
 	for name, s := range map[string]core.Store{
 		"no client":    redisstore.New(nil),
 		"a bad option": redisstore.New(redistest.Client(t), redisstore.WithTimeout(-1)),

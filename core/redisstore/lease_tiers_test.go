@@ -14,7 +14,7 @@ import (
 
 // What leases do on keys whose limits change, or are several.
 
-func TestALeaseThatComesBackKeepsTheQuotaOfASlowerTier(t *testing.T) {
+func TestReturnedLeaseKeepsTheTTLOfASlowerTier(t *testing.T) {
 	quota := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Hour}
 	b := newLeaseBench(t, quota)
 	slow := b.process(redisstore.WithLease(100))
@@ -28,7 +28,7 @@ func TestALeaseThatComesBackKeepsTheQuotaOfASlowerTier(t *testing.T) {
 	assert.Greater(t, ttl, 25*time.Minute, "half the quota takes half an hour")
 }
 
-func TestALeaseThatComesBackAfterSetPolicyRefillsByTheNewLimits(t *testing.T) {
+func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	fast := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Second}
 	b := newLeaseBench(t, fast)
 	l := b.process(redisstore.WithLease(1000))
@@ -44,7 +44,7 @@ func TestALeaseThatComesBackAfterSetPolicyRefillsByTheNewLimits(t *testing.T) {
 }
 
 // A renewal that is on its way has tokens that a larger request needs.
-func TestALargeRequestWaitsForTheLeaseThatHasItsTokens(t *testing.T) {
+func TestLargeRequestWaitsForALeaseUnderWay(t *testing.T) {
 	b := newLeaseBench(t, noRefill(1000))
 	gate := &gateHook{}
 	b.client.AddHook(gate)
@@ -65,7 +65,7 @@ func TestALargeRequestWaitsForTheLeaseThatHasItsTokens(t *testing.T) {
 	assert.Equal(t, int64(10), b.remaining())
 }
 
-func TestUndoIsForTheLimitsThatWereCharged(t *testing.T) {
+func TestUndoReturnsTokensToTheLimitsTheyCameFrom(t *testing.T) {
 	limits := func(limits ...core.Limit) core.Policy { return core.Policy{Name: "api", Limits: limits} }
 	x, z := core.PerHour(10).WithName("x"), core.PerHour(10).WithName("z")
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {

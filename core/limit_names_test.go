@@ -12,8 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// FuzzNamesSurviveHeaders: a name that a constructor accepts is a String of RFC 9651 in the header
-// fields, and parses back to itself.
+// FuzzNamesSurviveHeaders checks that every name a constructor accepts is a String of RFC 9651 in the header fields, and
+// that a parser returns the same name.
 func FuzzNamesSurviveHeaders(f *testing.F) {
 	for _, name := range []string{"api", "", `"`, `\`, `\"`, `a"b\c`, ";q=1", `";q=9, "x`, "a, b", " ", "~", "%", "é", "\x00", "\x7f", "a\r\nX: y", "\x80",
 		strings.Repeat("n", 128), strings.Repeat("n", 129), strings.Repeat(`"`, 128)} {
@@ -65,7 +65,7 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 	}{
 		{"a sole limit takes its policy's name", []core.Limit{core.PerMinute(1)}, []string{"api"}},
 		{"a name of its own stays", []core.Limit{core.PerMinute(1).WithName("burst")}, []string{"burst"}},
-		{"of several each takes its interval's", []core.Limit{core.PerSecond(1), core.PerMinute(1), core.PerHour(1), core.PerDay(1)},
+		{"each of several gets the name of its interval", []core.Limit{core.PerSecond(1), core.PerMinute(1), core.PerHour(1), core.PerDay(1)},
 			[]string{"api-1s", "api-1m", "api-1h", "api-24h"}},
 		{"intervals are written short, but not cut", []core.Limit{
 			{Capacity: 1, RefillRate: 1, RefillInterval: 20 * time.Minute}, {Capacity: 1, RefillRate: 1, RefillInterval: 90 * time.Minute},
@@ -80,21 +80,21 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 		if given := l.Policy().Limits; !slices.Equal(given, c.limits) {
 			t.Errorf("%s: Policy returns %v, want what was given, %v", c.rule, given, c.limits)
 		}
-		var told []string
+		var names []string
 		res, err := l.Peek(t.Context(), "user")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, limit := range res.Limits() {
-			told = append(told, limit.Limit.Name)
+			names = append(names, limit.Limit.Name)
 		}
-		if !slices.Equal(told, c.want) {
-			t.Errorf("%s: a result tells %q, want %q", c.rule, told, c.want)
+		if !slices.Equal(names, c.want) {
+			t.Errorf("%s: the result has the names %q, want %q", c.rule, names, c.want)
 		}
 	}
 }
 
-// What Policy returns is a policy: with one field changed it makes a limiter on the same buckets.
+// A limiter made from what Policy returns uses the same buckets.
 func TestPolicyCanBeUsedAgain(t *testing.T) {
 	store := core.NewMemoryStore()
 	first := limittest.Limiter(t, store, "api", core.PerMinute(10), core.PerHour(100))
@@ -119,8 +119,8 @@ func TestPolicyCanBeUsedAgain(t *testing.T) {
 			}
 		}
 	}
-	if admitted > 11 { // the clock is running
-		t.Errorf("two limiters of one policy, one with the names that Policy returned, admitted %d of 10: each forgets what the other took", admitted)
+	if admitted > 11 { // the clock may add one token
+		t.Errorf("two limiters, one of the policy that Policy returned, admitted %d of 10: they must share their buckets", admitted)
 	}
 }
 
@@ -137,6 +137,6 @@ func TestPolicyIsACopy(t *testing.T) {
 	limits[0].Capacity = 1
 	l.Policy().Limits[1].Capacity = 1
 	if got := l.Policy().Limits; got[0].Capacity != 10 || got[1].Capacity != 100 {
-		t.Errorf("a limiter must not change with the slices its maker holds: %+v", got)
+		t.Errorf("a limiter must copy the slices it is given and returns: %+v", got)
 	}
 }

@@ -48,7 +48,7 @@ func peek(t *testing.T, l *core.Limiter) core.Result {
 	return res
 }
 
-func TestTimeRefillsOnceWhateverModesALimitHas(t *testing.T) {
+func TestTimeRefillsOnceWhenTheModeChanges(t *testing.T) {
 	limit := core.PerHour(100).WithName("x")
 	onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
 		clock.Move(50*time.Minute - 20*time.Minute - 30*time.Second) // ten minutes to the hour
@@ -71,7 +71,7 @@ func TestTimeRefillsOnceWhateverModesALimitHas(t *testing.T) {
 	})
 }
 
-func TestWhatComesBackLeavesLaterReservationsTheirTokens(t *testing.T) {
+func TestReturnedTokensLeaveLaterReservationsTheirs(t *testing.T) {
 	limit := core.PerSecond(1000)
 	for name, giveBack := range map[string]func(t *testing.T, l *core.Limiter, r *core.Reservation) error{
 		"Cancel": func(t *testing.T, _ *core.Limiter, r *core.Reservation) error { return r.Cancel(t.Context()) },
@@ -98,7 +98,7 @@ func TestWhatComesBackLeavesLaterReservationsTheirTokens(t *testing.T) {
 	}
 }
 
-func TestALimitKeepsItsTokensWhateverLimitsAreUsedBeside(t *testing.T) {
+func TestLimitKeepsItsTokensBesideOtherLimits(t *testing.T) {
 	day := func(name string) core.Limit { return core.PerDay(100).WithName(name) }
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
 		a := limittest.Limiter(t, s, "api", day("a"))
@@ -109,7 +109,7 @@ func TestALimitKeepsItsTokensWhateverLimitsAreUsedBeside(t *testing.T) {
 	})
 }
 
-func TestReservationsThatAreCancelledInAnyOrderMakeRoom(t *testing.T) {
+func TestReservationsCanceledInAnyOrderMakeRoom(t *testing.T) {
 	t.Run("waiters", func(t *testing.T) {
 		onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
 			const every = 6 * time.Minute // far longer than the test waits in real time
@@ -149,7 +149,7 @@ func TestReservationsThatAreCancelledInAnyOrderMakeRoom(t *testing.T) {
 	})
 }
 
-func TestAHookThatPanicsOnResetIsAFailure(t *testing.T) {
+func TestPanicInAHookDuringResetIsAFailure(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(panicking{command: "del"})
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(5))
@@ -172,7 +172,7 @@ func (h panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestWaitReturnsWithItsContextThoughTheStoreIsStuck(t *testing.T) {
+func TestWaitReturnsWithItsContextWhileTheStoreIsStuck(t *testing.T) {
 	stuck := &stuckStore{MemoryStore: core.NewMemoryStore(), release: make(chan struct{})}
 	l := limittest.Limiter(t, stuck, "api", core.PerHour(1))
 	limittest.Use(t, l, "k", 1)
@@ -198,7 +198,7 @@ func TestLimitsWithSimilarNamesKeepTheirTokens(t *testing.T) {
 	})
 }
 
-func TestNamesThatStoresCannotTellApartAreRefused(t *testing.T) {
+func TestLimitNamesOfTheSameHashAreRefused(t *testing.T) {
 	hashes := make(map[uint32]string)
 	for n := 0; ; n++ {
 		name := "limit-" + strconv.Itoa(n)
@@ -215,7 +215,7 @@ func TestNamesThatStoresCannotTellApartAreRefused(t *testing.T) {
 	}
 }
 
-func TestABucketThatWasFullHasTheNewCapacity(t *testing.T) {
+func TestBucketThatWasFullHasTheNewCapacity(t *testing.T) {
 	low, high := core.PerSecond(10).WithName("x"), core.PerSecond(10).WithName("x").WithBurst(1000)
 	onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
 		limittest.Use(t, limittest.Limiter(t, s, "api", low), "k", 10)
@@ -226,7 +226,7 @@ func TestABucketThatWasFullHasTheNewCapacity(t *testing.T) {
 	})
 }
 
-func TestTheTimeSinceTheLastChangeOfABucketRefillsAtTheRateThatHoldsNow(t *testing.T) {
+func TestTimeSinceTheLastChangeRefillsAtTheCurrentRate(t *testing.T) {
 	set := func(t *testing.T, l *core.Limiter, limit core.Limit) {
 		t.Helper()
 		require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{limit}, OnFailure: core.FailClosed}))
@@ -275,7 +275,7 @@ func TestCancelAfterTheDueTimeDoesNothing(t *testing.T) {
 	})
 }
 
-func TestAReservationFromBeforeAResetGivesNothingBack(t *testing.T) {
+func TestReservationOlderThanAResetGivesNothingBack(t *testing.T) {
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
 		l := limittest.Limiter(t, s, "api", core.PerSecond(10))
 		reserve(t, l, 10)

@@ -10,10 +10,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// An empty key is a missing one, without HTTP too: strangers would share its bucket. Nobody is charged for it, whatever
-// the policy does when its store fails, and in shadow mode.
-func TestAnEmptyKeyIsNoKey(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // shorter than any wait for a token here, which is refused at once
+// An empty key is a missing key, without HTTP too: all clients without a key would share one bucket. Every call returns
+// ErrNoKey for it, in every failure mode and in shadow mode.
+func TestEmptyKeyIsErrNoKey(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // shorter than a wait for a token, so that no call blocks
 	defer cancel()
 	for name, policy := range map[string]core.Policy{
 		"enforced": {}, "shadow": {Shadow: true}, "fail open": {OnFailure: core.FailOpen}, "fail closed": {OnFailure: core.FailClosed},
@@ -43,10 +43,10 @@ func TestAnEmptyKeyIsNoKey(t *testing.T) {
 			} {
 				assert.ErrorIs(t, do(), core.ErrNoKey, call)
 			}
-			assert.Zero(t, observed, "a call without a key is no decision, and nobody is told of it")
+			assert.Zero(t, observed, "a call without a key is no decision, so no observer is called")
 			res, err := l.Allow(ctx, "")
 			assert.ErrorIs(t, err, core.ErrNoKey)
-			assert.False(t, res.Allowed, "in shadow mode too: the caller's mistake is not the store's failure")
+			assert.False(t, res.Allowed, "shadow mode does not allow it either: the mistake is the caller's")
 		})
 	}
 }

@@ -22,7 +22,7 @@ func (b *leaseBench) lead(l *core.Limiter, requests int) (parked int64) {
 	return parked
 }
 
-func TestReservationsAndDelaysCountOnTheRoomOfLeases(t *testing.T) {
+func TestReservationsAndDelaysIncludeLeases(t *testing.T) {
 	limit := core.PerSecond(10_000)
 	b := newLeaseBench(t, limit)
 	l, other := b.process(redisstore.WithLease(1000)), b.process(redisstore.WithDenyCache(0))
@@ -41,7 +41,7 @@ func TestReservationsAndDelaysCountOnTheRoomOfLeases(t *testing.T) {
 	assert.True(t, res.Allowed, "who waits RetryAfter is admitted, also after a process died with a lease")
 }
 
-func TestALeaseHoldsTheLimitsItWasTakenFromAndNoOthers(t *testing.T) {
+func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
 	x, y := core.PerSecond(1000).WithName("x"), core.PerHour(5).WithName("y")
 	b := newLeaseBench(t, x)
 	l := b.process(redisstore.WithLease(100))
@@ -66,7 +66,7 @@ func TestALeaseHoldsTheLimitsItWasTakenFromAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestALeaseThatIsOnItsWayTakesNothingFromOtherLimits(t *testing.T) {
+func TestLeaseUnderWayTakesNothingFromOtherLimits(t *testing.T) {
 	x, y := core.PerDay(10_000).WithName("x"), core.PerDay(10).WithName("y")
 	b := newLeaseBench(t, x)
 	gate := &gateHook{}
@@ -89,7 +89,7 @@ func TestALeaseThatIsOnItsWayTakesNothingFromOtherLimits(t *testing.T) {
 }
 
 // With a fail-over a server's clock may step back by seconds; a process that has a lease does not see it.
-func TestLeasesKeepTheirRoomWhenTheClockStepsBack(t *testing.T) {
+func TestLeasesStillCountAfterTheClockStepsBack(t *testing.T) {
 	limit := core.PerSecond(10_000)
 	for _, back := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Second, time.Hour} {
 		b := newLeaseBench(t, limit)
@@ -103,7 +103,7 @@ func TestLeasesKeepTheirRoomWhenTheClockStepsBack(t *testing.T) {
 	}
 }
 
-func TestALeaseFromBeforeAResetGivesNothingBack(t *testing.T) {
+func TestLeaseOlderThanAResetGivesNothingBack(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
 	old, other := b.process(redisstore.WithLease(1000)), b.process(redisstore.WithLease(1000), redisstore.WithDenyCache(0))
 	b.lead(old, 1500)
@@ -117,7 +117,7 @@ func TestALeaseFromBeforeAResetGivesNothingBack(t *testing.T) {
 
 // A request that needs what its process has on lease, and more, settles the lease with its own call; also when the
 // lease comes while it waits.
-func TestARequestHasTheTokensThatItsProcessLeased(t *testing.T) {
+func TestRequestCanUseTokensItsProcessLeased(t *testing.T) {
 	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
 		t.Helper()
 		b := newLeaseBench(t, noRefill(1000))

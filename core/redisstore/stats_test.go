@@ -10,9 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// TestAwayNeverGoesBack: a counter that goes back is taken for one that began anew, and all of it is
+// TestStatsAwayNeverDecreases: a counter that goes back is taken for one that began anew, and all of it is
 // counted again.
-func TestAwayNeverGoesBack(t *testing.T) {
+func TestStatsAwayNeverDecreases(t *testing.T) {
 	s := New(nil, WithBreaker(1, time.Microsecond), core.WithLogger(slog.New(slog.DiscardHandler)))
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
@@ -34,12 +34,12 @@ func TestAwayNeverGoesBack(t *testing.T) {
 		})
 	}
 	for range 10_000 {
-		for _, outcome := range []error{errors.New("away"), nil} {
+		for _, result := range []error{errors.New("away"), nil} {
 			report, err := s.flights.breaker.enter()
 			for err != nil { // it is open for a microsecond
 				report, err = s.flights.breaker.enter()
 			}
-			report(outcome)
+			report(result)
 		}
 	}
 	close(stop)

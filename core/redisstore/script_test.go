@@ -41,7 +41,7 @@ func (s oldServer) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-func TestAScriptThatTheServerCanNotCompileIsToldAsThat(t *testing.T) {
+func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 	one := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"})
 	several := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
 	for name, client := range map[string]redis.UniversalClient{"one server": one, "several": several} {

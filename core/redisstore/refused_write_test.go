@@ -43,11 +43,11 @@ func (b *batchBench) send(calls ...*call) ([]outcome, error) {
 }
 
 // answered demands that c, alone, is granted and leaves so many tokens.
-func (b *batchBench) answered(c *call, left int64) {
+func (b *batchBench) answered(c *call, tokens int64) {
 	b.Helper()
 	outcomes, err := b.send(c)
 	require.NoError(b, err)
-	b.left(outcomes[0], true, left)
+	b.left(outcomes[0], true, tokens)
 }
 
 func (b *batchBench) left(o outcome, allowed bool, tokens int64) {
@@ -64,7 +64,7 @@ func (b *batchBench) configure(name, value string) {
 
 // A server that takes no writes answers what needs none: of a batch only the grants fail, and they took
 // nothing.
-func TestARefusedWriteIsOneKeysError(t *testing.T) {
+func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 	for _, c := range []struct{ prefix, name, value, well string }{
 		{"OOM", "maxmemory", "1", "0"},
 		{"NOREPLICAS", "min-replicas-to-write", "1", "0"},
@@ -117,7 +117,7 @@ func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // A replica executes no grant, so it is asked again, for that alone, and until it is a master.
-func TestAWriteThatAReplicaRefusesIsRetried(t *testing.T) {
+func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	b := newBatchBench(t)
 	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	promote := &onScript{n: 3, do: func() { _ = b.client.ReplicaOf(context.Background(), "NO", "ONE").Err() }}

@@ -19,7 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-func TestALeaseAndOtherActs(t *testing.T) {
+func TestLeasesBesideOtherCalls(t *testing.T) {
 	ctx := context.Background()
 	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
 		t.Helper()
@@ -267,7 +267,7 @@ func (s *switched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func TestWithLeaseTakesNoNegativeNumber(t *testing.T) {
+func TestNegativeLeaseIsReported(t *testing.T) {
 	_, err := core.NewLimiter(redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithLease(-1)),
 		core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
 	require.Error(t, err)

@@ -32,7 +32,7 @@ func spoil(t *testing.T, client *redis.Client, key, how string) {
 	}
 }
 
-func TestUnreadableKeyHarmsNoOther(t *testing.T) {
+func TestUnreadableKeyAffectsNoOtherKey(t *testing.T) {
 	client := redistest.Client(t)
 	for _, how := range []string{"a list", "a hash", "", "42", "17 bytes of text!", strings.Repeat("\xff", 17), strings.Repeat("\x00\x01\x7f\xf8", 17)} {
 		for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
