@@ -139,17 +139,17 @@ func ExampleStateError() {
 	// 59
 }
 
-// configured is a store that has options. NewLimiter reports the mistakes in them.
-type configured struct {
+// optioned is a store that has options. NewLimiter reports the mistakes in them.
+type optioned struct {
 	core.Store
 
 	config core.StoreConfig
 }
 
-func (s *configured) Config() *core.StoreConfig { return &s.config }
+func (s *optioned) Config() *core.StoreConfig { return &s.config }
 
 func ExampleConfiguredStore() {
-	store := &configured{Store: &mapStore{states: map[string][]byte{}}}
+	store := &optioned{Store: &mapStore{states: map[string][]byte{}}}
 	store.config.Mistake("WithShards", -1, "must be at least 1")
 	_, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
 	fmt.Println(err)
@@ -158,7 +158,7 @@ func ExampleConfiguredStore() {
 
 // A store of your own takes the options that all stores share.
 func ExampleStoreOption() {
-	var store configured
+	var store optioned
 	for _, o := range []core.StoreOption{core.WithClock(time.Now), core.WithLogger(nil)} {
 		o.ConfigureStore(&store.config)
 	}
