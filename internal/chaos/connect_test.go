@@ -19,7 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// A connection takes up to seven round trips to set up: longer than a decision may.
+// Making a connection takes up to seven round trips, which is longer than a decision's timeout.
 func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	cert, key, pool := certificate(t)
 	port, err := redistest.FreePort()

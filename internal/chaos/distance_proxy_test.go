@@ -15,7 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 )
 
-// distantServer and distance tell TestDistanceProxy what to be.
+// distantServer and distanceTo configure TestDistanceProxy.
 const (
 	distantServer = "DISTANT_SERVER"
 	distanceTo    = "DISTANCE_TO_IT"
@@ -45,7 +45,7 @@ func away(t *testing.T, server string, latency time.Duration) (addr string) {
 	return ""
 }
 
-// TestDistanceProxy is the process that away starts.
+// away runs TestDistanceProxy in another process.
 func TestDistanceProxy(t *testing.T) {
 	server := os.Getenv(distantServer)
 	if server == "" {
