@@ -21,8 +21,8 @@ const (
 	distanceTo    = "DISTANCE_TO_IT"
 )
 
-// away returns an address from which server is some way off. A process of its own delays what passes, so that
-// thousands of goroutines here don't.
+// away returns the address of a proxy that delays traffic to server. The proxy is another process, so that thousands of
+// goroutines in this one do not delay it.
 func away(t *testing.T, server string, latency time.Duration) (addr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDistanceProxy$", "-test.v")
@@ -58,5 +58,5 @@ func TestDistanceProxy(t *testing.T) {
 		proxy.SetLatency(latency)
 	}
 	fmt.Println(distantServer + "=" + proxy.Addr)
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the process that asked for it ends
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the process that started this one ends
 }

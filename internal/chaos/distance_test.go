@@ -17,7 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Only for the report: how many goroutines a healthy Redis serves that is some way off, with the default
+// TestDistantRedis measures, for the report only, how many goroutines a distant healthy Redis serves with the default
 // timeout.
 func TestDistantRedis(t *testing.T) {
 	if *reportFile == "" {

@@ -95,7 +95,7 @@ func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 
 	assert.Zero(t, ld.failed.Load(), "FailLocal must decide throughout the failover")
 	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
-	// Replication is asynchronous, so tokens whose loss the old master did not replicate may be granted once more.
+	// Replication is asynchronous, so tokens that the old master granted and did not replicate may be granted once more.
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
 	role, err := replica.Client(t).Do(ctx, "ROLE").Slice()
 	require.NoError(t, err)
