@@ -40,7 +40,7 @@ on_failure: open
 	// 10000/day aligned name daily
 }
 
-// Every mistake is told, with its place.
+// The error reports every mistake with its line and column.
 func ExampleParsePolicy_mistakes() {
 	_, err := core.ParsePolicy([]byte(`
 name: search

@@ -144,7 +144,7 @@ func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 				return err == nil && (res.Allowed || !assert.Equal(t, core.FromStore, res.Source))
 			}, 30*time.Second, time.Millisecond, "they are there when Redis has them")
 		})
-		t.Run(name+" of which nobody hears", func(t *testing.T) {
+		t.Run(name+" whose reply is lost", func(t *testing.T) {
 			b := newRaceBench(t, 0)
 			b.asks(1, false, core.FromStore, "premise: empty")
 			b.gate.lost()

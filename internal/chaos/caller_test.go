@@ -47,7 +47,7 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 			cancel()
 			require.ErrorIs(t, err, c.want, c.name)
 			require.NotErrorIs(t, err, core.ErrUnavailable, c.name)
-			assert.False(t, res.Allowed, "no decision admits nobody")
+			assert.False(t, res.Allowed, "an error must not allow the request")
 			assert.Less(t, time.Since(start), patience/2, "%s: it returns when its context ends, not when the store gives up", c.name)
 		}
 	}
