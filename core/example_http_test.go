@@ -69,7 +69,7 @@ func ExampleHeaderStyle() {
 	// Ratelimit-Reset: 2
 }
 
-// printer is a HeaderWriter that shows what is written.
+// printer is a HeaderWriter that prints what is written.
 type printer struct{}
 
 func (printer) Get(string) string      { return "" }

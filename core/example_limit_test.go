@@ -15,7 +15,7 @@ func ExampleLimit() {
 	// Output: 17 34 2057
 }
 
-// A full bucket and its refill fall into the same window, so a sum of 100 a minute is split.
+// A window can hold a full bucket and its refill, so 100 a minute are 80 a minute and a burst of 20.
 func ExampleLimit_MaxIn() {
 	fmt.Println(core.PerMinute(100).MaxIn(time.Minute))
 	fmt.Println(core.PerMinute(80).WithBurst(20).MaxIn(time.Minute))

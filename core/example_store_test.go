@@ -34,7 +34,7 @@ func ExampleMemoryOption() {
 	// Output: 2 keys
 }
 
-// An injected clock: what a test needs to see tokens come back without sleeping.
+// With an injected clock a test sees a bucket refill without sleeping.
 func ExampleClockOption() {
 	ctx := context.Background()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -54,7 +54,7 @@ func ExampleClockOption() {
 	// true
 }
 
-// mapStore is the least a store can be: it keeps every key for ever.
+// mapStore is the smallest store. It keeps every key for ever.
 type mapStore struct {
 	mu     sync.Mutex
 	states map[string][]byte
@@ -79,7 +79,7 @@ func (s *mapStore) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-// A store of your own keeps bytes; the arithmetic is Request.Decide's. Check it with package storetest.
+// A store of your own keeps bytes, and Request.Decide does the arithmetic. Test the store with package storetest.
 func ExampleStore() {
 	limiter := core.Must(core.NewLimiter(&mapStore{states: map[string][]byte{}}, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
@@ -89,7 +89,7 @@ func ExampleStore() {
 	// Output: true 59
 }
 
-// tracing is a store that tells of every question before another store answers it.
+// tracing is a store that prints each request before another store answers it.
 type tracing struct{ core.Store }
 
 func (s tracing) Do(ctx context.Context, r core.Request) (core.Answer, error) {
@@ -98,7 +98,7 @@ func (s tracing) Do(ctx context.Context, r core.Request) (core.Answer, error) {
 	return answer, err
 }
 
-// A Request names its bucket: policy and key.
+// A Request names its bucket by policy and key.
 func ExampleRequest() {
 	limiter := core.Must(core.NewLimiter(tracing{core.NewMemoryStore()}, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerDay(1)},
@@ -110,7 +110,7 @@ func ExampleRequest() {
 	// api ada false
 }
 
-// A store that wraps another passes its Answer on, and may read Allowed.
+// A store that wraps another returns the other's Answer, and may read Allowed.
 func ExampleAnswer() {
 	limiter := core.Must(core.NewLimiter(tracing{core.NewMemoryStore()}, core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(5)},

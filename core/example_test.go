@@ -10,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A limiter is a policy bound to a store. Ask it by key before doing the work.
+// A limiter is a policy bound to a store. Call it with a key before you do the work.
 func Example() {
 	limiter, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name:   "mail",
@@ -76,7 +76,7 @@ func ExampleLimiter_WithLimits() {
 	// paid: 599
 }
 
-// A policy in shadow mode decides and denies nobody; SetPolicy enforces it without a restart.
+// A policy in shadow mode decides but denies no request. SetPolicy enforces it without a restart.
 func ExampleLimiter_SetPolicy() {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, Shadow: true}
@@ -99,7 +99,7 @@ func ExampleLimiter_SetPolicy() {
 	// allowed: false would be denied: false
 }
 
-// A wait that would outlast the context's deadline is refused at once and takes nothing.
+// A wait that would exceed the context's deadline fails at once and takes nothing.
 func ExampleLimiter_WaitN() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -151,7 +151,7 @@ func ExampleResult() {
 	// false left 0 retry after 30s full after 1m0s
 }
 
-// With several limits a request takes from all or from none; each tells its own state.
+// With several limits a request takes tokens from all or from none. Result.Limits has the state of each.
 func ExampleLimitResult() {
 	ctx := context.Background()
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -171,7 +171,7 @@ func ExampleLimitResult() {
 	// daily 99 of 100 violated: false
 }
 
-// Source tells who decided: the store, or what stood in for it while it was away.
+// Source is who decided: the store, or the fallback while the store can't answer.
 func ExampleSource() {
 	limiter := core.Must(core.NewLimiter(unreachable{}, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(10)}, OnFailure: core.FailLocal,

@@ -98,7 +98,7 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 		{"aligned, denied: the next minute brings five", core.HeadersDefault, aligned, 45 * time.Second, []int64{10, 1}, map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767268920",
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=15`, "Retry-After": "15", "Cache-Control": "no-store"}},
-		{"several limits: legacy tells the tightest, IETF all", core.HeadersDefault, several, 0, []int64{3}, map[string]string{
+		{"several limits: legacy fields describe the tightest, IETF fields all", core.HeadersDefault, several, 0, []int64{3}, map[string]string{
 			"X-RateLimit-Limit": "4", "X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "1767268802",
 			"RateLimit-Policy": `"burst";q=4;w=2, "hourly";q=100;w=3600`, "RateLimit": `"burst";r=1;t=1, "hourly";r=97;t=3492`}},
 		{"several limits, one violated: the other keeps its own numbers", core.HeadersDefault, several, 0, []int64{4, 2}, map[string]string{

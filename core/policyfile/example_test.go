@@ -27,7 +27,7 @@ on_failure: open
 	// 10000/day aligned name daily
 }
 
-// Every mistake is told, with its place.
+// The error reports every mistake with its line and column.
 func ExampleParse_mistakes() {
 	_, err := policyfile.Parse([]byte(`
 name: search

@@ -15,7 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// seen is all that a caller can see of a decision.
+// seen holds everything that a caller can see of a decision.
 type seen struct {
 	Allowed                bool
 	Remaining              int64
@@ -40,15 +40,15 @@ func see(res core.Result, err error) seen {
 	return s
 }
 
-// replica is one of the stores that must agree, with what the test holds of it.
+// replica is one of the stores that must agree, with its limiter and reservations.
 type replica struct {
 	name     string
 	limiter  *core.Limiter
 	reserved []*core.Reservation
 }
 
-// TestStoresAgree runs the same random life of one key on the Lua script, on its Go twin in memory and
-// on a store built on Request.Decide.
+// TestStoresAgree sends the same random requests on one key to the Lua script, to its Go twin in memory and to a store
+// built on Request.Decide. All must answer the same.
 func TestStoresAgree(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Client(t)
@@ -152,7 +152,7 @@ func TestStoresAgree(t *testing.T) {
 	})
 }
 
-// changeLimits is what a new deployment may do to a policy.
+// changeLimits changes limits as a new deployment of a policy may.
 func changeLimits(t *rapid.T, limits []core.Limit) []core.Limit {
 	limits = append([]core.Limit(nil), limits...)
 	i := rapid.IntRange(0, len(limits)-1).Draw(t, "limit")

@@ -17,15 +17,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// brokenHook fails every script until it is mended.
+// brokenHook fails every script until works is set.
 type brokenHook struct {
 	countingHook
-	mended atomic.Bool
+	works atomic.Bool
 }
 
 func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") && !h.mended.Load() {
+		if strings.HasPrefix(cmd.Name(), "eval") && !h.works.Load() {
 			err := errors.New("out of order")
 			cmd.SetErr(err)
 			return err
@@ -34,7 +34,7 @@ func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// An outage is logged when it begins, long before it opens the breaker, and when it is over.
+// The store logs an outage at its first failure, before the breaker opens, and again when it is over.
 func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
@@ -51,7 +51,7 @@ func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 	}
 	fail := func(times int) {
 		t.Helper()
-		hook.mended.Store(false)
+		hook.works.Store(false)
 		for range times {
 			if _, err := l.Allow(t.Context(), "user"); err == nil {
 				t.Fatal("premise: the store fails")
@@ -60,7 +60,7 @@ func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 	}
 	answer := func() {
 		t.Helper()
-		hook.mended.Store(true)
+		hook.works.Store(true)
 		deadline := time.Now().Add(20 * time.Second)
 		for {
 			if _, err := l.Allow(t.Context(), "user"); err == nil {
@@ -71,20 +71,20 @@ func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 		}
 	}
 	answer()
-	logged(0, 0, "all is well")
+	logged(0, 0, "no failure yet")
 	fail(1)
 	logged(1, 0, "the first failure")
 	fail(3)
-	logged(1, 0, "the next few")
+	logged(1, 0, "the next failures of the same outage")
 	answer()
 	logged(1, 1, "an answer")
 	for range 10 {
 		fail(2)
 		answer()
 	}
-	logged(1, 1, "soon after, now and then a failure")
+	logged(1, 1, "single failures soon after are not logged")
 	fail(5)
-	logged(2, 1, "an outage that opens the breaker, however soon")
+	logged(2, 1, "an outage that opens the breaker is always logged")
 	answer()
 	logged(2, 2, "its end")
 }
@@ -108,29 +108,28 @@ func (c *leaving) Done() <-chan struct{} {
 	return done
 }
 
-// The one call that may try whether Redis is back can lose its caller before it is sent. The breaker must
-// let another try then.
+// The context of the trial call can end before the call is sent. The breaker must then admit another trial.
 func TestBreakerAdmitsAnotherTrialAfterACanceledOne(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
 	const pause = 10 * time.Millisecond
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1, pause)), "api", core.PerDay(1000))
 	for range 20 {
-		hook.mended.Store(false)
+		hook.works.Store(false)
 		for {
 			if _, err := l.Allow(t.Context(), "user"); errors.Is(err, core.ErrBreakerOpen) {
 				break
 			}
 		}
-		hook.mended.Store(true)
+		hook.works.Store(true)
 		deadline := time.Now().Add(20 * time.Second)
 		for {
 			_, err := l.Allow(&leaving{Context: t.Context()}, "user")
-			if errors.Is(err, context.Canceled) { // it was let in, as the trial
+			if errors.Is(err, context.Canceled) { // the breaker admitted it as the trial
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("the breaker lets nobody try: %v", err)
+				t.Fatalf("the breaker admits no trial: %v", err)
 			}
 		}
 		for {
@@ -139,7 +138,7 @@ func TestBreakerAdmitsAnotherTrialAfterACanceledOne(t *testing.T) {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("after a trial whose caller left nobody may try any more: %v", err)
+				t.Fatalf("after a canceled trial the breaker must admit another: %v", err)
 			}
 		}
 	}
@@ -157,8 +156,8 @@ func (h *panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A panic in the client must neither end the process nor leave a flight that never lands: more calls
-// than there are flights must all be answered.
+// A panic in the client must not end the process, and must not leave a call under way for ever. So more requests than the
+// store sends calls at once must all be answered.
 func TestPanicInTheClientIsAFailure(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), ContextTimeoutEnabled: true})
 	defer client.Close()

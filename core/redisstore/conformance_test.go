@@ -16,7 +16,7 @@ func TestMemoryStoreConforms(t *testing.T) {
 	})
 }
 
-// Up to 4,096 keys are one shard; the default bound splits the store.
+// A store of up to 4,096 keys has one shard. The default store has many.
 func TestSmallMemoryStoreConforms(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
 		return core.NewMemoryStore(core.WithClock(clock), core.WithMaxKeys(200))
@@ -31,5 +31,5 @@ func TestRedisStoreConforms(t *testing.T) {
 	})
 }
 
-// patient keeps a busy machine from turning a test of arithmetic into one of failures.
+// patient is a timeout long enough that a busy machine fails no request.
 var patient = redisstore.WithTimeout(20 * time.Second)

@@ -18,7 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// gateHook does something of the test's with the next decision or reset that is sent.
+// gateHook lets a test replace the sending of the next decision or reset.
 type gateHook struct {
 	redistest.Hook
 
@@ -39,7 +39,7 @@ func (g *gateHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// held is a command that is on its way.
+// held is a command under way that waits for release.
 type held struct {
 	reached, release chan struct{}
 }
@@ -51,7 +51,7 @@ func (h held) wait() {
 	<-h.release
 }
 
-// beforeServer holds the next command before the server has it, and afterServer its reply.
+// beforeServer holds the next command before it is sent. afterServer holds its reply.
 func (g *gateHook) beforeServer() held {
 	h := newHeld()
 	do := func(send func() error) error { h.wait(); return send() }
@@ -66,13 +66,13 @@ func (g *gateHook) afterServer() held {
 	return h
 }
 
-// lost has the client not know what becomes of the next command.
+// lost makes the next command fail as if its reply were lost.
 func (g *gateHook) lost() {
 	do := func(func() error) error { return errors.New("read: i/o timeout") }
 	g.next.Store(&do)
 }
 
-// raceBench is a limiter whose key "k" has no token left.
+// raceBench is a limiter with a deny cache, and a gate between it and Redis.
 type raceBench struct {
 	*testing.T
 
@@ -112,11 +112,11 @@ func TestDenialOlderThanAGrantIsNotCached(t *testing.T) {
 	close(denial.release)
 	res := <-done
 	require.False(t, res.Allowed, "premise: a denial")
-	b.asks(3, false, core.FromStore, "its delay is too short by now")
-	b.asks(3, false, core.FromDenyCache, "one from after the grant is repeated")
+	b.asks(3, false, core.FromStore, "a denial older than a grant must not be cached")
+	b.asks(3, false, core.FromDenyCache, "a denial after the grant is cached")
 }
 
-// Nobody waits for what gives tokens; a denial from before it must not outlive it.
+// A refund or reset may still be executed after its caller has left. A denial older than it must not be repeated.
 func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 	gives := map[string]func(*raceBench, context.Context) error{
 		"Refund": func(b *raceBench, ctx context.Context) error { return b.l.Refund(ctx, "k", 1) },
@@ -132,11 +132,11 @@ func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- give(b, ctx) }()
 			<-sent.reached
-			b.asks(1, false, core.FromStore, "tokens are on their way")
+			b.asks(1, false, core.FromStore, "while tokens are being returned, denials are not repeated")
 			leave()
 			require.ErrorIs(t, <-done, context.Canceled)
 			for range 3 {
-				b.asks(1, false, core.FromStore, "and still when their giver has left")
+				b.asks(1, false, core.FromStore, "nor after the caller of the refund has left")
 			}
 			close(sent.release)
 			require.Eventually(t, func() bool {
@@ -144,7 +144,7 @@ func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 				return err == nil && (res.Allowed || !assert.Equal(t, core.FromStore, res.Source))
 			}, 30*time.Second, time.Millisecond, "they are there when Redis has them")
 		})
-		t.Run(name+" of which nobody hears", func(t *testing.T) {
+		t.Run(name+" whose reply is lost", func(t *testing.T) {
 			b := newRaceBench(t, 0)
 			b.asks(1, false, core.FromStore, "premise: empty")
 			b.gate.lost()
@@ -169,7 +169,7 @@ func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 			require.NoError(t, give(b, context.Background()))
 			close(denial.release)
 			require.NoError(t, <-done)
-			b.asks(1, true, core.FromStore, "the denial is older than the tokens")
+			b.asks(1, true, core.FromStore, "a denial older than the returned tokens must not be cached")
 		})
 	}
 }

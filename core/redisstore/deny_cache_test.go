@@ -17,7 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// scripts counts the scripts that a server has run.
+// scripts returns how many scripts a server has run.
 func scripts(t *testing.T, c *redis.Client) (calls int) {
 	t.Helper()
 	stats, err := c.Info(context.Background(), "commandstats").Result()
@@ -34,7 +34,7 @@ func scripts(t *testing.T, c *redis.Client) (calls int) {
 	return calls
 }
 
-// denyBench is a server of the test's own, so that all of its scripts are counted.
+// denyBench has a server of its own, so that it can count all scripts.
 type denyBench struct {
 	*testing.T
 
@@ -51,18 +51,18 @@ func newDenyBench(t *testing.T, options ...redisstore.Option) *denyBench {
 	return b
 }
 
-// asks makes a decision and tells whether Redis was asked.
+// asks makes a decision and reports whether the store asked Redis.
 func (b *denyBench) asks(l *core.Limiter, cost int64) (res core.Result, asked bool) {
 	b.Helper()
 	before := scripts(b.T, b.client)
 	res, err := l.AllowN(context.Background(), "k", cost)
 	require.NoError(b, err)
 	asked = scripts(b.T, b.client) > before
-	assert.Equal(b, asked, res.Source == core.FromStore, "Result.Source tells who decided: %v", res.Source)
+	assert.Equal(b, asked, res.Source == core.FromStore, "Result.Source must be who decided: %v", res.Source)
 	return res, asked
 }
 
-// denied demands a denial without a question to Redis.
+// denied checks that cost is denied without asking Redis.
 func (b *denyBench) denied(l *core.Limiter, cost int64, retry time.Duration, rule string) {
 	b.Helper()
 	res, asked := b.asks(l, cost)
@@ -72,7 +72,7 @@ func (b *denyBench) denied(l *core.Limiter, cost int64, retry time.Duration, rul
 	assert.Equal(b, core.FromDenyCache, res.Source, rule)
 }
 
-// asked demands that Redis was asked.
+// asked checks that the store asks Redis.
 func (b *denyBench) asked(l *core.Limiter, cost int64, allowed bool, rule string) {
 	b.Helper()
 	res, asked := b.asks(l, cost)
@@ -89,13 +89,13 @@ func TestDenialIsRepeatedWithoutRedis(t *testing.T) {
 	b.denied(l, 5, 2*time.Second, "a higher cost, with its own delay")
 	b.denied(l, 11, core.Never, "a cost above the capacity")
 	b.asked(l, 2, false, "a lower cost may pass")
-	b.denied(l, 2, 500*time.Millisecond, "and is known then")
+	b.denied(l, 2, 500*time.Millisecond, "and then it is cached")
 	b.now = b.now.Add(200 * time.Millisecond)
 	b.denied(l, 2, 300*time.Millisecond, "delays shrink as time passes")
 	res, _ := b.asks(l, 2)
-	assert.Equal(t, int64(1), res.Remaining, "and tokens grow")
+	assert.Equal(t, int64(1), res.Remaining, "Remaining grows as time passes")
 	b.now = b.now.Add(300*time.Millisecond - time.Microsecond)
-	b.denied(l, 2, time.Microsecond, "to the last microsecond")
+	b.denied(l, 2, time.Microsecond, "a cached denial holds to the last microsecond")
 	b.now = b.now.Add(time.Microsecond)
 	b.asked(l, 2, true, "a client that waited RetryAfter passes")
 }
@@ -120,15 +120,15 @@ func TestCachedDenialEndsWhenTokensMayHaveReturned(t *testing.T) {
 
 	l = empty("undo")
 	_, asked := b.asks(l, 0)
-	assert.True(t, asked, "a peek is no repeated denial")
+	assert.True(t, asked, "a peek always asks Redis")
 	r, err := l.Reserve(ctx, "k", 1)
 	require.NoError(t, err)
-	require.True(t, r.OK(), "a reservation is asked for: it may wait")
-	b.asked(l, 1, false, "behind it the delay is another")
-	b.denied(l, 1, 24*time.Hour, "and known")
+	require.True(t, r.OK(), "a reservation is not denied by the cache")
+	b.asked(l, 1, false, "a reservation changes the delay, so Redis is asked")
+	b.denied(l, 1, 24*time.Hour, "the new denial is cached")
 	require.NoError(t, r.Cancel(ctx))
 	b.asked(l, 1, false, "a cancelled reservation ends it")
-	b.denied(l, 1, 12*time.Hour, "with the old delay")
+	b.denied(l, 1, 12*time.Hour, "the delay is the old one again")
 
 	l = empty("limits")
 	other, err := l.WithLimits(core.PerDay(3))
@@ -141,12 +141,12 @@ func TestCachedDenialEndsWhenTokensMayHaveReturned(t *testing.T) {
 
 	l = empty("back")
 	b.now = b.now.Add(-time.Hour)
-	b.asked(l, 1, false, "a clock that stepped back knows nothing")
+	b.asked(l, 1, false, "after the clock steps back Redis is asked")
 
 	l = empty("key")
 	res, err := l.Allow(ctx, "another")
 	require.NoError(t, err)
-	assert.True(t, res.Allowed, "other keys are others")
+	assert.True(t, res.Allowed, "another key is not denied")
 }
 
 func TestDenyCacheOfZeroAsksRedisEveryTime(t *testing.T) {
@@ -154,7 +154,7 @@ func TestDenyCacheOfZeroAsksRedisEveryTime(t *testing.T) {
 	l := limittest.Limiter(t, b.store, "api", core.PerDay(1))
 	b.asked(l, 1, true, "a first decision")
 	for range 3 {
-		b.asked(l, 1, false, "0 asks every time")
+		b.asked(l, 1, false, "WithDenyCache(0) asks Redis every time")
 	}
 }
 

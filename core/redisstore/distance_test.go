@@ -18,8 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// distantServer is a client of a server that is a round trip away, and grants everything in no time, or one
-// script call after another.
+// distantServer is a client of a server that is a round trip away and allows everything. It executes calls at once, or
+// one after another if turn is set.
 type distantServer struct {
 	redistest.Hook
 
@@ -60,7 +60,7 @@ func (s *distantServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// store is one on s, with the default timeout.
+// store returns a store on s with the default timeout, and a limiter.
 func (s *distantServer) store(t *testing.T, options ...Option) (*Store, *core.Limiter) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", PoolSize: 64})
@@ -70,7 +70,7 @@ func (s *distantServer) store(t *testing.T, options ...Option) (*Store, *core.Li
 	return store, core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 }
 
-// crowd has callers ask at once, and returns how many were answered by the store.
+// crowd sends requests of so many callers at once. It returns how many the store answered.
 func crowd(l *core.Limiter, callers int) (answered int64) {
 	var granted atomic.Int64
 	var all sync.WaitGroup
@@ -85,7 +85,7 @@ func crowd(l *core.Limiter, callers int) (answered int64) {
 	return granted.Load()
 }
 
-// meets has a few callers ask, so that the store learns how far the server is.
+// meets sends a few requests, so that the store measures the round trip.
 func meets(l *core.Limiter) {
 	for range 3 {
 		crowd(l, 64)
@@ -102,8 +102,8 @@ func TestDistantServerIsKeptBusy(t *testing.T) {
 					meets(l)
 					crowd(l, callers) // for connections
 					time.Sleep(time.Second)
-					assert.Equal(t, int64(callers), crowd(l, callers), "the server has time for all")
-					assert.Zero(t, store.Stats().Opened, "and never failed")
+					assert.Equal(t, int64(callers), crowd(l, callers), "a distant server must answer all callers")
+					assert.Zero(t, store.Stats().Opened, "the breaker must stay closed")
 				})
 			})
 		}
@@ -118,7 +118,7 @@ func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 		for range 100 {
 			crowd(l, 4000)
 		}
-		assert.Equal(t, int64(minFlights), distant.most.Load(), "more would only wait for each other there")
+		assert.Equal(t, int64(minFlights), distant.most.Load(), "a near server gets at most minFlights calls at once")
 	})
 }
 
@@ -144,10 +144,10 @@ func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 			assert.Zero(t, store.Stats().Opened)
 			began := time.Now()
 			crowd(l, 10)
-			assert.Equal(t, store.flights.timeout, time.Since(began), "nobody waits for longer")
+			assert.Equal(t, store.flights.timeout, time.Since(began), "no request waits longer than the timeout")
 		}
-		assert.Equal(t, int64(1), store.Stats().Opened, "they failed one after another")
-		time.Sleep(time.Hour + time.Minute) // what is under way ends
+		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
+		time.Sleep(time.Hour + time.Minute) // until the calls under way have ended
 		distant.broken.Store(false)
 		crowd(l, 1)
 		time.Sleep(time.Second)
@@ -165,12 +165,12 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 		assert.Greater(t, distant.most.Load(), int64(defaults().failures), "premise: many are under way at once")
 		distant.stuck.Store(true)
 		crowd(l, 2000)
-		assert.Zero(t, store.Stats().Opened, "one moment is one failure")
+		assert.Zero(t, store.Stats().Opened, "calls that fail together count once")
 		for range defaults().failures {
 			crowd(l, 1)
 		}
 		time.Sleep(store.flights.timeout)
-		assert.Equal(t, int64(1), store.Stats().Opened, "moments that follow each other are not")
+		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
 		time.Sleep(time.Minute)
 	})
 }

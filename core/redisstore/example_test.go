@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// A Store takes any go-redis client and connects when it is first asked.
+// A Store takes any go-redis client. It connects with its first decision.
 func ExampleStore() {
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 	limiter := core.Must(core.NewLimiter(redisstore.New(rdb), core.Policy{
@@ -40,7 +40,7 @@ func ExampleOption() {
 	// Output: <nil>
 }
 
-// Stats of a store whose server refuses connections: after two failures the breaker spares it the calls.
+// The server refuses connections, so the breaker opens after two failures and the store sends no more calls.
 func ExampleStore_Stats() {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer rdb.Close()
@@ -56,7 +56,7 @@ func ExampleStore_Stats() {
 	// Output: breaker open opened 1 time
 }
 
-// A Redis key that holds something else harms nobody but itself; Reset makes it usable again.
+// A Redis key that holds something else affects no other key. Reset makes it usable again.
 func Example_unusableKey() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})

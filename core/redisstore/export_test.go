@@ -2,10 +2,10 @@ package redisstore
 
 import "time"
 
-// KeepLeases has s hold its leases for longer than any test takes, however little they are used.
+// KeepLeases makes s keep idle leases for longer than any test takes.
 func (s *Store) KeepLeases() { s.leases.idle = time.Hour }
 
-// GiveBack ends all leases of s, as if they were idle, and returns when Redis has their tokens.
+// GiveBack ends all leases of s as if they were idle. It returns when Redis has their tokens.
 func (s *Store) GiveBack() {
 	for i := range s.leases.shards {
 		sh := &s.leases.shards[i]
@@ -23,8 +23,8 @@ func (s *Store) GiveBack() {
 	}
 }
 
-// StepBack is for an injected clock that is about to step back. A process's own clock does not, so its leases go on as
-// before.
+// StepBack must be called before an injected clock steps back by so much. The clock of a real process does not step back,
+// so its leases must last as long as before.
 func (s *Store) StepBack(by time.Duration) {
 	for i := range s.leases.shards {
 		sh := &s.leases.shards[i]

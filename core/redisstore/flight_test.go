@@ -18,7 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// stuckServer is a client whose decisions each wait for word of the test, and then grant everything.
+// stuckServer is a client whose calls wait until the test answers them. They then allow everything.
 type stuckServer struct {
 	redistest.Hook
 
@@ -47,7 +47,7 @@ func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// grant answers a script call for n decisions of a limit, all allowed.
+// grant answers a script call for n decisions on one limit. It allows all.
 func grant(cmd redis.Cmder, n int) {
 	now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
 	packed := binary.BigEndian.AppendUint32(nil, 1) // a record: tag 1, 5 tokens, at 1e15, until then
@@ -57,7 +57,7 @@ func grant(cmd redis.Cmder, n int) {
 	cmd.(sentOnce).SetVal(string(now) + strings.Repeat("+"+string(packed), n))
 }
 
-// flightBench is a limiter with one flight at a time, on a clock that goes on while everybody waits.
+// flightBench is a limiter that sends one call at a time, in a synctest bubble.
 type flightBench struct {
 	*testing.T
 
@@ -72,7 +72,7 @@ const patience = 100 * time.Millisecond
 func newFlightBench(t *testing.T) *flightBench {
 	t.Helper()
 	b := &flightBench{T: t, server: &stuckServer{sent: make(chan sending, 100)}, began: time.Now()}
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // no name that would be looked up
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // an address, so that no name is looked up
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
 	b.store = New(client, WithTimeout(patience))
@@ -81,19 +81,19 @@ func newFlightBench(t *testing.T) *flightBench {
 	return b
 }
 
-// told is what a caller was told, and when.
+// told is the error that a caller got, and when.
 type told struct {
 	at  time.Duration
 	err error
 }
 
-// at goes on to an instant.
+// at waits until an instant.
 func (b *flightBench) at(at time.Duration) {
 	time.Sleep(at - time.Since(b.began))
 	synctest.Wait()
 }
 
-// asks has a caller come at an instant.
+// asks sends a request at an instant.
 func (b *flightBench) asks(at time.Duration) <-chan told {
 	b.at(at)
 	done := make(chan told, 1)
@@ -105,21 +105,21 @@ func (b *flightBench) asks(at time.Duration) <-chan told {
 	return done
 }
 
-// flies demands that so many calls have been sent together.
+// flies checks that one call with so many requests is under way.
 func (b *flightBench) flies(calls int) sending {
 	b.Helper()
 	synctest.Wait()
 	select {
 	case s := <-b.server.sent:
-		require.Equal(b, calls, s.calls, "calls of the flight")
+		require.Equal(b, calls, s.calls, "requests in the call")
 		return s
 	default:
-		require.Fail(b, "no flight is under way")
+		require.Fail(b, "no call is under way")
 		return sending{}
 	}
 }
 
-// landed demands that no flight is under way.
+// landed checks that no call is under way.
 func (b *flightBench) landed(rule string) {
 	b.Helper()
 	synctest.Wait()
@@ -161,17 +161,17 @@ func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 		both := b.flies(2)
 		next := b.asks(100 * ms)
 
-		b.timedOut(early, 101*ms, "the store's timeout, from the caller's own coming")
-		b.failures(0, "a flight has the timeout from its own beginning")
+		b.timedOut(early, 101*ms, "each request has the store's timeout from its own start")
+		b.failures(0, "a call has the timeout from its own start")
 		b.at(110 * ms)
 		close(both.answer)
-		b.granted(late, 110*ms, "a neighbour's time is up, its own is not")
+		b.granted(late, 110*ms, "another request's timeout must not fail this one")
 		third := b.flies(1)
 		b.at(184 * ms)
 		close(third.answer)
-		b.granted(next, 184*ms, "the flight after")
-		b.failures(0, "time in the queue is not Redis'")
-		b.landed("all have landed")
+		b.granted(next, 184*ms, "the next call")
+		b.failures(0, "time in the queue is no failure of Redis")
+		b.landed("no call may be left")
 	})
 }
 
@@ -186,14 +186,14 @@ func TestStuckCallIsAbandoned(t *testing.T) {
 		behind := b.asks(105 * ms)
 		b.timedOut(early, 110*ms, "the first of two")
 		b.timedOut(late, 160*ms, "the second")
-		b.failures(1, "their flight has 40 ms left")
+		b.failures(1, "the second call has 40 ms left")
 		b.at(200 * ms)
-		b.failures(2, "and is given up then")
+		b.failures(2, "then the store abandons it")
 		stuck = append(stuck, b.flies(1))
-		b.timedOut(behind, 205*ms, "one that came when all was stuck")
+		b.timedOut(behind, 205*ms, "a request that began while all calls were stuck")
 		b.at(300 * ms)
-		b.failures(3, "a flight is one failure")
-		b.landed("all are given up")
+		b.failures(3, "a call counts as one failure")
+		b.landed("all calls are abandoned")
 		fresh := b.asks(310 * ms)
 		works := b.flies(1)
 		close(works.answer)
@@ -201,8 +201,8 @@ func TestStuckCallIsAbandoned(t *testing.T) {
 		for _, s := range stuck {
 			close(s.answer)
 		}
-		b.landed("what was given up does not land again")
-		b.failures(3, "nor does it count again")
+		b.landed("an abandoned call must not count as under way")
+		b.failures(3, "an abandoned call must not fail again")
 	})
 }
 
@@ -214,11 +214,11 @@ func TestRequestThatWouldTimeOutIsNotSent(t *testing.T) {
 		early, late := b.asks(10*ms), b.asks(50*ms)
 		b.at(70 * ms)
 		close(flight.answer)
-		b.granted(slow, 70*ms, "a slow flight")
-		b.timedOut(early, 70*ms, "it has 40 ms left, and flights take longer")
+		b.granted(slow, 70*ms, "a slow call")
+		b.timedOut(early, 70*ms, "it has 40 ms left, and calls take longer")
 		flight = b.flies(1)
 		close(flight.answer)
 		b.granted(late, 70*ms, "one with 80 ms left is sent, and alone")
-		b.failures(0, "the queue is not Redis'")
+		b.failures(0, "time in the queue is no failure of Redis")
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// drawTiers is one to three lists of limits that share some names.
+// drawTiers returns one to three plans whose limits share some names.
 func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 	limit := rapid.Custom(func(t *rapid.T) core.Limit {
 		return core.Limit{
@@ -34,8 +34,8 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 	return plans
 }
 
-// TestScriptAndTwinAgreeOnHolds sends random requests of every action to the script and to its twin: their answers
-// and what they store are the same to the last byte, and no bucket has more than its room.
+// TestScriptAndTwinAgreeOnHolds sends random requests of every action to the script and to its twin. Their answers, and
+// the bytes they store, must be the same. No bucket may have more than its room.
 func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 	client, keeper := redistest.Client(t), &redistest.Keeper{}
 	client.AddHook(keeper)
@@ -128,7 +128,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 	})
 }
 
-// roomIn is how many units a limit's level may have beside its holds in records.
+// roomIn returns how many units a limit's level may have beside its holds in records.
 func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 	tokens, level := 0.0, true // the first record of a limit is its level
 	for _, s := range records {

@@ -18,7 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Where two features met on a key and a token too many was admitted, or one was lost.
+// Tests of cases in which two features met on one key, and the store once admitted a token too many or lost one.
 
 // takeAll takes n tokens at a time until one request is denied, and returns how many it got.
 func takeAll(t *testing.T, l *core.Limiter, n int64) (taken int64) {
@@ -92,7 +92,7 @@ func TestReturnedTokensLeaveLaterReservationsTheirs(t *testing.T) {
 				taken := takeAll(t, l, 10)
 				clock.Move(100 * time.Millisecond)
 				taken += takeAll(t, l, 10)
-				assert.LessOrEqual(t, taken+1000, limit.MaxIn(100*time.Millisecond), "with the second reservation, which is due now")
+				assert.LessOrEqual(t, taken+1000, limit.MaxIn(100*time.Millisecond), "the second reservation, due now, counts too")
 			})
 		})
 	}
@@ -179,16 +179,16 @@ func TestWaitReturnsWithItsContextWhileTheStoreIsStuck(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Wait(ctx, "k") }()
-	require.Eventually(t, func() bool { return peek(t, l).ResetAfter > time.Hour }, 20*time.Second, time.Millisecond, "premise: it waits")
+	require.Eventually(t, func() bool { return peek(t, l).ResetAfter > time.Hour }, 20*time.Second, time.Millisecond, "premise: Wait has reserved its token")
 	stuck.stick.Store(true)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	stuck.stick.Store(false)
 	close(stuck.release)
-	require.Eventually(t, func() bool { return peek(t, l).ResetAfter <= time.Hour }, 20*time.Second, time.Millisecond, "its place is given back later")
+	require.Eventually(t, func() bool { return peek(t, l).ResetAfter <= time.Hour }, 20*time.Second, time.Millisecond, "the reservation of a canceled Wait must be canceled later")
 }
 
-// Two limits whose names had the same two bytes in stored state swapped their tokens when they were reordered.
+// Limits of different names must keep their own tokens when they are reordered.
 func TestLimitsWithSimilarNamesKeepTheirTokens(t *testing.T) {
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
 		a, b := core.PerDay(100).WithName("global-default"), core.PerDay(10).WithName("free")
@@ -220,9 +220,9 @@ func TestBucketThatWasFullHasTheNewCapacity(t *testing.T) {
 	onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
 		limittest.Use(t, limittest.Limiter(t, s, "api", low), "k", 10)
 		clock.Move(900 * time.Millisecond)
-		assert.Equal(t, int64(9), peek(t, limittest.Limiter(t, s, "api", high)).Remaining, "one that is not full yet fills on from where it is")
+		assert.Equal(t, int64(9), peek(t, limittest.Limiter(t, s, "api", high)).Remaining, "a bucket that is not full keeps its level under a higher Capacity")
 		clock.Move(100 * time.Millisecond)
-		assert.Equal(t, int64(1000), peek(t, limittest.Limiter(t, s, "api", high)).Remaining, "one that was full is as one that was never used")
+		assert.Equal(t, int64(1000), peek(t, limittest.Limiter(t, s, "api", high)).Remaining, "a bucket that was full is full under any Capacity")
 	})
 }
 
@@ -237,14 +237,14 @@ func TestTimeSinceTheLastChangeRefillsAtTheCurrentRate(t *testing.T) {
 		limittest.Use(t, l, "k", 1000)
 		clock.Move(10 * time.Minute)
 		set(t, l, fast)
-		assert.LessOrEqual(t, 1000+peek(t, l).Remaining, fast.MaxIn(10*time.Minute), "the bound of a raised limit is its own MaxIn")
+		assert.LessOrEqual(t, 1000+peek(t, l).Remaining, fast.MaxIn(10*time.Minute), "a raised limit admits at most its own MaxIn")
 	})
 	onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
 		l := limittest.Limiter(t, s, "api", core.PerMinute(60).WithBurst(10))
 		limittest.Use(t, l, "k", 10)
 		clock.Move(10 * time.Minute)
 		set(t, l, core.PerHour(1).WithBurst(10))
-		assert.Equal(t, int64(10), peek(t, l).Remaining, "a lowered limit leaves those who were idle their full bucket")
+		assert.Equal(t, int64(10), peek(t, l).Remaining, "a lowered limit leaves idle keys a full bucket")
 	})
 }
 
@@ -286,11 +286,11 @@ func TestReservationOlderThanAResetGivesNothingBack(t *testing.T) {
 		require.NoError(t, later.Cancel(t.Context()))
 		assert.Zero(t, takeAll(t, l, 1))
 		require.NoError(t, other.Cancel(t.Context()))
-		assert.Equal(t, time.Second, reserve(t, l, 10).Delay(), "its own comes back")
+		assert.Equal(t, time.Second, reserve(t, l, 10).Delay(), "its own tokens come back")
 	})
 }
 
-// stuckStore is a MemoryStore that answers nobody while it is stuck, and does later what it was asked.
+// stuckStore is a MemoryStore that answers no request while it is stuck, and executes all of them later.
 type stuckStore struct {
 	*core.MemoryStore
 

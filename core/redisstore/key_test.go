@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Redis key must tell its bucket: whoever reads it back gets the key that was limited, and nothing in
-// it steers a Cluster slot.
+// A Redis key must decode to the key that is limited, and must hold no braces, which would select its Cluster slot.
 func TestRedisKeyCanBeReadBack(t *testing.T) {
 	decode := strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")
 	check := func(t rapid.TB, key string) {

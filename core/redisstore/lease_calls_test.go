@@ -40,7 +40,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		b, l := busy(t)
 		res, err := l.AllowN(ctx, "k", 800)
 		require.NoError(t, err)
-		assert.True(t, res.Allowed, "what is parked here is this process's to use")
+		assert.True(t, res.Allowed, "a process can use the tokens it has on lease")
 		assert.Equal(t, core.FromStore, res.Source)
 		assert.Zero(t, b.remaining())
 	})
@@ -62,7 +62,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		assert.True(t, res.Allowed)
 		res, err = l.Allow(ctx, "k")
 		require.NoError(t, err)
-		assert.False(t, res.Allowed, "leased tokens of before are nobody's")
+		assert.False(t, res.Allowed, "after a reset old leases hold no tokens")
 	})
 	t.Run("Undo of all that was taken", func(t *testing.T) {
 		b, l := newLeaseBench(t, noRefill(1000)), (*core.Limiter)(nil)
@@ -91,10 +91,10 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 			leased += b.take(b.process(redisstore.WithLease(100)), 60)
 		}
 		b.clock.Move(20 * time.Millisecond)
-		assert.LessOrEqual(t, b.remaining(), int64(1000), "what is on lease still adds nothing to the new day")
+		assert.LessOrEqual(t, b.remaining(), int64(1000), "tokens on lease add nothing to the new day")
 		b.giveBack()
-		assert.LessOrEqual(t, b.remaining(), int64(1000), "nor does what comes back")
-		assert.GreaterOrEqual(t, b.remaining(), int64(1000-leased), "what was used of leases that were not settled may count for both days")
+		assert.LessOrEqual(t, b.remaining(), int64(1000), "returned tokens add nothing to the new day")
+		assert.GreaterOrEqual(t, b.remaining(), int64(1000-leased), "only tokens used on open leases may count for both days")
 	})
 	t.Run("a Reset that fails", func(t *testing.T) {
 		b := newLeaseBench(t, noRefill(1000))
@@ -105,7 +105,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		assert.Eventually(t, func() bool {
 			res, err := b.plain.Peek(ctx, "k")
 			return err == nil && res.Remaining == 800
-		}, 20*time.Second, time.Millisecond, "the lease is forgotten and given back, though nobody waits for that")
+		}, 20*time.Second, time.Millisecond, "a failed Reset still gives the lease back")
 	})
 	t.Run("more limits than an answer has room for", func(t *testing.T) {
 		var limits []core.Limit
@@ -148,7 +148,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		r, err = l.Reserve(ctx, "k", 799)
 		require.NoError(t, err)
 		assert.True(t, r.OK())
-		assert.Zero(t, r.Delay(), "the lease is given back before tokens are promised ahead")
+		assert.Zero(t, r.Delay(), "a lease is given back before tokens are promised ahead")
 		assert.Zero(t, b.remaining())
 	})
 	t.Run("other limits", func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestLeasesWhileRedisIsAway(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, core.FromLease, res.Source, "what is leased can be used while Redis is away")
 
-	// Those who need a new lease meanwhile each leave when their own context ends.
+	// Requests that need a new lease end with their own contexts.
 	_, err = l.AllowN(ctx, "k", 90)
 	require.ErrorIs(t, err, core.ErrUnavailable)
 	var wg sync.WaitGroup
@@ -233,7 +233,7 @@ func TestLeasesWhileRedisIsAway(t *testing.T) {
 	wg.Wait()
 }
 
-// failing is a hook for which a command fails.
+// failing is a hook that fails one command.
 type failing struct {
 	redistest.Hook
 
@@ -250,7 +250,7 @@ func (f failing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// switched fails while it is on.
+// switched is a hook that fails commands while it is on.
 type switched struct {
 	failing
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// lead makes k a busy key of l and returns how many tokens l has on lease then.
+// lead makes k a busy key of l. It returns how many tokens l then has on lease.
 func (b *leaseBench) lead(l *core.Limiter, requests int) (parked int64) {
 	b.Helper()
 	before := b.remaining()
@@ -38,7 +38,7 @@ func TestReservationsAndDelaysIncludeLeases(t *testing.T) {
 	b.clock.Move(res.RetryAfter)
 	res, err = other.AllowN(t.Context(), "k", 10_000)
 	require.NoError(t, err)
-	assert.True(t, res.Allowed, "who waits RetryAfter is admitted, also after a process died with a lease")
+	assert.True(t, res.Allowed, "RetryAfter suffices, also after a process died with a lease")
 }
 
 func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
@@ -49,7 +49,7 @@ func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
 	tier, err := l.WithLimits(x, y)
 	require.NoError(t, err)
 	limits := peek(t, tier).Limits()
-	assert.Equal(t, []int64{960 - parked, 5}, []int64{limits[0].Remaining, limits[1].Remaining}, "the lease is not y's")
+	assert.Equal(t, []int64{960 - parked, 5}, []int64{limits[0].Remaining, limits[1].Remaining}, "a lease must not hold tokens of other limits")
 	res, err := tier.AllowN(t.Context(), "k", 5)
 	require.NoError(t, err)
 	assert.True(t, res.Allowed)
@@ -62,7 +62,7 @@ func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
 	limittest.Use(t, sole, "k", 1)
 	both.clock.Move(time.Second)
 	for _, limit := range peek(t, both.plain).Limits() {
-		assert.LessOrEqual(t, limit.Remaining+onLease, limit.Limit.Capacity, "a write under x leaves y its holds")
+		assert.LessOrEqual(t, limit.Remaining+onLease, limit.Limit.Capacity, "a write under x must keep y's holds")
 	}
 }
 
@@ -88,7 +88,7 @@ func TestLeaseUnderWayTakesNothingFromOtherLimits(t *testing.T) {
 	assert.True(t, (<-renewed).Allowed)
 }
 
-// With a fail-over a server's clock may step back by seconds; a process that has a lease does not see it.
+// In a failover the server's clock may step back by seconds. The process that has the lease does not notice.
 func TestLeasesStillCountAfterTheClockStepsBack(t *testing.T) {
 	limit := core.PerSecond(10_000)
 	for _, back := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Second, time.Hour} {
@@ -111,12 +111,12 @@ func TestLeaseOlderThanAResetGivesNothingBack(t *testing.T) {
 	parked := b.lead(other, 1500)
 	b.stores[1].GiveBack()
 	left := b.remaining()
-	assert.Equal(t, int64(10_000-1500)-parked, left, "a lease from before settles no other's")
-	assert.Equal(t, int64(10_000-1500), takeAll(t, other, 1), "every token is there once")
+	assert.Equal(t, int64(10_000-1500)-parked, left, "a lease older than the reset must not return tokens")
+	assert.Equal(t, int64(10_000-1500), takeAll(t, other, 1), "every token is admitted once")
 }
 
-// A request that needs what its process has on lease, and more, settles the lease with its own call; also when the
-// lease comes while it waits.
+// A request that needs more tokens than its process has on lease settles the lease with its own call. It does so too if
+// the lease arrives while it waits.
 func TestRequestCanUseTokensItsProcessLeased(t *testing.T) {
 	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
 		t.Helper()

@@ -20,13 +20,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// noRefill is a limit that gains nothing while a test runs.
+// noRefill returns a limit that gains no token while a test runs.
 func noRefill(capacity int64) core.Limit {
 	return core.Limit{Capacity: capacity, RefillRate: float64(capacity), RefillInterval: 100 * 24 * time.Hour, Mode: core.Stepped}
 }
 
-// leaseBench is a key that several processes share. The clock stands still unless a test moves it, so that
-// keys are busy and no lease ends for its age; nor does one for being idle, until giveBack.
+// leaseBench is a key that several processes share. The clock stands still unless a test moves it, so the key is busy and
+// leases do not end by age. Idle leases end only by giveBack.
 type leaseBench struct {
 	*testing.T
 
@@ -45,7 +45,7 @@ func newLeaseBench(t *testing.T, limits ...core.Limit) *leaseBench {
 	return b
 }
 
-// process is another process that uses the policy.
+// process returns a limiter with a store of its own, as another process has it.
 func (b *leaseBench) process(options ...redisstore.Option) *core.Limiter {
 	b.Helper()
 	options = append(options, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient)
@@ -55,14 +55,14 @@ func (b *leaseBench) process(options ...redisstore.Option) *core.Limiter {
 	return limittest.Limiter(b.T, s, "api", b.limits...)
 }
 
-// giveBack has every process give its leases back.
+// giveBack makes every process give its leases back.
 func (b *leaseBench) giveBack() {
 	for _, s := range b.stores {
 		s.GiveBack()
 	}
 }
 
-// take is n decisions of one token, which must be allowed; it returns how many were made on a lease.
+// take makes n decisions of one token, which must be allowed. It returns how many were made on a lease.
 func (b *leaseBench) take(l *core.Limiter, n int) (leased int) {
 	b.Helper()
 	for range n {
@@ -76,7 +76,7 @@ func (b *leaseBench) take(l *core.Limiter, n int) (leased int) {
 	return leased
 }
 
-// remaining is what Redis has.
+// remaining returns how many tokens Redis has.
 func (b *leaseBench) remaining() int64 {
 	b.Helper()
 	res, err := b.plain.Peek(context.Background(), "k")
@@ -91,13 +91,13 @@ func TestBusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 	// 1 + 2 + 4 + … + 64 tokens, then 100 each time, with one of each taken in Redis.
 	assert.Greater(t, leased, 1900, "decisions on leased tokens of 2,000")
 	parked := 8000 - b.remaining()
-	assert.LessOrEqual(t, parked, int64(100), "no more than WithLease says is ever parked")
-	assert.GreaterOrEqual(t, parked, int64(0), "nothing is admitted that was not taken")
+	assert.LessOrEqual(t, parked, int64(100), "a process must lease at most as many tokens as WithLease says")
+	assert.GreaterOrEqual(t, parked, int64(0), "every admitted token must have been taken from Redis")
 	res, err := l.Peek(t.Context(), "k")
 	require.NoError(t, err)
-	assert.Equal(t, int64(8000), res.Remaining, "to its own process the lease is there")
+	assert.Equal(t, int64(8000), res.Remaining, "Remaining must include the process's own lease")
 	b.giveBack()
-	assert.Equal(t, int64(8000), b.remaining(), "what was not used comes back")
+	assert.Equal(t, int64(8000), b.remaining(), "unused tokens must come back")
 }
 
 func TestIdleProcessGivesUnusedTokensBack(t *testing.T) {
@@ -132,7 +132,7 @@ func TestLeasesAreSmall(t *testing.T) {
 		_, err := b.plain.AllowN(ctx, "k", 960)
 		require.NoError(t, err)
 		b.take(l, 30)
-		assert.Positive(t, b.remaining(), "the last tokens are not all with one")
+		assert.Positive(t, b.remaining(), "a lease must leave tokens for other processes")
 		b.take(other, 1)
 	})
 	t.Run("none where the Capacity has no tenth", func(t *testing.T) {
@@ -174,10 +174,10 @@ func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
 	assert.Equal(t, int64(capacity), granted.Load()+b.remaining(), "%d during the flood", granted.Load())
 }
 
-// TestNoWindowAdmitsMoreThanMaxInWithLeases has several processes ask in bursts, by Redis' clock: with an
-// injected one, a lease that is given back in between would come with an older instant. The test measures windows
-// by this process's monotonic clock, the server by the wall's in whole microseconds: so a window is as long as
-// either clock says, and a microsecond longer.
+// TestNoWindowAdmitsMoreThanMaxInWithLeases sends bursts from several processes, on the clock of Redis: with an injected
+// clock, a lease given back in between would come with an older instant. The test measures windows by this process's
+// monotonic clock, and the server uses the wall clock in whole microseconds. So a window is as long as the longer of the
+// two, and a microsecond longer.
 func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Client(t)
@@ -200,7 +200,7 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 		var events []event
 		var wg sync.WaitGroup
 		began := time.Now()
-		ahead := func() time.Duration { return time.Now().Round(0).Sub(began.Round(0)) - time.Since(began) } // the wall's clock
+		ahead := func() time.Duration { return time.Now().Round(0).Sub(began.Round(0)) - time.Since(began) } // the wall clock
 		least, most := time.Duration(0), time.Duration(0)
 		look := func() { least, most = min(least, ahead()), max(most, ahead()) }
 		for range 3 {
@@ -238,7 +238,7 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 			for _, e := range events[first:] {
 				sum, end = sum+e.cost, max(end, e.after)
 				if window := end - events[first].before + apart; sum > limit.MaxIn(window) {
-					t.Fatalf("round %d: %d tokens were admitted within %v, MaxIn says at most %d, with leases of %d of %+v",
+					t.Fatalf("round %d: %d tokens were admitted within %v, more than the %d of MaxIn, with leases of %d of %+v",
 						round, sum, window, limit.MaxIn(window), lease, limit)
 				}
 			}

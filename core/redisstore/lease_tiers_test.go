@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// What leases do on keys whose limits change, or are several.
+// Tests of leases on keys whose limits change, or that are used under several lists of limits.
 
 func TestReturnedLeaseKeepsTheTTLOfASlowerTier(t *testing.T) {
 	quota := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Hour}
@@ -40,10 +40,10 @@ func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	b.giveBack()
 	res, err := l.Peek(t.Context(), "k")
 	require.NoError(t, err)
-	assert.Equal(t, int64(100_000-90_000-10), res.Remaining, "an hour brings one")
+	assert.Equal(t, int64(100_000-90_000-10), res.Remaining, "an hour adds one token at the new rate")
 }
 
-// A renewal that is on its way has tokens that a larger request needs.
+// A larger request must wait for a lease under way, which has the tokens it needs.
 func TestLargeRequestWaitsForALeaseUnderWay(t *testing.T) {
 	b := newLeaseBench(t, noRefill(1000))
 	gate := &gateHook{}
@@ -60,7 +60,7 @@ func TestLargeRequestWaitsForALeaseUnderWay(t *testing.T) {
 	assert.Never(t, func() bool { return len(large) > 0 }, 50*time.Millisecond, time.Millisecond)
 	close(reply.release)
 	assert.True(t, (<-small).Allowed)
-	assert.True(t, (<-large).Allowed, "the tokens are there, if not in the bucket")
+	assert.True(t, (<-large).Allowed, "the lease under way has the tokens")
 	b.giveBack()
 	assert.Equal(t, int64(10), b.remaining())
 }
@@ -78,7 +78,7 @@ func TestUndoReturnsTokensToTheLimitsTheyCameFrom(t *testing.T) {
 		require.NoError(t, l.SetPolicy(limits(z)))
 		require.Equal(t, 8, admitted(t, l, 20))
 		require.NoError(t, l.Undo(t.Context(), "k", taken))
-		assert.Zero(t, admitted(t, l, 20), "z was not charged by what is undone")
+		assert.Zero(t, admitted(t, l, 20), "Undo must return nothing to a limit that was not charged")
 
 		base := core.Must(core.NewLimiter(s, core.Policy{Name: "tiers", Limits: []core.Limit{x}}))
 		one, err := base.WithLimits(core.PerHour(100).WithName("gold"), z)
@@ -91,6 +91,6 @@ func TestUndoReturnsTokensToTheLimitsTheyCameFrom(t *testing.T) {
 		require.NoError(t, other.Undo(t.Context(), "k", taken))
 		res, err := other.Peek(t.Context(), "k")
 		require.NoError(t, err)
-		assert.Equal(t, int64(10), res.Remaining, "a limiter's SetPolicy is its own")
+		assert.Equal(t, int64(10), res.Remaining, "SetPolicy of one limiter must not redirect another's tokens")
 	})
 }

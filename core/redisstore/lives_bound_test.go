@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// limitRule is a limit as the oracle reads it, in whole numbers: num/den tokens come back every interval.
+// limitRule is a limit as the oracle reads it, in integers: it gains num/den tokens every interval.
 type limitRule struct {
 	name     string
 	capacity int64
@@ -18,7 +18,7 @@ type limitRule struct {
 	num, den int64
 }
 
-// perStep is what an interval brings: of tokens that come at once no more than Capacity counts, as in MaxIn.
+// perStep returns how many tokens an interval adds. If they come at once, at most Capacity counts, as in MaxIn.
 func (x *limitRule) perStep() (num, den int64) {
 	if x.mode != core.Continuous && x.num > x.capacity*x.den {
 		return x.capacity, 1
@@ -26,7 +26,7 @@ func (x *limitRule) perStep() (num, den int64) {
 	return x.num, x.den
 }
 
-// rulesOf names the limits of a policy's list, as the documentation of Limit.Name does.
+// rulesOf returns the rules of a list of limits, with names as Limit.Name documents them.
 func rulesOf(policy string, list []core.Limit) []limitRule {
 	taken := make(map[string]bool)
 	for _, l := range list {
@@ -51,7 +51,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 	return rules
 }
 
-// livesIntervals are the intervals that lives draw, as derived names have them.
+// livesIntervals holds the intervals that lives draw, as they appear in derived names.
 var livesIntervals = map[time.Duration]string{
 	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
 	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",
@@ -62,15 +62,16 @@ func (a *limitRule) faster(b *limitRule) bool {
 	return a.num*b.den*b.interval > b.num*a.den*a.interval
 }
 
-// inUse is for how long a limit counts as in use under its name: from the last write before its first decision to
-// the first write under another limit after its last one, or to the last instant that was promised under it.
+// inUse is the time in which a limit is in use under its name. It begins with the last write before the limit's first
+// decision. It ends with the first write under another limit after its last decision, or with the last instant promised
+// under it.
 type inUse struct {
 	rule       limitRule
 	start, end int64 // effective µs
 	due        int64
 }
 
-// stepBack is a clock that was set back.
+// stepBack is a step of the clock back.
 type stepBack struct {
 	at       int64 // effective µs
 	from, to int64 // µs since 1970
@@ -78,8 +79,8 @@ type stepBack struct {
 
 const never = 1 << 62
 
-// within reports whether the limits of a name may admit sum tokens from s to t, both included: at most what a full
-// bucket of the largest capacity holds and what comes back meanwhile.
+// within reports whether the limits of a name may admit need tokens from s to t, both included. They may admit a full
+// bucket of the largest capacity and its refill in the meantime.
 func (tl *timeline) within(sum, s, t int64) bool {
 	var capacity int64
 	var only *inUse
@@ -107,7 +108,7 @@ func (tl *timeline) within(sum, s, t int64) bool {
 	return product(need, den).lessEqual(product(tl.steps(&only.rule, s, t), num))
 }
 
-// gain is the tokens that a limit gets at a time, as far as its bucket has room.
+// gain returns how many tokens a step adds, at most what the bucket has room for.
 func gain(x *limitRule, capacity int64) (num, den int64) {
 	if x.num > capacity*x.den {
 		return capacity, 1
@@ -115,7 +116,7 @@ func gain(x *limitRule, capacity int64) (num, den int64) {
 	return x.num, x.den
 }
 
-// steps counts how often a limit that refills at once may have refilled after s and until t.
+// steps returns how often a limit that refills at once may have refilled after s and until t.
 func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 	if x.mode == core.Aligned && len(tl.backs()) == 0 {
 		return (t+tl.oracle.offset)/x.interval - (s+tl.oracle.offset)/x.interval
@@ -123,7 +124,7 @@ func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 	steps := (t - s + x.interval - 1) / x.interval
 	if x.mode == core.Aligned {
 		for _, b := range tl.backs() {
-			if s <= b.at && b.at <= t { // what lies between is passed twice
+			if s <= b.at && b.at <= t { // the clock passes the time in between twice
 				steps += b.from/x.interval - b.to/x.interval
 			}
 		}
@@ -131,11 +132,11 @@ func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 	return steps
 }
 
-// term is times × num/den tokens.
+// term stands for times × num/den tokens.
 type term struct{ times, num, den int64 }
 
-// terms are what comes back from s to t under several limits of one name. A stretch of time counts once, at the
-// fastest of the Continuous limits in use; and the refills of each interval that comes at once count besides.
+// terms returns the refill from s to t under several limits of one name. A stretch of time counts once, at the rate of
+// the fastest Continuous limit in use. The refills of each interval of Stepped and Aligned limits are added.
 func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 	marks := append(make([]int64, 0, 8), s, t)
 	for _, u := range tl.uses {
@@ -178,7 +179,7 @@ func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 	return terms
 }
 
-// seenBefore reports whether an earlier use refills at the same instants as the use i.
+// seenBefore reports whether a use before the i-th refills at the same instants.
 func (tl *timeline) seenBefore(i int) bool {
 	for _, u := range tl.uses[:i] {
 		if u.rule.mode == tl.uses[i].rule.mode && u.rule.interval == tl.uses[i].rule.interval {
@@ -188,7 +189,7 @@ func (tl *timeline) seenBefore(i int) bool {
 	return false
 }
 
-// covers reports whether terms add up to need. Sums that are near to it are made exactly.
+// covers reports whether terms add up to need. It computes sums near need exactly.
 func covers(terms []term, need int64) bool {
 	sum := 0.0
 	for _, x := range terms {
@@ -205,7 +206,7 @@ func covers(terms []term, need int64) bool {
 	return total.Cmp(whole(need)) >= 0
 }
 
-// wide is a product of two numbers that are not negative.
+// wide is the product of two non-negative numbers.
 type wide struct{ high, low uint64 }
 
 func product(a, b int64) (w wide) {

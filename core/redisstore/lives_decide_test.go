@@ -10,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// call counts a call of the library by a process.
+// call counts a call that a process makes to the library.
 func (pl *player) call(h *handle) {
 	pl.count++
 	pl.decisions++
@@ -31,18 +31,18 @@ func (pl *player) allow(h *handle, n int64) error {
 	}
 	cached := res.Source == core.FromDenyCache
 	if promised && !res.Allowed && !(cached && pl.otherSince(h.p)) {
-		return broken("Remaining", "%d were left an instant ago, and %d are denied", left.n, n)
+		return broken("Remaining", "%d were left an instant ago, but %d are denied", left.n, n)
 	}
 	if !res.Allowed {
 		pl.denied = lastDenial{h, n, res.RetryAfter.Microseconds(), pl.count}
 		if cached && pl.otherSince(h.p) {
-			pl.denied.h = nil // it tells what was right before that
+			pl.denied.h = nil // it describes the state before that
 		}
 	}
 	return nil
 }
 
-// otherSince reports whether anybody else has acted since the store itself denied p something.
+// otherSince reports whether another process has made a call since the store last denied a request of p.
 func (pl *player) otherSince(p *process) bool {
 	for id, last := range pl.acted {
 		if id != p.id && last > p.heard {
@@ -52,7 +52,7 @@ func (pl *player) otherSince(p *process) bool {
 	return false
 }
 
-// again waits as long as a denial says and asks the same, alone.
+// again waits for a denial's RetryAfter and repeats the request, without others.
 func (pl *player) again(d lastDenial) error {
 	if d.retry <= 0 || d.n > leastCapacity(d.h.rules) {
 		return nil
@@ -66,7 +66,7 @@ func (pl *player) again(d lastDenial) error {
 		return err
 	}
 	if !res.Allowed {
-		return broken("RetryAfter", "%d tokens are denied to a client that waited %v as it was told and asks alone", d.n, time.Duration(d.retry)*time.Microsecond)
+		return broken("RetryAfter", "%d tokens are denied after the RetryAfter of %v, without other requests", d.n, time.Duration(d.retry)*time.Microsecond)
 	}
 	return nil
 }
@@ -77,7 +77,7 @@ func (pl *player) allowAll(h *handle) error {
 	pl.note("%28s %s.AllowAll: %s", pl.at(), h.name, outcome{&res, err})
 	least := leastCapacity(h.rules)
 	if err == nil && res.Cost != least {
-		return broken("AllowAll", "costs %d, not %d", res.Cost, least)
+		return broken("AllowAll", "the cost is %d, want %d", res.Cost, least)
 	}
 	return pl.judge(h, least, res, err)
 }
@@ -92,7 +92,7 @@ func (pl *player) peek(h *handle) (core.Result, error) {
 	limits := res.Limits()
 	for i, x := range h.rules {
 		if pl.surely(h.rules[i:i+1], limits[i].Remaining+1, pl.oracle.now) {
-			return res, broken("tokens lost", "%q has %d, and must have more", x.name, limits[i].Remaining)
+			return res, broken("tokens lost", "%q has %d tokens and must have more", x.name, limits[i].Remaining)
 		}
 	}
 	pl.seen(h.rules)
@@ -100,15 +100,15 @@ func (pl *player) peek(h *handle) (core.Result, error) {
 	return res, pl.sane(h, 0, res)
 }
 
-// tell notes what a store said is left.
+// tell records how many tokens a store says are left.
 func (pl *player) tell(h *handle, res core.Result) {
 	pl.left = leftover{h: nil, n: res.Remaining}
-	if res.Source == core.FromStore && res.Allowed { // else the limit that lacks most is told
+	if res.Source == core.FromStore && res.Allowed { // a denial's Remaining is that of the limit with the longest delay
 		pl.left = leftover{h, res.Remaining, pl.oracle.now, pl.count}
 	}
 }
 
-// judge holds a decision on n tokens to what is promised.
+// judge checks a decision on n tokens against the promises.
 func (pl *player) judge(h *handle, n int64, res core.Result, err error) error {
 	if err != nil {
 		return broken("an error", "%v", err)
@@ -140,7 +140,7 @@ func (pl *player) judge(h *handle, n int64, res core.Result, err error) error {
 	return err
 }
 
-// onOldLease reports whether n tokens are from a lease that a reset could not take from its process.
+// onOldLease reports whether n tokens are from a lease that is older than a reset and still in use.
 func (pl *player) onOldLease(p *process, n int64, s core.Source) bool {
 	if s != core.FromLease {
 		return false
@@ -153,7 +153,7 @@ func (pl *player) onOldLease(p *process, n int64, s core.Source) bool {
 	return true
 }
 
-// denial looks whether a denial, and how long it is to last, is owed to something.
+// denial checks that a denial and its delay have a reason.
 func (pl *player) denial(h *handle, n int64, res core.Result) error {
 	tooLarge := n > leastCapacity(h.rules)
 	if tooLarge != (res.RetryAfter == core.Never) {
@@ -161,10 +161,10 @@ func (pl *player) denial(h *handle, n int64, res core.Result) error {
 	}
 	cached := res.Source == core.FromDenyCache
 	if tooLarge || cached && pl.otherSince(h.p) {
-		return nil // what a deny cache kept while others acted is old
+		return nil // a deny cache may repeat a denial that is older than other processes' calls
 	}
 	if !cached && pl.surely(h.rules, n, pl.oracle.now) {
-		return broken("tokens lost", "%d are denied, and must be there", n)
+		return broken("tokens lost", "%d tokens are denied and must be there", n)
 	}
 	if pl.surely(h.rules, n, pl.oracle.now+res.RetryAfter.Microseconds()-1) {
 		return broken("RetryAfter", "%v for %d tokens, which must be there before", res.RetryAfter, n)
@@ -172,15 +172,15 @@ func (pl *player) denial(h *handle, n int64, res core.Result) error {
 	return nil
 }
 
-// sane holds a result to what can be said of it alone.
+// sane checks a result by itself.
 func (pl *player) sane(h *handle, n int64, res core.Result) error {
 	limits := res.Limits()
 	if len(limits) != len(h.rules) {
-		return broken("Result", "tells %d limits of %d", len(limits), len(h.rules))
+		return broken("Result", "has %d limits, want %d", len(limits), len(h.rules))
 	}
 	for i, x := range h.rules {
 		if limits[i].Limit.Name != x.name || limits[i].Remaining < 0 || limits[i].Remaining > x.capacity {
-			return broken("Result", "tells %q %d left, where %q of %d is", limits[i].Limit.Name, limits[i].Remaining, x.name, x.capacity)
+			return broken("Result", "has limit %q with %d left, want %q of %d", limits[i].Limit.Name, limits[i].Remaining, x.name, x.capacity)
 		}
 	}
 	if n > 0 && res.Allowed != (res.RetryAfter == 0) || res.Allowed && n > leastCapacity(h.rules) {
@@ -189,7 +189,7 @@ func (pl *player) sane(h *handle, n int64, res core.Result) error {
 	return nil
 }
 
-// ask reserves n tokens.
+// ask calls Reserve for n tokens.
 func (pl *player) ask(h *handle, n int64) error {
 	pl.call(h)
 	r, err := h.Reserve(context.Background(), livesKey, n)
@@ -201,7 +201,7 @@ func (pl *player) ask(h *handle, n int64) error {
 	if !r.OK() {
 		pl.seen(h.rules)
 		if n <= least && pl.promised() <= least {
-			return broken("Reserve", "%d tokens can't be reserved, though twice the capacity can always be promised", n)
+			return broken("Reserve", "%d tokens can't be reserved, but twice the capacity can always be promised", n)
 		}
 		return nil
 	}
@@ -210,7 +210,7 @@ func (pl *player) ask(h *handle, n int64) error {
 		return broken("Reserve", "%d tokens of %d, after %v", n, least, r.Delay())
 	}
 	if delay > 0 && !pl.behind(h.rules) && pl.surely(h.rules, n, pl.oracle.now+delay-1) {
-		return broken("tokens lost", "%d are promised after %v, and must be there before", n, r.Delay())
+		return broken("tokens lost", "%d tokens are promised after %v and must be there before", n, r.Delay())
 	}
 	k := &taking{h: h, n: n, r: r, res: r.Result(), backs: len(pl.stepsBack), era: pl.era}
 	pl.taken = append(pl.taken, k)
@@ -222,7 +222,7 @@ func (pl *player) ask(h *handle, n int64) error {
 	return err
 }
 
-// promised is how many tokens are promised ahead.
+// promised returns how many tokens are promised ahead.
 func (pl *player) promised() (n int64) {
 	for _, g := range pl.reserved {
 		if g.at > pl.oracle.now {
@@ -232,14 +232,14 @@ func (pl *player) promised() (n int64) {
 	return n
 }
 
-// behind reports whether a reservation under rules has to stand behind an earlier one.
+// behind reports whether a reservation under rules must wait for an earlier one.
 func (pl *player) behind(rules []limitRule) bool {
 	return slices.ContainsFunc(pl.reserved, func(g *grant) bool {
 		return (!g.undone || g.kept) && g.at > pl.oracle.now && shareName(g.rules, rules)
 	}) || slices.ContainsFunc(rules, func(x limitRule) bool { tl := pl.lines[x.name]; return tl != nil && tl.delayed() })
 }
 
-// wait waits for tokens if they are there, or leaves once it waits. It looks first what there is.
+// wait calls WaitN and cancels it once it waits. It peeks first.
 func (pl *player) wait(h *handle, n int64) error {
 	res, err := pl.peek(h)
 	if err != nil {
@@ -252,28 +252,28 @@ func (pl *player) wait(h *handle, n int64) error {
 	defer func() { h.p.told = nil }()
 	pl.call(h)
 	err = h.WaitN(ctx, livesKey, n)
-	pl.note("%28s %s.WaitN(%d), which leaves when it can't have them at once: %v", pl.at(), h.name, n, err)
+	pl.note("%28s %s.WaitN(%d), canceled if it has to wait: %v", pl.at(), h.name, n, err)
 	switch {
 	case n > leastCapacity(h.rules):
 		if !errors.Is(err, core.ErrCapacity) {
 			return broken("Wait", "%d tokens, more than the capacity: %v", n, err)
 		}
 	case err == nil && !there:
-		pl.unclear = true // an instant's wait, over before it could be left
+		pl.unclear = true // the wait was so short that it ended before it could be canceled
 	case err == nil:
 		_, err = pl.reserve(h.rules, n, 0, true)
 		return err
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, core.ErrPromised):
 		return broken("an error", "WaitN: %v", err)
 	case there:
-		return broken("Wait", "%d tokens are there, and a client has to wait for them", n)
+		return broken("Wait", "%d tokens are there, but WaitN waits", n)
 	default:
 		pl.touch(h.rules)
 	}
 	return nil
 }
 
-// outcome is a decision, for the log.
+// outcome formats a decision for the log.
 type outcome struct {
 	res *core.Result
 	err error

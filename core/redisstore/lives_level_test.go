@@ -8,22 +8,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A denial must be owed to something: that is how tokens that are lost are found. What a bucket must hold at least
-// follows from what was taken from it, at the slowest of the limits in use. Tokens that are reserved have their place
-// in the bucket until they are due, so what is left of it for others is the less.
+// A denial must have a reason: this check finds tokens that a store lost. The tokens that a bucket must hold at least
+// follow from what was taken from it, at the slowest rate of the limits in use. Reserved tokens keep their room in the
+// bucket until they are due, which leaves less for others.
 
-// flow is tokens taken at an instant, or given back where they are negative.
+// flow is tokens taken at an instant, or given back if negative.
 type flow struct {
 	at, n    int64
 	of       *grant
-	reserved bool // so it was not there for others before, either
+	reserved bool // so others could not have them before either
 }
 
-// surely reports whether all limits must have n tokens at an instant that is not past, if nobody asks until then.
-// A bucket that has been full under all limits that wrote it counts as never used, but only once it is.
+// surely reports whether all limits must have n tokens at an instant from now on, if there is no request until then. A
+// bucket counts as never used once it has been full under all limits that wrote it.
 func (o *oracle) surely(rules []limitRule, n, at int64) bool {
 	if o.leases {
-		return false // tokens may be parked in other processes
+		return false // other processes may have tokens on lease
 	}
 	for i := range rules {
 		x := &rules[i]
@@ -41,7 +41,7 @@ func (o *oracle) surely(rules []limitRule, n, at int64) bool {
 	return true
 }
 
-// holds reports whether the bucket of the limit x must hold n tokens at an instant.
+// holds reports whether the bucket of limit x must hold n tokens at an instant.
 func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 	limits := make([]limitRule, 0, 4)
 	least, most := x.capacity, int64(0)
@@ -49,20 +49,20 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 		limits = append(limits, u.rule)
 		least, most = min(least, u.rule.capacity), max(most, u.rule.capacity)
 		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && u.rule.interval != x.interval {
-			return false // what one of them has not counted yet the other may never count
+			return false // the time since one limit's last step may never count for the other
 		}
 		if u.rule.mode != core.Continuous && u.rule.den != x.den {
-			return false // nor what is a part of a token to one of them
+			return false // nor a part of a token that only one of them has
 		}
 	}
 	if least < most && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved }) {
-		return false // a lower capacity cuts what is reserved under a higher one, and leaves a debt
+		return false // a lower capacity cuts reservations made under a higher one, and leaves a debt
 	}
 	if tl.delayed() || len(tl.backs()) > 0 && least < most {
 		return false // a denial that notes a step back cuts the bucket to its capacity
 	}
-	// Where what comes at once has several capacities, a store may take up to twice as long to count it as never used.
-	// A write under the smallest cuts the bucket, which then has to fill up for the others.
+	// With several capacities of limits that refill at once, a store may take up to twice as long until the bucket counts as
+	// never used. A write under the smallest capacity cuts the bucket, which must then fill up for the others.
 	exact := least == most
 	if x.mode == core.Continuous {
 		exact = true
@@ -75,20 +75,20 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 	}
 	slack := 0.0
 	if len(limits) > 1 || len(limits) == 1 && limits[0] != *x {
-		slack = 0.5 // what is too small a part of a token for one of them is rounded down
+		slack = 0.5 // one of the limits rounds down parts of a token that are too small for it
 	}
 	return tl.least(append(limits, *x), least, least, at) >= float64(n)+slack
 }
 
-// delayed reports whether a clock was set back after a reservation. How much of its Delay had passed is not known to
-// a store, so it may keep the tokens for longer.
+// delayed reports whether the clock was set back after a reservation. A store does not know how much of the Delay had
+// passed, so it may hold the tokens for longer.
 func (tl *timeline) delayed() bool {
 	backs := tl.backs()
 	return len(backs) > 0 && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved && f.of.asked <= backs[len(backs)-1].at })
 }
 
-// least is the tokens that a bucket holds at least, less a millionth unless it is full at top. Who wrote it may have
-// cut it to the capacity.
+// least returns how many tokens a bucket holds at least, less a millionth unless it is full at top. A write may have cut
+// it to the capacity.
 func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 	level, taken, reserved := float64(top), int64(0), int64(0)
 	for i := len(tl.flows) - 1; i >= 0; i-- {
@@ -98,7 +98,7 @@ func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 			continue
 		}
 		gained, to := math.Inf(1), at
-		if len(limits) > 1 { // a store may round what it knows of other limits by a millionth
+		if len(limits) > 1 { // a store may round the levels of other limits by a millionth
 			to -= 2 + (at-f.at)/1_000_000
 		}
 		for j := range limits {
@@ -110,7 +110,7 @@ func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 	return min(level, float64(top)) - float64(reserved)
 }
 
-// flow notes tokens that were taken, or come back.
+// flow records tokens that were taken or came back.
 func (tl *timeline) flow(f flow) {
 	i := len(tl.flows)
 	for i > 0 && tl.flows[i-1].at > f.at {
@@ -119,7 +119,7 @@ func (tl *timeline) flow(f flow) {
 	tl.flows = slices.Insert(tl.flows, i, f)
 }
 
-// regained is the tokens that come back from s to t at least. What was on the way when a clock was set back is lost.
+// regained returns how many tokens refill from s to t at least. The part of a step before the clock was set back is lost.
 func (tl *timeline) regained(x *limitRule, s, t int64) float64 {
 	if s = max(s, tl.clean); s >= t {
 		return 0
@@ -136,10 +136,10 @@ func (tl *timeline) regained(x *limitRule, s, t int64) float64 {
 	return float64(steps) * float64(num) / float64(den)
 }
 
-// whole is n as a fraction.
+// whole returns n as a fraction.
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
-// roundUp is r, which is not negative, rounded up.
+// roundUp returns r rounded up. r must not be negative.
 func roundUp(r *big.Rat) int64 {
 	n := new(big.Int).Add(r.Num(), new(big.Int).Sub(r.Denom(), big.NewInt(1)))
 	return n.Quo(n, r.Denom()).Int64()

@@ -11,25 +11,26 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// life is what several processes do to one key, drawn in advance. It is plain data, so that a test can leave out
-// operations and still play the rest.
+// life is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
+// test can leave out operations and still play the rest.
 type life struct {
 	seed  uint64
 	start int64          // µs since 1970
 	lists [][]core.Limit // the versions and tiers of the policy
 	procs []proc
 	ops   []op
-	last  bool // ends with a look at ResetAfter
+	last  bool // ends with a check of ResetAfter
 }
 
-// proc is one process: a limiter with a store of its own on a Redis that all share.
+// proc is one process: a limiter with its own store on a shared Redis.
 type proc struct {
 	list  int   // the version of the policy that it starts with
-	lease int64 // what it gives WithLease
+	lease int64 // the argument of WithLease
 	deny  bool  // it has a deny cache
 }
 
-// op is one operation. What its numbers mean depends on what happened before: an index is taken modulo what there is.
+// op is one operation. The meaning of its numbers depends on what happened before: an index is taken modulo the number of
+// items.
 type op struct {
 	kind  opKind
 	who   int
@@ -58,10 +59,10 @@ const (
 	doSetPolicy
 	doFlush
 	doDeath
-	doSettle // leases are given back as for being idle
-	doRetry  // waits as the last denial says, then asks the same
+	doSettle // gives leases back as if they were idle
+	doRetry  // waits for the last RetryAfter and repeats the request
 	doOther  // uses other keys of the store
-	// These are not drawn: an operation is one of them besides.
+	// These are not drawn: an operation can be one of them in addition.
 	isTier
 	isLease
 	isVersion
@@ -75,15 +76,15 @@ var kindNames = [kinds]string{
 	"death", "settle", "retry", "other key", "WithLimits", "lease", "versions", "clock on", "clock back",
 }
 
-// costKind is how an operation chooses its tokens.
+// costKind is how an operation chooses its cost.
 type costKind uint8
 
 const (
 	costN        costKind = iota
-	costLeft              // what the last result said is left
+	costLeft              // the Remaining of the last result
 	costCapacity          // the smallest capacity
 	costPart              // a part of it
-	costMore              // one more than it
+	costMore              // one more than the smallest capacity
 	costs
 )
 
@@ -93,18 +94,18 @@ type move uint8
 const (
 	moveNone      move = iota
 	moveInstant        // 1 µs
-	moveShort          // up to 60 ms, as busy keys see
+	moveShort          // up to 60 ms, as between requests on busy keys
 	moveSeconds        // up to 3 s, as leases last
 	movePart           // a part of an interval, or some
 	moveBoundary       // just before, onto or just after a multiple of an interval
 	moveDue            // just before, onto or just after the instant of a reservation
-	moveRetry          // just before, onto or just after what the last denial said
+	moveRetry          // just before, onto or just after the last RetryAfter
 	moveLong           // many intervals
 	moveBack           // a step back
 	moveBackShort      // a small one
 )
 
-// drawLife makes the life of a seed. Without leases it fits a MemoryStore too.
+// drawLife draws the life of a seed. Without leases it can be played on a MemoryStore too.
 func drawLife(seed uint64, leases bool) *life {
 	r := rand.New(rand.NewPCG(seed, 0x11fe))
 	l := &life{seed: seed, last: r.IntN(2) == 0}
@@ -121,7 +122,7 @@ func drawLife(seed uint64, leases bool) *life {
 		}
 		l.procs = append(l.procs, p)
 	}
-	still, steps := r.IntN(3) == 0, r.IntN(3) == 0 // the clock rarely moves; it steps back at times
+	still, steps := r.IntN(3) == 0, r.IntN(3) == 0 // still: the clock rarely moves; steps: it steps back at times
 	for range 10 + r.IntN(51) {
 		l.ops = append(l.ops, drawOp(r, l, leases, still, steps))
 	}
@@ -182,7 +183,7 @@ func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
 	return o
 }
 
-// String is the life as a person can read it: what it is played with. What is played is in the player's log.
+// String returns the setup of the life in readable form. The player's log has the operations.
 func (l *life) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(l.start).UTC().Format("2006-01-02 15:04:05.000000"))
@@ -203,7 +204,7 @@ func listText(list []core.Limit) string {
 	return strings.Join(parts, " ")
 }
 
-// drawLists draws the versions and tiers of a policy. Most differ in one thing: two that have nothing in common bend
+// drawLists draws the versions and tiers of a policy. Most differ in one field only: lists with nothing in common affect
 // each other less.
 func drawLists(r *rand.Rand, leases bool) [][]core.Limit {
 	first := []core.Limit{drawLivesLimit(r, leases)}
@@ -246,7 +247,7 @@ func drawLists(r *rand.Rand, leases bool) [][]core.Limit {
 	return lists
 }
 
-// drawLivesLimit draws a limit that whole numbers hold exactly, so that an exact oracle must agree to the token.
+// drawLivesLimit draws a limit that integers hold exactly, so that the oracle is exact to the token.
 func drawLivesLimit(r *rand.Rand, leases bool) core.Limit {
 	for {
 		l := core.Limit{Mode: core.Mode([]int{0, 0, 1, 2}[r.IntN(4)])}
@@ -265,7 +266,7 @@ func drawLivesLimit(r *rand.Rand, leases bool) core.Limit {
 	}
 }
 
-// validList reports whether a constructor accepts the list and whole numbers hold its limits exactly.
+// validList reports whether a constructor accepts the list and integers hold its limits exactly.
 func validList(list []core.Limit) bool {
 	names := make(map[string]bool)
 	for _, l := range list {
@@ -277,13 +278,13 @@ func validList(list []core.Limit) bool {
 			return false
 		}
 		if float64(l.Capacity)/l.RefillRate*l.RefillInterval.Hours() > 60*24 {
-			return false // so that decades are enough to recover
+			return false // so that the bucket recovers within decades
 		}
 	}
 	return true
 }
 
-// fraction is a rate that lives draw, as a person means it: 1/10 for 0.1.
+// fraction returns a rate as a fraction: 1/10 for 0.1.
 func fraction(rate float64) (num, den int64) {
 	for den = 1; ; den++ {
 		if num = int64(math.Round(rate * float64(den))); float64(num)/float64(den) == rate {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// matrix counts, for each pair of kinds of operations, how often the second came after the first on one key.
+// matrix counts, for each pair of kinds of operations, how often the second followed the first on one key.
 type matrix struct {
 	counts [kinds][kinds]int64
-	seen   [kinds]bool // in the life that is being played
+	seen   [kinds]bool // in the current life
 }
 
 func (m *matrix) begin() { m.seen = [kinds]bool{} }
@@ -38,7 +38,7 @@ func (m *matrix) merge(other *matrix) {
 	}
 }
 
-// String is the matrix with a row for each kind that came first.
+// String returns the matrix, with a row for each kind that came first.
 func (m *matrix) String() string {
 	var b strings.Builder
 	b.WriteString("operations in columns that came after those in rows on one key\n           ")
@@ -64,7 +64,7 @@ func short(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// missing lists the pairs that never met.
+// missing returns the pairs that never followed each other.
 func (m *matrix) missing(leases bool) (pairs []string) {
 	for a := range kinds {
 		for b := range kinds {

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// oracle keeps a timeline of what was admitted on one key, and tells when it is more than the limits promise. It
-// shares no code with the library, and it knows nothing of buckets: it only counts, in every window.
+// oracle keeps a timeline of the tokens admitted on one key, and reports when they are more than the limits promise. It
+// shares no code with the library and knows nothing of buckets: it only adds up the tokens in every window.
 //
-// Its time is effective: how far the clock went forward, all together. A step back adds nothing.
+// Its time is effective time: the sum of all steps of the clock forward. A step back adds nothing.
 type oracle struct {
 	now, wall int64 // µs
 	offset    int64 // wall - now, while no step back happened
 	lines     map[string]*timeline
 	stepsBack []stepBack // since the key was new
-	reserved  []*grant   // promised, in the order of asking
+	reserved  []*grant   // promised, in the order of the calls
 	era       int        // how often the key was reset
 	returned  int64      // when something was last given back
-	stale     bool       // something from before was given back
+	stale     bool       // something from before a reset was given back
 	leases    bool       // some process may hold a lease
 }
 
-// grant is tokens that were admitted, or are promised for an instant. One of fewer than 0 tokens is a refund.
+// grant is tokens that were admitted, or promised for an instant. A refund is a grant of a negative number.
 type grant struct {
 	asked, at int64 // effective µs
 	n         int64
@@ -30,14 +30,14 @@ type grant struct {
 	era       int
 	reserved  bool
 	undone    bool  // all was given back before it was due
-	kept      bool  // but not to all its limits: some were not the policy's any more
-	first     int64 // n when it was asked for
+	kept      bool  // but not to all its limits: the policy no longer had some
+	first     int64 // the original n
 }
 
-// timeline is what was admitted under one name.
+// timeline holds the tokens admitted under one name.
 type timeline struct {
 	oracle  *oracle
-	grants  []*grant // by their instants; of those at one instant, those that were promised before come last
+	grants  []*grant // by their instants; at one instant, reservations come last
 	uses    []inUse
 	written int64 // when the key was last written for sure
 	flows   []flow
@@ -63,7 +63,7 @@ func newOracle(wall int64) *oracle {
 	return o
 }
 
-// reset begins anew: what was before no longer counts.
+// reset forgets everything before.
 func (o *oracle) reset() {
 	o.era++
 	o.offset = o.wall - o.now
@@ -95,7 +95,7 @@ func (o *oracle) move(d int64) {
 	o.wall += d
 }
 
-// touch notes that the store decided something under rules, and maybe wrote.
+// touch records that the store decided under rules, and may have written.
 func (o *oracle) touch(rules []limitRule) {
 	for _, x := range rules {
 		tl := o.line(x.name)
@@ -110,7 +110,7 @@ func (o *oracle) touch(rules []limitRule) {
 	}
 }
 
-// wrote notes that the store wrote under rules for sure: other limits of these names are out of use.
+// wrote records that the store certainly wrote under rules: other limits of these names are no longer in use.
 func (o *oracle) wrote(rules []limitRule) {
 	for _, x := range rules {
 		tl := o.line(x.name)
@@ -123,9 +123,9 @@ func (o *oracle) wrote(rules []limitRule) {
 	}
 }
 
-// seen notes that the store answered under rules without taking anything.
+// seen records that the store answered under rules without taking tokens.
 func (o *oracle) seen(rules []limitRule) {
-	if len(o.stepsBack) > 0 { // which it notes
+	if len(o.stepsBack) > 0 { // which the store stores
 		o.touch(rules)
 		return
 	}
@@ -134,8 +134,8 @@ func (o *oracle) seen(rules []limitRule) {
 	}
 }
 
-// admit puts n tokens, asked for now and due at an instant, on the timelines, and looks at every window they are in.
-// sure says that the store wrote them now.
+// admit adds n tokens, requested now and due at an instant, to the timelines. It checks every window that holds them. sure
+// means that the store certainly wrote them now.
 func (o *oracle) admit(rules []limitRule, n, at int64, reserved, sure bool) (*grant, error) {
 	o.touch(rules)
 	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved, first: n}
@@ -160,7 +160,7 @@ func (o *oracle) admit(rules []limitRule, n, at int64, reserved, sure bool) (*gr
 	return g, err
 }
 
-// insert puts g where it belongs.
+// insert inserts g in order.
 func (tl *timeline) insert(g *grant) (at int) {
 	i := len(tl.grants)
 	for i > 0 && (tl.grants[i-1].at > g.at || tl.grants[i-1].at == g.at && tl.grants[i-1].ahead() && !g.ahead()) {
@@ -170,18 +170,18 @@ func (tl *timeline) insert(g *grant) (at int) {
 	return i
 }
 
-// ahead reports whether g was promised before it was due.
+// ahead reports whether g was due later than it was requested.
 func (g *grant) ahead() bool { return g.at > g.asked }
 
-// add inserts g and checks all windows that hold it. A refund makes up for as many tokens in the windows that hold
-// it, and for none in those that begin after it.
+// add inserts g and checks all windows that hold it. A refund offsets as many tokens in the windows that hold it, and none
+// in windows that begin after it.
 func (tl *timeline) add(g *grant, x *limitRule) error {
 	i := tl.insert(g)
 	left := int64(0)
 	for first := i; first >= 0; first-- {
 		left += tl.grants[first].n
 		if tl.grants[first].n < 0 || first > 0 && tl.grants[first-1].n > 0 && tl.grants[first-1].at == tl.grants[first].at {
-			continue // a longer window has more
+			continue // a longer window has more tokens
 		}
 		sum := left
 		for last := i; last < len(tl.grants); last++ {
@@ -201,10 +201,10 @@ func (tl *timeline) add(g *grant, x *limitRule) error {
 	return nil
 }
 
-// instant is an effective time, for people.
+// instant formats an effective time.
 func instant(at int64) string { return (time.Duration(at) * time.Microsecond).String() }
 
-// takeBack notes that n tokens of g came back. A reservation that was not due yet never happened, unless it was used.
+// takeBack records that n tokens of g came back. A reservation that was not due yet counts as never made, unless it was used.
 // If all is true, the store must have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) {
 	o.touch(common(rules, g.rules))
@@ -236,7 +236,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) 
 	}
 }
 
-// moved notes that n tokens which no timeline has came to the limits in rules.
+// moved records that the limits in rules got n tokens that are on no timeline.
 func (o *oracle) moved(n int64, rules []limitRule) {
 	o.touch(rules)
 	for _, x := range rules {
@@ -244,7 +244,7 @@ func (o *oracle) moved(n int64, rules []limitRule) {
 	}
 }
 
-// promised reports whether tokens are promised for now or later, besides those of g that are given back before that.
+// promised reports whether tokens other than g's are promised for now or later.
 func (tl *timeline) promised(g *grant) bool {
 	for i := len(tl.grants) - 1; i >= 0 && tl.grants[i].at >= tl.oracle.now; i-- {
 		if other := tl.grants[i]; other.reserved && (other != g || !g.undone) {
@@ -254,7 +254,7 @@ func (tl *timeline) promised(g *grant) bool {
 	return false
 }
 
-// reserve is admit for a reservation, which must not fall due before an earlier one.
+// reserve is admit for a reservation. It checks that the reservation is not due before an earlier one.
 func (o *oracle) reserve(rules []limitRule, n, delay int64, sure bool) (*grant, error) {
 	at := o.now + delay
 	var first *grant
@@ -266,14 +266,14 @@ func (o *oracle) reserve(rules []limitRule, n, delay int64, sure bool) (*grant, 
 	g, err := o.admit(rules, n, at, true, sure)
 	o.reserved = append(o.reserved, g)
 	if err == nil && first != nil {
-		err = broken("reservations out of order", "due at %s, asked for after one of %d that is due at %s", instant(at), first.n, instant(first.at))
+		err = broken("reservations out of order", "due at %s, but made after one of %d that is due at %s", instant(at), first.n, instant(first.at))
 	}
 	return g, err
 }
 
 func shareName(a, b []limitRule) bool { return len(common(a, b)) > 0 }
 
-// common are the rules of a whose names are in b.
+// common returns the rules of a whose names are in b.
 func common(a, b []limitRule) (both []limitRule) {
 	for _, x := range a {
 		if slices.ContainsFunc(b, func(y limitRule) bool { return x.name == y.name }) {

@@ -16,7 +16,7 @@ const (
 	livesKey    = "k"
 )
 
-// player plays a life on the library and holds it to an oracle.
+// player plays a life on the library and checks it against an oracle.
 type player struct {
 	life  *life
 	world world
@@ -25,9 +25,9 @@ type player struct {
 
 	rules [][]limitRule // of the life's lists
 	procs []*process
-	taken []*taking // what may be given back
+	taken []*taking // tokens that may be given back
 	met   *matrix
-	log   *strings.Builder // nil: nobody reads it
+	log   *strings.Builder // nil: no log
 
 	decisions int
 	count     int // of calls of the library
@@ -47,12 +47,12 @@ type taking struct {
 	lent    bool // on a lease from before a reset
 	res     core.Result
 	r       *core.Reservation // nil: a decision
-	backs   int               // steps back before it
+	backs   int               // how many steps back came before it
 	era     int
 	touched bool // some of it was refunded
 }
 
-// lastDenial is what a client was told last, when nothing has happened since.
+// lastDenial is the last answer, if it was a denial and there was no other call since.
 type lastDenial struct {
 	h     *handle
 	n     int64
@@ -60,7 +60,7 @@ type lastDenial struct {
 	count int
 }
 
-// leftover is what a client was told is left, when nothing has happened since.
+// leftover is the last Remaining, if there was no other call since.
 type leftover struct {
 	h     *handle
 	n     int64
@@ -236,15 +236,15 @@ func (pl *player) do(o op) error {
 	return nil
 }
 
-// at is now, for the log.
+// at returns the current instant, for the log.
 func (pl *player) at() moment { return moment(pl.oracle.now) }
 
 type moment int64
 
 func (w moment) String() string { return "at " + instant(int64(w)) }
 
-// forgotten begins a new timeline: the bucket was reset by a process, or lost. Leases that other processes took before
-// may still be used up.
+// forgotten begins a new timeline, because a process reset the bucket or it was lost. Other processes may still use leases
+// from before.
 func (pl *player) forgotten(by *process) {
 	pl.reset()
 	for _, p := range pl.procs {
@@ -255,7 +255,7 @@ func (pl *player) forgotten(by *process) {
 	}
 }
 
-// cost is how many tokens o asks for.
+// cost returns how many tokens o asks for.
 func (pl *player) cost(h *handle, o op) int64 {
 	least := leastCapacity(h.rules)
 	switch o.cost {

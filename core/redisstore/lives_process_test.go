@@ -14,15 +14,15 @@ type process struct {
 	store core.Store
 	base  *handle
 	tiers map[int]*handle
-	told  func() // by the observer
-	lent  int64  // what a lease from before a reset may still have
-	until int64  // when it has ended
+	told  func() // called by the observer
+	lent  int64  // how many tokens a lease from before a reset may still have
+	until int64  // when that lease ends
 	asked bool
-	heard int   // the count when the store itself denied it something: the oldest that a deny cache may repeat
-	since int64 // and when that was
+	heard int   // the count at the store's last denial: the oldest that a deny cache may repeat
+	since int64 // when that was
 }
 
-// handle is a limiter and the rules that it holds now.
+// handle is a limiter and its current rules.
 type handle struct {
 	*core.Limiter
 	p     *process
@@ -50,7 +50,7 @@ func (pl *player) run(i int, spec proc) error {
 	return nil
 }
 
-// handle is the limiter that o uses.
+// handle returns the limiter that o uses.
 func (pl *player) handle(p *process, o op) (*handle, error) {
 	if o.tier == 0 {
 		return p.base, nil

@@ -19,7 +19,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 		}
 	}
 	if len(may) == 0 {
-		pl.now = pl.now[:0] // nothing was done
+		pl.now = pl.now[:0] // no operation
 		return nil
 	}
 	k := may[o.pick%len(may)]
@@ -33,7 +33,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 		if err != nil {
 			return broken("an error", "Cancel: %v", err)
 		}
-		if k.g != nil && k.g.at < pl.oracle.now { // it was acted on
+		if k.g != nil && k.g.at < pl.oracle.now { // it was used
 			pl.touch(common(k.h.rules, k.g.rules))
 			pl.drop(k)
 			return nil
@@ -60,7 +60,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 	return nil
 }
 
-// due is when k was taken or is due, for the log.
+// due returns when k was taken or is due, for the log.
 func (k *taking) due() fmt.Stringer {
 	if k.g == nil {
 		return beforeReset{}
@@ -72,19 +72,19 @@ type beforeReset struct{}
 
 func (beforeReset) String() string { return "a time before a reset, on lease" }
 
-// mayReturn reports whether a client may give k back so: what was taken, once.
+// mayReturn reports whether a client may return k in this way: only what was taken, and only once.
 func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 	if k.h.p != h.p {
-		return false // it does not know
+		return false // the client does not know what it took
 	}
 	switch as {
 	case doCancel:
-		// After its due instant a reservation was acted on, and to cancel it does nothing. Where a clock was set back
-		// no store can tell that instant, so clients don't.
+		// After its due instant a reservation is used, and Cancel does nothing. If the clock was set back, no store knows that
+		// instant, so clients don't cancel.
 		return k.r != nil && !k.touched && (k.g == nil || k.g.at >= pl.oracle.now || k.backs == len(pl.stepsBack) && k.era == pl.era)
 	case doUndo:
 		if k.r == nil {
-			return !k.touched && k.era == pl.era // what was taken from a bucket that was reset is not owed any more
+			return !k.touched && k.era == pl.era // tokens taken before a reset must not be refunded
 		}
 		return !k.touched && (k.g == nil || k.g.at >= pl.oracle.now)
 	}
@@ -97,9 +97,9 @@ func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 	})
 }
 
-// back notes that n tokens of k came back to the limits in rules. What is used of a reservation stays used.
+// back records that n tokens of k came back to the limits in rules. The used part of a reservation stays used.
 func (pl *player) back(k *taking, n int64, rules []limitRule, used bool) {
-	if k.g == nil { // what was on lease before a reset may still be used once
+	if k.g == nil { // tokens on lease before a reset may still be used once
 		pl.moved(n, k.h.rules)
 	} else {
 		pl.takeBack(k.g, n, rules, !pl.leases, used)
@@ -113,7 +113,7 @@ func (pl *player) drop(k *taking) {
 	pl.taken = slices.DeleteFunc(pl.taken, func(other *taking) bool { return other == k })
 }
 
-// recover ends a life: nobody asks until all debts, leases and refills are over, and then every limit is full.
+// recover ends a life. It waits until all debts, leases and refills are over, and then checks that every limit is full.
 func (pl *player) recover() error {
 	pl.now = pl.now[:0]
 	if h := pl.procs[0].base; pl.life.last {
@@ -135,14 +135,14 @@ func (pl *player) recover() error {
 			}
 		}
 	}
-	for _, h := range all { // a step back counts from when a store could see it
+	for _, h := range all { // a store notices a step back at its next request
 		if _, err := pl.peek(h); err != nil {
 			return err
 		}
 	}
 	needs := pl.longest()
 	if pl.wall+needs > limittest.Latest.UnixMicro() {
-		return nil // no clock goes that far
+		return nil // the clock can't move that far
 	}
 	pl.moveBy(needs)
 	for _, h := range all {
@@ -166,7 +166,7 @@ func (pl *player) full(h *handle, what string) error {
 	return nil
 }
 
-// longest is how long the slowest limit needs at most to pay what was ever promised and fill up.
+// longest returns how long the slowest limit takes at most to earn all promised tokens and fill up.
 func (pl *player) longest() int64 {
 	owed, last := int64(0), int64(0)
 	for _, g := range pl.reserved {

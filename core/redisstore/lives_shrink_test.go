@@ -11,7 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// report tells of a life that broke a promise, as short as it can be made.
+// report shrinks a life that broke a promise and reports it.
 func report(t *testing.T, w world, l *life, err error) {
 	t.Helper()
 	seed := l.seed
@@ -68,7 +68,7 @@ func (l *life) clone() *life {
 	return &next
 }
 
-// simpler is what may be tried to make a life easier to read. Each may be refused: nil.
+// simpler returns changes that make a life easier to read. A change returns nil if it does not apply.
 func (l *life) simpler() (tries []func(*life) *life) {
 	add := func(f func(*life) *life) { tries = append(tries, f) }
 	change := func(f func(o *op)) {

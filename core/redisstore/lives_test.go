@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Tests of lives: several processes do random things to one key, in any order, and an oracle that shares no code with
-// the library watches what is admitted. See life, player and oracle.
+// Tests of lives: several processes make random calls on one key, in any order. An oracle that shares no code with the
+// library checks what is admitted. See life, player and oracle.
 
 var (
 	livesDecisions = flag.Int("lives.decisions", 0, "how many decisions each test of lives makes (default 1,000,000 in memory, 100,000 on Redis)")
-	livesAll       = flag.Int("lives.all", 0, "go on after a life that breaks a promise, and report so many of each promise")
+	livesAll       = flag.Int("lives.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
 	livesSeed      = flag.Uint64("lives.seed", 0, "play the life of this seed only")
 )
 
@@ -28,7 +28,7 @@ func TestRandomLivesKeepEveryPromiseOnRedis(t *testing.T) {
 	checkLives(t, 100_000, func() world { return newRedisWorld(t) })
 }
 
-// checkLives plays lives until they have made enough decisions.
+// checkLives plays lives until they have made enough decisions. It fails the test if one breaks a promise.
 func checkLives(t *testing.T, decisions int, newWorld func() world) {
 	if testing.Short() {
 		decisions /= 4
@@ -85,18 +85,18 @@ func checkLives(t *testing.T, decisions int, newWorld func() world) {
 	}
 	t.Logf("%d decisions in %d lives, %.1f s\n%s", made.Load(), next.Load(), time.Since(began).Seconds(), &met)
 	if pairs := met.missing(newWorld().leases()); len(pairs) > 0 && decisions >= enough && !t.Failed() {
-		t.Errorf("these never met on one key: %s", strings.Join(pairs, ", "))
+		t.Errorf("these operations never followed each other on one key: %s", strings.Join(pairs, ", "))
 	}
 }
 
-// enough is how many decisions must let every two kinds of operations meet.
+// enough is how many decisions it takes until any two kinds of operations follow each other.
 const enough = 100_000
 
-// steady is how long a life may take: on Redis, where keys expire by the real clock too, a machine that stands still
-// for about a second may lose one.
+// steady is how long a life may take. On Redis keys expire by the real clock too, so a machine that pauses for about a
+// second may lose one.
 const steady = 700 * time.Millisecond
 
-// judgeLife plays a life and returns what it broke. When the machine stood still meanwhile it plays it again.
+// judgeLife plays a life and returns the promise it broke, or nil. If the machine paused meanwhile, it plays the life again.
 func judgeLife(w world, l *life, met *matrix, made *atomic.Int64) error {
 	for again := 0; ; again++ {
 		began := time.Now()

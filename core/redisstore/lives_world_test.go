@@ -15,23 +15,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// livesClock is the clock of one life.
+// livesClock is a life's clock.
 type livesClock struct{ wall atomic.Int64 }
 
 func (c *livesClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
 
-// world is where lives are played, one after another.
+// world is the set of stores on which lives are played, one after another.
 type world interface {
 	begin(*livesClock)
 	store(proc) core.Store  // of a new process
-	settle(core.Store)      // has a process give its leases back, as if they were idle
-	stepBack(time.Duration) // is told that the clock will; the processes' own clocks do not
+	settle(core.Store)      // makes a process give its leases back, as if they were idle
+	stepBack(time.Duration) // is called before the clock steps back; the processes' own clocks do not
 	flush()                 // loses all keys
 	end()
 	leases() bool
 }
 
-// memoryWorld is one MemoryStore that all processes share.
+// memoryWorld has one MemoryStore that all processes share.
 type memoryWorld struct{ shared *core.MemoryStore }
 
 func (w *memoryWorld) begin(c *livesClock) {
@@ -44,7 +44,7 @@ func (w *memoryWorld) flush()                 { _ = w.shared.Reset(context.Backg
 func (w *memoryWorld) end()                   {}
 func (w *memoryWorld) leases() bool           { return false }
 
-// redisWorld is a Redis with a prefix for each life, whose keys expire by the clock of the life.
+// redisWorld has a Redis, with a prefix for each life. Keys expire by the life's clock.
 type redisWorld struct {
 	client *redis.Client
 	shelf  *shelf
@@ -92,7 +92,7 @@ func (w *redisWorld) flush() {
 	}
 }
 
-// end lets nothing be left: neither leases, whose timers would run on, nor keys.
+// end removes leases, whose timers would run on, and keys.
 func (w *redisWorld) end() {
 	for _, s := range w.stores {
 		s.GiveBack()
@@ -100,16 +100,15 @@ func (w *redisWorld) end() {
 	w.flush()
 }
 
-// shelf is a hook that has keys expire by an injected clock, as a server's keys do by its own: a key whose TTL is too
-// short is lost, and one whose time is not up is kept however slow the machine is, give or take the second that a
-// life may take.
+// shelf is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too
+// short. It keeps other keys however slow the machine is, give or take the second that a life may take.
 type shelf struct {
 	redistest.Hook
 
 	clock   *livesClock
 	mu      sync.Mutex
 	expires map[string]int64 // by that clock, µs since 1970
-	set     map[string]int64 // the clock when Redis was told
+	set     map[string]int64 // the clock when the TTL was set in Redis
 }
 
 func (s *shelf) begin(c *livesClock) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// brokenShards answers the first command of a pipeline with an error of its server, and loses the rest.
+// brokenShards answers the first command of a pipeline with an error of its server. It loses the replies to the rest.
 type brokenShards struct{ redistest.Hook }
 
 var errLost = errors.New("read: i/o timeout")
@@ -31,8 +31,8 @@ func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// Where all shards fail the batch failed, but each call has its own error: what one server refused says
-// nothing of what another may have executed.
+// If all shards fail, the batch fails, but each call has its own error. One server's refusal does not mean that another
+// server executed nothing.
 func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
 	defer client.Close()
@@ -50,6 +50,6 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	require.ErrorIs(t, calls[1].err, errLost)
 	for key, doubted := range map[string]bool{"a": false, "b": true} {
 		sh, _ := s.denials.shard(key)
-		assert.Equal(t, doubted, sh.giving[bucketOf{"api", key}] > 0, "tokens may come to %q yet", key)
+		assert.Equal(t, doubted, sh.giving[bucketOf{"api", key}] > 0, "tokens may still return to %q", key)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// planOf is the plan of limits. Those without a name are told apart by their place.
+// planOf returns the plan of limits. A limit without a name gets a tag by its place.
 func planOf(limits ...core.Limit) *bucket.Plan {
 	rates := make([]bucket.Rate, len(limits))
 	for i, l := range limits {

@@ -50,7 +50,7 @@ func TestProcess(t *testing.T) {
 	t.Logf("admitted=%d;", granted.Load())
 }
 
-// meet waits until all processes have come: the last opens the gate for all.
+// meet waits until all processes have started. The last one opens the gate for all.
 func meet(t *testing.T, client *redis.Client, gate string) {
 	t.Helper()
 	ctx := context.Background()
@@ -62,7 +62,7 @@ func meet(t *testing.T, client *redis.Client, gate string) {
 		client.RPush(ctx, gate, "go", "go", "go", "go")
 	}
 	if err := client.BLPop(ctx, time.Minute, gate).Err(); err != nil {
-		t.Fatal("the other processes did not come:", err)
+		t.Fatal("the other processes did not start:", err)
 	}
 }
 
@@ -98,6 +98,6 @@ func TestManyProcessesGetExactlyTheCapacity(t *testing.T) {
 		t.Errorf("4 processes of 64 goroutines got %d of 1,000 tokens of one key", total)
 	}
 	if busy != processes { // each asks for 320
-		t.Errorf("the premise is a contest of all: only %d processes got tokens", busy)
+		t.Errorf("premise: all processes get tokens, but only %d did", busy)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// onBoth runs a test on both stores, with a clock of its own.
+// onBoth runs a test on both stores, each with its own clock.
 func onBoth(t *testing.T, test func(*testing.T, core.Store, *limittest.Clock)) {
 	t.Helper()
 	t.Run("MemoryStore", func(t *testing.T) {
@@ -29,7 +29,7 @@ func onBoth(t *testing.T, test func(*testing.T, core.Store, *limittest.Clock)) {
 	})
 }
 
-// admitted is how many of n requests pass.
+// admitted returns how many of n requests are allowed.
 func admitted(t *testing.T, l *core.Limiter, n int) (passed int) {
 	t.Helper()
 	for range n {
@@ -42,7 +42,7 @@ func admitted(t *testing.T, l *core.Limiter, n int) (passed int) {
 	return passed
 }
 
-// A bucket's time since the last grant is refilled by whoever writes next: not by what held before.
+// The time since a bucket's last write refills at the rate of the next write. A refund must not use an earlier rate.
 func TestTokensReturnedAfterSetPolicyRefillAtTheNewRate(t *testing.T) {
 	fast := core.Policy{Name: "api", Limits: []core.Limit{{Name: "x", Capacity: 100, RefillRate: 100, RefillInterval: time.Second}}}
 	slow := core.Policy{Name: "api", Limits: []core.Limit{{Name: "x", Capacity: 100, RefillRate: 1, RefillInterval: time.Hour}}}
@@ -54,7 +54,7 @@ func TestTokensReturnedAfterSetPolicyRefillAtTheNewRate(t *testing.T) {
 		require.Equal(t, 99, admitted(t, l, 200))
 		clock.Move(10 * time.Second)
 		require.NoError(t, l.Undo(t.Context(), "k", taken))
-		assert.Equal(t, 1, admitted(t, l, 200), "what was undone, and nothing at the old rate")
+		assert.Equal(t, 1, admitted(t, l, 200), "only the returned token, and no refill at the old rate")
 
 		require.NoError(t, l.SetPolicy(slow))
 		r, err := l.Reserve(t.Context(), "other", 5)
@@ -67,7 +67,7 @@ func TestTokensReturnedAfterSetPolicyRefillAtTheNewRate(t *testing.T) {
 		require.NoError(t, r.Cancel(t.Context()))
 		res, err := l.Peek(t.Context(), "other")
 		require.NoError(t, err)
-		assert.Equal(t, int64(1000), res.Remaining, "nor is anything cut to the old capacity")
+		assert.Equal(t, int64(1000), res.Remaining, "a refund must not cut the bucket to the old capacity")
 	})
 }
 
@@ -83,7 +83,7 @@ func TestUndoReturnsNothingToRemovedLimits(t *testing.T) {
 	})
 }
 
-// A key that is used under two lists of limits must be kept for as long as the slower one needs.
+// A key that is used under two lists of limits must live as long as the slower one needs.
 func TestFastTierKeepsTheTTLOfASlowTier(t *testing.T) {
 	quota := core.Limit{Name: "x", Capacity: 1000, RefillRate: 1000, RefillInterval: 24 * time.Hour}
 	quick := core.Limit{Name: "x", Capacity: 5, RefillRate: 5, RefillInterval: time.Second}
@@ -106,14 +106,14 @@ func TestFastTierKeepsTheTTLOfASlowTier(t *testing.T) {
 		clock.Move(time.Second)
 		limittest.Use(t, tier, "k", 1)
 		clock.Move(time.Minute)
-		limittest.Use(t, tier, "other", 1) // with each new key go some that are full
+		limittest.Use(t, tier, "other", 1) // each new key drops some full ones
 		res, err := l.Peek(t.Context(), "k")
 		require.NoError(t, err)
 		assert.Less(t, res.Remaining, int64(100))
 	})
 }
 
-// A bucket holds no more than its Capacity, whoever waits for its tokens: what a step brings beyond is lost.
+// A bucket never holds more than its Capacity, even if reservations wait: it loses what a step adds beyond it.
 func TestReservationsDueTogetherGetAtMostTheCapacity(t *testing.T) {
 	limit := core.Limit{Capacity: 5, RefillRate: 10, RefillInterval: time.Minute, Mode: core.Stepped}
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {
@@ -129,13 +129,13 @@ func TestReservationsDueTogetherGetAtMostTheCapacity(t *testing.T) {
 	})
 }
 
-// A share is written as 1/n, which floats round.
+// LocalShare is mostly 1/n, which a float64 rounds.
 func TestSharesAddUpToTheLimit(t *testing.T) {
 	for n := 1; n <= 500; n++ {
 		l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, core.Policy{
 			Name: "api", Limits: []core.Limit{core.PerHour(3 * n)}, LocalShare: 1 / float64(n)})
 		require.NoError(t, err)
-		require.Equal(t, 3, admitted(t, l, 5), "each of %d processes grants a part of %d", n, 3*n)
+		require.Equal(t, 3, admitted(t, l, 5), "each of %d processes must grant its share of %d", n, 3*n)
 	}
 }
 
@@ -149,8 +149,8 @@ func TestPeekSettlesALease(t *testing.T) {
 	require.NoError(t, err)
 	res, err := l.Peek(t.Context(), "k")
 	require.NoError(t, err)
-	assert.Equal(t, parked-5, res.Remaining, "what is on lease is there")
-	assert.True(t, res.Allowed, "the next request of this process passes")
+	assert.Equal(t, parked-5, res.Remaining, "a peek must include the process's own lease")
+	assert.True(t, res.Allowed, "a request for all of it is allowed")
 	next, err := l.Allow(t.Context(), "k")
 	require.NoError(t, err)
 	assert.True(t, next.Allowed)

@@ -16,7 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// batchBench is a store whose batches a test puts together itself.
+// batchBench is a store whose batches the test composes itself.
 type batchBench struct {
 	*testing.T
 
@@ -42,7 +42,7 @@ func (b *batchBench) send(calls ...*call) ([]outcome, error) {
 	return b.store.server.send(b.Context(), calls)
 }
 
-// answered demands that c, alone, is granted and leaves so many tokens.
+// answered checks that c alone is allowed and leaves so many tokens.
 func (b *batchBench) answered(c *call, tokens int64) {
 	b.Helper()
 	outcomes, err := b.send(c)
@@ -62,7 +62,7 @@ func (b *batchBench) configure(name, value string) {
 	require.NoError(b, b.client.ConfigSet(b.Context(), name, value).Err())
 }
 
-// A server that takes no writes answers what needs none: of a batch only the grants fail, and they took
+// A server that refuses writes still answers requests that write nothing. In a batch only the grants fail, and they take
 // nothing.
 func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 	for _, c := range []struct{ prefix, name, value, well string }{
@@ -76,16 +76,16 @@ func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 			require.NoError(t, err)
 			bad := (*core.StateError)(nil)
 			for _, i := range []int{0, 4} {
-				require.ErrorContains(t, outcomes[i].err, c.prefix, "a grant can't be written")
-				require.True(t, redis.HasErrorPrefix(outcomes[i].err, c.prefix), "it is the server's reply: %v", outcomes[i].err)
-				assert.NotErrorAs(t, outcomes[i].err, &bad, "nothing is wrong with the key")
+				require.ErrorContains(t, outcomes[i].err, c.prefix, "a grant must fail if it can't be written")
+				require.True(t, redis.HasErrorPrefix(outcomes[i].err, c.prefix), "the error must be the server's reply: %v", outcomes[i].err)
+				assert.NotErrorAs(t, outcomes[i].err, &bad, "a refused write is no StateError")
 			}
 			b.left(outcomes[1], false, 0)
 			b.left(outcomes[2], true, 10)
 			require.ErrorAs(t, outcomes[3].err, &bad)
 
 			_, err = b.send(b.take("new", 1), b.take("other", 1))
-			require.True(t, redis.HasErrorPrefix(err, c.prefix), "when nothing can be answered, the call fails: %v", err)
+			require.True(t, redis.HasErrorPrefix(err, c.prefix), "if no request can be answered, the call fails: %v", err)
 			outcomes, err = b.send(b.take("spoilt", 1), b.take("new", 1))
 			require.NoError(t, err)
 			require.ErrorAs(t, outcomes[0].err, &bad)
@@ -98,7 +98,7 @@ func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 	}
 }
 
-// onScript does something before the n-th script.
+// onScript calls a function before the n-th script.
 type onScript struct {
 	redistest.Hook
 
@@ -116,7 +116,7 @@ func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A replica executes no grant, so it is asked again, for that alone, and until it is a master.
+// A replica refuses grants, so the store sends them again, and only them, until the server is a master.
 func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	b := newBatchBench(t)
 	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
@@ -135,6 +135,6 @@ func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	outcomes, err = b.send(b.take("empty", 1), b.take("new", 1))
 	require.NoError(t, err)
 	b.left(outcomes[0], false, 0)
-	assert.True(t, redis.HasErrorPrefix(outcomes[1].err, "READONLY"), "a replica that stays one: %v", outcomes[1].err)
+	assert.True(t, redis.HasErrorPrefix(outcomes[1].err, "READONLY"), "if the server stays a replica, the grant fails: %v", outcomes[1].err)
 	assert.False(t, errors.As(outcomes[1].err, new(*core.StateError)))
 }

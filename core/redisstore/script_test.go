@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// oldServer is a client of a server whose Lua is not that of Redis 5.
+// oldServer is a client of a server that can't compile the script.
 type oldServer struct{ redistest.Hook }
 
 func (oldServer) answer(cmd redis.Cmder) {
@@ -56,8 +56,8 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			}
 			outcomes, err := s.server.send(t.Context(), calls)
 			require.ErrorIs(t, err, errNoCompile)
-			require.ErrorContains(t, err, "user_script:7", "the server's own words")
-			assert.True(t, certain(err), "nothing was executed")
+			require.ErrorContains(t, err, "user_script:7", "the error must quote the server")
+			assert.True(t, certain(err), "a script that does not compile executes nothing")
 			for _, o := range outcomes {
 				require.ErrorIs(t, o.err, errNoCompile)
 			}

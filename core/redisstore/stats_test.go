@@ -10,8 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// TestStatsAwayNeverDecreases: a counter that goes back is taken for one that began anew, and all of it is
-// counted again.
+// TestStatsAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
 func TestStatsAwayNeverDecreases(t *testing.T) {
 	s := New(nil, WithBreaker(1, time.Microsecond), core.WithLogger(slog.New(slog.DiscardHandler)))
 	stop := make(chan struct{})
@@ -26,7 +25,7 @@ func TestStatsAwayNeverDecreases(t *testing.T) {
 				}
 				away := s.Stats().Away
 				if away < last {
-					t.Errorf("Away went back from %v to %v", last, away)
+					t.Errorf("Away must never decrease: it went from %v to %v", last, away)
 					return
 				}
 				last = away
@@ -36,7 +35,7 @@ func TestStatsAwayNeverDecreases(t *testing.T) {
 	for range 10_000 {
 		for _, result := range []error{errors.New("away"), nil} {
 			report, err := s.flights.breaker.enter()
-			for err != nil { // it is open for a microsecond
+			for err != nil { // the breaker is open for a microsecond
 				report, err = s.flights.breaker.enter()
 			}
 			report(result)

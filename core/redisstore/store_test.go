@@ -21,7 +21,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// keysOf lists the keys with a prefix that has nothing special in it.
+// keysOf returns the keys with a prefix. The prefix must not hold characters that are special in a pattern.
 func keysOf(t testing.TB, client *redis.Client, prefix string) []string {
 	t.Helper()
 	var keys []string
@@ -57,7 +57,7 @@ func TestAllLimitsShareOneRedisKey(t *testing.T) {
 	}
 }
 
-// Redis Cluster puts a key where the text between its first '{' and the next '}' says.
+// In a Redis Cluster the text between a key's first '{' and the next '}' selects its slot.
 func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
 	client, base := redistest.Client(t), redistest.Prefix()
 	for _, c := range []struct{ prefix, policy, key, want string }{
@@ -107,7 +107,7 @@ func TestLostScriptCacheFailsNoRequest(t *testing.T) {
 	}
 }
 
-// written reports whether do changes key, by a transaction that Redis refuses if so.
+// written reports whether do writes key. It uses a transaction, which Redis aborts if a watched key was written.
 func written(t *testing.T, client *redis.Client, key string, do func()) bool {
 	t.Helper()
 	err := client.Watch(t.Context(), func(tx *redis.Tx) error {
@@ -137,12 +137,12 @@ func TestRequestThatTakesNothingWritesNothing(t *testing.T) {
 		do   func()
 		want bool
 	}{
-		{"a look at an unused key", ask(0), false},
+		{"a peek at an unused key", ask(0), false},
 		{"a denial of an unused key", ask(11), false},
 		{"a grant", ask(8), true},
 		{"a look", ask(0), false},
 		{"a denial", ask(5), false},
-		{"what can never pass", ask(11), false},
+		{"a cost above the capacity", ask(11), false},
 		{"another grant", ask(1), true},
 		{"a refund", func() { _ = l.Refund(t.Context(), "user", 1) }, true},
 		{"a reservation above the capacity", func() { _, _ = l.Reserve(t.Context(), "user", 11) }, false},
@@ -159,14 +159,14 @@ func TestRequestThatTakesNothingWritesNothing(t *testing.T) {
 	}
 }
 
-// wire is a client that notes the script calls of a store.
+// wire is a client that records the script calls of a store.
 type wire struct {
 	redis.UniversalClient
 	sent []string
 }
 
 func (w *wire) Process(ctx context.Context, cmd redis.Cmder) error {
-	if cmd.Name() != "ping" { // asks whether there is a connection
+	if cmd.Name() != "ping" { // the store sends PING to make a connection
 		w.sent = append(w.sent, fmt.Sprintf("%q", cmd.Args()))
 	}
 	return w.UniversalClient.Process(ctx, cmd)
@@ -189,17 +189,17 @@ func TestServerClockDecides(t *testing.T) {
 	limittest.Use(t, l, "user", 1)
 
 	if len(client.sent) != 2 || client.sent[0] != client.sent[1] {
-		t.Errorf("equal requests must send equal bytes at different times, so that no clock but the server's counts: %q", client.sent)
+		t.Errorf("equal requests must send equal bytes at any time, so that only the server's clock counts: %q", client.sent)
 	}
 	next := func(now time.Time) time.Duration {
 		return hours - time.Duration(now.UnixMicro()%hours.Microseconds())*time.Microsecond
 	}
 	if res.ResetAfter > next(before) || res.ResetAfter < next(after) {
-		t.Errorf("on the server's clock the next boundary was from %v to %v away, the result says %v", next(after), next(before), res.ResetAfter)
+		t.Errorf("on the server's clock the next boundary is from %v to %v away, but ResetAfter is %v", next(after), next(before), res.ResetAfter)
 	}
 }
 
-// countingHook is what tracing and metrics are to a client.
+// countingHook counts commands, as hooks for tracing and metrics do.
 type countingHook struct {
 	redistest.Hook
 
@@ -220,7 +220,7 @@ func TestHooksOfTheClientSeeDecisions(t *testing.T) {
 	client.AddHook(hook)
 	limittest.Use(t, limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(10)), "user", 1)
 	if hook.scripts.Load() == 0 {
-		t.Error("the caller's client has a hook, for tracing say, that saw nothing of a decision")
+		t.Error("hooks of the caller's client, as for tracing, must see decisions")
 	}
 }
 
@@ -253,7 +253,7 @@ func TestEndedContextIsNoOutage(t *testing.T) {
 		go func() { <-connected; cancel() }()
 		res, err := l.Allow(ctx, "user")
 		if !errors.Is(err, context.Canceled) || errors.Is(err, core.ErrUnavailable) || res.Allowed || res.Source != core.FromStore {
-			t.Errorf("%v: a request cancelled on its way = allowed %v by %v, %v; want context.Canceled, not an outage", mode, res.Allowed, res.Source, err)
+			t.Errorf("%v: a request canceled under way: allowed %v by %v, %v; want context.Canceled, not an outage", mode, res.Allowed, res.Source, err)
 		}
 		if err := l.Reset(ctx, "user"); !errors.Is(err, context.Canceled) || errors.Is(err, core.ErrUnavailable) {
 			t.Errorf("%v: Reset with a cancelled context = %v, want context.Canceled", mode, err)
@@ -261,7 +261,7 @@ func TestEndedContextIsNoOutage(t *testing.T) {
 	}
 }
 
-// A key longer than 128 bytes is stored by its hash, so that no client fills the server with keys.
+// A key longer than 128 bytes is stored by its hash, so that clients can't fill the server with long keys.
 func TestLongKeysAreStoredByTheirHash(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "api", core.PerDay(10))

@@ -15,14 +15,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// ttlMargin is how much longer than needed a key may live: the second that RedisStore documents, and
-// what rounding up to whole milliseconds adds.
+// ttlMargin is how much longer than necessary a key may live: the documented second, and the rounding up to whole
+// milliseconds.
 const ttlMargin = time.Second + 2*time.Millisecond
 
-// endOfTime is the last instant that stored state can tell, in the year 2255.
+// endOfTime is the last instant that stored state can hold, in the year 2255.
 var endOfTime = time.UnixMicro(1<<53 - 1)
 
-// expiry is when a key expires on the server's clock, between the two instants it was asked at.
+// expiry returns a key's TTL, and the server's time just before and after it was read.
 func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, now time.Time) {
 	t.Helper()
 	ctx := context.Background()
@@ -37,8 +37,8 @@ func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, 
 	return left.Val(), clock.Val()
 }
 
-// TestKeysExpireWhenTheirBucketsAreFull: a key that expires before its buckets are full forgives what was taken; one
-// without expiry, or a late one, fills the server.
+// TestKeysExpireWhenTheirBucketsAreFull: a key that expires before its buckets are full loses what was taken. A key that
+// expires late, or never, fills the server.
 func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Client(t)
@@ -76,7 +76,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 				if err = l.Refund(ctx, key, 1); err == nil {
 					res, err = l.Peek(ctx, key)
 				}
-				wrote = false // but the key, if any, has a new expiry
+				wrote = false // although the key, if it exists, has a new expiry
 			case "back":
 				clock.Move(-limittest.DrawBack.Draw(rt, "back"))
 				res, err = l.AllowN(ctx, key, 1)
@@ -90,7 +90,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 			case ttl == -1:
 				rt.Fatalf("after %s the key has no expiry: %+v", what, limits)
 			case ttl == -2 && after.Sub(before) > res.ResetAfter+time.Second-time.Millisecond:
-				continue // the machine stood still for as long as the key was to live
+				continue // the machine paused for longer than the key lives
 			case ttl == -2 && wrote:
 				rt.Fatalf("after %s the key does not exist: %+v", what, limits)
 			case ttl == -2 || !wrote && what != "refund":
@@ -98,10 +98,10 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 			}
 			full := min(res.ResetAfter, endOfTime.Sub(clock.Now()))
 			if expires := after.Add(ttl); expires.Before(before.Add(full).Truncate(time.Millisecond)) {
-				rt.Fatalf("after %s the key expires %v from now, but is full after %v only: %+v", what, ttl, res.ResetAfter, limits)
+				rt.Fatalf("after %s the key expires in %v, before its buckets are full in %v: %+v", what, ttl, res.ResetAfter, limits)
 			}
 			if ttl > res.ResetAfter+ttlMargin {
-				rt.Fatalf("after %s the key expires %v from now, but is full after %v: %+v", what, ttl, res.ResetAfter, limits)
+				rt.Fatalf("after %s the key expires in %v, long after its buckets are full in %v: %+v", what, ttl, res.ResetAfter, limits)
 			}
 		}
 	})

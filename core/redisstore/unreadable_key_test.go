@@ -58,7 +58,7 @@ func TestUnreadableKeyAffectsNoOtherKey(t *testing.T) {
 						}
 					case core.FailOpen:
 						if err != nil || !res.Allowed || res.Source != core.FromFailOpen {
-							t.Fatalf("allowed %v by %v, %v; want allowed unseen", res.Allowed, res.Source, err)
+							t.Fatalf("allowed %v by %v, %v; want allowed by FailOpen", res.Allowed, res.Source, err)
 						}
 					case core.FailLocal:
 						if err != nil || !res.Allowed || res.Source != core.FromFallback || res.Remaining != int64(49-n) {
@@ -70,9 +70,9 @@ func TestUnreadableKeyAffectsNoOtherKey(t *testing.T) {
 					}
 				}
 				if after := client.Dump(t.Context(), bad).Val(); after != before || client.PTTL(t.Context(), bad).Val() != -1 {
-					t.Errorf("a key that is not ours must be left alone: %x became %x", before, after)
+					t.Errorf("the store must not change a key it can't read: %x became %x", before, after)
 				}
-				// The server is well: neither a breaker nor anything else may turn from it.
+				// The server works, so neither the breaker nor anything else may keep other keys from it.
 				if res, err := l.Allow(t.Context(), "good"); err != nil || res.Source != core.FromStore || res.Remaining != 48 {
 					t.Errorf("another key is decided by %v with %d left, %v; want by the store with 48 left", res.Source, res.Remaining, err)
 				}

@@ -45,7 +45,7 @@ func sound(s *brokenStore, address string, r core.Request) (core.Answer, error) 
 	return answer, err
 }
 
-// early reads the clock before the atomic step, and lets others go first.
+// early reads the clock before the atomic step, and lets other goroutines decide in between.
 func early(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 	now := s.now()
 	runtime.Gosched()
@@ -58,7 +58,7 @@ func early(s *brokenStore, address string, r core.Request) (core.Answer, error) 
 	return answer, err
 }
 
-// mistakes are stores that people write, and a rule that must find each.
+// mistakes are stores with a common mistake, and the rule that must find it.
 var mistakes = map[string]struct {
 	rule  string
 	store brokenStore
@@ -144,8 +144,7 @@ func twoPart(policy, key string) string { return core.JoinKey(policy, key) }
 
 const mistakeVar = "STORETEST_MISTAKE"
 
-// TestBrokenStore is what TestSuiteFindsEachMistake runs in a process of its own, because a failing
-// subtest fails the test around it.
+// TestSuiteFindsEachMistake runs TestBrokenStore in another process, because a failing subtest fails the test around it.
 func TestBrokenStore(t *testing.T) {
 	mistake, ok := mistakes[os.Getenv(mistakeVar)]
 	if !ok {

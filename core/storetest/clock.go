@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// start is half past a minute, so that minutes counted from it and minutes of the clock differ.
+// start is half past a minute, so that minutes since start and minutes of the clock differ.
 var start = time.Date(2026, time.March, 4, 10, 20, 30, 0, time.UTC)
 
-// testClock stands still until it is moved, or runs by a tick whenever it is read.
+// testClock stands still until a rule moves it, or advances by a tick whenever it is read.
 type testClock struct {
 	mu   sync.Mutex
 	now  time.Time
 	tick time.Duration
 }
 
-// Now is the instant the clock shows.
+// Now returns the clock's time.
 func (c *testClock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -23,14 +23,14 @@ func (c *testClock) Now() time.Time {
 	return c.now
 }
 
-// run lets the clock run by d whenever it is read.
+// run makes the clock advance by d whenever it is read.
 func (c *testClock) run(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tick = d
 }
 
-// move moves the clock, back if d is negative.
+// move moves the clock by d, back if d is negative.
 func (c *testClock) move(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,7 +18,7 @@ var concurrencyRules = []storeRule{
 
 const goroutines = 64
 
-// together runs do in 64 goroutines, each told its number.
+// together calls do in 64 goroutines, with the number of each.
 func together(do func(n int)) {
 	var wg sync.WaitGroup
 	for n := range goroutines {
@@ -50,8 +50,8 @@ func exactUnderConcurrency(s *subject) {
 	}
 }
 
-// A decision whose instant was read before another's, and that comes after it, sees a clock that
-// stepped back. The boundary of an Aligned limit shows that most.
+// If a store reads the clock outside the atomic step, a decision can come after one with a later instant, and sees a clock
+// that stepped back. The boundary of an Aligned limit shows that best.
 func boundedOnARunningClock(s *subject) {
 	for _, limit := range []core.Limit{
 		core.PerSecond(1000).WithBurst(1),

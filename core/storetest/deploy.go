@@ -20,12 +20,12 @@ var deployRules = []storeRule{
 	{"limits given per request share the policy's bucket", limitsPerRequest},
 }
 
-// left demands the tokens of each limit, in order.
+// left checks how many tokens each limit has, in order.
 func (s *subject) left(l *core.Limiter, rule string, want ...int64) {
 	s.Helper()
 	limits := s.take(l, 0).Limits()
 	if len(limits) != len(want) {
-		s.Fatalf("%s: the decision tells %d limits, want %d", rule, len(limits), len(want))
+		s.Fatalf("%s: the result has %d limits, want %d", rule, len(limits), len(want))
 	}
 	for i, limit := range limits {
 		if limit.Remaining != want[i] {
@@ -63,7 +63,7 @@ func limitAdded(s *subject) {
 func limitRemoved(s *subject) {
 	minute, hour, day := core.PerMinute(10).WithName("minute"), core.PerHour(100).WithName("hour"), core.PerDay(500).WithName("day")
 	s.grants(s.limiter(minute, hour, day), 7, 3, "before")
-	s.left(s.limiter(minute, day), "of three the middle is removed", 3, 493)
+	s.left(s.limiter(minute, day), "the middle one of three limits is removed", 3, 493)
 	s.grants(s.limiter(minute, day), 1, 2, "the rest go on")
 	s.left(s.limiter(day), "one is left", 492)
 }
@@ -71,7 +71,7 @@ func limitRemoved(s *subject) {
 func limitsReordered(s *subject) {
 	a, b, c := core.PerMinute(10), core.PerHour(100), core.PerDay(500)
 	s.grants(s.limiter(a, b, c), 7, 3, "before")
-	s.left(s.limiter(c, a, b), "limits without names are known by their intervals", 493, 3, 93)
+	s.left(s.limiter(c, a, b), "a limit without a name is identified by its interval", 493, 3, 93)
 	s.grants(s.limiter(b, c, a), 1, 2, "in any order")
 	s.left(s.limiter(a, b, c), "and back", 2, 92, 492)
 }

@@ -13,7 +13,7 @@ var keyRules = []storeRule{
 	{"a bucket is found again under any key", addressesFoundAgain},
 }
 
-// addresses are pairs of policy and key that a careless join, escape or cut takes for each other.
+// addresses returns pairs of policy and key that a careless join, escape or cut confuses.
 func addresses() [][2]string {
 	long := strings.Repeat("x", 1<<20)
 	sum := sha256.Sum256([]byte(long))
@@ -33,7 +33,7 @@ func addresses() [][2]string {
 	return list
 }
 
-// short names an address in a failure message.
+// short shortens an address for a failure message.
 func short(address [2]string) [2]string {
 	if len(address[1]) > 80 {
 		address[1] = address[1][:40] + "…" + address[1][len(address[1])-8:]
@@ -42,16 +42,16 @@ func short(address [2]string) [2]string {
 }
 
 func addressesKeptApart(s *subject) {
-	// Of one name, so that nothing but the address keeps two buckets apart
+	// All limits have one name, so that only the address keeps two buckets apart.
 	limit := core.Limit{Name: "one", Capacity: 1000, RefillRate: 1000, RefillInterval: 1000 * 3600e9}
 	list := addresses()
-	for i, a := range list { // each takes a cost of its own
+	for i, a := range list { // each address has its own cost
 		res, err := s.limiterOf(a[0], limit).AllowN(s.Context(), a[1], int64(i+1))
 		if err != nil {
 			s.Fatalf("policy and key %q: %v", short(a), err)
 		}
 		if want := 1000 - int64(i+1); res.Remaining != want {
-			s.Errorf("policy and key %q were never used and have %d tokens left after %d, want %d: their bucket is another's",
+			s.Errorf("policy and key %q were never used and have %d tokens left after a cost of %d, want %d: they share another's bucket",
 				short(a), res.Remaining, i+1, want)
 		}
 	}
@@ -67,7 +67,7 @@ func addressesFoundAgain(s *subject) {
 	for _, a := range addresses() {
 		l := s.limiterOf(a[0], core.PerDay(3))
 		for left := int64(2); left >= 0; left-- {
-			// A key that is equal but not the same memory.
+			// An equal key in other memory.
 			res, err := l.Allow(s.Context(), strings.Clone(a[1]))
 			if err != nil || !res.Allowed || res.Remaining != left {
 				s.Fatalf("policy and key %q: allowed %v with %d left, %v; want %d left", short(a), res.Allowed, res.Remaining, err, left)

@@ -125,7 +125,7 @@ func retryAfterIsExact(s *subject) {
 			}
 			s.clock.move(time.Microsecond)
 			if !s.take(l, cost).Allowed {
-				s.Errorf("%s: who waits RetryAfter (%v) and asks alone for %d must pass", name, res.RetryAfter, cost)
+				s.Errorf("%s: after RetryAfter (%v) a request for %d must be allowed", name, res.RetryAfter, cost)
 			}
 		}
 	}

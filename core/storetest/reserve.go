@@ -15,7 +15,7 @@ var reserveRules = []storeRule{
 	{"a reservation waits for the slowest limit", reservationOfSeveral},
 }
 
-// reserve demands a reservation of n tokens that are there after delay.
+// reserve checks that n tokens can be reserved, with the given delay.
 func (s *subject) reserve(l *core.Limiter, n int64, delay time.Duration, rule string) *core.Reservation {
 	s.Helper()
 	r, err := l.Reserve(s.Context(), key, n)
@@ -28,7 +28,7 @@ func (s *subject) reserve(l *core.Limiter, n int64, delay time.Duration, rule st
 	return r
 }
 
-// one a minute, one at once
+// drop is one token a minute, with a burst of one.
 var drop = core.PerMinute(1)
 
 func reservationsQueue(s *subject) {
@@ -36,7 +36,7 @@ func reservationsQueue(s *subject) {
 	for n := range 4 {
 		s.reserve(l, 1, time.Duration(n)*time.Minute, "each waits a minute longer than the one before")
 	}
-	s.denies(l, 1, 0, 4*time.Minute, "who does not queue waits for all who do")
+	s.denies(l, 1, 0, 4*time.Minute, "a request waits behind all reservations")
 	s.clock.move(90 * time.Second)
 	s.reserve(l, 1, 150*time.Second, "time that passed shortens the queue")
 }

@@ -1,5 +1,4 @@
-// Package storetest checks stores of token buckets. Whoever writes a [core.Store] of their own calls
-// [Run] from a test:
+// Package storetest tests stores of token buckets. If you write a [core.Store], call [Run] from a test:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
@@ -16,13 +15,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Run checks the stores that open returns against every rule of [core.Store], each in a subtest that
-// is named after its rule. open is called once for each and returns an empty store that takes the
-// time from clock; it may skip the test. The clock shows dates around 2026 and stands still but when
-// a rule moves it, at times backwards.
+// Run checks the stores that open returns against every rule of [core.Store]. Each rule is a subtest with the rule's
+// name. Run calls open once for each rule. open returns an empty store that reads the time from clock, or skips the test.
+// The clock shows dates around 2026. It stands still, except when a rule moves it, at times backwards, or lets it run.
 //
-// State must be kept as [core.Request.Decide] says, at least until the bucket is full. A store may
-// measure that on the clock or in real time: no rule needs state for more than a few seconds.
+// The store must keep state as [core.Request.Decide] says, at least until the bucket is full. It may measure that time on
+// clock or in real time: no rule needs state for more than a few real seconds.
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, refundRules, reserveRules, waitRules,
@@ -34,23 +32,23 @@ func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Stor
 	}
 }
 
-// storeRule is one demand on a store.
+// storeRule is one rule that stores must keep.
 type storeRule struct {
 	name  string
 	check func(*subject)
 }
 
-// subject is the store under test, one rule's own.
+// subject is the store that one rule tests.
 type subject struct {
 	*testing.T
 	clock *testClock
 	store core.Store
 }
 
-// key is the key of rules that need only one.
+// key is the key of rules that use only one.
 const key = "user"
 
-// limiter returns a limiter of the policy "api". It fails closed, so that a store's error is seen.
+// limiter returns a limiter of the policy "api". It fails closed, so that the test sees errors of the store.
 func (s *subject) limiter(limits ...core.Limit) *core.Limiter {
 	s.Helper()
 	return s.limiterOf("api", limits...)
@@ -65,7 +63,7 @@ func (s *subject) limiterOf(policy string, limits ...core.Limit) *core.Limiter {
 	return l
 }
 
-// take asks for cost tokens of the key.
+// take takes cost tokens of key.
 func (s *subject) take(l *core.Limiter, cost int64) core.Result {
 	s.Helper()
 	res, err := l.AllowN(s.Context(), key, cost)
@@ -75,7 +73,7 @@ func (s *subject) take(l *core.Limiter, cost int64) core.Result {
 	return res
 }
 
-// grants demands that cost tokens are granted and leave the given number.
+// grants checks that a request for cost tokens is allowed and leaves the given number.
 func (s *subject) grants(l *core.Limiter, cost, left int64, rule string) {
 	s.Helper()
 	if res := s.take(l, cost); !res.Allowed || res.Remaining != left || res.RetryAfter != 0 {
@@ -84,8 +82,7 @@ func (s *subject) grants(l *core.Limiter, cost, left int64, rule string) {
 	}
 }
 
-// denies demands that cost tokens are denied, and leave the given number and the delay after which
-// the same request passes.
+// denies checks that a request for cost tokens is denied, with the given number left and the given RetryAfter.
 func (s *subject) denies(l *core.Limiter, cost, left int64, retry time.Duration, rule string) {
 	s.Helper()
 	if res := s.take(l, cost); res.Allowed || res.Remaining != left || res.RetryAfter != retry {
@@ -94,7 +91,7 @@ func (s *subject) denies(l *core.Limiter, cost, left int64, retry time.Duration,
 	}
 }
 
-// holds demands that the key's tightest limit has so many tokens.
+// holds checks that the key's tightest limit has so many tokens.
 func (s *subject) holds(l *core.Limiter, left int64, rule string) {
 	s.Helper()
 	if res := s.take(l, 0); res.Remaining != left {
@@ -102,7 +99,7 @@ func (s *subject) holds(l *core.Limiter, left int64, rule string) {
 	}
 }
 
-// no demands that err is nil.
+// no checks that err is nil.
 func (s *subject) no(err error) {
 	s.Helper()
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
 )
 
-// mapStore is the least a store can be. It keeps every key for ever, so it is no example of one to
-// run in production.
+// mapStore is the smallest store. It keeps every key for ever, so do not run it in production.
 type mapStore struct {
 	now func() time.Time
 
@@ -45,7 +44,7 @@ func TestSmallestStoreConforms(t *testing.T) {
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store { return newMapStore(clock) })
 }
 
-// expiringStore forgets state at the very instant that Decide allows.
+// expiringStore forgets state at the earliest instant that Decide allows.
 type expiringStore struct {
 	*mapStore
 	expires map[string]time.Time

@@ -44,7 +44,7 @@ func denialTakesNothing(s *subject) {
 	l := s.limiter(core.PerMinute(10))
 	s.grants(l, 8, 2, "8 of 10 leave 2")
 	for range 3 {
-		s.denies(l, 3, 2, 6*time.Second, "2 left are not 3, however often one asks")
+		s.denies(l, 3, 2, 6*time.Second, "a denial takes nothing, however often it is repeated")
 	}
 	s.grants(l, 2, 0, "what a denial left may be taken")
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The clock stands still while a limiter waits in real time, so these rules never let it wait to the
-// end.
+// The clock stands still while a limiter waits in real time, so no rule waits to the end.
 var waitRules = []storeRule{
 	{"a wait for tokens that are there ends at once", waitForNothing},
 	{"a wait past the deadline is refused at once and takes nothing", waitPastDeadline},
@@ -53,20 +52,20 @@ func waitCancelled(s *subject) {
 	ended := make(chan error, 1)
 	go func() { ended <- l.Wait(ctx, key) }()
 	giveUp := time.After(10 * time.Second)
-	for s.take(l, 0).ResetAfter == time.Hour { // until the wait has taken its place
+	for s.take(l, 0).ResetAfter == time.Hour { // until the wait has its place in the queue
 		select {
 		case err := <-ended:
 			s.Fatalf("Wait for an hour ended at once: %v", err)
 		case <-giveUp:
-			s.Fatal("who waits takes no place in the queue")
+			s.Fatal("a wait must take its place in the queue")
 		default:
 			runtime.Gosched()
 		}
 	}
-	s.denies(l, 1, 0, 2*time.Hour, "who waits has a place in the queue")
+	s.denies(l, 1, 0, 2*time.Hour, "a wait takes its place in the queue")
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		s.Errorf("Wait whose context was cancelled = %v, want context.Canceled", err)
 	}
-	s.denies(l, 1, 0, time.Hour, "who stops waiting gives the place back")
+	s.denies(l, 1, 0, time.Hour, "a canceled wait gives its place back")
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 )
 
-// The network swallows a call; its caller leaves. That returns at once, is the caller's own error, and
-// says nothing about the store.
+// The network drops a call, and the caller's context ends. The request must return at once with the context's error, and
+// must not count as a failure of the store.
 func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	b := newBench(t)
-	// The calls that are stuck are given up after this; a caller who leaves does so long before.
+	// The store abandons stuck calls after this time. The callers' contexts end long before.
 	const patience = 20 * time.Second
 	b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
 	l := b.limiter(t, core.FailLocal)
@@ -40,19 +40,19 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 			return context.WithTimeout(ctx, 10*time.Millisecond)
 		}, context.DeadlineExceeded},
 	} {
-		for range 20 { // more than open the breaker
+		for range 20 { // more than it takes to open the breaker
 			ctx, cancel := c.ctx()
 			start := time.Now()
 			res, err := l.Allow(ctx, "k")
 			cancel()
 			require.ErrorIs(t, err, c.want, c.name)
 			require.NotErrorIs(t, err, core.ErrUnavailable, c.name)
-			assert.False(t, res.Allowed, "no decision admits nobody")
+			assert.False(t, res.Allowed, "an error must not allow the request")
 			assert.Less(t, time.Since(start), patience/2, "%s: it returns when its context ends, not when the store gives up", c.name)
 		}
 	}
 
-	b.proxy.Set(faultproxy.Reset) // what is stuck ends now
+	b.proxy.Set(faultproxy.Reset) // so that stuck calls end
 	b.proxy.Set(faultproxy.None)
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)

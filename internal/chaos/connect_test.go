@@ -19,7 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// A connection takes up to seven round trips to set up: longer than a decision may.
+// Making a connection takes up to seven round trips, which is longer than a decision's timeout.
 func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	cert, key, pool := certificate(t)
 	port, err := redistest.FreePort()
@@ -40,7 +40,7 @@ func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 					options.Addr = proxy.Addr
 					client := redis.NewClient(options)
 					t.Cleanup(func() { _ = client.Close() })
-					// As near to the round trip as on a machine that nobody shares 100 ms are to 90.
+					// As close to the round trip as 100 ms are to 90 on an idle machine.
 					store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
 					l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
 
@@ -60,7 +60,7 @@ func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	}
 }
 
-// slack is how much longer than the round trip a decision may take here: machines that are busy need more.
+// slack is how much longer than the round trip a decision may take here. Busy machines need more.
 func slack() time.Duration {
 	if *reportFile != "" {
 		return 10 * time.Millisecond
@@ -87,7 +87,7 @@ func served(t *testing.T, l *core.Limiter, when string) {
 	}
 }
 
-// Of a Ring and a Cluster each server has connections of its own, and those of pipelines besides.
+// Each server of a Ring or a Cluster has connections of its own, and more for pipelines.
 func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
 	const latency = 40 * time.Millisecond
 	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}

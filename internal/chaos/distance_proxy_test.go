@@ -15,14 +15,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 )
 
-// distantServer and distance tell TestDistanceProxy what to be.
+// distantServer and distanceTo configure TestDistanceProxy.
 const (
 	distantServer = "DISTANT_SERVER"
 	distanceTo    = "DISTANCE_TO_IT"
 )
 
-// away returns an address from which server is some way off. A process of its own delays what passes, so that
-// thousands of goroutines here don't.
+// away returns the address of a proxy that delays traffic to server. The proxy is another process, so that thousands of
+// goroutines in this one do not delay it.
 func away(t *testing.T, server string, latency time.Duration) (addr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDistanceProxy$", "-test.v")
@@ -45,7 +45,7 @@ func away(t *testing.T, server string, latency time.Duration) (addr string) {
 	return ""
 }
 
-// TestDistanceProxy is the process that away starts.
+// away runs TestDistanceProxy in another process.
 func TestDistanceProxy(t *testing.T) {
 	server := os.Getenv(distantServer)
 	if server == "" {
@@ -58,5 +58,5 @@ func TestDistanceProxy(t *testing.T) {
 		proxy.SetLatency(latency)
 	}
 	fmt.Println(distantServer + "=" + proxy.Addr)
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the process that asked for it ends
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the process that started this one ends
 }

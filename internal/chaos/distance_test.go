@@ -17,7 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Only for the report: how many goroutines a healthy Redis serves that is some way off, with the default
+// TestDistantRedis measures, for the report only, how many goroutines a distant healthy Redis serves with the default
 // timeout.
 func TestDistantRedis(t *testing.T) {
 	if *reportFile == "" {
@@ -39,7 +39,7 @@ func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000)}}))
 	names := keyNames(goroutines)
 	const rounds = 20
-	asked(l, names, rounds) // for connections, and what the store learns
+	asked(l, names, rounds) // so that connections are made and the store has measured the round trip
 	var once distance
 	for range 5 {
 		healthy(t, l)
@@ -51,7 +51,7 @@ func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
 	reportDistance(t, latency, goroutines, once, steady, store.Stats().Opened)
 }
 
-// healthy waits until the store decides, and has been left alone for a while.
+// healthy waits until the store decides, and then has no request for a while.
 func healthy(t *testing.T, l *core.Limiter) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -61,7 +61,7 @@ func healthy(t *testing.T, l *core.Limiter) {
 	time.Sleep(2 * timeout)
 }
 
-// distance is what goroutines met that asked a distant Redis.
+// distance holds the results of goroutines that asked a distant Redis.
 type distance struct {
 	decisions, fallback int64
 	took                time.Duration
@@ -72,7 +72,7 @@ func (d distance) share() string {
 	return fmt.Sprintf("%.1f %%", 100*float64(d.fallback)/float64(d.decisions))
 }
 
-// asked has a goroutine for each name ask so many times in a row, all beginning at once.
+// asked starts a goroutine for each name at once. Each makes so many requests in a row.
 func asked(l *core.Limiter, names []string, rounds int) distance {
 	times := make([]time.Duration, len(names)*rounds)
 	var fallback atomic.Int64
@@ -101,7 +101,7 @@ func asked(l *core.Limiter, names []string, rounds int) distance {
 	return distance{int64(len(times)), fallback.Load(), took, times}
 }
 
-// reportDistance keeps what goroutines met.
+// reportDistance adds a row to the table of distances.
 func reportDistance(t *testing.T, latency time.Duration, goroutines int, once, steady distance, opened int64) {
 	t.Helper()
 	added := fmt.Sprint(latency)

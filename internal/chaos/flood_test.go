@@ -16,7 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// An attacker makes up keys while honest clients, who used up their tokens, come back again and again.
+// An attacker invents keys. Meanwhile honest clients, who have used up their tokens, ask again and again.
 func TestFloodOfKeysIsBoundedAndDropsNoKeyInUse(t *testing.T) {
 	const bound, honest = 100_000, 1000
 	flood := 500_000
@@ -52,7 +52,7 @@ func TestFloodOfKeysIsBoundedAndDropsNoKeyInUse(t *testing.T) {
 	runtime.KeepAlive(store)
 }
 
-// heap is what is allocated after a collection.
+// heap returns how many bytes are allocated after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -60,7 +60,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// Only for the report: it makes a million keys.
+// It makes a million keys, so it runs only for the report.
 func TestMemoryOfKeysInRedis(t *testing.T) {
 	if *reportFile == "" {
 		t.Skip("measures for -report only")

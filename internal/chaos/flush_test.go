@@ -20,10 +20,10 @@ const (
 	tick = time.Millisecond
 )
 
-// patient gives decisions on a busy machine the time they need: these tests are not about slowness.
+// patient is a timeout that no decision reaches on a busy machine: these tests are not about slowness.
 var patient = redisstore.WithTimeout(10 * time.Second)
 
-// asking has every decision made by Redis, denials too: load is to reach it.
+// asking turns the deny cache off, so that Redis makes every decision.
 var asking = redisstore.WithDenyCache(0)
 
 func keyNames(n int) []string {
@@ -48,11 +48,11 @@ func TestScriptFlushUnderLoadFailsNoRequest(t *testing.T) {
 	}
 	drained(t, l, keyNames(callers))
 	ld.end()
-	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
-	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
+	assert.Zero(t, ld.failed.Load(), "a lost script cache must fail no request")
+	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket must admit what it holds, and no token twice")
 }
 
-// Where keys live on several servers, decisions that wait go as a pipeline.
+// If keys are on several servers, the store sends a batch as a pipeline.
 func TestScriptFlushOnARingFailsNoRequest(t *testing.T) {
 	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": shards[0].Addr, "two": shards[1].Addr}})
@@ -68,8 +68,8 @@ func TestScriptFlushOnARingFailsNoRequest(t *testing.T) {
 	}
 	drained(t, l, keyNames(callers))
 	ld.end()
-	assert.Zero(t, ld.failed.Load(), "a lost script cache is no caller's concern")
-	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket admits what it holds, no token twice")
+	assert.Zero(t, ld.failed.Load(), "a lost script cache must fail no request")
+	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket must admit what it holds, and no token twice")
 }
 
 func TestFlushAllOnlyFillsBuckets(t *testing.T) {
@@ -87,10 +87,10 @@ func TestFlushAllOnlyFillsBuckets(t *testing.T) {
 	}
 	ld.end()
 	assert.Zero(t, ld.failed.Load(), "no decision fails")
-	assert.Equal(t, int64(callers*capacity*(1+flushes)), ld.admitted.Load(), "a flush gives each bucket once more, no more and no less")
+	assert.Equal(t, int64(callers*capacity*(1+flushes)), ld.admitted.Load(), "a flush must fill each bucket once")
 }
 
-// A replica with a slower clock takes over: its server, and the application's view of time, step back.
+// A replica with a slower clock takes over, so the clock that decides steps back.
 func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()
@@ -119,7 +119,7 @@ func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	res, err = after.Allow(ctx, "k")
 	require.NoError(t, err)
 	require.False(t, res.Allowed, "a clock that stepped back refills nothing")
-	assert.Equal(t, time.Hour, res.RetryAfter, "nor does it stall: one token is an hour away")
+	assert.Equal(t, time.Hour, res.RetryAfter, "nor does the bucket stall: one token comes in an hour")
 	behind = behind.Add(res.RetryAfter)
 	res, err = after.Allow(ctx, "k")
 	require.NoError(t, err)

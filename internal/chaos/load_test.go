@@ -11,7 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// load asks for keys from several goroutines until stopped, and counts.
+// load makes requests from several goroutines until it is stopped, and counts their results.
 type load struct {
 	decisions, admitted, fallback, failed atomic.Int64
 
@@ -19,7 +19,7 @@ type load struct {
 	done sync.WaitGroup
 }
 
-// startLoad asks l for the given keys, one goroutine each.
+// startLoad makes requests to l, with one goroutine for each key.
 func startLoad(l *core.Limiter, keys ...string) *load {
 	ld := &load{stop: make(chan struct{})}
 	for _, key := range keys {
@@ -47,14 +47,14 @@ func startLoad(l *core.Limiter, keys ...string) *load {
 	return ld
 }
 
-// pass lets n more decisions be made.
+// pass waits until n more decisions are made.
 func (ld *load) pass(t *testing.T, n int64) {
 	t.Helper()
 	target := ld.decisions.Load() + n
 	require.Eventually(t, func() bool { return ld.decisions.Load() >= target }, wait, tick, "decisions go on")
 }
 
-// drained waits until load has emptied the buckets of all keys.
+// drained waits until the buckets of all keys are empty.
 func drained(t *testing.T, l *core.Limiter, keys []string) {
 	t.Helper()
 	for _, key := range keys {

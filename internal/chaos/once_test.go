@@ -16,8 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// warm fills the client's pool with connections that have shaken hands, so that a retry finds one. The
-// client may have little patience, and the machine be busy.
+// warm fills the client's pool with connections, so that a retry finds one. It tries again if the client's timeout is too
+// short for a busy machine.
 func warm(t *testing.T, c *redis.Client, conns int) {
 	t.Helper()
 	for deadline := time.Now().Add(wait); c.PoolStats().IdleConns < uint32(conns); {
@@ -33,7 +33,7 @@ func warm(t *testing.T, c *redis.Client, conns int) {
 	}
 }
 
-// connected is how many connections c's server has.
+// connected returns how many connections c's server has.
 func connected(t *testing.T, c *redis.Client) string {
 	t.Helper()
 	info, err := c.InfoMap(context.Background(), "clients").Result()
@@ -41,8 +41,8 @@ func connected(t *testing.T, c *redis.Client) string {
 	return info["Clients"]["connected_clients"]
 }
 
-// Replies get lost while the server executes every command it is sent. However the client is set, one
-// Allow must take one token.
+// The server executes every command, and its replies are lost. Whatever the client's options are, one Allow must take one
+// token.
 func TestAllowTakesItsTokensAtMostOnce(t *testing.T) {
 	server := redistest.Start(t)
 	direct := server.Client(t)
@@ -53,9 +53,9 @@ func TestAllowTakesItsTokensAtMostOnce(t *testing.T) {
 		contextTimeout bool
 	}{
 		{"the client gives up first", 50 * time.Millisecond, false},
-		{"the client gives up first and minds contexts", 50 * time.Millisecond, true},
+		{"the client gives up first, with ContextTimeoutEnabled", 50 * time.Millisecond, true},
 		{"the store gives up first", time.Minute, false},
-		{"the store gives up first and the client minds contexts", time.Minute, true},
+		{"the store gives up first, with ContextTimeoutEnabled", time.Minute, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			others := connected(t, direct)
@@ -88,10 +88,10 @@ func TestAllowTakesItsTokensAtMostOnce(t *testing.T) {
 
 			require.NoError(t, client.Close())
 			require.Eventually(t, func() bool { return connected(t, direct) == others }, wait, tick,
-				"the server has executed all it was sent when it has no connection of the client left")
+				"premise: the server has executed everything once the client has no connection left")
 			res, err := honest.Peek(context.Background(), "k")
 			require.NoError(t, err)
-			assert.Equal(t, int64(999), res.Remaining, "one Allow takes one token, however often its reply is lost")
+			assert.Equal(t, int64(999), res.Remaining, "one Allow must take one token, however often its reply is lost")
 		})
 	}
 }

@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// timeout is the store's.
+	// timeout is the store's timeout.
 	timeout = 100 * time.Millisecond
-	// clientTimeout is the client's own, far above: what returns before it was ended by the store's.
+	// clientTimeout is the client's own timeout. It is much longer, so a request that ends earlier was ended by the store's.
 	clientTimeout = time.Minute
-	// crowd asks at once during an outage.
+	// crowd is how many requests begin at once during an outage.
 	crowd = 2000
-	// capacity of each bucket in these tests; they refill in a day.
+	// capacity is that of each bucket. Buckets refill in a day.
 	capacity = 100
 )
 
-// bench is a server, a way to it that breaks, and a store that goes this way.
+// bench is a server, a proxy that can break the network to it, and a store behind the proxy.
 type bench struct {
 	server *redistest.Server
 	proxy  *faultproxy.Proxy
@@ -61,7 +61,7 @@ func (b *bench) limiter(t *testing.T, mode core.FailureMode) *core.Limiter {
 	return l
 }
 
-// outage is a fault that keeps the store from answering.
+// outage is a fault during which the store can't answer.
 type outage struct {
 	name  string
 	begin func(*testing.T, *bench)
@@ -99,9 +99,9 @@ func configure(t *testing.T, b *bench, name, value string) {
 	require.NoError(t, b.server.Client(t).ConfigSet(context.Background(), name, value).Err())
 }
 
-var heldConns sync.Map // of *bench to the connections that hold keeps
+var heldConns sync.Map // from *bench to the connections that hold has taken
 
-// hold takes every connection of the pool, as a client whose other users are stuck does.
+// hold takes every connection of the pool, as other stuck users of the client would.
 func hold(t *testing.T, b *bench) {
 	t.Helper()
 	conns := make([]*redis.Conn, b.client.Options().PoolSize)
@@ -131,24 +131,24 @@ func TestFailureModesDuringOutages(t *testing.T) {
 			ctx := context.Background()
 
 			var res core.Result
-			require.Eventually(t, func() bool { // a machine that stands still for the timeout is no outage yet
+			require.Eventually(t, func() bool { // a machine that pauses for the timeout is no outage yet
 				var err error
 				res, err = local.Allow(ctx, "healthy")
 				return err == nil && res.Source == core.FromStore
 			}, 20*time.Second, time.Millisecond, "premise: the store answers")
 
 			o.begin(t, b)
-			// While the breaker is closed every decision may wait for the timeout, no longer.
+			// While the breaker is closed, a decision may wait for the timeout and no longer.
 			r.admitted, r.closed = crowded(t, local, "onset", core.FromFallback)
 			assert.Equal(t, int64(capacity), r.admitted, "FailLocal admits what this process's bucket holds")
-			assert.Less(t, r.closed.slowest, clientTimeout/10, "the store's timeout bounds a decision, not the client's")
+			assert.Less(t, r.closed.slowest, clientTimeout/10, "a decision must wait for the store's timeout, not for the client's")
 
 			require.Eventually(t, func() bool { // or this is the one that tries whether the store is back
 				var err error
 				res, err = local.Allow(ctx, "other")
 				require.NoError(t, err, "FailLocal decides whatever the store does")
 				return errors.Is(res.Cause, core.ErrBreakerOpen)
-			}, wait, tick, "failures in a row open the breaker, and a fallback tells its cause")
+			}, wait, tick, "failures in a row must open the breaker, and Result.Cause must say so")
 			var err error
 
 			r.admitted, r.open = crowded(t, local, "crowd", core.FromFallback)
@@ -171,8 +171,8 @@ func TestFailureModesDuringOutages(t *testing.T) {
 	}
 }
 
-// crowded asks for one key from many goroutines at once. It returns how many were admitted and how long
-// decisions took.
+// crowded makes requests for one key from many goroutines at once. It returns how many were allowed and how long they
+// took.
 func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (admitted int64, took latencies) {
 	t.Helper()
 	var count, others atomic.Int64
@@ -195,7 +195,7 @@ func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (adm
 	}
 	close(start)
 	all.Wait()
-	assert.Zero(t, others.Load(), "every decision of the outage comes from %v", source)
+	assert.Zero(t, others.Load(), "every decision of the outage must come from %v", source)
 	slices.Sort(times)
 	return count.Load(), latencies{times[crowd/2], times[crowd-1]}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// latencies is how long decisions took.
+// latencies holds how long decisions took.
 type latencies struct{ median, slowest time.Duration }
 
-// row is what one outage did.
+// row is the result of one outage.
 type row struct {
 	fault    string
 	closed   latencies     // of a crowd while the breaker was closed
 	open     latencies     // of a crowd while it was open
-	admitted int64         // by FailLocal during the outage, of a key that all asked for
+	admitted int64         // by FailLocal during the outage, for one key
 	recovery time.Duration // from the fault's end to the first decision by the store
 }
 
@@ -31,8 +31,7 @@ var tables struct {
 	outages, failovers, memory, distances []string
 }
 
-// report keeps r for the table. Only a run for the table holds the machine to the promised times: it
-// has the machine to itself.
+// report adds r to the table. Promised times are checked only in a run for the table, which has the machine to itself.
 func report(t *testing.T, r row) {
 	t.Helper()
 	t.Logf("%+v", r)
@@ -47,7 +46,7 @@ func report(t *testing.T, r row) {
 		r.admitted, capacity, r.recovery.Round(time.Millisecond)))
 }
 
-// reportFailover keeps what load met while a server's successor took over.
+// reportFailover adds the results of load during a failover to the table.
 func reportFailover(t *testing.T, what string, ld *load, took time.Duration) {
 	t.Helper()
 	tables.Lock()
@@ -56,7 +55,7 @@ func reportFailover(t *testing.T, what string, ld *load, took time.Duration) {
 		ld.decisions.Load(), ld.fallback.Load(), ld.failed.Load(), took.Round(time.Millisecond)))
 }
 
-// reportMemory keeps what n keys take.
+// reportMemory adds the memory that n keys take to the table.
 func reportMemory(what string, bytes uint64, n int) {
 	tables.Lock()
 	defer tables.Unlock()

@@ -25,7 +25,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// limiterACL is what docs/operations.md grants a limiter's user.
+// limiterACL holds the rules that docs/operations.md shows for a limiter's user.
 const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +pttl +del +time +info"
 
 func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
@@ -49,23 +49,23 @@ func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, admin.ScriptFlush(ctx).Err())
 		res, err := l.Allow(ctx, "k")
-		require.NoError(t, err, "the rules in docs/operations.md suffice")
+		require.NoError(t, err, "the rules in docs/operations.md must suffice")
 		assert.Equal(t, int64(capacity-1-i), res.Remaining)
 	}
 	require.NoError(t, l.Refund(ctx, "k", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
 
 	_, err = connect("limiter", "wrong").Allow(ctx, "k")
-	require.ErrorIs(t, err, core.ErrUnavailable, "a wrong password is the store's failure")
+	require.ErrorIs(t, err, core.ErrUnavailable, "a wrong password is a failure of the store")
 	require.ErrorContains(t, err, "WRONGPASS")
 
 	require.NoError(t, admin.Do(ctx, aclArgs("narrow", "on >secret ~elsewhere:* -@all +@connection +evalsha +eval +get +set +time")...).Err())
 	_, err = connect("narrow", "secret").Allow(ctx, "k")
-	require.ErrorIs(t, err, core.ErrUnavailable, "keys that the user may not touch are the store's failure")
+	require.ErrorIs(t, err, core.ErrUnavailable, "a key that the user has no right to is a failure of the store")
 	require.ErrorContains(t, err, "NOPERM")
 }
 
-// clusterACL is what docs/operations.md adds on a Cluster.
+// clusterACL holds the rules that docs/operations.md adds for a Cluster.
 const clusterACL = "+cluster|slots +cluster|shards +command"
 
 func TestDocumentedACLSufficesOnACluster(t *testing.T) {
@@ -80,7 +80,7 @@ func TestDocumentedACLSufficesOnACluster(t *testing.T) {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: "limiter", Password: "secret"})
 	defer client.Close()
 	_, err := limited(t, client, core.FailClosed, patient).Allow(ctx, "k")
-	require.NoError(t, err, "the rules in docs/operations.md suffice")
+	require.NoError(t, err, "the rules in docs/operations.md must suffice")
 }
 
 func TestOperationsPageShowsTheTestedACL(t *testing.T) {
@@ -98,7 +98,7 @@ func aclArgs(user, rules string) []any {
 	return args
 }
 
-// certificate makes a self-signed one for localhost.
+// certificate makes a self-signed certificate for localhost.
 func certificate(t *testing.T) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -26,7 +26,7 @@ func hostPort(t *testing.T, addr string) (host, port string) {
 	return host, port
 }
 
-// limited is a limiter over client whose buckets admit `capacity` in a day.
+// limited returns a limiter over client whose buckets admit capacity tokens in a day.
 func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...redisstore.Option) *core.Limiter {
 	t.Helper()
 	l, err := core.NewLimiter(redisstore.New(client, append(options, asking)...), core.Policy{
@@ -35,7 +35,7 @@ func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, 
 	return l
 }
 
-// decidesAgain waits until every key is decided by the store.
+// decidesAgain waits until the store decides every key.
 func decidesAgain(t *testing.T, l *core.Limiter, keys []string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -60,11 +60,11 @@ func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 		c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
 		defer c.Close()
 		require.NoError(t, c.Monitor(ctx, "limits", host, port, "2").Err())
-		// A machine that stands still is no reason to fail over before the master is killed.
+		// A machine that pauses must not cause a failover before the master is killed.
 		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "60000").Err())
 		require.NoError(t, c.Set(ctx, "limits", "failover-timeout", "5000").Err())
 	}
-	require.Eventually(t, func() bool { // the sentinels know each other and the replica
+	require.Eventually(t, func() bool { // until the sentinels know each other and the replica
 		c := redis.NewSentinelClient(&redis.Options{Addr: sentinels[0]})
 		defer c.Close()
 		others, err := c.Sentinels(ctx, "limits").Result()
@@ -93,9 +93,9 @@ func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 	ld.end()
 	reportFailover(t, "Sentinel: the master is killed (down-after-milliseconds 500)", ld, took)
 
-	assert.Zero(t, ld.failed.Load(), "FailLocal decides throughout the failover")
+	assert.Zero(t, ld.failed.Load(), "FailLocal must decide throughout the failover")
 	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
-	// Replication is asynchronous: what the old master did not pass on may be granted once more.
+	// Replication is asynchronous, so tokens that the old master granted and did not replicate may be granted once more.
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
 	role, err := replica.Client(t).Do(ctx, "ROLE").Slice()
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterCl
 	}
 	client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	require.Eventually(t, func() bool { // all six agree
+	require.Eventually(t, func() bool { // until all six agree
 		for _, s := range servers {
 			info, err := s.Client(t).ClusterInfo(context.Background()).Result()
 			if err != nil || !strings.Contains(info, "cluster_state:ok") {
@@ -130,7 +130,7 @@ func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterCl
 	return servers, client
 }
 
-// agreed waits until all nodes tell the same of the cluster.
+// agreed waits until all nodes have the same view of the cluster.
 func agreed(t *testing.T, s *redistest.Server) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -138,8 +138,7 @@ func agreed(t *testing.T, s *redistest.Server) {
 	}, wait, 50*time.Millisecond)
 }
 
-// keysInFirstSlots returns keys whose buckets are in the first slots of the first master: those that a
-// reshard moves first.
+// keysInFirstSlots returns keys whose buckets are in the first slots of the first master. A reshard moves these first.
 func keysInFirstSlots(t *testing.T, s *redistest.Server, n int, slots int64) (names []string) {
 	t.Helper()
 	c := s.Client(t)
@@ -154,7 +153,7 @@ func keysInFirstSlots(t *testing.T, s *redistest.Server, n int, slots int64) (na
 	return names
 }
 
-// holders tells which node holds each bucket.
+// holders returns which node holds each bucket.
 func holders(t *testing.T, client *redis.ClusterClient, names []string) (addrs []string) {
 	t.Helper()
 	client.ReloadState(context.Background())
@@ -194,15 +193,15 @@ func TestClusterReshardAndFailoverFailNoRequest(t *testing.T) {
 	drained(t, exact, names)
 	ld.end()
 	reportFailover(t, fmt.Sprintf("Cluster: %d slots in use move twice", moved), ld, 0)
-	assert.Zero(t, ld.failed.Load(), "moving slots is no caller's concern")
-	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "buckets move with their slots: each admits what it holds, no token twice")
+	assert.Zero(t, ld.failed.Load(), "moving slots must fail no request")
+	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "buckets must move with their slots: each admits what it holds, and no token twice")
 
 	l := limited(t, client, core.FailLocal)
 	decidesAgain(t, l, names)
 	ld = startLoad(l, names...)
 	ld.pass(t, callers*10)
 	dead := masterOf(t, servers, client, "ratelimit:topology:"+names[0])
-	for _, s := range servers { // till now, a machine that stands still was no reason to fail over
+	for _, s := range servers { // until now, a machine that paused must not cause a failover
 		require.NoError(t, s.Client(t).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
 	}
 	start := time.Now()
@@ -212,7 +211,7 @@ func TestClusterReshardAndFailoverFailNoRequest(t *testing.T) {
 	took := time.Since(start)
 	ld.end()
 	reportFailover(t, "Cluster: a master is killed (cluster-node-timeout 1000)", ld, took)
-	assert.Zero(t, ld.failed.Load(), "FailLocal decides throughout the failover")
+	assert.Zero(t, ld.failed.Load(), "FailLocal must decide throughout the failover")
 	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
 	n, err := client.Exists(ctx, "ratelimit:topology:"+names[0]).Result()
@@ -220,7 +219,7 @@ func TestClusterReshardAndFailoverFailNoRequest(t *testing.T) {
 	assert.Equal(t, int64(1), n, "one key a bucket, where its slot is")
 }
 
-// masterIDs are the masters' names, the one that holds slot 0 first.
+// masterIDs returns the masters' IDs, first that of the master of slot 0.
 func masterIDs(t *testing.T, s *redistest.Server) (ids []string) {
 	t.Helper()
 	nodes, err := s.Client(t).ClusterNodes(context.Background()).Result()
@@ -238,7 +237,7 @@ func masterIDs(t *testing.T, s *redistest.Server) (ids []string) {
 	return ids
 }
 
-// masterOf is the server that holds key.
+// masterOf returns the server that holds key.
 func masterOf(t *testing.T, servers []*redistest.Server, client *redis.ClusterClient, key string) *redistest.Server {
 	t.Helper()
 	node, err := client.MasterForKey(context.Background(), key)
@@ -277,6 +276,6 @@ func TestLostRingShardFailsNoRequest(t *testing.T) {
 	took := time.Since(start)
 	ld.end()
 	reportFailover(t, "Ring: a shard is killed (HeartbeatFrequency 100 ms)", ld, took)
-	assert.Zero(t, ld.failed.Load(), "FailLocal decides until the ring has closed")
+	assert.Zero(t, ld.failed.Load(), "FailLocal must decide until the ring has dropped the shard")
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "two shards' buckets and this process's own")
 }

@@ -1,4 +1,4 @@
-// Package faultproxy stands between a client and a TCP server and breaks the network on command.
+// Package faultproxy is a TCP proxy for tests that breaks the network between a client and a server.
 package faultproxy
 
 import (
@@ -13,16 +13,15 @@ import (
 type Fault int
 
 const (
-	// None passes everything.
+	// None passes everything on.
 	None Fault = iota
-	// Latency makes a long way of it; see Proxy.SetLatency.
+	// Latency delays traffic. See Proxy.SetLatency.
 	Latency
-	// BlackHole swallows both directions; connections can be made and stay open.
+	// BlackHole drops all traffic. Connections can be made and stay open.
 	BlackHole
-	// HalfOpen passes requests to the server and swallows its replies: commands are executed and
-	// nobody hears of it.
+	// HalfOpen passes requests on and drops replies: the server executes commands, and the client does not learn of it.
 	HalfOpen
-	// Truncate passes the first byte of a reply and closes the connection.
+	// Truncate passes on the first byte of a reply and closes the connection.
 	Truncate
 	// Reset ends every connection, old and new, with RST.
 	Reset
@@ -35,7 +34,7 @@ type Proxy struct {
 	target   string
 	listener net.Listener
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards everything below
 	fault   Fault
 	latency time.Duration
 	conns   map[net.Conn]bool
@@ -68,8 +67,8 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
-// SetLatency delays every reply by d, and the first request of a new connection, as if that took a round
-// trip to make. Replies that are under way together are delayed together.
+// SetLatency delays every reply by d. It also delays the first request of a connection by d, as if making the connection
+// took a round trip. Replies under way at once are delayed at once, not one after another.
 func (p *Proxy) SetLatency(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,13 +128,13 @@ func (p *Proxy) keep(conns ...net.Conn) bool {
 	return !p.closed
 }
 
-// parcel is a part of a stream on its way.
+// parcel is a part of a stream under way.
 type parcel struct {
-	due  time.Time // when it arrives
+	due  time.Time // when to deliver it; zero: at once
 	data []byte
 }
 
-// pass copies what from sends to to, as the fault of the moment allows.
+// pass reads from from and sends to to what the current fault lets through.
 func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	way := make(chan parcel, 64)
 	p.done.Go(func() { p.deliver(way, from, to) })
@@ -166,7 +165,7 @@ func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	}
 }
 
-// deliver writes what is due to to, in order, and closes both connections at the end.
+// deliver writes parcels to to when they are due, in order. At the end it closes both connections.
 func (p *Proxy) deliver(way <-chan parcel, from, to net.Conn) {
 	var failed error
 	for next := range way {

@@ -6,7 +6,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// AwayStore can't be reached.
+// AwayStore fails every request with Err.
 type AwayStore struct{ Err error }
 
 func (s *AwayStore) Do(context.Context, core.Request) (core.Answer, error) {

@@ -1,5 +1,5 @@
-// Package limittest is what tests of limiters share: a clock, limiters that show the errors of their store, and what
-// property tests draw from.
+// Package limittest holds what tests of limiters share: a clock, limiters that fail closed, and generators for property
+// tests.
 package limittest
 
 import (
@@ -18,10 +18,10 @@ var (
 	Latest   = time.Date(2112, time.January, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// NewClock is a clock that shows an instant in 2026.
+// NewClock returns a clock that shows an instant in 2026.
 func NewClock() *Clock { return ClockAt(time.Date(2026, time.March, 4, 10, 20, 30, 0, time.UTC)) }
 
-// ClockAt is a clock that shows now.
+// ClockAt returns a clock that shows now.
 func ClockAt(now time.Time) *Clock { return &Clock{now: now} }
 
 func (c *Clock) Now() time.Time {

@@ -11,12 +11,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A failure is shown in seconds; -rapid.shrinktime asks for a smaller example.
+// Shrink failures for seconds only. Set -rapid.shrinktime for a smaller example.
 func init() { _ = flag.Set("rapid.shrinktime", "3s") }
 
 var drawMode = rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core.Aligned})
 
-// DrawInterval favours what people write, and has odd nanoseconds too.
+// DrawInterval draws an interval: often a common one, at times with odd nanoseconds.
 var DrawInterval = rapid.OneOf(
 	rapid.SampledFrom([]time.Duration{
 		time.Microsecond, time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, time.Minute, time.Hour,
@@ -25,7 +25,7 @@ var DrawInterval = rapid.OneOf(
 	rapid.Map(rapid.Int64Range(1000, int64(400*24*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
-// DrawCapacity is uniform in the number of digits.
+// DrawCapacity draws a capacity, uniform in the number of digits.
 var DrawCapacity = rapid.OneOf(
 	rapid.Int64Range(1, 20),
 	rapid.Custom(func(t *rapid.T) int64 {
@@ -35,7 +35,7 @@ var DrawCapacity = rapid.OneOf(
 	rapid.Just(int64(999_999_999_999_999)),
 )
 
-// drawRate is a number of few or many decimals.
+// drawRate draws a rate with few or many decimals.
 func drawRate(capacity int64) *rapid.Generator[float64] {
 	return rapid.OneOf(
 		rapid.Map(rapid.Int64Range(1, 100), func(n int64) float64 { return float64(n) }),
@@ -48,17 +48,17 @@ func drawRate(capacity int64) *rapid.Generator[float64] {
 	)
 }
 
-// DrawLimit is any limit that a constructor accepts.
+// DrawLimit draws any limit that a constructor accepts.
 var DrawLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := core.Limit{Capacity: DrawCapacity.Draw(t, "capacity"), RefillInterval: DrawInterval.Draw(t, "interval"), Mode: drawMode.Draw(t, "mode")}
 	l.RefillRate = drawRate(l.Capacity).Draw(t, "rate")
 	return l
 }).Filter(Valid)
 
-// Valid relies on a promise of MaxIn: what no constructor would accept admits nothing.
+// Valid reports whether a constructor accepts l. It relies on MaxIn, which returns 0 for other limits.
 func Valid(l core.Limit) bool { return l.MaxIn(0) > 0 }
 
-// DrawLimits is 1 to 6 limits, some of them named.
+// DrawLimits draws 1 to 6 limits, some of them with names.
 func DrawLimits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limit] {
 	return rapid.Custom(func(t *rapid.T) []core.Limit {
 		limits := rapid.SliceOfN(limit, 1, 6).Draw(t, "limits")
@@ -71,7 +71,7 @@ func DrawLimits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limi
 	})
 }
 
-// DrawCost asks mostly for what the tightest limit could grant.
+// DrawCost draws a cost, mostly at most the smallest capacity.
 func DrawCost(limits []core.Limit) *rapid.Generator[int64] {
 	least := limits[0].Capacity
 	for _, l := range limits {
@@ -84,8 +84,8 @@ func DrawCost(limits []core.Limit) *rapid.Generator[int64] {
 	)
 }
 
-// DrawMove is how far the clock goes: exactly to the last RetryAfter, around it, by parts and
-// multiples of the intervals, or back.
+// DrawMove draws how far the clock moves: exactly by the last RetryAfter, close to it, or by parts and multiples of the
+// intervals.
 func DrawMove(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Duration] {
 	if retry == core.Never {
 		retry = time.Hour
@@ -101,13 +101,13 @@ func DrawMove(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Du
 	)
 }
 
-// DrawBack is how far a clock steps back.
+// DrawBack draws how far a clock steps back.
 var DrawBack = rapid.OneOf(
 	rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour, 30 * 24 * time.Hour}),
 	rapid.Map(rapid.Int64Range(1, int64(time.Minute)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
-// DrawClock is a clock that shows an instant between 1971 and 2100.
+// DrawClock draws a clock that shows an instant between 1971 and 2100.
 func DrawClock(t *rapid.T) *Clock {
 	return &Clock{now: time.UnixMicro(rapid.Int64Range(Earliest.UnixMicro(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()).Draw(t, "start"))}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Limiter returns a limiter that fails closed, so that errors of the store are seen.
+// Limiter returns a limiter that fails closed, so that the test sees errors of the store.
 func Limiter(t testing.TB, s core.Store, policy string, limits ...core.Limit) *core.Limiter {
 	t.Helper()
 	l, err := core.NewLimiter(s, core.Policy{Name: policy, Limits: limits, OnFailure: core.FailClosed})
@@ -17,7 +17,7 @@ func Limiter(t testing.TB, s core.Store, policy string, limits ...core.Limit) *c
 	return l
 }
 
-// Left is how many tokens the tightest limit of key has.
+// Left returns how many tokens the tightest limit of key has.
 func Left(t testing.TB, l *core.Limiter, key string) int64 {
 	t.Helper()
 	res, err := l.Peek(context.Background(), key)
@@ -27,7 +27,7 @@ func Left(t testing.TB, l *core.Limiter, key string) int64 {
 	return res.Remaining
 }
 
-// Use takes n tokens of key.
+// Use takes n tokens of key, and fails the test if they are denied.
 func Use(t testing.TB, l *core.Limiter, key string, n int64) {
 	t.Helper()
 	if res, err := l.AllowN(context.Background(), key, n); err != nil || !res.Allowed {

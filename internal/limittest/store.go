@@ -8,12 +8,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// DecidingStore is a store built on Request.Decide, as people write them.
+// DecidingStore is a store built on Request.Decide, as users write one.
 type DecidingStore struct {
 	now    func() time.Time
 	mu     sync.Mutex
 	States map[string][]byte
-	Last   core.Request // for tests that want a Request
+	Last   core.Request // the last request, for tests that need one
 }
 
 func NewDecidingStore(now func() time.Time) *DecidingStore {

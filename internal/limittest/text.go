@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// HeaderList is a core.HeaderWriter.
+// HeaderList is a core.HeaderWriter that joins added values.
 type HeaderList map[string]string
 
 func (h HeaderList) Get(name string) string { return h[name] }
 func (h HeaderList) Set(name, value string) { h[name] = value }
 func (h HeaderList) Add(name, value string) { h[name] += value }
 
-// LockedBuffer takes lines from several goroutines.
+// LockedBuffer is a buffer that is safe for concurrent use.
 type LockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Hook passes everything on. Embed it in hooks that meddle with one thing.
+// Hook passes everything on. Embed it in hooks that change one thing.
 type Hook struct{}
 
 // DialHook passes connections on.
@@ -23,8 +23,8 @@ func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 	return next
 }
 
-// Keeper is a hook that lets the keys of scripts live on for minutes: for tests with a clock of their own,
-// on which a machine that stands still for a second must not lose a key whose time by that clock is not up.
+// Keeper is a hook that extends the TTL of scripts' keys to minutes. It is for tests with an injected clock: a machine
+// that pauses for a second must not lose a key that lives on by that clock.
 type Keeper struct {
 	Hook
 
@@ -32,14 +32,14 @@ type Keeper struct {
 	ttls map[string]time.Duration
 }
 
-// TTL is the one that the last script gave to key.
+// TTL returns the TTL that the last script gave to key.
 func (k *Keeper) TTL(key string) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.ttls[key]
 }
 
-// ProcessHook notes the TTLs of keys that a script may have written, and prolongs them.
+// ProcessHook records the TTLs of keys that a script may have written, and extends them.
 func (k *Keeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)

@@ -1,7 +1,7 @@
 // Package redistest gives tests a real Redis.
 //
-// ./scripts/test starts one and names it in REDIS_ADDR. Without that, a redis-server on the PATH is
-// started for the test binary; without that too, tests skip, or fail when REQUIRE_REDIS is set.
+// ./scripts/test starts a server and sets REDIS_ADDR to its address. Without REDIS_ADDR, the package starts the
+// redis-server on the PATH for the test binary. Without that too, tests skip, or fail if REQUIRE_REDIS is set.
 package redistest
 
 import (
@@ -19,14 +19,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// go-redis prints what its pool meets; tests break connections on purpose.
+// go-redis logs failures of its pool, and tests break connections on purpose.
 func init() { redis.SetLogger(silent{}) }
 
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// Addr returns the address of the shared server. Tests keep apart by their key prefixes: see Prefix.
+// Addr returns the address of the shared server. Each test must use its own key prefix: see Prefix.
 func Addr(t testing.TB) string {
 	t.Helper()
 	addr, err := shared()
@@ -51,8 +51,7 @@ func Prefix() string {
 	return fmt.Sprintf("test:%d:%d:%d:", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
 }
 
-// Unavailable ends a test that can't have its Redis: it fails under ./scripts/test and skips
-// elsewhere.
+// Unavailable ends a test that has no Redis. It fails the test under ./scripts/test and skips it elsewhere.
 func Unavailable(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("REQUIRE_REDIS") != "" {
@@ -61,7 +60,7 @@ func Unavailable(t testing.TB, err error) {
 	t.Skipf("needs Redis: %v (install redis-server, or run ./scripts/test, which does)", err)
 }
 
-// shared names the server that all tests of this binary use.
+// shared returns the address of the server that all tests of this binary use.
 var shared = sync.OnceValues(func() (string, error) {
 	if addr := os.Getenv("REDIS_ADDR"); addr != "" {
 		return addr, nil
@@ -73,12 +72,12 @@ var shared = sync.OnceValues(func() (string, error) {
 	return sharedServer.Addr, nil
 })
 
-// sharedServer keeps the pipe to the server open: the collector would close it.
+// sharedServer keeps the pipe to the server open. The garbage collector would close it.
 var sharedServer *Server
 
-// FreePort returns a TCP port that was free a moment ago. It is below those that systems give to clients,
-// so that none takes it while its server is restarted, and so is that of a Cluster's bus, 10,000 above, which
-// is no other server's.
+// FreePort returns a TCP port that was free a moment ago. It is below the ports that systems give to clients, so that no
+// client takes it while its server restarts. The port of a Cluster's bus, 10,000 above, is below them too, and is no
+// other server's port.
 func FreePort() (port string, err error) {
 	for range 100 {
 		port = strconv.Itoa(10_000 + rand.IntN(10_000))

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Server is a redis-server of a test's own, to be killed, paused and restarted.
+// Server is a redis-server of one test, which can kill, pause and restart it.
 type Server struct {
 	Addr string
 
@@ -30,7 +30,7 @@ type Server struct {
 	stdin io.Closer
 }
 
-// Start runs a server with further arguments until the test ends.
+// Start runs a server with additional arguments until the test ends.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := start(args...)
@@ -41,8 +41,8 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// start runs a server on a free port and waits until it answers. Another process may take the port
-// first; then another is tried.
+// start runs a server on a free port and waits until it answers. If another process takes the port first, start tries
+// another port.
 func start(args ...string) (*Server, error) {
 	var failed error
 	for range 5 {
@@ -59,8 +59,8 @@ func start(args ...string) (*Server, error) {
 	return nil, failed
 }
 
-// untilInputEnds runs a program, prints its process ID, and kills it when standard input ends: the
-// kernel closes that with the process that holds its other end, however that dies.
+// untilInputEnds runs a program, prints its process ID, and kills it when standard input ends. The kernel ends it when the
+// process that holds the other end dies, in whatever way.
 const untilInputEnds = `dir=$1; shift
 "$@" >/dev/null 2>&1 & server=$!
 echo $server
@@ -101,7 +101,7 @@ func (s *Server) run() error {
 	return s.ready()
 }
 
-// files gives a server that keeps its own configuration, as Sentinel does, a file to write it to.
+// files returns the configuration file of a server that writes its configuration, as Sentinel does.
 func (s *Server) files() []string {
 	if s.sentinel() {
 		path := filepath.Join(s.dir, "sentinel.conf")
@@ -114,7 +114,7 @@ func (s *Server) files() []string {
 
 func (s *Server) sentinel() bool { return len(s.args) > 0 && s.args[0] == "--sentinel" }
 
-// ready waits until the server says that it serves its port: another that took it first would answer, too.
+// ready waits until the server logs that it serves its port. An answer proves nothing: another server may have the port.
 func (s *Server) ready() error {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		log, err := os.ReadFile(filepath.Join(s.dir, "server.log"))
@@ -151,7 +151,7 @@ func (s *Server) Restart(t testing.TB) {
 // Pause stops the server's process: connections stay open and nothing answers.
 func (s *Server) Pause() { _ = syscall.Kill(s.pid, syscall.SIGSTOP) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (s *Server) Resume() { _ = syscall.Kill(s.pid, syscall.SIGCONT) }
 
 // stop kills the server with SIGKILL and waits for its end.
