@@ -309,3 +309,22 @@ func (s *stuckStore) Do(ctx context.Context, r core.Request) (core.Answer, error
 	<-ctx.Done()
 	return core.Answer{}, ctx.Err()
 }
+
+func TestAlignedLimitsOfTheSamePaceAreToldApart(t *testing.T) {
+	limit := core.Limit{Name: "x", Capacity: 20, RefillRate: 10, RefillInterval: time.Minute, Mode: core.Aligned}
+	sooner := limit
+	sooner.RefillRate, sooner.RefillInterval = 20, 2*time.Minute
+	onBoth(t, func(t *testing.T, s core.Store, clock *limittest.Clock) {
+		clock.Move(time.Minute) // 10:21:30
+		limittest.Use(t, limittest.Limiter(t, s, "api", sooner), "k", 20)
+		l := limittest.Limiter(t, s, "api", limit)
+		res, err := l.AllowN(t.Context(), "k", 20)
+		require.NoError(t, err)
+		require.False(t, res.Allowed)
+		assert.Equal(t, 30*time.Second, res.RetryAfter, "the bucket of the limit that took is full at 10:22")
+		clock.Move(res.RetryAfter)
+		res, err = l.AllowN(t.Context(), "k", 20)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "a client that waits RetryAfter is admitted")
+	})
+}

@@ -230,7 +230,8 @@ func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) 
 		default:
 			tl.flow(flow{at: o.now, n: -n, of: g})
 		}
-		if g.undone {
+		// A limit that the policy no longer has keeps its hold, which the store counts as used when it is due.
+		if g.undone && len(common([]limitRule{x}, rules)) > 0 {
 			tl.grants = slices.DeleteFunc(tl.grants, func(other *grant) bool { return other == g })
 		}
 	}

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -41,7 +42,7 @@ func (pl *player) run(i int, spec proc) error {
 			p.told()
 		}
 	})
-	l, err := core.NewLimiter(p.store, core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}, observer)
+	l, err := core.NewLimiter(p.store, core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}, observer, silent)
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
@@ -66,3 +67,6 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 	}
 	return p.tiers[list], nil
 }
+
+// silent drops warnings: policies of one name and other limits are what lives are about.
+var silent = core.WithLogger(slog.New(slog.DiscardHandler))

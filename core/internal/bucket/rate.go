@@ -19,7 +19,7 @@ import (
 // which doubles are exact, and Level/Unit×Unit rounds back to the same level.
 type Rate struct {
 	Tag      uint32 // tells the limits of one key apart in stored state
-	Steps    uint16 // a hash of Step, which tells apart the steps of a limit's definitions; 0 if Aligned
+	Steps    uint16 // a hash of Step and Aligned, which tells apart the steps of a limit's definitions
 	Aligned  bool   // steps are multiples of Step on the Unix clock
 	Capacity int64  // tokens
 	Unit     int64  // units in a token
@@ -68,11 +68,12 @@ func NewRate(s Spec, tag uint32) Rate {
 	r.Gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
 	r.longest = Forever / r.Step
 	r.Fill = r.ownFill()
-	if !r.Aligned {
-		h := fnv.New32a()
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Step)))
-		r.Steps = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
+	h := fnv.New32a()
+	h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Step)))
+	if r.Aligned {
+		h.Write([]byte{1})
 	}
+	r.Steps = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
 	return r
 }
 
