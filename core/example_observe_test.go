@@ -75,6 +75,3 @@ func ExampleLoggerOption() {
 	// Output:
 	// level=DEBUG msg="ratelimit: denied" policy=login limit=login key=fdee430d40bd cost=1 retry_after=1h0m0s source=store
 }
-
-// quiet is a logger for stores of examples.
-func quiet() core.LoggerOption { return core.WithLogger(slog.New(slog.DiscardHandler)) }

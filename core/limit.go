@@ -199,5 +199,4 @@ func badName(name string) string {
 	return ""
 }
 
-func itoa(n int64) string   { return strconv.FormatInt(n, 10) }
-func ftoa(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
