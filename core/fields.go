@@ -16,7 +16,8 @@ type HeaderWriter interface {
 }
 
 // headerFields collects the header fields of one response. All values built for that response share one string and
-// one slice, which saves allocations. The caller holds the bytes being built, so they can stay on its stack.
+// one slice. The caller holds the bytes being built, so they can stay on its stack. Measured, of the default style into an
+// empty http.Header: 2 allocations, with Set and Add for each field 9, in 750 ns instead of 850 to 1,080.
 type headerFields struct {
 	to     HeaderWriter
 	header http.Header // to, if it is one; get and write then use the map directly
