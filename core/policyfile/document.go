@@ -1,93 +1,171 @@
 package policyfile
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"slices"
-	"unicode/utf8"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// maxBytes bounds what is read: some thousands of policies.
-const maxBytes = 1 << 20
+// maxSize bounds what aliases can make of a file, in bytes.
+const maxSize = 2 << 20
 
 // document is a file that is read. Paths are those of [Error.Field].
 type document struct {
-	file    string
-	root    ast.Node // nil if the file can't be parsed
-	errs    []error
-	full    bool                // nothing more is read or reported: a bound was reached
-	wrongs  map[ast.Node]bool   // those with mistakes
+	report
+	anchors map[string]ast.Node // above what is resolved
+	size    int                 // of what is read, that behind aliases each time
 	values  map[string]ast.Node // by path
-	visited int                 // nodes, those behind aliases each time
-	anchors map[string]ast.Node
-	aliases map[*ast.AliasNode]ast.Node
+	keys    map[string]ast.Node // of mappings, by path
+	wrongs  map[ast.Node]bool   // those with mistakes
 }
 
-func newDocument(file string, data []byte) *document {
-	d := &document{file: file, wrongs: make(map[ast.Node]bool), values: make(map[string]ast.Node), anchors: make(map[string]ast.Node), aliases: make(map[*ast.AliasNode]ast.Node)}
-	root, e := parse(bytes.TrimPrefix(data, []byte("\ufeff")))
-	if e != nil {
-		e.File = file
-		d.errs = append(d.errs, e)
-		return d
-	}
-	ast.Walk(d, root)
-	d.root = d.follow(root, "")
-	return d
-}
-
-// Visit notes to what each alias refers: the last anchor of that name in front of it.
-func (d *document) Visit(n ast.Node) ast.Visitor {
+// resolve returns n with the values of anchors and aliases in their place. An alias refers to a value that ends above
+// it, so nothing contains itself.
+func (d *document) resolve(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
-		d.anchors[n.Name.GetToken().Value] = n.Value
+		v := d.resolve(n.Value)
+		d.anchors[n.Name.GetToken().Value] = v
+		return v
 	case *ast.AliasNode:
-		d.aliases[n] = d.anchors[n.Value.GetToken().Value]
+		name := n.Value.GetToken().Value
+		if v := d.anchors[name]; v != nil {
+			return v
+		}
+		d.wrong(n, strings.TrimLeft(n.GetPath(), "$."), "*"+clip(name), "refers to nothing above it: write &"+clip(name)+" in front of a value")
+	case *ast.SequenceNode:
+		for i, item := range n.Values {
+			n.Values[i] = d.resolve(item)
+		}
+	case *ast.MappingNode:
+		for _, entry := range n.Values {
+			entry.Value = d.resolve(entry.Value)
+		}
 	}
-	return d
+	return n
 }
 
-// parse returns the content of the only document in data.
-func parse(data []byte) (root ast.Node, e *Error) {
-	defer func() { // no input is known to make the library panic
-		if recover() != nil {
-			root, e = nil, &Error{Line: 1, Reason: "invalid YAML: the parser failed"}
-		}
-	}()
-	switch {
-	case len(data) > maxBytes:
-		return nil, &Error{Line: 1, Reason: "the file is too large: at most 1 MiB is read"}
-	case !utf8.Valid(data):
-		line := 1 + bytes.Count(data[:bytes.IndexRune(data, utf8.RuneError)], []byte("\n"))
-		return nil, &Error{Line: line, Reason: "the file is not UTF-8 text"}
+// wrong reports a mistake in n.
+func (d *document) wrong(n ast.Node, path, value, reason string) {
+	d.wrongs[n] = true
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		n = m.Values[0].Key
 	}
-	if json.Valid(data) { // tabs stand between tokens only, where the library refuses some
-		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
-	}
-	tokens := slices.DeleteFunc(lexer.Tokenize(string(data)), func(t *token.Token) bool { return t.Type == token.CommentType })
-	if e := check(tokens, data); e != nil {
-		return nil, e
-	}
-	// Repeated keys are reported later, with their field and both lines.
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	var syntax interface {
-		GetMessage() string
-		GetToken() *token.Token
-	}
-	if errors.As(err, &syntax) {
-		return nil, at(syntax.GetToken(), "", "invalid YAML: "+clip(syntax.GetMessage(), 200))
-	}
-	if n := len(file.Docs); n > 0 {
-		root = file.Docs[n-1].Body // directives are documents in front
-	}
-	if root == nil || root.Type() == ast.NullType {
-		return nil, &Error{Line: 1, Reason: "the file is empty"}
-	}
-	return root, nil
+	e := at(n.GetToken(), value, reason)
+	e.Field = path
+	d.add(e)
 }
+
+// read returns n as encoding/json has it, or nil if it is wrong.
+func (d *document) read(n ast.Node, path string) any {
+	d.values[path] = n
+	s, isString := scalar(n)
+	if d.size += 8 + len(s); d.size > maxSize {
+		d.wrong(n, "", "", "aliases expand to more than 2 MiB: write less")
+		d.full = true
+	}
+	if d.full {
+		return nil
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		fields := make(map[string]any)
+		d.merge(n, path, fields)
+		return fields
+	case *ast.SequenceNode:
+		items := make([]any, len(n.Values))
+		for i, item := range n.Values {
+			items[i] = d.read(item, fmt.Sprintf("%s[%d]", path, i))
+		}
+		return items
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.NullNode, *ast.AliasNode: // what refers to nothing is reported already
+		return nil
+	}
+	if isString {
+		return s
+	}
+	if !quantity.IsNumber(s) { // such as 010 and .inf
+		_, reason := quantity.ParseNumber(s)
+		d.wrong(n, path, clip(s), reason)
+		return nil
+	}
+	return json.Number(strings.ReplaceAll(s, "_", ""))
+}
+
+// merge adds the fields of m that are not there yet, then those of the mappings that m merges.
+func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any) {
+	lines := make(map[string]int)
+	var bases []ast.Node
+	for _, entry := range m.Values {
+		if d.size += 8; entry.Key.IsMergeKey() {
+			bases = append(bases, entry.Value)
+			continue
+		}
+		name := entry.Key.GetToken().Value
+		field := join(path, name)
+		if _, inherits := fields[name]; lines[name] > 0 {
+			d.wrong(entry.Key, field, "", "is given a second time: first on line "+strconv.Itoa(lines[name]))
+		} else if !inherits {
+			d.keys[field], lines[name] = entry.Key, entry.Key.GetToken().Position.Line
+			fields[name] = d.read(entry.Value, field)
+		}
+	}
+	for _, base := range bases {
+		d.mergeBase(base, path, fields)
+	}
+}
+
+// mergeBase adds the fields of n, which is a mapping or a list of mappings.
+func (d *document) mergeBase(n ast.Node, path string, fields map[string]any) {
+	list := []ast.Node{n}
+	if s, ok := n.(*ast.SequenceNode); ok {
+		list = s.Values
+	}
+	for _, base := range list {
+		if m, ok := base.(*ast.MappingNode); ok && !d.full {
+			d.merge(m, path, fields)
+		} else if !d.wrongs[base] {
+			d.wrong(base, join(path, "<<"), shown(base), "must be a mapping, or a list of mappings")
+		}
+	}
+}
+
+// scalar returns the text of n and whether it is a string. A number is one by how it is written, also where the
+// library calls it a string, such as 1e3.
+func scalar(n ast.Node) (s string, isString bool) {
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.StringNode:
+		return n.Value, n.Token.Type != token.StringType || !quantity.IsNumber(n.Value)
+	}
+	return n.GetToken().Value, false
+}
+
+// shown returns n as messages show it.
+func shown(n ast.Node) string {
+	switch n.(type) {
+	case *ast.MappingNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.NullNode:
+		return "nothing"
+	}
+	s, isString := scalar(n)
+	if s = clip(s); isString {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// join appends a field to a path.
+func join(path, name string) string { return strings.Trim(path+"."+name, ".") }

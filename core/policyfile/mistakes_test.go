@@ -74,7 +74,7 @@ shadow: "yes"
 		"19:33 headers[3] \"none\"",
 		"20:9 shadow \"yes\"",
 	}, places(t, err))
-	require.ErrorContains(t, err, `line 13:5: limits[3]: "refill-rate" is not a field of a limit: write refill_rate`)
+	require.ErrorContains(t, err, `line 13:5: limits[3]: "refill-rate" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode`)
 	require.ErrorContains(t, err, `line 14:5: limits[4].name: "daily" is the name of limits[1] already`)
 	require.ErrorContains(t, err, "line 8:22: limits[1].refill_interval: 30 needs a unit, such as 30s")
 }
@@ -135,7 +135,7 @@ func TestWrongDocuments(t *testing.T) {
 		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
 		"name: a\xff\n":                                                                    "line 1: the file is not UTF-8 text",
 		"- name: api\nlimits: 5\n":                                                         "line 2:1: invalid YAML: value is not allowed in this context",
-		"&a {name: api, <<: *a, limits: [1/s]}":                                            "line 1:4: merges more than 20 mappings in each other",
+		"&a {name: api, <<: *a, limits: [1/s]}":                                            "line 1:20: <<: *a refers to nothing above it",
 		"{name: api, limits: &a [*a]}":                                                     "limits[0]: a list must be a string",
 	} {
 		_, err := policyfile.Parse([]byte(text))
