@@ -175,6 +175,9 @@ func (r *jsonReader) policy(v any) Policy {
 		if !ok {
 			r.wrong("Policy.Limits", v, "must be a list of limits")
 		}
+		if ok && len(list) == 0 {
+			r.wrong("Policy.Limits", unquoted("[]"), "is an empty list: at least one is required")
+		}
 		for i, v := range list {
 			p.Limits = append(p.Limits, r.limit(v, "Policy.Limits["+strconv.Itoa(i)+"]"))
 		}
@@ -193,7 +196,7 @@ func (r *jsonReader) headers(v any, path string) (sum HeaderStyle) {
 		return [...]HeaderStyle{HeadersDefault, HeadersNone, HeadersLegacy, HeadersIETF, HeadersDraft6}[i]
 	}
 	if len(list) == 0 {
-		r.wrong(path, unquoted("an empty list"), "must have at least one of legacy, ietf and draft6")
+		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
 	}
 	for i, v := range list {
 		n, reason := wordJSON(styleNames...)(v)

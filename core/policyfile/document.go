@@ -12,17 +12,21 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// maxSize bounds what aliases can make of a file, in bytes.
-const maxSize = 2 << 20
+const (
+	maxSize   = 2 << 20 // bytes that aliases can make of a file
+	maxErrors = 100     // keeps the report readable
+)
 
 // document is a file that is read. Paths are those of [Error.Field].
 type document struct {
-	report
-	anchors map[string]ast.Node // above what is resolved
+	errs    []error
+	full    bool                // nothing more is read or reported: a bound was reached
 	size    int                 // of what is read, that behind aliases each time
+	anchors map[string]ast.Node // above what is resolved
 	values  map[string]ast.Node // by path
 	keys    map[string]ast.Node // of mappings, by path
-	wrongs  map[ast.Node]bool   // those with mistakes
+	wrongs  map[ast.Node]int    // those with mistakes, by the round that has reported them
+	round   int                 // 0 reads the file, each further one a policy
 }
 
 // resolve returns n with the values of anchors and aliases in their place. An alias refers to a value that ends above
@@ -51,26 +55,37 @@ func (d *document) resolve(n ast.Node) ast.Node {
 	return n
 }
 
-// wrong reports a mistake in n.
+// wrong reports a mistake in n, but nothing that another round has seen there already.
 func (d *document) wrong(n ast.Node, path, value, reason string) {
-	d.wrongs[n] = true
+	if round, seen := d.wrongs[n]; d.full || seen && round != d.round {
+		return
+	}
+	d.wrongs[n] = d.round
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		n = m.Values[0].Key
 	}
 	e := at(n.GetToken(), value, reason)
 	e.Field = path
-	d.add(e)
+	if d.full = len(d.errs) == maxErrors; d.full {
+		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
+	}
+	d.errs = append(d.errs, e)
+}
+
+// fits counts what n takes and reports whether it may be read.
+func (d *document) fits(n ast.Node, size int) bool {
+	if d.size += 8 + size; d.size > maxSize {
+		d.wrong(n, "", "", "aliases expand to more than 2 MiB: write less")
+		d.full = true
+	}
+	return !d.full
 }
 
 // read returns n as encoding/json has it, or nil if it is wrong.
 func (d *document) read(n ast.Node, path string) any {
 	d.values[path] = n
 	s, isString := scalar(n)
-	if d.size += 8 + len(s); d.size > maxSize {
-		d.wrong(n, "", "", "aliases expand to more than 2 MiB: write less")
-		d.full = true
-	}
-	if d.full {
+	if !d.fits(n, len(s)) {
 		return nil
 	}
 	switch n := n.(type) {
@@ -105,34 +120,25 @@ func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any)
 	lines := make(map[string]int)
 	var bases []ast.Node
 	for _, entry := range m.Values {
-		if d.size += 8; entry.Key.IsMergeKey() {
-			bases = append(bases, entry.Value)
-			continue
-		}
 		name := entry.Key.GetToken().Value
 		field := join(path, name)
-		if _, inherits := fields[name]; lines[name] > 0 {
+		_, inherits := fields[name]
+		switch list, isList := entry.Value.(*ast.SequenceNode); {
+		case entry.Key.IsMergeKey() && isList && d.fits(list, len(list.Values)):
+			bases = append(bases, list.Values...)
+		case entry.Key.IsMergeKey():
+			bases = append(bases, entry.Value)
+		case lines[name] > 0:
 			d.wrong(entry.Key, field, "", "is given a second time: first on line "+strconv.Itoa(lines[name]))
-		} else if !inherits {
+		case !inherits:
 			d.keys[field], lines[name] = entry.Key, entry.Key.GetToken().Position.Line
 			fields[name] = d.read(entry.Value, field)
 		}
 	}
 	for _, base := range bases {
-		d.mergeBase(base, path, fields)
-	}
-}
-
-// mergeBase adds the fields of n, which is a mapping or a list of mappings.
-func (d *document) mergeBase(n ast.Node, path string, fields map[string]any) {
-	list := []ast.Node{n}
-	if s, ok := n.(*ast.SequenceNode); ok {
-		list = s.Values
-	}
-	for _, base := range list {
-		if m, ok := base.(*ast.MappingNode); ok && !d.full {
+		if m, ok := base.(*ast.MappingNode); ok && d.fits(m, len(m.Values)) {
 			d.merge(m, path, fields)
-		} else if !d.wrongs[base] {
+		} else if !ok {
 			d.wrong(base, join(path, "<<"), shown(base), "must be a mapping, or a list of mappings")
 		}
 	}
@@ -152,19 +158,18 @@ func scalar(n ast.Node) (s string, isString bool) {
 
 // shown returns n as messages show it.
 func shown(n ast.Node) string {
-	switch n.(type) {
-	case *ast.MappingNode:
+	switch s, isString := scalar(n); {
+	case isString:
+		return strconv.Quote(clip(s))
+	case n.Type() == ast.MappingType:
 		return "a mapping"
-	case *ast.SequenceNode:
+	case n.Type() == ast.SequenceType:
 		return "a list"
-	case *ast.NullNode:
+	case n.Type() == ast.NullType:
 		return "nothing"
+	default:
+		return clip(s)
 	}
-	s, isString := scalar(n)
-	if s = clip(s); isString {
-		return strconv.Quote(s)
-	}
-	return s
 }
 
 // join appends a field to a path.

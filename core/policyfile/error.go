@@ -1,9 +1,6 @@
 package policyfile
 
 import (
-	"cmp"
-	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -50,36 +47,4 @@ func clip(s string) string {
 		return s[:80] + "…"
 	}
 	return s
-}
-
-// maxErrors keeps the report readable.
-const maxErrors = 100
-
-// report collects the mistakes in a file.
-type report struct {
-	errs []error
-	full bool // nothing more is read: a bound was reached
-}
-
-// add adds a mistake, up to the bound.
-func (r *report) add(e *Error) {
-	if r.full {
-		return
-	}
-	if r.full = len(r.errs) == maxErrors; r.full {
-		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
-	}
-	r.errs = append(r.errs, e)
-}
-
-// err joins all mistakes in the order of the file. The remark that there are more stays last.
-func (r *report) err(file string) error {
-	for _, e := range r.errs {
-		e.(*Error).File = file
-	}
-	slices.SortStableFunc(r.errs[:min(len(r.errs), maxErrors)], func(x, y error) int {
-		a, b := x.(*Error), y.(*Error)
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return errors.Join(r.errs...)
 }

@@ -29,23 +29,21 @@ func (d *document) policies(v any) map[string]core.Policy {
 	}
 	list, ok := v.([]any)
 	switch n := d.values[path]; {
-	case !ok && !d.wrongs[n]:
+	case !ok:
 		d.wrong(n, path, shown(n), want)
 	case len(list) == 0:
-		d.wrong(n, path, "", "is an empty list: at least one is required")
+		d.wrong(n, path, "[]", "is an empty list: at least one is required")
 	}
 	byName, first := make(map[string]core.Policy), make(map[string]string)
 	for i := 0; i < len(list) && !d.full; i++ {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		p := d.policy(list[i], at)
-		n := d.values[at+".name"]
 		fields, _ := list[i].(map[string]any)
-		name, isString := fields["name"].(string)
-		switch before := first[name]; {
-		case !isString || d.wrongs[n]:
-		case before != "":
+		name, _ := fields["name"].(string)
+		n := d.values[at+".name"]
+		if before := first[name]; before != "" {
 			d.wrong(n, at+".name", shown(n), "is the name of "+before+" already")
-		default:
+		} else if name != "" {
 			first[name] = at + " (line " + strconv.Itoa(n.GetToken().Position.Line) + ")"
 			byName[name] = p
 		}
@@ -55,6 +53,7 @@ func (d *document) policies(v any) map[string]core.Policy {
 
 // policy returns v, which is at a path, as core reads it, and reports the mistakes that core finds.
 func (d *document) policy(v any, path string) (p core.Policy) {
+	d.round++
 	if v == nil { // core would leave p as it is
 		v = []any{}
 	}
@@ -62,51 +61,36 @@ func (d *document) policy(v any, path string) (p core.Policy) {
 	if err == nil {
 		err = p.UnmarshalJSON(text)
 	}
-	var joined interface{ Unwrap() []error }
-	if !errors.As(err, &joined) {
-		return p
-	}
-	var places []ast.Node // marked at last, for one node can have several mistakes
-	for _, err := range joined.Unwrap() {
-		var m *core.ConfigError
-		errors.As(err, &m)
-		n, field, value := d.place(m, path)
-		if !d.wrongs[n] {
-			d.wrong(n, field, value, inFile.Replace(m.Reason))
-			delete(d.wrongs, n)
-			places = append(places, n)
+	var mistakes interface{ Unwrap() []error }
+	if errors.As(err, &mistakes) {
+		for _, each := range mistakes.Unwrap() {
+			d.place(each.(*core.ConfigError), path)
 		}
-	}
-	for _, n := range places {
-		d.wrongs[n] = true
 	}
 	return p
 }
 
-// place returns what is wrong in the file by a mistake in the policy at a path: the node, the field and its value.
-func (d *document) place(m *core.ConfigError, path string) (n ast.Node, field, value string) {
-	field = join(path, inFile.Replace(m.Field))
+// place reports a mistake that core has found in the policy at a path.
+func (d *document) place(m *core.ConfigError, path string) {
+	path = join(path, inFile.Replace(m.Field))
 	value, isString := m.Value.(string)
-	if key := d.keys[join(field, value)]; key != nil && isString && value != "" { // of a field that is unknown
-		return key, field, strconv.Quote(clip(value))
-	}
-	n = d.values[field]
-	switch n.(type) {
-	case nil: // a field of a limit that is a string, or a field that is not given
-		n = d.values[field[:max(0, strings.LastIndex(field, "."))]]
-	case *ast.MappingNode, *ast.SequenceNode:
-	default:
-		if !isString || value == "" {
-			return n, field, shown(n)
-		}
+	n, isGiven := d.values[path]
+	_, isScalar := n.(ast.ScalarNode)
+	if !isGiven { // a field of a limit that is a string, or a field that is missing
+		n = d.values[path[:max(0, strings.LastIndex(path, "."))]]
 	}
 	switch {
+	case isString && value != "":
+		if key := d.keys[join(path, value)]; key != nil { // an unknown field
+			n = key
+		}
+		value = strconv.Quote(clip(value))
+	case isScalar:
+		value = shown(n)
 	case !isString:
 		value = fmt.Sprint(m.Value)
-	case value != "":
-		value = strconv.Quote(clip(value))
 	}
-	return n, field, value
+	d.wrong(n, path, value, inFile.Replace(m.Reason))
 }
 
 // inFile gives the fields of core.Policy and core.Limit the names that files use.

@@ -22,9 +22,12 @@ package policyfile
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -59,15 +62,22 @@ func load[T any](r io.Reader, file string, by func(*document, any) T) (v T, err 
 	if err != nil {
 		return v, fmt.Errorf("ratelimit: policies: %w", err)
 	}
-	d := document{anchors: make(map[string]ast.Node), values: make(map[string]ast.Node), keys: make(map[string]ast.Node), wrongs: make(map[ast.Node]bool)}
+	d := document{anchors: make(map[string]ast.Node), values: make(map[string]ast.Node), keys: make(map[string]ast.Node), wrongs: make(map[ast.Node]int)}
 	if root, e := parse(data); e != nil {
-		d.add(e)
+		d.errs = append(d.errs, e)
 	} else {
 		v = by(&d, d.read(d.resolve(root), ""))
 	}
-	if err := d.err(file); err != nil {
-		var none T
-		return none, err
+	if len(d.errs) == 0 {
+		return v, nil
 	}
-	return v, nil
+	for _, e := range d.errs {
+		e.(*Error).File = file
+	}
+	slices.SortStableFunc(d.errs[:min(len(d.errs), maxErrors)], func(x, y error) int { // that there are more stays last
+		a, b := x.(*Error), y.(*Error)
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	var none T
+	return none, errors.Join(d.errs...)
 }

@@ -76,10 +76,6 @@ func check(tokens token.Tokens) *Error {
 		switch t.Type {
 		case token.SingleQuoteType, token.DoubleQuoteType:
 			text = "" // may have tabs
-		case token.InvalidType:
-			if strings.Contains(t.Origin, "\t") {
-				return at(t, "", "invalid YAML: a tab can't indent: use spaces")
-			}
 		case token.MergeKeyType:
 			if text != t.Value {
 				reason = "is part of a name: put it in quotes"
