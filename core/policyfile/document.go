@@ -12,13 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-const (
-	maxSize   = 2 << 20 // bytes that aliases can make of a file
-	maxErrors = 100     // keeps the report readable
-)
-
 // document is a file that is read. Paths are those of [Error.Field].
 type document struct {
+	file    string
 	errs    []error
 	full    bool                // nothing more is read or reported: a bound was reached
 	size    int                 // of what is read, that behind aliases each time
@@ -26,11 +22,10 @@ type document struct {
 	values  map[string]ast.Node // by path
 	keys    map[string]ast.Node // of mappings, by path
 	wrongs  map[ast.Node]int    // those with mistakes, by the round that has reported them
-	round   int                 // 0 reads the file, each further one a policy
+	round   int                 // 0 resolves aliases, 1 reads the file, each further one reads a policy
 }
 
-// resolve returns n with the values of anchors and aliases in their place. An alias refers to a value that ends above
-// it, so nothing contains itself.
+// resolve puts values in place of aliases. An alias refers to a value that ends above it: nothing contains itself.
 func (d *document) resolve(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
@@ -42,7 +37,7 @@ func (d *document) resolve(n ast.Node) ast.Node {
 		if v := d.anchors[name]; v != nil {
 			return v
 		}
-		d.wrong(n, strings.TrimLeft(n.GetPath(), "$."), "*"+clip(name), "refers to nothing above it: write &"+clip(name)+" in front of a value")
+		d.wrong(n, strings.TrimLeft(n.GetPath(), "$."), fmt.Sprintf("*%.80s", name), fmt.Sprintf("refers to nothing above it: write &%.80s in front of a value", name))
 	case *ast.SequenceNode:
 		for i, item := range n.Values {
 			n.Values[i] = d.resolve(item)
@@ -65,7 +60,7 @@ func (d *document) wrong(n ast.Node, path, value, reason string) {
 		n = m.Values[0].Key
 	}
 	e := at(n.GetToken(), value, reason)
-	e.Field = path
+	e.File, e.Field = d.file, path
 	if d.full = len(d.errs) == maxErrors; d.full {
 		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
 	}
@@ -104,15 +99,15 @@ func (d *document) read(n ast.Node, path string) any {
 	case *ast.NullNode, *ast.AliasNode: // what refers to nothing is reported already
 		return nil
 	}
-	if isString {
+	switch {
+	case isString:
 		return s
+	case quantity.IsNumber(s):
+		return json.Number(strings.ReplaceAll(s, "_", ""))
 	}
-	if !quantity.IsNumber(s) { // such as 010 and .inf
-		_, reason := quantity.ParseNumber(s)
-		d.wrong(n, path, clip(s), reason)
-		return nil
-	}
-	return json.Number(strings.ReplaceAll(s, "_", ""))
+	_, reason := quantity.ParseNumber(s) // such as 010 and .inf
+	d.wrong(n, path, shown(n), reason)
+	return nil
 }
 
 // merge adds the fields of m that are not there yet, then those of the mappings that m merges.
@@ -156,19 +151,17 @@ func scalar(n ast.Node) (s string, isString bool) {
 	return n.GetToken().Value, false
 }
 
-// shown returns n as messages show it.
+// shown returns n as messages show it, which stay short.
 func shown(n ast.Node) string {
 	switch s, isString := scalar(n); {
 	case isString:
-		return strconv.Quote(clip(s))
-	case n.Type() == ast.MappingType:
-		return "a mapping"
-	case n.Type() == ast.SequenceType:
-		return "a list"
+		return fmt.Sprintf("%.80q", s)
 	case n.Type() == ast.NullType:
 		return "nothing"
+	case n.Type() == ast.MappingType || n.Type() == ast.SequenceType:
+		return "a " + strings.ToLower(n.Type().String())
 	default:
-		return clip(s)
+		return fmt.Sprintf("%.80s", s)
 	}
 }
 

@@ -40,11 +40,3 @@ func (e *Error) Error() string {
 func at(t *token.Token, value, reason string) *Error {
 	return &Error{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column), Value: value, Reason: reason}
 }
-
-// clip keeps messages short, whatever they quote.
-func clip(s string) string {
-	if len(s) > 80 {
-		return s[:80] + "…"
-	}
-	return s
-}

@@ -1,9 +1,12 @@
 package policyfile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,9 +19,9 @@ import (
 func (d *document) policies(v any) map[string]core.Policy {
 	path, want := "", "must be a file of policies: a list, or a mapping with the field policies"
 	if fields, ok := v.(map[string]any); ok {
-		for name := range fields {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "policies" {
-				d.wrong(d.keys[name], "", strconv.Quote(name), "is not a field of a file of policies: the fields are policies")
+				d.wrong(d.keys[join("", name)], "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: the fields are policies")
 			}
 		}
 		if v, ok = fields["policies"]; !ok {
@@ -57,12 +60,9 @@ func (d *document) policy(v any, path string) (p core.Policy) {
 	if v == nil { // core would leave p as it is
 		v = []any{}
 	}
-	text, err := json.Marshal(v)
-	if err == nil {
-		err = p.UnmarshalJSON(text)
-	}
+	text, _ := json.Marshal(v) // what read returns always has a form in JSON
 	var mistakes interface{ Unwrap() []error }
-	if errors.As(err, &mistakes) {
+	if errors.As(p.UnmarshalJSON(text), &mistakes) {
 		for _, each := range mistakes.Unwrap() {
 			d.place(each.(*core.ConfigError), path)
 		}
@@ -74,17 +74,12 @@ func (d *document) policy(v any, path string) (p core.Policy) {
 func (d *document) place(m *core.ConfigError, path string) {
 	path = join(path, inFile.Replace(m.Field))
 	value, isString := m.Value.(string)
-	n, isGiven := d.values[path]
-	_, isScalar := n.(ast.ScalarNode)
-	if !isGiven { // a field of a limit that is a string, or a field that is missing
-		n = d.values[path[:max(0, strings.LastIndex(path, "."))]]
-	}
+	n := cmp.Or(d.values[path], d.values[path[:max(0, strings.LastIndex(path, "."))]]) // what is missing has no node
+	_, isScalar := d.values[path].(ast.ScalarNode)
 	switch {
 	case isString && value != "":
-		if key := d.keys[join(path, value)]; key != nil { // an unknown field
-			n = key
-		}
-		value = strconv.Quote(clip(value))
+		n = cmp.Or(d.keys[join(path, value)], n) // an unknown field is at its key
+		value = fmt.Sprintf("%.80q", value)
 	case isScalar:
 		value = shown(n)
 	case !isString:

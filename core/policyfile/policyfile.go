@@ -17,7 +17,7 @@
 // fields, tags, complex keys ("? key"), tabs that indent, and a second document are mistakes.
 //
 // A file is UTF-8 of at most 256 KiB and 32,768 words and signs, which is about 1,000 policies. Brackets nest at most 8
-// deep; other fields and list items begin in the first 64 columns. So reading takes bounded time and memory.
+// deep; the colons and dashes outside them stand in the first 100 columns.
 package policyfile
 
 import (
@@ -62,22 +62,19 @@ func load[T any](r io.Reader, file string, by func(*document, any) T) (v T, err 
 	if err != nil {
 		return v, fmt.Errorf("ratelimit: policies: %w", err)
 	}
-	d := document{anchors: make(map[string]ast.Node), values: make(map[string]ast.Node), keys: make(map[string]ast.Node), wrongs: make(map[ast.Node]int)}
+	d := document{file: file, anchors: make(map[string]ast.Node), values: make(map[string]ast.Node), keys: make(map[string]ast.Node), wrongs: make(map[ast.Node]int)}
 	if root, e := parse(data); e != nil {
-		d.errs = append(d.errs, e)
+		e.File, d.errs = file, append(d.errs, e)
 	} else {
-		v = by(&d, d.read(d.resolve(root), ""))
+		root, d.round = d.resolve(root), 1
+		v = by(&d, d.read(root, ""))
 	}
 	if len(d.errs) == 0 {
 		return v, nil
-	}
-	for _, e := range d.errs {
-		e.(*Error).File = file
 	}
 	slices.SortStableFunc(d.errs[:min(len(d.errs), maxErrors)], func(x, y error) int { // that there are more stays last
 		a, b := x.(*Error), y.(*Error)
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	var none T
-	return none, errors.Join(d.errs...)
+	return *new(T), errors.Join(d.errs...)
 }

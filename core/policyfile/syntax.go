@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -21,9 +21,11 @@ import (
 const (
 	maxBytes  = 256 << 10
 	maxTokens = 32 << 10
-	maxDepth  = 8   // of brackets
-	maxColumn = 100 // of the colons and dashes outside brackets
-	maxName   = 64  // bytes of a key
+	maxDepth  = 8       // of brackets
+	maxColumn = 100     // of the colons and dashes outside brackets
+	maxName   = 64      // bytes of a key
+	maxSize   = 2 << 20 // bytes that aliases can make of a file
+	maxErrors = 100     // keeps the report readable
 )
 
 // parse returns the content of the only document in data.
@@ -38,8 +40,7 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	case len(data) > maxBytes:
 		return nil, &Error{Line: 1, Reason: "the file is too large: at most 256 KiB are read"}
 	case !utf8.Valid(data):
-		line := 1 + bytes.Count(data[:bytes.IndexRune(data, utf8.RuneError)], []byte("\n"))
-		return nil, &Error{Line: line, Reason: "the file is not UTF-8 text"}
+		return nil, &Error{Line: 1 + bytes.Count(data[:bytes.IndexRune(data, utf8.RuneError)], []byte("\n")), Reason: "the file is not UTF-8 text"}
 	case json.Valid(data): // tabs stand between tokens only, where the library refuses some
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
@@ -50,7 +51,7 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // repeated keys are reported later, with both lines
 	var syntax yaml.Error
 	if errors.As(err, &syntax) {
-		return nil, at(syntax.GetToken(), "", "invalid YAML: "+clip(syntax.GetMessage()))
+		return nil, at(syntax.GetToken(), "", fmt.Sprintf("invalid YAML: %.200s", syntax.GetMessage()))
 	}
 	if n := len(file.Docs); n > 0 {
 		root = file.Docs[n-1].Body // directives are documents in front
@@ -61,25 +62,17 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	return root, nil
 }
 
-// refused are tokens that no policy file needs.
-var refused = map[token.Type]string{
-	token.TagType:        "is a tag: leave it out",
-	token.MappingKeyType: "begins a complex key: write name: value",
-}
-
 // check returns the first mistake that must not reach the parser, or nil: what it would drop, and what is too much.
 func check(tokens token.Tokens) *Error {
 	depth, headers := 0, 0 // of brackets; of documents
 	last := new(token.Token)
 	for i, t := range tokens {
-		reason, text := refused[t.Type], strings.TrimSpace(t.Origin)
+		reason, text := "", strings.TrimSpace(t.Origin)
 		switch t.Type {
-		case token.SingleQuoteType, token.DoubleQuoteType:
-			text = "" // may have tabs
-		case token.MergeKeyType:
-			if text != t.Value {
-				reason = "is part of a name: put it in quotes"
-			}
+		case token.TagType:
+			reason = "is a tag: leave it out"
+		case token.MappingKeyType:
+			reason = "begins a complex key: write name: value"
 		case token.DocumentHeaderType:
 			if headers++; i > 0 && tokens[0].Type != token.DirectiveType {
 				headers++ // the first has none
@@ -89,21 +82,22 @@ func check(tokens token.Tokens) *Error {
 		case token.MappingEndType, token.SequenceEndType:
 			depth--
 		}
-		isKey := t.Type == token.MappingValueType
 		switch {
-		case isKey && len(last.Value) > maxName:
-			return at(last, strconv.Quote(clip(last.Value)), "is not a field")
+		case t.Type == token.MappingValueType && len(last.Value) > maxName:
+			return at(last, fmt.Sprintf("%.80q", last.Value), "is not a field")
 		case headers > 1 || last.Type == token.DocumentEndType:
 			reason = "begins a second document: put all into one"
+		case t.Type == token.MergeKeyType && text != t.Value:
+			reason = "is part of a name: put it in quotes"
 		case i >= maxTokens:
 			reason = "is too much: at most 32,768 words and signs are read"
-		case depth > maxDepth, depth == 0 && (isKey || t.Type == token.SequenceEntryType) && t.Position.Column > maxColumn:
+		case depth > maxDepth, depth == 0 && (t.Type == token.MappingValueType || t.Type == token.SequenceEntryType) && t.Position.Column > maxColumn:
 			reason = "is nested too deep: a policy file needs 5 levels"
-		case strings.Contains(text, "\t"):
+		case strings.Contains(text, "\t") && t.Type != token.SingleQuoteType && t.Type != token.DoubleQuoteType:
 			reason = "has a tab: write spaces"
 		}
 		if reason != "" {
-			return at(t, clip(strings.TrimSpace(t.Value)), reason)
+			return at(t, fmt.Sprintf("%.80s", strings.TrimSpace(t.Value)), reason)
 		}
 		last = t
 	}
