@@ -39,15 +39,15 @@ func (d *document) policies(v any) map[string]core.Policy {
 	}
 	byName, first := make(map[string]core.Policy), make(map[string]string)
 	for i := 0; i < len(list) && !d.full; i++ {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		p := d.policy(list[i], at)
+		item := fmt.Sprintf("%s[%d]", path, i)
+		p := d.policy(list[i], item)
 		fields, _ := list[i].(map[string]any)
 		name, _ := fields["name"].(string)
-		n := d.values[at+".name"]
+		n := d.values[item+".name"]
 		if before := first[name]; before != "" {
-			d.wrong(n, at+".name", shown(n), "is the name of "+before+" already")
+			d.wrong(n, item+".name", shown(n), "is the name of "+before+" already")
 		} else if name != "" {
-			first[name] = at + " (line " + strconv.Itoa(n.GetToken().Position.Line) + ")"
+			first[name] = item + " (line " + strconv.Itoa(n.GetToken().Position.Line) + ")"
 			byName[name] = p
 		}
 	}
