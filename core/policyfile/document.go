@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// document is a file that is read. Paths are those of [Error.Field].
+// document is a file that is read. Paths are those of [Error.Field], with a point in front of every field.
 type document struct {
 	file    string
 	errs    []error
@@ -37,13 +37,16 @@ func (d *document) resolve(n ast.Node) ast.Node {
 		if v := d.anchors[name]; v != nil {
 			return v
 		}
-		d.wrong(n, strings.TrimLeft(n.GetPath(), "$."), fmt.Sprintf("*%.80s", name), fmt.Sprintf("refers to nothing above it: write &%.80s in front of a value", name))
+		d.wrong(n, strings.TrimPrefix(n.GetPath(), "$"), fmt.Sprintf("*%.80s", name), fmt.Sprintf("refers to nothing above it: write &%.80s in front of a value", name))
 	case *ast.SequenceNode:
 		for i, item := range n.Values {
 			n.Values[i] = d.resolve(item)
 		}
 	case *ast.MappingNode:
 		for _, entry := range n.Values {
+			if key, ok := d.resolve(entry.Key).(ast.MapKeyNode); ok {
+				entry.Key = key
+			}
 			entry.Value = d.resolve(entry.Value)
 		}
 	}
@@ -60,7 +63,7 @@ func (d *document) wrong(n ast.Node, path, value, reason string) {
 		n = m.Values[0].Key
 	}
 	e := at(n.GetToken(), value, reason)
-	e.File, e.Field = d.file, path
+	e.File, e.Field = d.file, strings.TrimPrefix(path, ".")
 	if d.full = len(d.errs) == maxErrors; d.full {
 		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
 	}
@@ -116,7 +119,7 @@ func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any)
 	var bases []ast.Node
 	for _, entry := range m.Values {
 		name := entry.Key.GetToken().Value
-		field := join(path, name)
+		field := path + "." + name
 		_, inherits := fields[name]
 		switch list, isList := entry.Value.(*ast.SequenceNode); {
 		case entry.Key.IsMergeKey() && isList && d.fits(list, len(list.Values)):
@@ -134,7 +137,7 @@ func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any)
 		if m, ok := base.(*ast.MappingNode); ok && d.fits(m, len(m.Values)) {
 			d.merge(m, path, fields)
 		} else if !ok {
-			d.wrong(base, join(path, "<<"), shown(base), "must be a mapping, or a list of mappings")
+			d.wrong(base, path+".<<", shown(base), "must be a mapping, or a list of mappings")
 		}
 	}
 }
@@ -164,6 +167,3 @@ func shown(n ast.Node) string {
 		return fmt.Sprintf("%.80s", s)
 	}
 }
-
-// join appends a field to a path.
-func join(path, name string) string { return strings.Trim(path+"."+name, ".") }

@@ -21,14 +21,14 @@ func (d *document) policies(v any) map[string]core.Policy {
 	if fields, ok := v.(map[string]any); ok {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "policies" {
-				d.wrong(d.keys[join("", name)], "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: the fields are policies")
+				d.wrong(d.keys["."+name], "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: the fields are policies")
 			}
 		}
 		if v, ok = fields["policies"]; !ok {
-			d.wrong(d.values[path], "policies", "", "is required")
+			d.wrong(d.values[path], ".policies", "", "is required")
 			return nil
 		}
-		path, want = "policies", "must be a list of policies"
+		path, want = ".policies", "must be a list of policies"
 	}
 	list, ok := v.([]any)
 	switch n := d.values[path]; {
@@ -47,7 +47,7 @@ func (d *document) policies(v any) map[string]core.Policy {
 		if before := first[name]; before != "" {
 			d.wrong(n, item+".name", shown(n), "is the name of "+before+" already")
 		} else if name != "" {
-			first[name] = item + " (line " + strconv.Itoa(n.GetToken().Position.Line) + ")"
+			first[name] = strings.TrimPrefix(item, ".") + " (line " + strconv.Itoa(n.GetToken().Position.Line) + ")"
 			byName[name] = p
 		}
 	}
@@ -72,13 +72,13 @@ func (d *document) policy(v any, path string) (p core.Policy) {
 
 // place reports a mistake that core has found in the policy at a path.
 func (d *document) place(m *core.ConfigError, path string) {
-	path = join(path, inFile.Replace(m.Field))
+	path = strings.TrimSuffix(path+"."+inFile.Replace(m.Field), ".")
 	value, isString := m.Value.(string)
 	n := cmp.Or(d.values[path], d.values[path[:max(0, strings.LastIndex(path, "."))]]) // what is missing has no node
 	_, isScalar := d.values[path].(ast.ScalarNode)
 	switch {
 	case isString && value != "":
-		n = cmp.Or(d.keys[join(path, value)], n) // an unknown field is at its key
+		n = cmp.Or(d.keys[path+"."+value], n) // an unknown field is at its key
 		value = fmt.Sprintf("%.80q", value)
 	case isScalar:
 		value = shown(n)
