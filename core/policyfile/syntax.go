@@ -20,7 +20,7 @@ import (
 // before it runs, far above what policy files have.
 const (
 	maxBytes  = 256 << 10
-	maxTokens = 32 << 10
+	maxTokens = 20_000
 	maxDepth  = 8       // of brackets
 	maxColumn = 100     // of the colons and dashes outside brackets
 	maxName   = 64      // bytes of a key
@@ -90,7 +90,7 @@ func check(tokens token.Tokens) *Error {
 		case t.Type == token.MergeKeyType && text != t.Value:
 			reason = "is part of a name: put it in quotes"
 		case i >= maxTokens:
-			reason = "is too much: at most 32,768 words and signs are read"
+			reason = "is too much: at most 20,000 words and signs are read"
 		case depth > maxDepth, depth == 0 && (t.Type == token.MappingValueType || t.Type == token.SequenceEntryType) && t.Position.Column > maxColumn:
 			reason = "is nested too deep: a policy file needs 5 levels"
 		case strings.Contains(text, "\t") && t.Type != token.SingleQuoteType && t.Type != token.DoubleQuoteType:
