@@ -3,20 +3,36 @@ package core
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// policyJSON is a Policy as its JSON has it.
+// policyJSON is a Policy as it is out.
 type policyJSON struct {
-	Name       string      `json:"name"`
-	Limits     []Limit     `json:"limits"`
-	OnFailure  failureJSON `json:"on_failure,omitzero"`
-	LocalShare *float64    `json:"local_share,omitzero"`
-	Headers    headersJSON `json:"headers,omitzero"`
-	Shadow     bool        `json:"shadow,omitzero"`
+	Name       string  `json:"name"`
+	Limits     []Limit `json:"limits"`
+	OnFailure  string  `json:"on_failure,omitzero"`
+	LocalShare float64 `json:"local_share,omitzero"`
+	Headers    any     `json:"headers,omitzero"`
+	Shadow     bool    `json:"shadow,omitzero"`
 }
+
+// The names of values, in the order of the values; of styles, in the order of their bits.
+var (
+	modeNames    = []string{"continuous", "stepped", "aligned"}
+	failureNames = []string{"local", "open", "closed"}
+	styleNames   = []string{"legacy", "ietf", "draft6"}
+	// The names of fields.
+	fieldsOfPolicy = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow"}
+	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode"}
+)
 
 // MarshalJSON writes a policy as package policyfile reads it, each limit as [Limit.String] has it. It leaves
 // out fields that have their zero value. The zero Policy is null. For a policy that [NewLimiter] refuses it
@@ -28,101 +44,295 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	written := policyJSON{p.Name, p.Limits, failureJSON(p.OnFailure), nil, headersJSON(p.Headers), p.Shadow}
-	if p.LocalShare != 0 {
-		written.LocalShare = &p.LocalShare
+	out := policyJSON{Name: p.Name, Limits: p.Limits, LocalShare: p.LocalShare, Shadow: p.Shadow}
+	if p.OnFailure != FailLocal {
+		out.OnFailure = failureNames[p.OnFailure]
 	}
-	return json.Marshal(written)
+	switch p.Headers {
+	case HeadersDefault:
+	case HeadersNone:
+		out.Headers = "none"
+	default:
+		var names []string
+		for i, name := range styleNames {
+			if p.Headers&(HeadersLegacy<<i) != 0 {
+				names = append(names, name)
+			}
+		}
+		out.Headers = names
+	}
+	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads what [Policy.MarshalJSON] writes: every limit is a string. Unknown fields are mistakes.
-// With an error, and when the JSON is null, it leaves p as it is. What it reads [NewLimiter] accepts.
+// UnmarshalJSON reads an object with the fields of package policyfile: each limit is a string, as [ParseLimit] reads
+// it, or an object with the fields name, capacity, refill_rate, refill_interval (a string) and mode. Unknown fields
+// are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
+// error, and when the JSON is null, it leaves p as it is.
 //
-// Package policyfile reads the same fields, and limits that are objects. It reports all mistakes at once, each with
-// its line and column: give it a [json.RawMessage].
+// Package policyfile reports the same mistakes with their lines and columns: give it a [json.RawMessage].
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil
-	}
-	var read policyJSON
+	var v any
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&read); err != nil {
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
 		return fmt.Errorf("ratelimit: policy: %w", err)
 	}
-	next := Policy{Name: read.Name, Limits: read.Limits, OnFailure: FailureMode(read.OnFailure), Headers: HeaderStyle(read.Headers), Shadow: read.Shadow}
-	if read.LocalShare != nil {
-		if next.LocalShare = *read.LocalShare; next.LocalShare == 0 { // in Go the zero value means 1
-			return fmt.Errorf("ratelimit: policy: %w", &ConfigError{"Policy.LocalShare", 0, "must be above 0 and at most 1"})
-		}
+	if v == nil {
+		return nil
 	}
-	if err := next.Validate(); err != nil {
-		return err
+	r := jsonReader{wrongs: make(map[string]bool)}
+	next := r.policy(v)
+	r.check(next)
+	if len(r.errs) > 0 {
+		return fmt.Errorf("ratelimit: policy %q: %w", clip(next.Name, maxName), errors.Join(r.errs...))
 	}
 	*p = next
 	return nil
 }
 
-// failureJSON is a FailureMode by its name.
-type failureJSON FailureMode
-
-// failureNames are in the order of the modes.
-var failureNames = []string{"local", "open", "closed"}
-
-func (m failureJSON) MarshalText() ([]byte, error) { return []byte(failureNames[m]), nil }
-
-func (m *failureJSON) UnmarshalText(text []byte) error {
-	i := slices.Index(failureNames, string(bytes.ToLower(text)))
-	if i < 0 {
-		return &ConfigError{"Policy.OnFailure", string(text), "must be local, open or closed"}
-	}
-	*m = failureJSON(i)
-	return nil
+// jsonReader reads what encoding/json has decoded, and collects the mistakes. Paths are those of [ConfigError.Field].
+type jsonReader struct {
+	errs   []error
+	wrongs map[string]bool // the fields that could not be read
 }
 
-// headersJSON is a HeaderStyle: "none", "default" or a list of the styles that it adds up.
-type headersJSON HeaderStyle
+func (r *jsonReader) wrong(path string, v any, reason string) {
+	switch v := v.(type) {
+	case nil:
+		r.errs = append(r.errs, &ConfigError{path, unquoted("null"), reason})
+	case json.Number:
+		r.errs = append(r.errs, &ConfigError{path, unquoted(clip(v.String(), 80)), reason})
+	case []any:
+		r.errs = append(r.errs, &ConfigError{path, unquoted("a list"), reason})
+	case map[string]any:
+		r.errs = append(r.errs, &ConfigError{path, unquoted("a mapping"), reason})
+	default:
+		r.errs = append(r.errs, &ConfigError{path, v, reason})
+	}
+	r.wrongs[path] = true
+}
 
-// styleNames are in the order of the styles' bits.
-var styleNames = []string{"legacy", "ietf", "draft6", "none"}
+// unquoted is a value that messages show without quotes.
+type unquoted string
 
-func (h headersJSON) MarshalJSON() ([]byte, error) {
-	var names []string
-	for i, name := range styleNames {
-		if h&headersJSON(HeadersLegacy<<i) != 0 {
-			names = append(names, name)
+// check adds the mistakes in p, but not those in fields that could not be read.
+func (r *jsonReader) check(p Policy) {
+	if r.wrongs["Policy"] {
+		return
+	}
+	limits := r.wrongs["Policy.Limits"]
+	for _, err := range append(p.mistakes(), limitMistakes(p.Name, p.Limits, "Policy.Limits")...) {
+		m := err.(*ConfigError)
+		limit, _, _ := strings.Cut(m.Field, "].")
+		if !r.wrongs[m.Field] && !r.wrongs[limit+"]"] && !(limits && strings.HasPrefix(m.Field, "Policy.Limits")) {
+			r.errs = append(r.errs, m)
 		}
 	}
-	if HeaderStyle(h) == HeadersNone {
-		return json.Marshal(names[0])
-	}
-	return json.Marshal(names)
 }
 
-func (h *headersJSON) UnmarshalJSON(data []byte) error {
-	names := make([]string, 1)
-	list, into := data[0] == '[', any(&names[0])
-	if list {
-		into = &names
-	}
-	if err := json.Unmarshal(data, into); err != nil {
-		return err
-	}
-	if !list && strings.EqualFold(names[0], "default") {
-		*h = headersJSON(HeadersDefault)
+// object returns the fields of v, whose names are known. what it is in words.
+func (r *jsonReader) object(v any, path, what string, names []string, required ...string) map[string]any {
+	o, ok := v.(map[string]any)
+	if !ok {
+		r.wrong(path, v, "must be "+what+", a mapping with the fields "+strings.Join(names, ", "))
 		return nil
 	}
-	var sum HeaderStyle
-	for _, name := range names {
-		i := slices.Index(styleNames, strings.ToLower(name))
-		if i < 0 {
-			return &ConfigError{"Policy.Headers", name, "must be default, none, legacy, ietf or draft6"}
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(names, name) {
+			r.errs = append(r.errs, &ConfigError{path, name, "is not a field of " + what + ": the fields are " + strings.Join(names, ", ")})
 		}
-		sum |= HeadersLegacy << i
 	}
-	if len(names) == 0 {
-		return &ConfigError{"Policy.Headers", "[]", "must have at least one of legacy, ietf and draft6"}
+	for _, name := range required {
+		if _, given := o[name]; !given {
+			r.wrong(path+"."+goName(name), "", "is required")
+		}
 	}
-	*h = headersJSON(sum)
-	return nil
+	return o
+}
+
+// goName returns the name of a field in Go, such as RefillRate for refill_rate.
+func goName(name string) string {
+	var b strings.Builder
+	for word := range strings.SplitSeq(name, "_") {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return b.String()
+}
+
+func (r *jsonReader) policy(v any) Policy {
+	o := r.object(v, "Policy", "a policy", fieldsOfPolicy, "name", "limits")
+	p := Policy{
+		Name:       readJSON(r, o, "Policy", "name", textJSON),
+		OnFailure:  FailureMode(readJSON(r, o, "Policy", "on_failure", wordJSON(failureNames...))),
+		LocalShare: readJSON(r, o, "Policy", "local_share", shareJSON),
+		Shadow:     readJSON(r, o, "Policy", "shadow", boolJSON),
+	}
+	if v, given := o["headers"]; given {
+		p.Headers = r.headers(v, "Policy.Headers")
+	}
+	if v, given := o["limits"]; given {
+		list, ok := v.([]any)
+		if !ok {
+			r.wrong("Policy.Limits", v, "must be a list of limits")
+		}
+		if ok && len(list) == 0 {
+			r.wrong("Policy.Limits", unquoted("[]"), "is an empty list: at least one is required")
+		}
+		for i, v := range list {
+			p.Limits = append(p.Limits, r.limit(v, "Policy.Limits["+strconv.Itoa(i)+"]"))
+		}
+	}
+	return p
+}
+
+// headers reads a style or a list of them.
+func (r *jsonReader) headers(v any, path string) (sum HeaderStyle) {
+	list, ok := v.([]any)
+	if !ok {
+		i, reason := wordJSON(append([]string{"default", "none"}, styleNames...)...)(v)
+		if reason != "" {
+			r.wrong(path, v, reason)
+		}
+		return [...]HeaderStyle{HeadersDefault, HeadersNone, HeadersLegacy, HeadersIETF, HeadersDraft6}[i]
+	}
+	if len(list) == 0 {
+		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
+	}
+	for i, v := range list {
+		n, reason := wordJSON(styleNames...)(v)
+		style := HeadersLegacy << n
+		switch both := sum | style; {
+		case reason != "":
+			reason += " (default and none stand alone, without a list)"
+		case both&HeadersIETF != 0 && both&HeadersDraft6 != 0:
+			reason = "can't be sent together with the others: the RateLimit-Policy of ietf and draft6 differ"
+		}
+		if reason == "" {
+			sum |= style
+			continue
+		}
+		r.wrong(path+"["+strconv.Itoa(i)+"]", v, reason)
+		r.wrongs[path] = true
+	}
+	return sum
+}
+
+// limit reads a limit that is a string or an object.
+func (r *jsonReader) limit(v any, path string) (l Limit) {
+	switch v := v.(type) {
+	case string:
+		l, mistakes := parseLimit(v)
+		form := ": a limit is " + quantity.LimitForm
+		for _, m := range mistakes {
+			if m.Field = strings.TrimSuffix(path+"."+m.Field, "."); m.Field == path {
+				m.Reason, form = m.Reason+form, "" // once is enough
+			}
+			r.wrong(m.Field, m.Value, m.Reason)
+			r.wrongs[path] = true
+		}
+		return l
+	case map[string]any:
+	default:
+		r.wrong(path, v, "must be a string such as 100/min burst 20, or a mapping")
+		return l
+	}
+	o := r.object(v, path, "a limit", fieldsOfLimit, "refill_rate", "refill_interval")
+	l = Limit{
+		Name:           readJSON(r, o, path, "name", limitNameJSON),
+		Capacity:       readJSON(r, o, path, "capacity", tokensJSON),
+		RefillRate:     readJSON(r, o, path, "refill_rate", rateJSON),
+		RefillInterval: readJSON(r, o, path, "refill_interval", intervalJSON),
+		Mode:           Mode(readJSON(r, o, path, "mode", wordJSON(modeNames...))),
+	}
+	if _, given := o["capacity"]; !given {
+		var reason string
+		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
+			r.wrong(path+".Capacity", "", reason)
+		}
+	}
+	return l
+}
+
+// readJSON returns a field of an object by a function that returns a reason if it is wrong.
+func readJSON[T any](r *jsonReader, o map[string]any, path, name string, by func(any) (T, string)) (t T) {
+	v, given := o[name]
+	if !given {
+		return t
+	}
+	t, reason := by(v)
+	if reason != "" {
+		r.wrong(path+"."+goName(name), v, reason)
+	}
+	return t
+}
+
+func textJSON(v any) (s, reason string) {
+	switch v := v.(type) {
+	case string:
+		return v, ""
+	case json.Number, bool:
+		return "", "must be a string: put it in quotes"
+	}
+	return "", "must be a string"
+}
+
+func limitNameJSON(v any) (s, reason string) {
+	if s, reason = textJSON(v); reason == "" && s == "" {
+		reason = "must not be empty: leave it out"
+	}
+	return s, reason
+}
+
+func boolJSON(v any) (b bool, reason string) {
+	b, ok := v.(bool)
+	if !ok {
+		reason = "must be true or false"
+	}
+	return b, reason
+}
+
+func rateJSON(v any) (float64, string) { return numberJSON(v, quantity.ParseNumber) }
+func tokensJSON(v any) (int64, string) { return numberJSON(v, quantity.ParseTokens) }
+
+func shareJSON(v any) (f float64, reason string) {
+	if f, reason = rateJSON(v); reason == "" && !(f > 0 && f <= 1) {
+		reason = "must be above 0 and at most 1" // the zero value would mean 1
+	}
+	return f, reason
+}
+
+func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason string) {
+	switch v := v.(type) {
+	case json.Number:
+		return parse(v.String())
+	case string:
+		if quantity.IsNumber(v) {
+			return t, "must be a number without quotes"
+		}
+		return parse(v) // to say why it is none
+	}
+	return t, "must be a number"
+}
+
+// intervalJSON reads an interval. A bare number could be seconds or, as Go writes durations, nanoseconds.
+func intervalJSON(v any) (time.Duration, string) {
+	switch v := v.(type) {
+	case json.Number:
+		return 0, "needs a unit, such as " + clip(v.String(), 20) + "s"
+	case string:
+		return quantity.ParseInterval(v)
+	}
+	return 0, quantity.WantInterval
+}
+
+// wordJSON returns a function that reads one of the words, in capitals or not, as its index.
+func wordJSON(words ...string) func(any) (int, string) {
+	return func(v any) (int, string) {
+		s, _ := v.(string)
+		if i := slices.Index(words, strings.ToLower(s)); i >= 0 {
+			return i, ""
+		}
+		last := len(words) - 1
+		return 0, "must be " + strings.Join(words[:last], ", ") + " or " + words[last]
+	}
 }

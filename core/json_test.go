@@ -64,10 +64,54 @@ func TestPolicyJSON(t *testing.T) {
 	}`, string(data))
 }
 
+func TestPolicyJSONReadsLimitsThatAreObjects(t *testing.T) {
+	var p core.Policy
+	require.NoError(t, json.Unmarshal([]byte(`{"name": "api", "headers": "IETF", "limits": ["10/s burst 30",
+		{"name": "daily", "capacity": 5000, "refill_rate": 1e4, "refill_interval": "24h0m0s", "mode": "Aligned"},
+		{"refill_rate": 60, "refill_interval": "min"}]}`), &p))
+	require.Equal(t, core.Policy{Name: "api", Headers: core.HeadersIETF, Limits: []core.Limit{core.PerSecond(10).WithBurst(30),
+		core.PerDay(10_000).WithBurst(5000).WithName("daily").WithMode(core.Aligned), core.PerMinute(60)}}, p)
+	require.NoError(t, json.Unmarshal([]byte(" null "), &p))
+	require.Equal(t, "api", p.Name, "null leaves it as it is")
+}
+
 func TestMistakesInPolicyJSON(t *testing.T) {
 	var config struct{ Policies []core.Policy }
 	err := json.Unmarshal([]byte(`{"policies": [{"name": "api", "limits": ["100/min"], "on_failur": "open"}, null]}`), &config)
 	require.ErrorContains(t, err, "on_failur")
+
+	kept := core.Policy{Name: "kept"}
+	err = json.Unmarshal([]byte(`{"name": 5, "limits": ["ten/min", {"capacity": "5", "refillRate": 1, "refill_interval": 30}, null],
+		"local_share": 0, "on_failure": "FailOpen", "headers": ["ietf", "none"], "shadow": "yes"}`), &kept)
+	require.Equal(t, core.Policy{Name: "kept"}, kept, "a policy with mistakes is left as it is")
+	for _, want := range []string{
+		"Policy.Name: 5 must be a string: put it in quotes",
+		`Policy.Limits[0].RefillRate: "ten" must be a number`,
+		`Policy.Limits[1]: "refillRate" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode`,
+		`Policy.Limits[1].RefillRate: "" is required`,
+		`Policy.Limits[1].Capacity: "5" must be a number without quotes`,
+		"Policy.Limits[1].RefillInterval: 30 needs a unit, such as 30s",
+		"Policy.Limits[2]: null must be a string such as 100/min burst 20, or a mapping",
+		"Policy.LocalShare: 0 must be above 0 and at most 1",
+		`Policy.OnFailure: "FailOpen" must be local, open or closed`,
+		`Policy.Headers[1]: "none" must be legacy, ietf or draft6`,
+		`Policy.Shadow: "yes" must be true or false`,
+	} {
+		assert.ErrorContains(t, err, want, "all mistakes at once")
+	}
+	for text, want := range map[string]string{
+		`5`:                                "Policy: 5 must be a policy, a mapping with the fields name, limits",
+		`{}`:                               `Policy.Limits: "" is required`,
+		`{"name": "api", "limits": []}`:    "Policy.Limits: [] is an empty list",
+		`{"name": "api", "limits": "1/s"}`: `Policy.Limits: "1/s" must be a list of limits`,
+		`{"name": "api", "limits": ["1/s"], "headers": []}`:                         "Policy.Headers: [] is an empty list",
+		`{"name": "api", "limits": [{"refill_rate": 0.5, "refill_interval": "s"}]}`: `Policy.Limits[0].Capacity: "" is required where the rate is not whole`,
+	} {
+		var mistake *core.ConfigError
+		err := json.Unmarshal([]byte(text), &kept)
+		assert.ErrorAs(t, err, &mistake, text)
+		assert.ErrorContains(t, err, want, text)
+	}
 
 	for name, p := range map[string]core.Policy{
 		"no limits":    {Name: "api"},

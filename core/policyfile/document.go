@@ -1,93 +1,169 @@
 package policyfile
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"slices"
-	"unicode/utf8"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// maxBytes bounds what is read: some thousands of policies.
-const maxBytes = 1 << 20
-
-// document is a file that is read. Paths are those of [Error.Field].
+// document is a file that is read. Paths are those of [Error.Field], with a point in front of every field.
 type document struct {
 	file    string
-	root    ast.Node // nil if the file can't be parsed
 	errs    []error
 	full    bool                // nothing more is read or reported: a bound was reached
-	wrongs  map[ast.Node]bool   // those with mistakes
+	size    int                 // of what is read, that behind aliases each time
+	anchors map[string]ast.Node // above what is resolved
 	values  map[string]ast.Node // by path
-	visited int                 // nodes, those behind aliases each time
-	anchors map[string]ast.Node
-	aliases map[*ast.AliasNode]ast.Node
+	keys    map[string]ast.Node // of mappings, by path
+	wrongs  map[ast.Node]int    // those with mistakes, by the round that has reported them
+	round   int                 // 0 resolves aliases, 1 reads the file, each further one reads a policy
 }
 
-func newDocument(file string, data []byte) *document {
-	d := &document{file: file, wrongs: make(map[ast.Node]bool), values: make(map[string]ast.Node), anchors: make(map[string]ast.Node), aliases: make(map[*ast.AliasNode]ast.Node)}
-	root, e := parse(bytes.TrimPrefix(data, []byte("\ufeff")))
-	if e != nil {
-		e.File = file
-		d.errs = append(d.errs, e)
-		return d
-	}
-	ast.Walk(d, root)
-	d.root = d.follow(root, "")
-	return d
-}
-
-// Visit notes to what each alias refers: the last anchor of that name in front of it.
-func (d *document) Visit(n ast.Node) ast.Visitor {
+// resolve puts values in place of aliases. An alias refers to a value that ends above it: nothing contains itself.
+func (d *document) resolve(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
-		d.anchors[n.Name.GetToken().Value] = n.Value
+		v := d.resolve(n.Value)
+		d.anchors[n.Name.GetToken().Value] = v
+		return v
 	case *ast.AliasNode:
-		d.aliases[n] = d.anchors[n.Value.GetToken().Value]
+		name := n.Value.GetToken().Value
+		if v := d.anchors[name]; v != nil {
+			return v
+		}
+		d.wrong(n, strings.TrimPrefix(n.GetPath(), "$"), fmt.Sprintf("*%.80s", name), fmt.Sprintf("refers to nothing above it: write &%.80s in front of a value", name))
+	case *ast.SequenceNode:
+		for i, item := range n.Values {
+			n.Values[i] = d.resolve(item)
+		}
+	case *ast.MappingNode:
+		for _, entry := range n.Values {
+			if key, ok := d.resolve(entry.Key).(ast.MapKeyNode); ok {
+				entry.Key = key
+			}
+			entry.Value = d.resolve(entry.Value)
+		}
 	}
-	return d
+	return n
 }
 
-// parse returns the content of the only document in data.
-func parse(data []byte) (root ast.Node, e *Error) {
-	defer func() { // no input is known to make the library panic
-		if recover() != nil {
-			root, e = nil, &Error{Line: 1, Reason: "invalid YAML: the parser failed"}
+// wrong reports a mistake in n, but nothing that another round has seen there already.
+func (d *document) wrong(n ast.Node, path, value, reason string) {
+	if round, seen := d.wrongs[n]; d.full || seen && round != d.round {
+		return
+	}
+	d.wrongs[n] = d.round
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		n = m.Values[0].Key
+	}
+	e := at(n.GetToken(), value, reason)
+	e.File, e.Field = d.file, strings.TrimPrefix(path, ".")
+	if d.full = len(d.errs) == maxErrors; d.full {
+		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
+	}
+	d.errs = append(d.errs, e)
+}
+
+// fits counts what n takes and reports whether it may be read.
+func (d *document) fits(n ast.Node, size int) bool {
+	if d.size += 8 + size; d.size > maxSize {
+		d.wrong(n, "", "", "aliases expand to more than 2 MiB: write less")
+		d.full = true
+	}
+	return !d.full
+}
+
+// read returns n as encoding/json has it, or nil if it is wrong.
+func (d *document) read(n ast.Node, path string) any {
+	d.values[path] = n
+	s, isString := scalar(n)
+	if !d.fits(n, len(s)) {
+		return nil
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		fields := make(map[string]any)
+		d.merge(n, path, fields)
+		return fields
+	case *ast.SequenceNode:
+		items := make([]any, len(n.Values))
+		for i, item := range n.Values {
+			items[i] = d.read(item, fmt.Sprintf("%s[%d]", path, i))
 		}
-	}()
+		return items
+	case *ast.BoolNode:
+		return n.Value
+	case *ast.NullNode, *ast.AliasNode: // what refers to nothing is reported already
+		return nil
+	}
 	switch {
-	case len(data) > maxBytes:
-		return nil, &Error{Line: 1, Reason: "the file is too large: at most 1 MiB is read"}
-	case !utf8.Valid(data):
-		line := 1 + bytes.Count(data[:bytes.IndexRune(data, utf8.RuneError)], []byte("\n"))
-		return nil, &Error{Line: line, Reason: "the file is not UTF-8 text"}
+	case isString:
+		return s
+	case quantity.IsNumber(s):
+		return json.Number(strings.ReplaceAll(s, "_", ""))
 	}
-	if json.Valid(data) { // tabs stand between tokens only, where the library refuses some
-		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
+	_, reason := quantity.ParseNumber(s) // such as 010 and .inf
+	d.wrong(n, path, shown(n), reason)
+	return nil
+}
+
+// merge adds the fields of m that are not there yet, then those of the mappings that m merges.
+func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any) {
+	lines := make(map[string]int)
+	var bases []ast.Node
+	for _, entry := range m.Values {
+		name := entry.Key.GetToken().Value
+		field := path + "." + name
+		_, inherits := fields[name]
+		switch list, isList := entry.Value.(*ast.SequenceNode); {
+		case entry.Key.IsMergeKey() && isList && d.fits(list, len(list.Values)):
+			bases = append(bases, list.Values...)
+		case entry.Key.IsMergeKey():
+			bases = append(bases, entry.Value)
+		case lines[name] > 0:
+			d.wrong(entry.Key, field, "", "is given a second time: first on line "+strconv.Itoa(lines[name]))
+		case !inherits:
+			d.keys[field], lines[name] = entry.Key, entry.Key.GetToken().Position.Line
+			fields[name] = d.read(entry.Value, field)
+		}
 	}
-	tokens := slices.DeleteFunc(lexer.Tokenize(string(data)), func(t *token.Token) bool { return t.Type == token.CommentType })
-	if e := check(tokens, data); e != nil {
-		return nil, e
+	for _, base := range bases {
+		if m, ok := base.(*ast.MappingNode); ok && d.fits(m, len(m.Values)) {
+			d.merge(m, path, fields)
+		} else if !ok {
+			d.wrong(base, path+".<<", shown(base), "must be a mapping, or a list of mappings")
+		}
 	}
-	// Repeated keys are reported later, with their field and both lines.
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	var syntax interface {
-		GetMessage() string
-		GetToken() *token.Token
+}
+
+// scalar returns the text of n and whether it is a string. A number is one by how it is written, also where the
+// library calls it a string, such as 1e3.
+func scalar(n ast.Node) (s string, isString bool) {
+	switch n := n.(type) {
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.StringNode:
+		return n.Value, n.Token.Type != token.StringType || !quantity.IsNumber(n.Value)
 	}
-	if errors.As(err, &syntax) {
-		return nil, at(syntax.GetToken(), "", "invalid YAML: "+clip(syntax.GetMessage(), 200))
+	return n.GetToken().Value, false
+}
+
+// shown returns n as messages show it, which stay short.
+func shown(n ast.Node) string {
+	switch s, isString := scalar(n); {
+	case isString:
+		return fmt.Sprintf("%.80q", s)
+	case n.Type() == ast.NullType:
+		return "nothing"
+	case n.Type() == ast.MappingType || n.Type() == ast.SequenceType:
+		return "a " + strings.ToLower(n.Type().String())
+	default:
+		return fmt.Sprintf("%.80s", s)
 	}
-	if n := len(file.Docs); n > 0 {
-		root = file.Docs[n-1].Body // directives are documents in front
-	}
-	if root == nil || root.Type() == ast.NullType {
-		return nil, &Error{Line: 1, Reason: "the file is empty"}
-	}
-	return root, nil
 }

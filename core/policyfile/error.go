@@ -1,12 +1,9 @@
 package policyfile
 
 import (
-	"cmp"
-	"errors"
-	"slices"
 	"strconv"
+	"strings"
 
-	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 )
 
@@ -25,54 +22,21 @@ type Error struct {
 //
 //	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens
 func (e *Error) Error() string {
-	s := "line "
+	place := "line "
 	if e.File != "" {
-		s = e.File + ":"
+		place = e.File + ":"
 	}
-	s += strconv.Itoa(e.Line)
+	place += strconv.Itoa(e.Line)
 	if e.Column > 0 {
-		s += ":" + strconv.Itoa(e.Column)
+		place += ":" + strconv.Itoa(e.Column)
 	}
-	s += ": "
 	if e.Field != "" {
-		s += e.Field + ": "
+		place += ": " + e.Field
 	}
-	if e.Value != "" {
-		s += e.Value + " "
-	}
-	return s + e.Reason
-}
-
-// maxErrors keeps the report readable.
-const maxErrors = 100
-
-// wrong reports a mistake in n, up to the bound.
-func (d *document) wrong(n ast.Node, path, value, reason string) {
-	if d.full {
-		return
-	}
-	d.wrongs[n] = true
-	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		n = m.Values[0].Key
-	}
-	e := at(n.GetToken(), value, reason)
-	e.File, e.Field = d.file, path
-	if d.full = len(d.errs) == maxErrors; d.full {
-		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
-	}
-	d.errs = append(d.errs, e)
+	return place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ")
 }
 
 // at returns a mistake at a token.
 func at(t *token.Token, value, reason string) *Error {
 	return &Error{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column), Value: value, Reason: reason}
-}
-
-// mistakes joins all in the order of the file. The remark that there are more stays last.
-func (d *document) mistakes() error {
-	slices.SortStableFunc(d.errs[:min(len(d.errs), maxErrors)], func(x, y error) int {
-		a, b := x.(*Error), y.(*Error)
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return errors.Join(d.errs...)
 }

@@ -74,7 +74,7 @@ shadow: "yes"
 		"19:33 headers[3] \"none\"",
 		"20:9 shadow \"yes\"",
 	}, places(t, err))
-	require.ErrorContains(t, err, `line 13:5: limits[3]: "refill-rate" is not a field of a limit: write refill_rate`)
+	require.ErrorContains(t, err, `line 13:5: limits[3]: "refill-rate" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode`)
 	require.ErrorContains(t, err, `line 14:5: limits[4].name: "daily" is the name of limits[1] already`)
 	require.ErrorContains(t, err, "line 8:22: limits[1].refill_interval: 30 needs a unit, such as 30s")
 }
@@ -89,14 +89,14 @@ func TestWrongDocuments(t *testing.T) {
 		"[]":                           `line 1:1: a list must be a policy, a mapping with the fields name, limits, on_failure, local_share, headers, shadow`,
 		"api":                          `line 1:1: "api" must be a policy`,
 		"{}":                           "line 1:1: name: is required\nline 1:1: limits: is required",
-		"{name: api, limits: []}":      "line 1:21: limits: is an empty list: at least one is required",
+		"{name: api, limits: []}":      "line 1:21: limits: [] is an empty list: at least one is required",
 		"{name: api, limits: 1/s}":     `line 1:21: limits: "1/s" must be a list of limits`,
 		"{name: api, limits: [~]}":     "line 1:22: limits[0]: nothing must be a string such as 100/min burst 20, or a mapping",
 		"{name: api, limits: [[1/s]]}": "line 1:22: limits[0]: a list must be",
 		"{name: 12, limits: [1/s]}":    "line 1:8: name: 12 must be a string: put it in quotes",
 		"name:\nlimits: [1/s]":         "line 1:6: name: nothing must be a string",
 		"{name: '', limits: [1/s]}":    `line 1:8: name: "" is required`,
-		"{name: api, limits: [1/s], headers: []}":                                          "line 1:37: headers: is an empty list",
+		"{name: api, limits: [1/s], headers: []}":                                          "line 1:37: headers: [] is an empty list",
 		"{name: api, limits: [1/s], headers: 7}":                                           "line 1:37: headers: 7 must be default, none, legacy, ietf or draft6",
 		"{name: api, limits: [1/s], headers: [7]}":                                         "line 1:38: headers[0]: 7 must be",
 		"{name: api, limits: [1/s], local_share: 0}":                                       "line 1:41: local_share: 0 must be above 0",
@@ -111,10 +111,10 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: api, limits: [1/s], <<: 5}":                                                "line 1:32: <<: 5 must be a mapping, or a list of mappings",
 		"name: api\nlimits: [1/s]\n---\nname: b\n":                                         "line 3:1: --- begins a second document: put all into one",
 		"name: api\nlimits: [1/s\n":                                                        "line 2:9: invalid YAML: sequence end token ']' not found",
-		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: invalid YAML: a tab can't indent: use spaces",
-		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: invalid YAML: a tab can't indent: use spaces",
+		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: invalid YAML: found character '\t' that cannot start any token",
+		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: invalid YAML: found character '\t' that cannot start any token",
 		"name: api\n  \tlimits: [1/s]\n":                                                   "line 1:7: api limits has a tab: write spaces",
-		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: invalid YAML: a tab can't indent: use spaces",
+		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: invalid YAML: found character '\t' that cannot start any token",
 		"name: \"a\u0085\"\nlimits: [1/s]":                                                 `line 1:7: name: "a\u0085" must be printable ASCII`,
 		"%YAML 2.0\n---\nname: a\nlimits: [1/s]":                                           `line 1:7: invalid YAML: unknown YAML version "2.0"`,
 		`{name: "a\qb", limits: [1/s]}`:                                                    "line 1:11: invalid YAML: found unknown escape character",
@@ -132,11 +132,12 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
 		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE/INTERVAL`,
 		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
+		"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow\nline 1:1: name: is required",
 		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
 		"name: a\xff\n":                                                                    "line 1: the file is not UTF-8 text",
 		"- name: api\nlimits: 5\n":                                                         "line 2:1: invalid YAML: value is not allowed in this context",
-		"&a {name: api, <<: *a, limits: [1/s]}":                                            "line 1:4: merges more than 20 mappings in each other",
-		"{name: api, limits: &a [*a]}":                                                     "limits[0]: a list must be a string",
+		"&a {name: api, <<: *a, limits: [1/s]}":                                            "line 1:20: <<: *a refers to nothing above it",
+		"{name: api, limits: &a [*a]}":                                                     "limits[0]: *a refers to nothing above it",
 	} {
 		_, err := policyfile.Parse([]byte(text))
 		require.ErrorContains(t, err, want, "%q", text)
@@ -147,8 +148,8 @@ func TestWrongDocuments(t *testing.T) {
 		require.EqualError(t, err, "line 1:39: local_share: "+share+" must be above 0 and at most 1", "0 means nothing else in a file")
 	}
 	for text, want := range map[string]string{
-		"[]":                         "line 1:1: is an empty list: at least one is required",
-		"policies: []":               "line 1:11: policies: is an empty list",
+		"[]":                         "line 1:1: [] is an empty list: at least one is required",
+		"policies: []":               "line 1:11: policies: [] is an empty list",
 		"policies:":                  "line 1:11: policies: nothing must be a list of policies",
 		"{}":                         "line 1:1: policies: is required",
 		"name: api\nlimits: [1/s]\n": `line 1:1: "name" is not a field of a file of policies: the fields are policies`,

@@ -1,178 +1,94 @@
 package policyfile
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-var (
-	modes    = []word[core.Mode]{{"continuous", core.Continuous}, {"stepped", core.Stepped}, {"aligned", core.Aligned}}
-	failures = []word[core.FailureMode]{{"local", core.FailLocal}, {"open", core.FailOpen}, {"closed", core.FailClosed}}
-	parts    = []word[core.HeaderStyle]{{"legacy", core.HeadersLegacy}, {"ietf", core.HeadersIETF}, {"draft6", core.HeadersDraft6}}
-	styles   = append([]word[core.HeaderStyle]{{"default", core.HeadersDefault}, {"none", core.HeadersNone}}, parts...)
-)
-
-// policies reads all policies of a file.
-func (d *document) policies() map[string]core.Policy {
-	list, path := d.root, ""
-	if list.Type() != ast.SequenceType {
-		if list = d.object(d.root, "", "a file of policies", []string{"policies"}, "policies").fields["policies"]; list == nil {
+// policies returns by name what is a list of policies, or a mapping with one.
+func (d *document) policies(v any) map[string]core.Policy {
+	path, want := "", "must be a file of policies: a list, or a mapping with the field policies"
+	if fields, ok := v.(map[string]any); ok {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
+			if name != "policies" {
+				d.wrong(d.keys["."+name], "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: the fields are policies")
+			}
+		}
+		if v, ok = fields["policies"]; !ok {
+			d.wrong(d.values[path], ".policies", "", "is required")
 			return nil
 		}
-		path = "policies"
+		path, want = ".policies", "must be a list of policies"
+	}
+	list, ok := v.([]any)
+	switch n := d.values[path]; {
+	case !ok:
+		d.wrong(n, path, shown(n), want)
+	case len(list) == 0:
+		d.wrong(n, path, "[]", "is an empty list: at least one is required")
 	}
 	byName, first := make(map[string]core.Policy), make(map[string]string)
-	for i, n := range d.list(d.follow(list, path), path, "policies") {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		p := d.policy(d.follow(n, at), at)
-		name := d.values[at+".name"]
-		switch before := first[p.Name]; {
-		case name == nil || d.wrongs[name]:
-		case before != "":
-			d.wrong(name, at+".name", shown(name), "is the name of "+before+" already")
-		default:
-			first[p.Name] = at + " (line " + strconv.Itoa(name.GetToken().Position.Line) + ")"
-			byName[p.Name] = p
+	for i := 0; i < len(list) && !d.full; i++ {
+		item := fmt.Sprintf("%s[%d]", path, i)
+		p := d.policy(list[i], item)
+		fields, _ := list[i].(map[string]any)
+		name, _ := fields["name"].(string)
+		n := d.values[item+".name"]
+		if before := first[name]; before != "" {
+			d.wrong(n, item+".name", shown(n), "is the name of "+before+" already")
+		} else if name != "" {
+			first[name] = strings.TrimPrefix(item, ".") + " (line " + strconv.Itoa(n.GetToken().Position.Line) + ")"
+			byName[name] = p
 		}
 	}
 	return byName
 }
 
-// policy reads one policy.
-func (d *document) policy(n ast.Node, path string) core.Policy {
-	o := d.object(n, path, "a policy", []string{"name", "limits", "on_failure", "local_share", "headers", "shadow"}, "name", "limits")
-	p := core.Policy{
-		Name:       field(o, "name", text),
-		OnFailure:  field(o, "on_failure", oneOf(failures)),
-		LocalShare: field(o, "local_share", rate),
-		Shadow:     field(o, "shadow", flag),
-		Limits:     field(o, "limits", func(n ast.Node) ([]core.Limit, string) { return d.limits(n, join(path, "limits")), "" }),
-		Headers:    field(o, "headers", func(n ast.Node) (core.HeaderStyle, string) { return d.headers(n, join(path, "headers")) }),
+// policy returns v, which is at a path, as core reads it, and reports the mistakes that core finds.
+func (d *document) policy(v any, path string) (p core.Policy) {
+	d.round++
+	if v == nil { // core would leave p as it is
+		v = []any{}
 	}
-	if n := d.values[join(path, "local_share")]; n != nil && !d.wrongs[n] && !(p.LocalShare > 0 && p.LocalShare <= 1) {
-		d.wrong(n, join(path, "local_share"), shown(n), "must be above 0 and at most 1") // 0 would mean 1
-	}
-	for _, m := range mistakesIn(p.Validate()) {
-		at := join(path, inFile.Replace(m.Field))
-		n := d.values[at]
-		if n == nil { // a field of a limit that is a string, or a field that is not given
-			n = d.values[at[:max(0, strings.LastIndex(at, "."))]]
-		}
-		if n != nil && !d.wrongs[n] {
-			d.wrong(n, at, quoted(m.Value), inFile.Replace(m.Reason))
+	text, _ := json.Marshal(v) // what read returns always has a form in JSON
+	var mistakes interface{ Unwrap() []error }
+	if errors.As(p.UnmarshalJSON(text), &mistakes) {
+		for _, each := range mistakes.Unwrap() {
+			d.place(each.(*core.ConfigError), path)
 		}
 	}
 	return p
 }
 
-// headers reads a style or a list of them.
-func (d *document) headers(n ast.Node, path string) (sum core.HeaderStyle, reason string) {
-	if n.Type() != ast.SequenceType {
-		return oneOf(styles)(n)
+// place reports a mistake that core has found in the policy at a path.
+func (d *document) place(m *core.ConfigError, path string) {
+	path = strings.TrimSuffix(path+"."+inFile.Replace(m.Field), ".")
+	value, isString := m.Value.(string)
+	n := cmp.Or(d.values[path], d.values[path[:max(0, strings.LastIndex(path, "."))]]) // what is missing has no node
+	_, isScalar := d.values[path].(ast.ScalarNode)
+	switch {
+	case isString && value != "":
+		n = cmp.Or(d.keys[path+"."+value], n) // an unknown field is at its key
+		value = fmt.Sprintf("%.80q", value)
+	case isScalar:
+		value = shown(n)
+	case !isString:
+		value = fmt.Sprint(m.Value)
 	}
-	for i, item := range d.list(n, path, "header styles") {
-		sum |= value(d, item, fmt.Sprintf("%s[%d]", path, i), func(n ast.Node) (core.HeaderStyle, string) {
-			part, reason := oneOf(parts)(n)
-			switch both := sum | part; {
-			case reason != "":
-				reason += " (default and none stand alone, without a list)"
-			case both&core.HeadersIETF != 0 && both&core.HeadersDraft6 != 0:
-				return 0, "can't be sent together with the others: the RateLimit-Policy of ietf and draft6 differ"
-			}
-			return part, reason
-		})
-	}
-	return sum, ""
-}
-
-// limits reads a list of limits.
-func (d *document) limits(n ast.Node, path string) (limits []core.Limit) {
-	for i, item := range d.list(n, path, "limits") {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		limits = append(limits, value(d, item, at, func(n ast.Node) (core.Limit, string) {
-			if n.Type() == ast.MappingType {
-				return d.limit(n, at), ""
-			}
-			s, reason := text(n)
-			if reason != "" {
-				return core.Limit{}, "must be a string such as 100/min burst 20, or a mapping"
-			}
-			return d.limitText(n, at, s), ""
-		}))
-	}
-	return limits
-}
-
-// limit reads a limit that is a mapping.
-func (d *document) limit(n ast.Node, path string) core.Limit {
-	o := d.object(n, path, "a limit", []string{"name", "capacity", "refill_rate", "refill_interval", "mode"}, "refill_rate", "refill_interval")
-	l := core.Limit{
-		Name:           field(o, "name", limitName),
-		Capacity:       field(o, "capacity", tokens),
-		RefillRate:     field(o, "refill_rate", rate),
-		RefillInterval: field(o, "refill_interval", interval),
-		Mode:           field(o, "mode", oneOf(modes)),
-	}
-	if o.fields["capacity"] == nil {
-		var reason string
-		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
-			d.wrong(n, join(path, "capacity"), "", reason)
-		}
-	}
-	return l
-}
-
-func limitName(n ast.Node) (s, reason string) {
-	if s, reason = text(n); reason == "" && s == "" {
-		reason = "must not be empty: leave it out"
-	}
-	return s, reason
-}
-
-// limitText reads a limit that is the string s.
-func (d *document) limitText(n ast.Node, path, s string) core.Limit {
-	l, err := core.ParseLimit(s)
-	form := ": a limit is " + quantity.LimitForm
-	for _, m := range mistakesIn(err) {
-		at, value, reason := strings.TrimSuffix(join(path, inFile.Replace(m.Field)), "."), "", inFile.Replace(m.Reason)
-		if at == path {
-			reason, form = reason+form, "" // once is enough
-		}
-		if m.Value != "" {
-			value = quoted(m.Value)
-		}
-		d.wrong(n, at, value, reason)
-	}
-	return l
+	d.wrong(n, path, value, inFile.Replace(m.Reason))
 }
 
 // inFile gives the fields of core.Policy and core.Limit the names that files use.
-var inFile = strings.NewReplacer("Policy.", "", "Limit.", "", "Limits", "limits", "Limit", "", "Name", "name",
-	"Capacity", "capacity", "RefillRate", "refill_rate", "RefillInterval", "refill_interval", "Mode", "mode",
+var inFile = strings.NewReplacer("RateLimit-Policy", "RateLimit-Policy", "Policy.", "", "Policy", "", "Limits", "limits", "Name", "name",
+	"Capacity", "capacity", "RefillRate", "refill_rate", "RefillInterval", "refill_interval", "Mode", "mode", "Shadow", "shadow",
 	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers")
-
-// mistakesIn returns the mistakes that core has joined in err.
-func mistakesIn(err error) (list []*core.ConfigError) {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		for _, each := range joined.Unwrap() {
-			list = append(list, each.(*core.ConfigError))
-		}
-	}
-	return list
-}
-
-// quoted returns the value of a mistake as messages show it.
-func quoted(v any) string {
-	if s, ok := v.(string); ok {
-		return strconv.Quote(clip(s, 80))
-	}
-	return fmt.Sprint(v)
-}

@@ -51,6 +51,7 @@ func TestParseReadsEveryField(t *testing.T) {
 		"a document's begin and end":  "---\n" + searchYAML + "...\n",
 		"comments":                    "# one\n" + strings.ReplaceAll(searchYAML, "\n", " # two\n"),
 		"a capacity that is the rate": strings.Replace(searchYAML, "    capacity: 10_000\n", "", 1),
+		"anchors of names":            strings.Replace(searchYAML, "on_failure:", "&f on_failure:", 1),
 		"an anchor":                   strings.Replace(strings.Replace(searchYAML, "capacity: 10_000", "capacity: &n 10_000", 1), "rate: 10_000", "rate: *n", 1),
 	} {
 		got, err := policyfile.Parse([]byte(text))
