@@ -1,0 +1,81 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+)
+
+func textJSON(v any) (s, reason string) {
+	switch v := v.(type) {
+	case string:
+		return v, ""
+	case json.Number, bool:
+		return "", "must be a string: put it in quotes"
+	}
+	return "", "must be a string"
+}
+
+func limitNameJSON(v any) (s, reason string) {
+	if s, reason = textJSON(v); reason == "" && s == "" {
+		reason = "must not be empty: leave it out"
+	}
+	return s, reason
+}
+
+func boolJSON(v any) (b bool, reason string) {
+	b, ok := v.(bool)
+	if !ok {
+		reason = "must be true or false"
+	}
+	return b, reason
+}
+
+func rateJSON(v any) (float64, string) { return numberJSON(v, quantity.ParseNumber) }
+func tokensJSON(v any) (int64, string) { return numberJSON(v, quantity.ParseTokens) }
+
+func shareJSON(v any) (f float64, reason string) {
+	if f, reason = rateJSON(v); reason == "" && !(f > 0 && f <= 1) {
+		reason = "must be above 0 and at most 1" // the zero value would mean 1
+	}
+	return f, reason
+}
+
+func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason string) {
+	switch v := v.(type) {
+	case json.Number:
+		return parse(v.String())
+	case string:
+		if quantity.IsNumber(v) {
+			return t, "must be a number without quotes"
+		}
+		return parse(v) // to say why it is none
+	}
+	return t, "must be a number"
+}
+
+// intervalJSON reads an interval. A bare number could be seconds or, as Go writes durations, nanoseconds.
+func intervalJSON(v any) (time.Duration, string) {
+	switch v := v.(type) {
+	case json.Number:
+		return 0, "needs a unit, such as " + clip(v.String(), 20) + "s"
+	case string:
+		return quantity.ParseInterval(v)
+	}
+	return 0, quantity.WantInterval
+}
+
+// wordJSON returns a function that reads one of the words, in capitals or not, as its index.
+func wordJSON(words ...string) func(any) (int, string) {
+	return func(v any) (int, string) {
+		s, _ := v.(string)
+		if i := slices.Index(words, strings.ToLower(s)); i >= 0 {
+			return i, ""
+		}
+		last := len(words) - 1
+		return 0, "must be " + strings.Join(words[:last], ", ") + " or " + words[last]
+	}
+}
