@@ -1,9 +1,11 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,5 +21,38 @@ func TestTheMapIsTrue(t *testing.T) {
 		if _, err := os.Stat(filepath.Join("..", name[1])); err != nil {
 			t.Errorf("CONTRIBUTING.md names %s, which does not exist", name[1])
 		}
+	}
+}
+
+// The way of a request is at most twelve files, none of them twice.
+func TestTheWayOfARequestIsTrue(t *testing.T) {
+	text, err := os.ReadFile("how-it-works.md")
+	require.NoError(t, err)
+	seen := make(map[string]bool)
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+/[\\w/.]*)` \\|").FindAllStringSubmatch(string(text), -1) {
+		require.False(t, seen[row[1]], "%s is visited twice", row[1])
+		seen[row[1]] = true
+		require.FileExists(t, filepath.Join("..", row[1]))
+	}
+	require.NotEmpty(t, seen)
+	require.LessOrEqual(t, len(seen), 12)
+}
+
+// Packages are small: one that has more files needs a better cut.
+func TestPackagesHaveFewFiles(t *testing.T) {
+	files := make(map[string]int)
+	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata") {
+			files[filepath.Dir(path)]++
+		}
+		return err
+	}))
+	require.NotZero(t, files["../core"])
+	for dir, n := range files {
+		most := 15
+		if dir == "../core" {
+			most = 30
+		}
+		require.LessOrEqual(t, n, most, dir)
 	}
 }
