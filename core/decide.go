@@ -92,10 +92,10 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 
 // recalls answers r in a by a denial that the store remembers, if it has one.
 func (l *Limiter) recalls(r *Request, a *Answer) bool {
-	if l.config == nil || l.config.Recall == nil || r.Action != bucket.Take || r.N == 0 {
+	if l.recall == nil || r.Action != bucket.Take || r.N == 0 {
 		return false
 	}
-	denial, age := l.config.Recall(r.policy.Value(), r.key, r.Plan, r.N)
+	denial, age := l.recall(r.policy.Value(), r.key, r.Plan, r.N)
 	if denial == nil {
 		return false
 	}

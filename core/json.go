@@ -70,10 +70,10 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 //
 // Package policyfile reports the same mistakes with their lines and columns: give it a [json.RawMessage].
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	var v any
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	if err := d.Decode(&v); err != nil {
+	v, err := decodeJSON(d)
+	if err != nil {
 		return fmt.Errorf("ratelimit: policy: %w", err)
 	}
 	if v == nil {
@@ -87,6 +87,44 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	}
 	*p = next
 	return nil
+}
+
+// decodeJSON decodes a value as encoding/json does, and refuses repeated fields, of which that takes the last.
+func decodeJSON(d *json.Decoder) (any, error) {
+	start, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch start {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := decodeJSON(d)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = d.Token() // ]
+		return list, err
+	case json.Delim('{'):
+		fields := make(map[string]any)
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			if _, known := fields[name.(string)]; known {
+				return nil, &ConfigError{"Policy", name, "is given a second time"}
+			}
+			if fields[name.(string)], err = decodeJSON(d); err != nil {
+				return nil, err
+			}
+		}
+		_, err = d.Token() // }
+		return fields, err
+	}
+	return start, nil // a string, a number, true, false or null
 }
 
 // jsonReader reads what encoding/json has decoded, and collects the mistakes. Paths are those of [ConfigError.Field].

@@ -127,3 +127,14 @@ func TestMistakesInPolicyJSON(t *testing.T) {
 		assert.ErrorAs(t, err, &mistake, name)
 	}
 }
+
+func TestPolicyJSONRefusesRepeatedFields(t *testing.T) {
+	for _, text := range []string{
+		`{"name":"a","name":"b","limits":["1/s"]}`,
+		`{"name":"a","limits":["1/s"],"limits":["2/s"]}`,
+		`{"name":"a","limits":[{"capacity":1,"capacity":9,"refill_rate":1,"refill_interval":"s"}]}`,
+	} {
+		var p core.Policy
+		require.ErrorContains(t, json.Unmarshal([]byte(text), &p), "is given a second time", text)
+	}
+}

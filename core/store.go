@@ -43,6 +43,8 @@ type StoreConfig struct {
 
 	// Recall returns the denial of a request to take n tokens that the store knows to be true, as it was, and how many
 	// µs ago; nil if it knows none. Do returns the same, but copies it twice: 170 ns instead of 130 in all. Nil: never.
+	// It is for limiters of Owner alone: a store that wraps Owner wants to see all requests.
+	Owner  Store
 	Recall func(policy, key string, p *bucket.Plan, n int64) (denial *Answer, age int64)
 
 	known knownPolicies

@@ -77,7 +77,7 @@ func (d *document) place(m *core.ConfigError, path string) {
 	n := cmp.Or(d.values[path], d.values[path[:max(0, strings.LastIndex(path, "."))]]) // what is missing has no node
 	_, isScalar := d.values[path].(ast.ScalarNode)
 	switch {
-	case isString && value != "":
+	case isString && (value != "" || strings.HasPrefix(m.Reason, "is not a field")):
 		n = cmp.Or(d.keys[path+"."+value], n) // an unknown field is at its key
 		value = fmt.Sprintf("%.80q", value)
 	case isScalar:

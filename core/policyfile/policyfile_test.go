@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -111,4 +112,22 @@ func TestLoadFileTellsTheFile(t *testing.T) {
 	broken := errors.New("broken")
 	_, err = policyfile.Load(iotest.ErrReader(broken))
 	require.ErrorIs(t, err, broken)
+}
+
+// Lines end with \n or \r\n, with comments and multi-line texts too.
+func TestLineEndsDoNotChangePlacesOrValues(t *testing.T) {
+	for text, place := range map[string]string{
+		"- name: a # c\n  limits: [1/x]\n":                                  "line 2:12",
+		"# c\n# d\n# e\n- name: a\n  limits: [1/x]\n":                       "line 5:12",
+		"- name: a\n  limits:\n    - '10/s\n      burst 30'\n  shadow: 5\n": "line 5:11",
+		"- name: a\n  limits: [1/s]\n  '': 6\n":                             "line 3:3: [0]: \"\" is not a field",
+	} {
+		for _, end := range []string{"\n", "\r\n"} {
+			_, err := policyfile.Load(strings.NewReader(strings.ReplaceAll(text, "\n", end)))
+			require.ErrorContains(t, err, place, "%q", text)
+		}
+	}
+	policies, err := policyfile.Load(strings.NewReader("- name: \"a\r\n    b\"\r\n  limits: [1/s]\r\n"))
+	require.NoError(t, err)
+	assert.Contains(t, policies, "a b")
 }

@@ -36,6 +36,7 @@ func parse(data []byte) (root ast.Node, e *Error) {
 		}
 	}()
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")) // which the library counts as two lines now and then
 	switch {
 	case len(data) > maxBytes:
 		return nil, &Error{Line: 1, Reason: "the file is too large: at most 256 KiB are read"}

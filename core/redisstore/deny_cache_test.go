@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,4 +195,27 @@ func BenchmarkCachedDenial(b *testing.B) {
 			b.Fatal("premise: the denial is repeated", res.Source)
 		}
 	}
+}
+
+// passedOn counts the requests that a store of the user's own passes on to the store that it embeds.
+type passedOn struct {
+	*redisstore.Store
+
+	n *atomic.Int64
+}
+
+func (s passedOn) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	s.n.Add(1)
+	return s.Store.Do(ctx, r)
+}
+
+func TestWrappingStoreSeesRepeatedDenials(t *testing.T) {
+	s := passedOn{redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient), new(atomic.Int64)}
+	l := limittest.Limiter(t, s, "api", core.PerDay(1))
+	for range 5 {
+		_, err := l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+	}
+	assert.EqualValues(t, 5, s.n.Load())
+	assert.EqualValues(t, 3, s.Stats().Denied, "the store repeats the denial")
 }

@@ -66,7 +66,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		return s
 	}
 	if set.horizon > 0 && set.lease == 0 { // leases come first, so Do must look
-		s.config.Recall = s.recall
+		s.config.Owner, s.config.Recall = s, s.recall
 	}
 	s.server.use(client)
 	q := &s.flights.queue
