@@ -35,8 +35,7 @@ func parse(data []byte) (root ast.Node, e *Error) {
 			root, e = nil, &Error{Line: 1, Reason: "invalid YAML: the parser failed"}
 		}
 	}()
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")) // which the library counts as two lines now and then
+	data = bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n")) // \r\n shifts the library's lines
 	switch {
 	case len(data) > maxBytes:
 		return nil, &Error{Line: 1, Reason: "the file is too large: at most 256 KiB are read"}
