@@ -98,7 +98,9 @@ func (h *lease) use(n int64, a *core.Answer, p *bucket.Plan, now time.Time) (ok 
 	h.left -= n
 	*a = h.given
 	a.Allowed, a.Source, a.Waits = true, core.FromLease, nil
-	a.Levels = a.Levels.Clone()
+	if !a.Levels.Inline() { // the copy shares them
+		a.Levels = a.Levels.Clone()
+	}
 	a.AgeAround(p, h.given.Lent, now.Sub(h.asked).Microseconds())
 	a.Add(p, h.left)
 	return true
