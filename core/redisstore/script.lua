@@ -101,10 +101,10 @@ local function general()
     return steps * limit.step - (now - at)
   end
 
-  -- The step with which a refilled limit is full, if that takes `wait` µs
-  local function full_at(limit, wait)
+  -- The step with which a refilled limit is full, if that takes so many µs
+  local function full_at(limit, micros)
     if limit.level < limit.full then
-      return now + wait
+      return now + micros
     end
     return limit.aligned and limit.at - limit.at % limit.step or limit.at
   end
@@ -130,14 +130,14 @@ local function general()
 
     -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
     -- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
-    local function holds_at(holds, i, now)
-      return holds.at[i] > now or holds.at[i] == now and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
+    local function holds_at(holds, i, at)
+      return holds.at[i] > at or holds.at[i] == at and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
     end
 
-    local function sum(holds, now)
+    local function sum(holds, at)
       local held = 0
       for i = holds.first, #holds.at do
-        if holds_at(holds, i, now) then
+        if holds_at(holds, i, at) then
           held = held + holds.tokens[i]
         end
       end
@@ -252,8 +252,8 @@ local function general()
         local steps = pace < 0 or limit.kept_pace < 0
         capacity = math.max(capacity, limit.kept_most)
         pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
-        local function from(tokens)
-          local fill = (capacity - tokens) * pace
+        local function from(level)
+          local fill = (capacity - level) * pace
           if steps then
             fill = fill + capacity * pace
           end
@@ -440,7 +440,7 @@ local function general()
     for i = 1, #limits do
       local limit = limits[i]
       if not limit.tokens then
-        limit.level, limit.at, limit.keep, limit.holds = limit.full, now, 0, nil
+        limit.level, limit.at, limit.keep = limit.full, now, 0
       else
         local level, at = limit.tokens * limit.unit, limit.written_at
         if level % 1 ~= 0 then
@@ -462,16 +462,15 @@ local function general()
             limit.keep = limit.keep - math.min(steps, limit.written_at - now)
             at, write = now, true
           end
-          if held and limit.holds then
-            local back = limit.written_at - now
-            holding().move(limit, limit.aligned and back - back % limit.step or steps, back)
+          if limit.holds then
+            local by = limit.written_at - now
+            holding().move(limit, limit.aligned and by - by % limit.step or steps, by)
             write = true
           end
         end
-        if held and limit.holds then
+        if limit.holds then
           level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
         else
-          limit.holds = nil
           level, at = refill(limit.full, limit, level, at, now, 0)
         end
         if limit.keep <= now then -- it was full under the limits that wrote it
@@ -536,12 +535,8 @@ local function general()
     local stored = held and {} -- levels and holds; without holds the answer is what is stored
     for i = 1, #limits do
       local limit = limits[i]
-      local keep, tokens, full = limit.keep, limit.level / limit.unit, nil
-      if held then
-        full = full_at(limit, holding().wait(limit, limit.full))
-      else
-        full = full_at(limit, wait(limit, limit.level, limit.at, limit.full, 0))
-      end
+      local keep, tokens = limit.keep, limit.level / limit.unit
+      local full = full_at(limit, held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0))
       local record
       if write then
         local most, pace = limit.most, limit.pace
@@ -563,8 +558,6 @@ local function general()
         if keep < full and keep > now then -- another definition wrote the record, and its bucket fills earlier
           waits = true
         end
-      end
-      if not write then
         record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, 0, 0)
       end
       answer = i == 1 and record or answer .. record
@@ -668,7 +661,8 @@ for i = 1, #keys do
     local write, last = sign == '+' and n > 0, now
     for j = 1, #limits do
       local limit = limits[j]
-      local at, record = limit.at, nil
+      local at = limit.at
+      local record
       if write then
         -- Take, and find the step with which the limit is full again.
         local level = limit.level - n * limit.unit
