@@ -75,7 +75,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	switch {
 	case l.memory != nil:
 		err = l.memory.decide(r, &res.answer)
-	case l.recalls(r, &res.answer):
+	case l.recalled(r, &res.answer):
 	default:
 		res.answer, err = l.store.Do(ctx, *r)
 	}
@@ -90,12 +90,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	return err
 }
 
-// recalls answers r in a by a denial that the store remembers, if it has one.
-func (l *Limiter) recalls(r *Request, a *Answer) bool {
-	if l.recall == nil || r.Action != bucket.Take || r.N == 0 {
+// recalled answers r in a by a denial that the store remembers. It reports whether there is one.
+func (l *Limiter) recalled(r *Request, a *Answer) bool {
+	if !l.recalls || r.Action != bucket.Take || r.N == 0 {
 		return false
 	}
-	denial, age := l.recall(r.policy.Value(), r.key, r.Plan, r.N)
+	denial, age := l.config.Recall(r.policy.Value(), r.key, r.Plan, r.N)
 	if denial == nil {
 		return false
 	}

@@ -89,44 +89,6 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decodeJSON decodes a value as encoding/json does, and refuses repeated fields, of which that takes the last.
-func decodeJSON(d *json.Decoder) (any, error) {
-	start, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch start {
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			v, err := decodeJSON(d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, v)
-		}
-		_, err = d.Token() // ]
-		return list, err
-	case json.Delim('{'):
-		fields := make(map[string]any)
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			if _, known := fields[name.(string)]; known {
-				return nil, &ConfigError{"Policy", name, "is given a second time"}
-			}
-			if fields[name.(string)], err = decodeJSON(d); err != nil {
-				return nil, err
-			}
-		}
-		_, err = d.Token() // }
-		return fields, err
-	}
-	return start, nil // a string, a number, true, false or null
-}
-
 // jsonReader reads what encoding/json has decoded, and collects the mistakes. Paths are those of [ConfigError.Field].
 type jsonReader struct {
 	errs   []error

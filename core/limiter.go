@@ -9,19 +9,17 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
 // all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
-	store  Store
-	memory *MemoryStore                                                                  // the store, if it is one; decisions then need no copies
-	recall func(policy, key string, p *bucket.Plan, n int64) (denial *Answer, age int64) // the store's Recall, or nil
-	config *StoreConfig                                                                  // the store's; nil if the store has none
-	plans  *planCache                                                                    // plans of limits given to WithLimits, shared with the limiters it returns
-	watch  watch
+	store   Store
+	memory  *MemoryStore // the store, if it is one; decisions then need no copies
+	recalls bool         // the store remembers denials, and is not wrapped
+	config  *StoreConfig // the store's; nil if the store has none
+	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
+	watch   watch
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.
@@ -53,9 +51,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 			l.config = &StoreConfig{}
 		}
 		errs = append(errs, l.config.Mistakes...)
-		if l.config.Owner == store {
-			l.recall = l.config.Recall
-		}
+		l.recalls = l.config.Recall != nil && l.config.Owner == store
 	}
 	config := l.config
 	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
@@ -198,7 +194,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, memory: l.memory, recall: l.recall, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
+	derived := &Limiter{store: l.store, memory: l.memory, recalls: l.recalls, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
 	derived.rules.Store(&next)
 	return derived, nil
 }

@@ -98,9 +98,7 @@ func (h *lease) use(n int64, a *core.Answer, p *bucket.Plan, now time.Time) (ok 
 	h.left -= n
 	*a = h.given
 	a.Allowed, a.Source, a.Waits = true, core.FromLease, nil
-	if !a.Levels.Inline() { // the copy shares them
-		a.Levels = a.Levels.Clone()
-	}
+	a.Levels.Unshare()
 	a.AgeAround(p, h.given.Lent, now.Sub(h.asked).Microseconds())
 	a.Add(p, h.left)
 	return true
@@ -251,7 +249,7 @@ func (n *renewal) land() {
 	h := &lease{given: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
 	k.lease = h
 	h.timer = time.AfterFunc(n.leases.idle, func() { n.lookAfter(h) })
-	n.answer.Levels = n.answer.Levels.Clone()
+	n.answer.Levels.Unshare()
 	n.answer.Add(n.request.Plan, n.answer.Lent) // what is here is there for this process
 }
 

@@ -102,11 +102,10 @@ func (l *Levels) At(i int) *Level {
 // Inline reports whether a copy of l shares nothing with l.
 func (l *Levels) Inline() bool { return l.many == nil }
 
-// Clone returns levels that share nothing with l.
-func (l Levels) Clone() Levels {
+// Unshare makes l, a copy, share nothing with the levels it was copied from.
+func (l *Levels) Unshare() {
 	if l.many != nil {
 		many := slices.Clone(*l.many)
 		l.many = &many
 	}
-	return l
 }
