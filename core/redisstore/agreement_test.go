@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -50,9 +51,14 @@ type replica struct {
 // TestStoresAgree sends the same random requests on one key to the Lua script, to its Go twin in memory and to a store
 // built on Request.Decide. All must answer the same.
 func TestStoresAgree(t *testing.T) {
-	ctx := context.Background()
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
+	storesAgree(t, client)
+}
+
+func storesAgree(t *testing.T, client *redis.Client) {
+	t.Helper()
+	ctx := context.Background()
 	prefix := redistest.Prefix()
 	var lives int
 	rapid.Check(t, func(t *rapid.T) {

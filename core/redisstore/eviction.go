@@ -25,7 +25,7 @@ func (w *evictionWatch) look(s *server) {
 					return err
 				}
 				policy, bounded := evictionPolicy(memory)
-				if bounded && policy != "noeviction" && policy != "volatile-ttl" {
+				if bounded && policy != "" && policy != "noeviction" && policy != "volatile-ttl" {
 					w.warned.Do(func() {
 						s.log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
 							"maxmemory-policy", policy, "server", address(one))

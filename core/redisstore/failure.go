@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,20 +43,20 @@ func fromServer(err error) bool {
 
 // refusals begin the replies of a server that did not execute a command but may do so if it is sent again. go-redis
 // follows MOVED and ASK itself.
-var refusals = [...]string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
 
 // notExecuted reports whether err proves that the command did not run and another try makes sense.
 func notExecuted(err error) bool {
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
 		return true
 	}
-	text := err.Error()
-	for _, refusal := range refusals {
-		if strings.HasPrefix(text, refusal) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(refusals, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
+}
+
+// crossSlot reports whether err tells that the keys of a script call are not in one slot. The server executed nothing. The
+// second text is that of Alibaba Cloud's proxies.
+func crossSlot(err error) bool {
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || fromServer(err) && strings.Contains(err.Error(), "command keys must in same slot")
 }
 
 // certain reports whether err, which may be nil, proves that a command was executed or never will be.

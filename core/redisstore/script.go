@@ -16,11 +16,30 @@ import (
 //go:embed script.lua
 var scriptText string
 
-// scriptSHA is the name of the script in the server's cache.
-var scriptSHA = func() string {
-	sum := sha1.Sum([]byte(scriptText))
-	return hex.EncodeToString(sum[:])
-}()
+//go:embed struct.lua
+var structText string
+
+// script is what decides, and its name in the server's cache.
+type script struct{ text, sha string }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+// ordinary is for all servers but those that lack Lua's struct library, as miniredis does. There a stand-in for it comes
+// first.
+var ordinary, withStruct = newScript(scriptText), newScript(structText + scriptText)
+
+// lacksStruct reports whether err tells that the server's Lua has no struct library. The script needs it in its first
+// line, so nothing was executed.
+func lacksStruct(err error) bool {
+	if !fromServer(err) {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "'struct'") || strings.Contains(text, "nil") && strings.Contains(text, "'pack'")
+}
 
 // requestSize is what most requests take: '>I2Bd' in script.lua.
 const requestSize = 11

@@ -419,7 +419,7 @@ local function general()
   -- at fault, not the key.
   function decide(key, state, limits, action, n, more, ticket, ends, back)
     if type(state) == 'table' then
-      return '!', state.err, not state.err:find('^WRONGTYPE')
+      return '!', state.err, not state.err:find('^%-?WRONGTYPE')
     end
     local others, keeps, held = '', 0, false
     for i = 1, #limits do
@@ -713,7 +713,7 @@ for i = 1, #keys do
   end
 
   if sign == '!' then
-    answer = answer:match('^%-?(.-)%s*$') -- without the frame that servers before Redis 7 leave
+    answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     if refusal then
       refused = refused + 1
     end

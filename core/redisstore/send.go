@@ -30,8 +30,8 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 		return s.pipeline(ctx, calls, now)
 	}
 	outcomes, err = s.together(ctx, calls, now)
-	if err != nil && len(calls) > 1 && redis.HasErrorPrefix(err, "CROSSSLOT") {
-		// The client takes a Cluster node for a server of all keys. The node executed nothing.
+	if err != nil && len(calls) > 1 && crossSlot(err) {
+		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.scattered.Store(true)
 		return s.pipeline(ctx, calls, now)
 	}
@@ -72,14 +72,14 @@ func (s *server) together(ctx context.Context, calls []*call, now string) ([]out
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. If a
 // server has lost the script, its calls need a second one.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
-	cmds := s.exec(ctx, "evalsha", scriptSHA, calls, now)
+	cmds := s.exec(ctx, "evalsha", s.script().sha, calls, now)
 	var unknown []*call // to servers that have lost the script
 	for i, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			unknown = append(unknown, calls[i])
 		}
 	}
-	again := s.exec(ctx, "eval", scriptText, unknown, now)
+	again := s.exec(ctx, "eval", s.script().text, unknown, now)
 	outcomes := make([]outcome, len(calls))
 	failed := 0
 	for i, cmd := range cmds {
@@ -117,7 +117,7 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, one []*call, now stri
 	reply, err := cmd.Val(), cmd.Err()
 	if err != nil {
 		s.rediscover(ctx, err)
-		if notExecuted(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
+		if notExecuted(err) || lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
 			reply, err = s.eval(ctx, scriptArgs(one, now))
 		}
 	}
@@ -171,9 +171,10 @@ func command(ctx context.Context, name, script string, args []any) sentOnce {
 
 // eval runs the script, at most once: what may have been executed is never sent again.
 func (s *server) eval(ctx context.Context, args []any) (any, error) {
-	name, script := "evalsha", scriptSHA
+	script := s.script()
+	name, sent := "evalsha", script.sha
 	for try := 1; ; try++ {
-		cmd := command(ctx, name, script, args)
+		cmd := command(ctx, name, sent, args)
 		_ = s.client.Process(ctx, cmd) // returns cmd.Err()
 		err := cmd.Err()
 		if err == nil {
@@ -181,13 +182,17 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 		}
 		s.rediscover(ctx, err)
 		switch {
+		case script == ordinary && lacksStruct(err):
+			s.standIn.Store(true)
+			script = withStruct
+			name, sent = "eval", script.text
 		case redis.HasErrorPrefix(err, compileError):
 			return nil, fmt.Errorf("%w: %w", errNoCompile, err)
 		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			// The server lost its script cache: EVAL runs the script and caches it again.
-			name, script = "eval", scriptText
+			name, sent = "eval", script.text
 		case !notExecuted(err):
 			return nil, err
 		default:

@@ -15,6 +15,7 @@ import (
 type server struct {
 	client    redis.UniversalClient
 	scattered atomic.Bool      // keys may be on different servers: a script call can't take several
+	standIn   atomic.Bool      // a server's Lua lacks the struct library
 	punctual  bool             // the client minds the deadlines of contexts
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
@@ -34,6 +35,14 @@ func (s *server) use(client redis.UniversalClient) {
 	case *redis.Ring:
 		s.punctual = c.Options().ContextTimeoutEnabled
 	}
+}
+
+// script is the script that the servers understand.
+func (s *server) script() *script {
+	if s.standIn.Load() {
+		return withStruct
+	}
+	return ordinary
 }
 
 // each calls do with the client's server, or where keys live on several, each of them: the masters of a Cluster, the
