@@ -1,0 +1,79 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// clusterProxy is a client of one address behind which keys live on several servers. It refuses scripts of several keys
+// in its own words.
+type clusterProxy struct {
+	redistest.Hook
+
+	words string
+}
+
+func (p clusterProxy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); cmd.Name() == "evalsha" && args[2] != 1 {
+			cmd.SetErr(serverError(p.words))
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
+	for name, words := range map[string]string{
+		"Redis":       "CROSSSLOT Keys in request don't hash to the same slot",
+		"Alibaba":     "ERR 'EVALSHA' command keys must in same slot",
+		"Alibaba too": "ERR eval/evalsha command keys must in same slot",
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := redistest.Client(t)
+			client.AddHook(clusterProxy{words: words})
+			s, prefix := New(client), redistest.Prefix()
+			p := planOf(core.PerDay(10))
+			for range 2 {
+				var calls []*call
+				for _, key := range []string{"a", "b", "c"} {
+					calls = append(calls, &call{key: prefix + key, request: core.NewRequest("api", key, bucket.Request{Plan: p, N: 5})})
+				}
+				outcomes, err := s.server.send(t.Context(), calls)
+				require.NoError(t, err)
+				for _, o := range outcomes {
+					require.NoError(t, o.err)
+					assert.True(t, o.answer.Allowed, "each decided once: 5 and 5 of 10")
+				}
+			}
+			assert.True(t, s.server.scattered.Load(), "the next batch is not refused first")
+		})
+	}
+}
+
+func TestOnlyRefusalsProveThatNothingWasExecuted(t *testing.T) {
+	for text, proves := range map[string]bool{
+		"READONLY You can't write against a read only replica.":            true,
+		"ERR READONLY you can't write against a read only instance":        true, // of proxies
+		"LOADING Redis is loading the dataset in memory":                   true,
+		"MASTERDOWN Link with MASTER is down":                              true,
+		"CLUSTERDOWN The cluster is down":                                  true,
+		"TRYAGAIN Multiple keys request during rehashing of slot":          true,
+		"OOM command not allowed when used memory > 'maxmemory'.":          false,
+		"NOREPLICAS Not enough good replicas to write.":                    false,
+		"ERR value is READONLY":                                            false,
+		"UNKILLABLE Sorry the script already executed write commands":      false,
+		"MISCONF Redis is configured to save RDB snapshots":                false,
+		"NOPERM this user has no permissions to run the 'evalsha' command": false,
+	} {
+		assert.Equal(t, proves, notExecuted(serverError(text)), text)
+	}
+}
