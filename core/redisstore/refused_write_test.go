@@ -72,6 +72,10 @@ func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 		t.Run(c.prefix, func(t *testing.T) {
 			b := newBatchBench(t)
 			b.configure(c.name, c.value)
+			if c.prefix == "NOREPLICAS" && redistest.Major(t, b.client) < 7 {
+				b.answered(b.take("new", 1), 9) // the docs say so
+				t.Skip("servers before Redis 7 don't hold scripts to min-replicas-to-write")
+			}
 			outcomes, err := b.send(b.take("new", 1), b.take("empty", 1), b.take("new", 0), b.take("spoilt", 1), b.take("other", 3))
 			require.NoError(t, err)
 			bad := (*core.StateError)(nil)

@@ -72,7 +72,7 @@ func TestDocumentedACLSufficesOnACluster(t *testing.T) {
 	server := redistest.Start(t, "--cluster-enabled", "yes")
 	ctx := context.Background()
 	admin := server.Client(t)
-	require.NoError(t, admin.Do(ctx, "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err())
+	require.NoError(t, admin.ClusterAddSlotsRange(ctx, 0, 16383).Err())
 	require.NoError(t, admin.Do(ctx, aclArgs("limiter", limiterACL+" "+clusterACL)...).Err())
 	require.Eventually(t, func() bool {
 		return strings.Contains(admin.ClusterInfo(ctx).Val(), "cluster_state:ok")

@@ -2,6 +2,7 @@
 //
 // ./scripts/test starts a server and sets REDIS_ADDR to its address. Without REDIS_ADDR, the package starts the
 // redis-server on the PATH for the test binary. Without that too, tests skip, or fail if REQUIRE_REDIS is set.
+// REDIS_PROTOCOL=2 or 3 chooses the version of RESP.
 package redistest
 
 import (
@@ -11,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,9 +41,31 @@ func Addr(t testing.TB) string {
 // Client returns a client of the shared server.
 func Client(t testing.TB) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: Addr(t), PoolSize: 64})
+	c := redis.NewClient(&redis.Options{Addr: Addr(t), PoolSize: 64, Protocol: protocol()})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// protocol is the version of RESP that clients ask for: REDIS_PROTOCOL, or go-redis' default.
+func protocol() int {
+	version, _ := strconv.Atoi(os.Getenv("REDIS_PROTOCOL"))
+	return version
+}
+
+// Major returns the first number of a server's version. That of Valkey and redict is the Redis they are compatible with.
+func Major(t testing.TB, client *redis.Client) int {
+	t.Helper()
+	info, err := client.Info(context.Background(), "server").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(info, "redis_version:")
+	major, _, _ := strings.Cut(version, ".")
+	n, err := strconv.Atoi(major)
+	if err != nil {
+		t.Fatalf("INFO server has no version: %s", info)
+	}
+	return n
 }
 
 var prefixes atomic.Int64

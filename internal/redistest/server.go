@@ -132,7 +132,7 @@ func (s *Server) ready() error {
 // Client returns a client of this server.
 func (s *Server) Client(t testing.TB) *redis.Client {
 	t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: s.Addr})
+	c := redis.NewClient(&redis.Options{Addr: s.Addr, Protocol: protocol()})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
