@@ -28,7 +28,7 @@ func TestTestsOfTheTestingPagePass(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(shown, "shown_test.go"), []byte(block[1]), 0o600))
 		args = append(args, "./"+shown)
 	}
-	require.Len(t, args, 2+3, "the page shows tests")
+	require.Len(t, args, 2+4, "the page shows tests")
 	out, err := exec.Command("go", args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 }

@@ -160,7 +160,7 @@ const maxAttempts = 5
 // compileError begins the reply, after "ERR ", of a server that can't compile the script.
 const compileError = "Error compiling script"
 
-var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 5 or newer, or do as that does")
+var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
 
 // command makes a command that runs the script.
 func command(ctx context.Context, name, script string, args []any) sentOnce {

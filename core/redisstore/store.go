@@ -21,7 +21,7 @@ import (
 
 // Store keeps buckets in Redis, shared by every process that uses the same server and prefix. Each decision is one
 // EVALSHA on one key, whatever the number of limits, so it is atomic on a standalone server, behind Sentinel, on a Ring
-// and on a Cluster alike. It needs Redis 5 or newer.
+// and on a Cluster alike. The store on Redis works with Redis 6.0 or newer, Valkey and redict.
 //
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
 // buckets are full, and a second.
