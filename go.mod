@@ -24,7 +24,7 @@ require (
 
 // For tests only.
 require (
-	github.com/dunglas/httpsfv v1.0.2
+	github.com/dunglas/httpsfv v1.1.2 // before, it refuses integers of 15 digits
 	github.com/stretchr/testify v1.11.1 // fiber v3.0.0 requires it
 	go.opentelemetry.io/otel/sdk v1.20.0
 	go.opentelemetry.io/otel/sdk/metric v1.20.0
