@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -22,11 +23,12 @@ func Example() {
 
 	for range 3 {
 		w := send(e, "GET", "/", nil)
-		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("Content-Type"))
+		mediaType, _, _ := strings.Cut(w.Header().Get("Content-Type"), ";")
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), mediaType)
 	}
 	// Output:
-	// 200 1 text/plain; charset=UTF-8
-	// 200 0 text/plain; charset=UTF-8
+	// 200 1 text/plain
+	// 200 0 text/plain
 	// 429 0 application/json
 }
 

@@ -93,7 +93,7 @@ func serve(l net.Listener, app adaptertest.App[ginlimit.KeyFunc, ginlimit.Option
 	r.Use(gin.RecoveryWithWriter(io.Discard))
 	r.Use(func(c *gin.Context) {
 		if app.Value != nil {
-			c.Set(adaptertest.ValueKey, app.Value)
+			c.Set(adaptertest.ValueKey.(string), app.Value)
 		}
 		c.Request = c.Request.WithContext(app.Context(c.Request.Context()))
 	})

@@ -80,12 +80,13 @@ func answered(c *gin.Context, _ error) int {
 	return 0
 }
 
-type keptKey struct{}
+// keptKey is a string: gin before v1.11 has no other keys.
+const keptKey = "ratelimit.decision"
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. Error handlers find a denial too.
 func FromContext(c *gin.Context) (core.Result, bool) {
-	kept, _ := c.Get(keptKey{})
+	kept, _ := c.Get(keptKey)
 	return adapter.FromContext(kept)
 }
 
@@ -113,16 +114,26 @@ func (x exchange) Cookie(name string) string {
 }
 
 func (x exchange) Value(key any) any {
-	if v, ok := x.c.Get(key); ok {
+	if v, ok := get(x.c, (*gin.Context).Get, key); ok {
 		return v
 	}
 	return x.c.Request.Context().Value(key)
 }
 
-func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey{}, d) }
+// get returns what method, which is c.Get, has for key. Before gin v1.11 a key is a string, since then any value. A type
+// parameter compiles with both.
+func get[K any](c *gin.Context, method func(*gin.Context, K) (any, bool), key any) (any, bool) {
+	k, ok := key.(K)
+	if !ok {
+		return nil, false
+	}
+	return method(c, k)
+}
+
+func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
 
 func (x exchange) Kept() *adapter.Decision {
-	kept, _ := x.c.Get(keptKey{})
+	kept, _ := x.c.Get(keptKey)
 	d, _ := kept.(*adapter.Decision)
 	return d
 }

@@ -69,7 +69,7 @@ func TestAdapterLinksOnlyItsOwnFramework(t *testing.T) {
 		{"core", nil},
 		{"core/adapter", nil},
 		{"core/policyfile", []string{yaml}},
-		{"ginlimit", []string{gin, yaml}}, // gin binds YAML bodies with it
+		{"ginlimit", []string{gin}},
 		{"echolimit", []string{echo}},
 		{"echolimit/v5", []string{echo5}},
 		{"chilimit", []string{chi}},

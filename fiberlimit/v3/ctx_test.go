@@ -63,7 +63,10 @@ func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 	}{
 		{"Locals", func(c fiber.Ctx, user string) { c.Locals(userKey{}, user) }},
 		{"fiber.Locals", func(c fiber.Ctx, user string) { fiber.Locals(c, userKey{}, user) }},
-		{"fiber.StoreInContext", func(c fiber.Ctx, user string) { fiber.StoreInContext(c, userKey{}, user) }},
+		{"both, as fiber.StoreInContext of fiber v3.1 does", func(c fiber.Ctx, user string) {
+			c.Locals(userKey{}, user)
+			c.SetContext(context.WithValue(c.Context(), userKey{}, user))
+		}},
 		{"SetContext", func(c fiber.Ctx, user string) {
 			c.SetContext(context.WithValue(c.Context(), userKey{}, user))
 		}},

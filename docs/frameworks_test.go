@@ -1,0 +1,65 @@
+package docs_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The table of versions in adapters.md shows the floors that go.mod asks for. All suites pass on them.
+func TestTableOfVersionsShowsTheFloors(t *testing.T) {
+	out, err := exec.Command("go", "mod", "edit", "-json", "../go.mod").Output()
+	require.NoError(t, err)
+	var mod struct {
+		Require []struct{ Path, Version string }
+	}
+	require.NoError(t, json.Unmarshal(out, &mod))
+	floors := map[string]string{}
+	for _, r := range mod.Require {
+		floors[r.Path] = r.Version
+	}
+
+	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `([^`]+)` \\| (v\\S+) \\| (\\S+) \\|").FindAllStringSubmatch(string(read(t, "adapters.md")), -1)
+	require.NotEmpty(t, rows)
+	var shown []string
+	for _, row := range rows {
+		module, oldest, suite := row[1], row[2], row[3]
+		shown = append(shown, module)
+		if floors[module] != oldest || suite != "pass" {
+			t.Errorf("adapters.md: %s %s, %s; go.mod asks for %q: run ./scripts/frameworks", module, oldest, suite, floors[module])
+		}
+	}
+	direct, _, found := strings.Cut(string(read(t, "../go.mod")), "// For tests only.")
+	require.True(t, found)
+	for _, r := range mod.Require {
+		ofOTel := strings.HasPrefix(r.Path, "go.opentelemetry.io/otel/") // one row for all
+		if strings.Contains(direct, "\t"+r.Path+" ") && !ofOTel && !slices.Contains(shown, r.Path) {
+			t.Errorf("adapters.md does not show %s: add it to scripts/frameworks", r.Path)
+		}
+	}
+}
+
+// Every adapter of the first table in adapters.md is tested by scripts/frameworks.
+func TestFrameworksTestsEveryAdapter(t *testing.T) {
+	adapters := regexp.MustCompile("(?m)^\\| `…/([^`]+)` \\|").FindAllStringSubmatch(string(read(t, "adapters.md")), -1)
+	require.NotEmpty(t, adapters)
+	tested := strings.Fields(string(read(t, "../scripts/frameworks")))
+	for _, a := range adapters {
+		if !slices.Contains(tested, "./"+a[1]) {
+			t.Errorf("scripts/frameworks does not test %s", a[1])
+		}
+	}
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return text
+}
