@@ -16,7 +16,7 @@ install_redis() {
     brew install --quiet redis
   fi
   command -v redis-server >/dev/null || {
-    echo "redis-server is missing: install Redis 6.2 or newer (https://redis.io/docs/install) so that it is on the PATH" >&2
+    echo "redis-server is missing: install Redis 6.0 or newer (https://redis.io/docs/install) so that it is on the PATH" >&2
     exit 1
   }
 }
