@@ -26,6 +26,19 @@ func hostPort(t *testing.T, addr string) (host, port string) {
 	return host, port
 }
 
+// follow makes replica a replica of master, and waits until it has loaded the master's data. WAIT does not wait for that: a
+// write from before the replica came has the offset 0, which a replica confirms while it still loads.
+func follow(t *testing.T, replica, master *redistest.Server) {
+	t.Helper()
+	host, port := hostPort(t, master.Addr)
+	client := replica.Client(t)
+	require.NoError(t, client.ReplicaOf(context.Background(), host, port).Err())
+	require.Eventually(t, func() bool {
+		info, err := client.InfoMap(context.Background(), "replication").Result()
+		return err == nil && info["Replication"]["master_link_status"] == "up"
+	}, wait, tick, "the replica loads the master's data")
+}
+
 // limited returns a limiter over client whose buckets admit capacity tokens in a day.
 func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...redisstore.Option) *core.Limiter {
 	t.Helper()
