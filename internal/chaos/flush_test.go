@@ -95,7 +95,7 @@ func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()
 	toMaster, toReplica := master.Client(t), replica.Client(t)
-	follow(t, replica, master)
+	follow(t, replica, master.Addr)
 
 	now := time.Now()
 	policy := core.Policy{Name: "clock", OnFailure: core.FailClosed,
