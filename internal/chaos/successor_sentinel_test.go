@@ -1,6 +1,7 @@
 package chaos_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -42,14 +44,21 @@ func TestSuccessorBySentinelGrantsTwiceOnlyWhatItLacks(t *testing.T) {
 	})
 }
 
-// TestPlannedFailoverGrantsNothingTwice runs the commands of docs/operations.md.
+// TestPlannedFailoverGrantsNothingTwice runs the commands of docs/operations.md while replication lags.
 func TestPlannedFailoverGrantsNothingTwice(t *testing.T) {
 	beside(t)
-	master, replica, sentinels := startWatchedPair(t, 1)
+	master, replica := redistest.Start(t), redistest.Start(t)
+	link := faultproxy.New(t, master.Addr)
+	follow(t, replica, link.Addr)
+	sentinels := watch(t, master, 1)
+	// After this time Sentinel would have the replica follow the master itself, past the proxy.
+	require.NoError(t, sentinelClient(t, sentinels[0]).Set(t.Context(), "limits", "failover-timeout", "600000").Err())
 	o := startTakeover(t, crewPlan{Sentinels: sentinels}, master, replica)
 	if err := o.from.Do(t.Context(), "CLIENT", "PAUSE", "0", "WRITE").Err(); err != nil {
 		t.Skip("CLIENT PAUSE … WRITE needs Redis 6.2:", err)
 	}
+	link.SetLatency(time.Second) // Sentinel promotes sooner than that
+	o.replicated(t)
 	alone := time.Now()
 	runShown(t, "SENTINEL FAILOVER", map[string]string{"r1 6379": master.Addr, "r2 6379": replica.Addr, "s1 26379": sentinels[0]})
 	o.crew.moved(t, o.from, o.to)
@@ -75,7 +84,9 @@ func runShown(t *testing.T, command string, servers map[string]string) {
 			require.Contains(t, block, "-h "+name+" -p "+port, "premise: the page names the server")
 			block = strings.NewReplacer("-h "+name+" -p "+port, "-h "+host+" -p "+realPort, name+" "+port, host+" "+realPort).Replace(block)
 		}
-		out, err := exec.CommandContext(t.Context(), "sh", "-ec", block).CombinedOutput()
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, "sh", "-ec", block).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		require.NotContains(t, string(out), "ERR", "%s", out)
 		t.Logf("%s", out)
