@@ -47,10 +47,10 @@ func reader(t *testing.T, s *redistest.Server) *redis.Client {
 // replicated waits until the successor has something that the master writes from now on.
 func (o *takeover) replicated(t *testing.T) {
 	t.Helper()
-	target := len(o.trail.soFar())
+	underWay := len(o.trail.soFar())
 	require.Eventually(t, func() bool {
 		n, err := o.to.Get(context.Background(), o.trail.key).Int()
-		return err == nil && n >= target
+		return err == nil && n > underWay
 	}, wait, tick, "premise: the successor follows the master")
 }
 
