@@ -27,12 +27,12 @@ func startDistantPair(t *testing.T) *distantPair {
 	return p
 }
 
-// kill ends the master together with all that is on its way to the replica, and promotes the replica.
+// kill drops all that is on its way to the replica, kills the master, and promotes the replica.
 func (p *distantPair) kill(t *testing.T) (began, ended time.Time) {
 	t.Helper()
 	began = time.Now()
-	p.master.Kill()
 	p.link.Set(faultproxy.Reset)
+	p.master.Kill()
 	ended = time.Now()
 	require.NoError(t, p.replica.Client(t).ReplicaOf(context.Background(), "NO", "ONE").Err())
 	p.clients.Redirect(p.replica.Addr)
@@ -54,7 +54,7 @@ func TestLaggingSuccessorGrantsTwiceOnlyTheLag(t *testing.T) {
 			began, ended := p.kill(t)
 			l := o.losses(t, began, ended)
 			assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
-			reportTakeover(fmt.Sprintf("Replication lags %v, the master is killed", lag), l)
+			reportTakeover(fmt.Sprintf("Replication lags %v; the master is killed", lag), l)
 		})
 	}
 }
@@ -72,7 +72,7 @@ func TestConfirmedDecisionsAreGrantedOnce(t *testing.T) {
 	l := o.losses(t, began, ended)
 	assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
 	assert.LessOrEqual(t, l.twice, int64(0), "nothing is granted twice")
-	reportTakeover(fmt.Sprintf("The same with `WAIT 1`, lag %v", lag), l)
+	reportTakeover(fmt.Sprintf("Replication lags %v, and each decision waits for it; the master is killed", lag), l)
 }
 
 // cut is for how long the replica is cut off.
@@ -92,7 +92,7 @@ func TestSuccessorThatWasCutOffGrantsTwiceWhatWasGrantedSince(t *testing.T) {
 	began, ended := p.kill(t)
 	l := o.losses(t, began, ended)
 	assert.GreaterOrEqual(t, l.window, cut(), "premise: the replica is cut off")
-	reportTakeover(fmt.Sprintf("The replica is cut off for %v, then the master is killed", cut()), l)
+	reportTakeover(fmt.Sprintf("The replica is cut off for %v; the master is killed", cut()), l)
 }
 
 // min-replicas-to-write bounds how long a master grants what nobody else has.
@@ -117,5 +117,5 @@ func TestMasterWithoutReplicasGrantsNothing(t *testing.T) {
 	began, _ := p.kill(t)
 	l := o.losses(t, began, refused)
 	assert.Less(t, refused.Sub(alone), 2*(maxLag+looks), "the bound of min-replicas-max-lag 1, twice for a busy machine")
-	reportTakeover("The same with `min-replicas-to-write 1`, `min-replicas-max-lag 1`", l)
+	reportTakeover(fmt.Sprintf("The replica is cut off for %v, with `min-replicas-to-write 1` and `min-replicas-max-lag 1`; the master is killed", cut()), l)
 }

@@ -58,7 +58,8 @@ func (o *takeover) replicated(t *testing.T) {
 type losses struct {
 	twice       int64         // tokens granted twice; below 0: tokens that nobody got
 	least, most int64         // the same, by the trail
-	window      time.Duration // from the last write that the successor has until the old master made no more; 0: it has all
+	window      time.Duration // from the last write of the trail that the successor has until the old master grants nothing
+	complete    bool          // the successor has every write that the old master confirmed
 	failed      int           // decisions that failed
 	rate        float64       // tokens that the old master granted in a second
 	median      time.Duration // how long it took for a decision
@@ -75,10 +76,7 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	require.NoError(t, err)
 	marks := o.trail.soFar()
 	lacks := slices.IndexFunc(marks[has+1:], func(m mark) bool { return !m.refused })
-	unsure := ended.Sub(marks[has].sent)
-	if lacks >= 0 {
-		l.window = unsure
-	}
+	l.window, l.complete = ended.Sub(marks[has].sent), lacks < 0
 
 	l.twice = all.Drained - crewKeys*crewCapacity
 	var first, last int64
@@ -112,7 +110,7 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	assert.LessOrEqual(t, l.twice, l.most, "what is granted twice is what the successor lacks")
 	assert.GreaterOrEqual(t, l.twice, l.least, "what the successor lacks is granted twice")
 	// The rule of docs/reliability.md: grants a second times the window. A worker can be one decision early and one late.
-	rule := crewSize * crewWorkers * (int64(unsure/crewPace) + 3)
+	rule := crewSize * crewWorkers * (int64(l.window/crewPace) + 3)
 	assert.LessOrEqual(t, l.twice, rule, "what is granted twice is what can be granted in the window")
 	return l
 }
@@ -121,8 +119,12 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 func reportTakeover(what string, l losses) {
 	tables.Lock()
 	defer tables.Unlock()
-	tables.takeovers = append(tables.takeovers, fmt.Sprintf("| %s | %.0f | %.1f ms | %.0f ms | %d |\n", what,
-		l.rate, float64(l.median.Microseconds())/1000, float64(l.window.Microseconds())/1000, max(l.twice, 0)))
+	window := fmt.Sprintf("%d ms", l.window.Milliseconds())
+	if l.complete {
+		window = "none"
+	}
+	tables.takeovers = append(tables.takeovers, fmt.Sprintf("| %s | %.0f | %.1f ms | %s | %d |\n", what,
+		l.rate, l.median.Seconds()*1000, window, max(l.twice, 0)))
 }
 
 // beside runs the test beside others, unless it measures for the report.
