@@ -3,6 +3,8 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,6 +75,15 @@ func TestConfirmedDecisionsAreGrantedOnce(t *testing.T) {
 	assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
 	assert.LessOrEqual(t, l.twice, int64(0), "nothing is granted twice")
 	reportTakeover(fmt.Sprintf("Replication lags %v, and each decision waits for it; the master is killed", lag), l)
+}
+
+func TestOperationsPageShowsTheTestedHook(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	require.NoError(t, err)
+	hook, err := os.ReadFile("successor_confirmed_test.go")
+	require.NoError(t, err)
+	shown := strings.Replace(string(hook), "package chaos_test", "package limits", 1)
+	assert.Contains(t, string(page), "```go\n"+shown+"```\n", "copy successor_confirmed_test.go into docs/operations.md")
 }
 
 // cut is for how long the replica is cut off.

@@ -50,11 +50,11 @@ func (p crewPlan) client() redis.UniversalClient {
 	case p.Nodes != nil:
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: p.Nodes, ClientName: p.Name, ReadTimeout: wait, DialerRetries: 1})
 	}
-	client := redis.NewClient(&redis.Options{Addr: p.Addr, ClientName: p.Name, ReadTimeout: wait, DialerRetries: 1})
+	options := &redis.Options{Addr: p.Addr, ClientName: p.Name, ReadTimeout: wait, DialerRetries: 1}
 	if p.Confirmed > 0 {
-		client.AddHook(confirmed{client, p.Confirmed})
+		return confirmedClient(options, p.Confirmed)
 	}
-	return client
+	return redis.NewClient(options)
 }
 
 // connect returns a limiter over a client of its own.
