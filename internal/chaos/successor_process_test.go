@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -141,18 +143,22 @@ func paced(l *core.Limiter, key string, stop <-chan struct{}) (made []decision) 
 	}
 }
 
-// drain takes all tokens of keys, in halves, until one token is denied.
+// drain takes all tokens of keys, in halves, until one token is denied. While the nodes of a Cluster do not agree, a client
+// may be sent to a dead one again, so drain repeats what certainly was not sent.
 func drain(l *core.Limiter, keys []string) (tokens int64, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
 	for _, key := range keys {
-		for cost := int64(crewCapacity); cost > 0; cost /= 2 {
-			for allowed := true; allowed; {
-				res, err := l.AllowN(context.Background(), key, cost)
-				if err != nil {
-					return tokens, err
-				}
-				if allowed = res.Allowed; allowed {
-					tokens += cost
-				}
+		for cost := int64(crewCapacity); cost > 0; {
+			res, err := l.AllowN(ctx, key, cost)
+			switch dial := (*net.OpError)(nil); {
+			case err == nil && res.Allowed:
+				tokens += cost
+			case err == nil:
+				cost /= 2
+			case errors.Is(err, core.ErrBreakerOpen), errors.As(err, &dial) && dial.Op == "dial":
+			default:
+				return tokens, err
 			}
 		}
 	}
