@@ -45,24 +45,28 @@ func TestSuccessorInAClusterGrantsTwiceOnlyWhatItLacks(t *testing.T) {
 	reportTakeover("Cluster: a master is killed", o.losses(t, alone, time.Now()))
 }
 
-// replicaOf waits until master knows its replica, and returns that.
+// replicaOf returns master's replica, when all servers know it: the masters vote for no server that they take for a master.
 func replicaOf(t *testing.T, servers []*redistest.Server, master *redistest.Server) (replica *redistest.Server) {
 	t.Helper()
-	client := master.Client(t)
-	id, err := client.ClusterMyID(context.Background()).Result()
+	ctx := context.Background()
+	id, err := master.Client(t).ClusterMyID(ctx).Result()
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		nodes, err := client.ClusterNodes(context.Background()).Result()
-		require.NoError(t, err)
-		for line := range strings.Lines(nodes) {
-			for _, s := range servers {
-				if strings.Contains(line, " "+s.Addr+"@") && strings.Contains(line, " slave "+id+" ") {
-					replica = s
+	for _, s := range servers {
+		client := s.Client(t)
+		require.Eventually(t, func() bool {
+			nodes, err := client.ClusterNodes(ctx).Result()
+			require.NoError(t, err)
+			for line := range strings.Lines(nodes) {
+				for _, one := range servers {
+					if strings.Contains(line, " "+one.Addr+"@") && strings.Contains(line, "slave "+id+" ") {
+						replica = one
+						return true
+					}
 				}
 			}
-		}
-		return replica != nil
-	}, wait, tick, "master has a replica")
+			return false
+		}, wait, tick, "%s knows the replica", s.Addr)
+	}
 	return replica
 }
 
