@@ -74,10 +74,11 @@ func (p crewPlan) limiter(client redis.UniversalClient) *core.Limiter {
 	return core.Must(core.NewLimiter(store, core.Policy{Name: "crew", Limits: []core.Limit{limit}, OnFailure: core.FailClosed}))
 }
 
-// decision is one that a process made, in nanoseconds since 1970.
+// decision is one that a process made, in nanoseconds since 1970. It is neither admitted nor failed if another process has
+// drained the bucket already.
 type decision struct {
-	Sent, Answered int64
-	Admitted       bool
+	Sent, Answered   int64
+	Admitted, Failed bool
 }
 
 // account is what a process did: its paced decisions, and how many tokens it had when it drained the buckets.
@@ -138,7 +139,7 @@ func paced(l *core.Limiter, key string, stop <-chan struct{}) (made []decision) 
 		case <-ticks.C:
 			sent := time.Now()
 			res, err := l.Allow(context.Background(), key)
-			made = append(made, decision{sent.UnixNano(), time.Now().UnixNano(), err == nil && res.Allowed})
+			made = append(made, decision{sent.UnixNano(), time.Now().UnixNano(), res.Allowed, err != nil})
 		}
 	}
 }
@@ -230,7 +231,7 @@ func (c *crew) drain(t *testing.T) (all account) {
 	for _, p := range c.all {
 		var one account
 		line := p.line(t)
-		require.NoError(t, json.Unmarshal([]byte(line), &one), "%s%s", line, &p.stderr)
+		require.NoError(t, json.Unmarshal([]byte(line), &one), line)
 		require.Empty(t, one.Error, "premise: the successor decides while the buckets are drained")
 		all.Decisions = append(all.Decisions, one.Decisions...)
 		all.Drained += one.Drained

@@ -86,9 +86,11 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 		if first == 0 || d.Sent < first {
 			first = d.Sent
 		}
-		if !d.Admitted {
+		if d.Failed {
 			l.failed++
 			l.least-- // the successor may have charged it, though nobody got its token
+		}
+		if !d.Admitted {
 			continue
 		}
 		l.twice++
