@@ -28,7 +28,7 @@ var reportFile = flag.String("report", "", "write the measured tables to this fi
 
 var tables struct {
 	sync.Mutex
-	outages, failovers, memory, distances []string
+	outages, failovers, memory, distances, takeovers []string
 }
 
 // report adds r to the table. Promised times are checked only in a run for the table, which has the machine to itself.
@@ -66,7 +66,11 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	if *reportFile != "" && code == 0 {
-		text := strings.Join(tables.outages, "") + "\n" + strings.Join(tables.failovers, "") + "\n" + strings.Join(tables.memory, "") + "\n" + strings.Join(tables.distances, "")
+		var sections []string
+		for _, rows := range [][]string{tables.outages, tables.failovers, tables.memory, tables.distances, tables.takeovers} {
+			sections = append(sections, strings.Join(rows, ""))
+		}
+		text := strings.Join(sections, "\n")
 		if err := os.WriteFile(*reportFile, []byte(text), 0o600); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1

@@ -26,6 +26,19 @@ func hostPort(t *testing.T, addr string) (host, port string) {
 	return host, port
 }
 
+// follow makes replica a replica of the server at master, and waits until it has loaded that server's data. WAIT does not
+// wait for that: a write from before the replica came has the offset 0, which a replica confirms while it still loads.
+func follow(t *testing.T, replica *redistest.Server, master string) {
+	t.Helper()
+	host, port := hostPort(t, master)
+	client := replica.Client(t)
+	require.NoError(t, client.ReplicaOf(context.Background(), host, port).Err())
+	require.Eventually(t, func() bool {
+		info, err := client.InfoMap(context.Background(), "replication").Result()
+		return err == nil && info["Replication"]["master_link_status"] == "up"
+	}, wait, tick, "the replica loads the master's data")
+}
+
 // limited returns a limiter over client whose buckets admit capacity tokens in a day.
 func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...redisstore.Option) *core.Limiter {
 	t.Helper()
@@ -48,30 +61,50 @@ func decidesAgain(t *testing.T, l *core.Limiter, keys []string) {
 	}, 2*wait, 10*time.Millisecond, "recovery is automatic")
 }
 
-func TestSentinelFailoverFailsNoRequest(t *testing.T) {
-	master, replica := redistest.Start(t), redistest.Start(t)
+// watch starts Sentinels for master, which has one replica, and waits until they know each other and the replica.
+func watch(t *testing.T, master *redistest.Server, sentinels int) (addrs []string) {
+	t.Helper()
 	ctx := context.Background()
 	host, port := hostPort(t, master.Addr)
-	require.NoError(t, replica.Client(t).ReplicaOf(ctx, host, port).Err())
-	var sentinels []string
-	for range 3 {
+	var first *redis.SentinelClient
+	for range sentinels {
 		s := redistest.Start(t, "--sentinel")
-		sentinels = append(sentinels, s.Addr)
-		c := redis.NewSentinelClient(&redis.Options{Addr: s.Addr})
-		defer c.Close()
-		require.NoError(t, c.Monitor(ctx, "limits", host, port, "2").Err())
+		addrs = append(addrs, s.Addr)
+		c := sentinelClient(t, s.Addr)
+		require.NoError(t, c.Monitor(ctx, "limits", host, port, strconv.Itoa(sentinels/2+1)).Err())
 		// A machine that pauses must not cause a failover before the master is killed.
 		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "60000").Err())
 		require.NoError(t, c.Set(ctx, "limits", "failover-timeout", "5000").Err())
+		first = c
 	}
-	require.Eventually(t, func() bool { // until the sentinels know each other and the replica
-		c := redis.NewSentinelClient(&redis.Options{Addr: sentinels[0]})
-		defer c.Close()
-		others, err := c.Sentinels(ctx, "limits").Result()
-		replicas, err2 := c.Replicas(ctx, "limits").Result()
-		return err == nil && err2 == nil && len(others) == 2 && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
+	require.Eventually(t, func() bool {
+		others, err := first.Sentinels(ctx, "limits").Result()
+		replicas, err2 := first.Replicas(ctx, "limits").Result()
+		return err == nil && err2 == nil && len(others) == sentinels-1 && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok"
 	}, wait, 10*time.Millisecond)
+	return addrs
+}
 
+// noticeSoon makes Sentinels take a master for dead after half a second.
+func noticeSoon(t *testing.T, sentinels []string) {
+	t.Helper()
+	for _, addr := range sentinels {
+		require.NoError(t, sentinelClient(t, addr).Set(context.Background(), "limits", "down-after-milliseconds", "500").Err())
+	}
+}
+
+func sentinelClient(t *testing.T, addr string) *redis.SentinelClient {
+	t.Helper()
+	c := redis.NewSentinelClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func TestSentinelFailoverFailsNoRequest(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	ctx := context.Background()
+	follow(t, replica, master.Addr)
+	sentinels := watch(t, master, 3)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "limits", SentinelAddrs: sentinels})
 	defer client.Close()
 	l := limited(t, client, core.FailLocal)
@@ -80,11 +113,7 @@ func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 	decidesAgain(t, l, names)
 	ld := startLoad(l, names...)
 	ld.pass(t, callers*10)
-	for _, addr := range sentinels {
-		c := redis.NewSentinelClient(&redis.Options{Addr: addr})
-		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "500").Err())
-		require.NoError(t, c.Close())
-	}
+	noticeSoon(t, sentinels)
 	start := time.Now()
 	master.Kill()
 	decidesAgain(t, l, names)

@@ -31,10 +31,10 @@ const (
 type Proxy struct {
 	Addr string
 
-	target   string
 	listener net.Listener
 
 	mu      sync.Mutex // guards everything below
+	target  string
 	fault   Fault
 	latency time.Duration
 	conns   map[net.Conn]bool
@@ -75,6 +75,19 @@ func (p *Proxy) SetLatency(d time.Duration) {
 	p.fault, p.latency = Latency, d
 }
 
+// Redirect passes connections to come on to another server. Open ones stay.
+func (p *Proxy) Redirect(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
+
+func (p *Proxy) server() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
+
 func (p *Proxy) current() (Fault, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +115,7 @@ func (p *Proxy) accept() {
 			reset(client)
 			continue
 		}
-		server, err := net.Dial("tcp", p.target)
+		server, err := net.Dial("tcp", p.server())
 		if err != nil {
 			reset(client)
 			continue
@@ -136,7 +149,7 @@ type parcel struct {
 
 // pass reads from from and sends to to what the current fault lets through.
 func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
-	way := make(chan parcel, 64)
+	way := make(chan parcel, 4096) // if it were full, parcels would be later than they are due
 	p.done.Go(func() { p.deliver(way, from, to) })
 	defer close(way)
 	isFirst := isRequest
