@@ -51,557 +51,14 @@ if not now then
   now = time[1] * 1000000 + time[2]
 end
 
--- What decides all but the usual request. It is made for the first that needs it: functions cost more than a decision.
-local decide
-local function general()
-  -- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also when a debt is
-  -- paid for which no tokens are held any more
-  local function gain_to(limit, level, out)
-    if limit.gain > limit.full and -level > out * limit.unit then
-      return limit.full
-    end
-    return limit.gain
-  end
-
-  -- Refills a level at `at` to an instant not before it, in a bucket with so much room, of which `out` tokens are held
-  local function refill(room, limit, level, at, to, out)
-    local step, gain = limit.step, limit.gain
-    if limit.aligned then
-      at = at - at % step
-    end
-    if gain > limit.full then
-      gain = gain_to(limit, level, out)
-    end
-    local steps = (to - at) / step
-    steps = steps - steps % 1
-    level = level + steps * gain
-    if level > room then
-      level = room
-    end
-    return level, limit.aligned and to or at + steps * step
-  end
-
-  -- µs until a refilled level has `need` units, if there is room for them
-  local function wait(limit, level, at, need, out)
-    if level >= need then
-      return 0
-    end
-    local gain = limit.gain
-    if gain > limit.full then
-      gain = gain_to(limit, level, out)
-    end
-    local steps = (need - level) / gain
-    steps = steps + -steps % 1
-    if steps * limit.step > FOREVER then
-      return FOREVER
-    end
-    if limit.aligned then
-      at = at - at % limit.step
-    end
-    return steps * limit.step - (now - at)
-  end
-
-  -- The step with which a refilled limit is full, if that takes so many µs
-  local function full_at(limit, micros)
-    if limit.level < limit.full then
-      return now + micros
-    end
-    return limit.aligned and limit.at - limit.at % limit.step or limit.at
-  end
-
-  -- What only holds and refunds need is made for the first that comes: see hold.go. The holds of a limit are lists of
-  -- their tokens, ends and tickets. Those before `first` are over. `held` is the sum of the tokens. `raw` is the holds as
-  -- they are stored: changing it is faster than packing all of them.
-  local rare
-  local function holding()
-    if rare then
-      return rare
-    end
-    rare = {}
-
-    -- How much the level can be while `out` tokens are held
-    local function room(limit, out)
-      return math.max(limit.full - out * limit.unit, -MAX_DEBT)
-    end
-
-    function rare.holds()
-      return { tokens = {}, at = {}, ticket = {}, first = 1, held = 0, raw = '' }
-    end
-
-    -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
-    -- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
-    local function holds_at(holds, i, at)
-      return holds.at[i] > at or holds.at[i] == at and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
-    end
-
-    local function sum(holds, at)
-      local held = 0
-      for i = holds.first, #holds.at do
-        if holds_at(holds, i, at) then
-          held = held + holds.tokens[i]
-        end
-      end
-      return held
-    end
-
-    -- Adds a hold behind the i-th.
-    function rare.insert(limit, i, tokens, at, ticket)
-      local holds = limit.holds
-      table.insert(holds.tokens, i + 1, tokens)
-      table.insert(holds.at, i + 1, at)
-      table.insert(holds.ticket, i + 1, ticket)
-      if holds_at(holds, i + 1, now) then
-        holds.held = holds.held + tokens
-      end
-      local split = (i + 1 - holds.first) * RECORD_SIZE
-      holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, 0, tokens, at, ticket, 0, 0) .. holds.raw:sub(split + 1)
-    end
-
-    local function remove(holds, i)
-      if holds_at(holds, i, now) then
-        holds.held = holds.held - holds.tokens[i]
-      end
-      table.remove(holds.tokens, i)
-      table.remove(holds.at, i)
-      table.remove(holds.ticket, i)
-      local before = (i - holds.first) * RECORD_SIZE
-      holds.raw = holds.raw:sub(1, before) .. holds.raw:sub(before + RECORD_SIZE + 1)
-    end
-
-    -- Adds a hold behind those that end no later.
-    local function add(limit, tokens, at, ticket)
-      local i = #limit.holds.at
-      while i >= limit.holds.first and limit.holds.at[i] > at do
-        i = i - 1
-      end
-      rare.insert(limit, i, tokens, at, ticket)
-    end
-
-    -- Moves the holds of a limit back: reservations by some steps, leases by as much as the clock.
-    function rare.move(limit, steps, back)
-      local before = limit.holds
-      limit.holds = rare.holds()
-      for i, at in ipairs(before.at) do -- none is over yet
-        add(limit, before.tokens[i], at - (before.ticket[i] < FIRST_LEASE and steps or back), before.ticket[i])
-      end
-    end
-
-    -- refill of a bucket with holds, of which those until `written` are counted. It forgets those that ended before now.
-    function rare.refill(limit, level, at, written)
-      local holds, i = limit.holds, 1
-      local out = sum(holds, written)
-      while holds.at[i] and holds.at[i] < now do
-        if holds_at(holds, i, written) then
-          level, at = refill(room(limit, out), limit, level, at, holds.at[i], out)
-          out = out - holds.tokens[i]
-        end
-        i = i + 1
-      end
-      holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
-      holds.held = sum(holds, now)
-      return refill(room(limit, holds.held), limit, level, at, now, holds.held)
-    end
-
-    -- wait in a bucket with holds: as long as they leave no room, no tokens come.
-    function rare.wait(limit, need)
-      local level, at, holds = limit.level, limit.at, limit.holds
-      if level >= need or not holds then
-        return wait(limit, level, at, need, 0)
-      end
-      local out, tokens, ends = holds.held, holds.tokens, holds.at
-      local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
-      local from = limit.aligned and at - at % step or at
-      for i = holds.first, #ends do
-        -- The level at the end of this hold if there is room until then, as there mostly is
-        local steps = (ends[i] - from) / step
-        local units = level + (steps - steps % 1) * gain
-        if units > full - out * unit or gain > full then
-          break
-        elseif units >= need then
-          return wait(limit, level, at, need, 0)
-        end
-        if holds_at(holds, i, now) then
-          out = out - tokens[i]
-        end
-        if i == #ends then
-          return math.min(FOREVER, wait(limit, level, at, need, 0))
-        end
-      end
-      out = holds.held
-      for i = holds.first, #ends do
-        if holds_at(holds, i, now) then
-          if need <= room(limit, out) and now + wait(limit, level, at, need, out) <= ends[i] then
-            break
-          end
-          level, at = refill(room(limit, out), limit, level, at, ends[i], out)
-          out = out - tokens[i]
-        end
-      end
-      return math.min(FOREVER, wait(limit, level, at, need, out))
-    end
-
-    -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long as
-    -- any tokens are held: `full`, or a number of steps later. Returns also the fill of all of them.
-    function rare.keep_for_all(limit, tokens, full)
-      local capacity, pace, last, holds = limit.most, limit.pace, 0, limit.holds
-      local held = holds and #holds.at >= holds.first and holds.at[#holds.at] > now
-      if held then
-        last = holds.at[#holds.at] + 1
-      end
-      if limit.keep > now and (limit.kept_most ~= capacity or limit.kept_pace ~= pace) then
-        local steps = pace < 0 or limit.kept_pace < 0
-        capacity = math.max(capacity, limit.kept_most)
-        pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
-        local function from(level)
-          local fill = (capacity - level) * pace
-          if steps then
-            fill = fill + capacity * pace
-          end
-          return math.ceil(math.max(0, math.min(FOREVER, fill)))
-        end
-        local fill = now + from(tokens)
-        if held then -- the holds may have kept the bucket from filling up until their end
-          fill = math.max(fill, last + from(limit.capacity - holds.held))
-        end
-        last = math.max(last, fill)
-        pace = steps and -pace or pace
-      end
-      if last > full then
-        local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
-        if full + steps * limit.step >= FOREVER then
-          steps = math.floor((FOREVER - 1 - full) / limit.step)
-        end
-        full = full + steps * limit.step
-      end
-      return full, capacity, pace
-    end
-
-    -- Uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
-    -- were used, so these tokens can't come back a second time when the reservation is cancelled.
-    function rare.use_now(limit, tokens)
-      local holds = limit.holds
-      local i = holds and holds.first or 1
-      while holds and tokens > 0 and i <= #holds.at do
-        if holds_at(holds, i, now) then
-          i = i + 1
-        else
-          local left, at, ticket = holds.tokens[i] - tokens, holds.at[i], holds.ticket[i]
-          tokens = -left
-          remove(holds, i)
-          if left > 0 then
-            rare.insert(limit, i - 1, left, at, ticket)
-          end
-        end
-      end
-    end
-
-    -- Puts n tokens back, as far as there is room.
-    function rare.give(limit, n)
-      local more = math.min(n, limit.capacity) * limit.unit
-      limit.level = math.max(limit.level, math.min(limit.level + more, room(limit, limit.holds and limit.holds.held or 0)))
-    end
-
-    -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
-    -- limit had it.
-    function rare.finish(limits, ticket, back)
-      local ended = false
-      for _, limit in ipairs(limits) do
-        local holds = limit.holds
-        for i = holds and holds.first or 1, holds and #holds.at or 0 do
-          if holds.ticket[i] == ticket or holds.ticket[i] == ticket + AT_ONCE then
-            local tokens = holds.tokens[i]
-            remove(holds, i)
-            rare.give(limit, math.min(tokens, back))
-            ended = true
-            break
-          end
-        end
-      end
-      return ended
-    end
-
-    -- Holds tokens of every limit.
-    function rare.hold(limits, tokens, at, ticket)
-      for _, limit in ipairs(limits) do
-        limit.holds = limit.holds or rare.holds()
-        add(limit, tokens, at, ticket)
-      end
-    end
-
-    -- When n tokens of every limit are there, and not before those that were reserved earlier; and whether they can be
-    -- promised
-    function rare.promise(limits, n)
-      local due, granted = now, true
-      for _, limit in ipairs(limits) do
-        local need, holds = n * limit.unit, limit.holds or rare.holds()
-        due = math.max(due, math.min(FOREVER, now + rare.wait(limit, need)))
-        local i = #holds.at
-        while i >= holds.first and holds.ticket[i] >= FIRST_LEASE do
-          i = i - 1
-        end
-        if i >= holds.first then
-          due = math.max(due, holds.at[i])
-        end
-        granted = granted and limit.level - need >= -MAX_DEBT and #holds.at - holds.first + 1 < MAX_HOLDS
-      end
-      return due, granted
-    end
-
-    -- How many tokens a lease gets: at most half of what every limit has left
-    function rare.extra(limits, extra)
-      for _, limit in ipairs(limits) do
-        extra = math.min(extra, math.floor(math.floor(limit.level / limit.unit) / 2))
-        if limit.holds and #limit.holds.at - limit.holds.first + 1 >= MAX_HOLDS then
-          return 0
-        end
-      end
-      return math.max(0, extra)
-    end
-
-    return rare
-  end
-
-  -- Gives each limit what is stored of it: tokens, when they were written, holds; nil if it was not used yet. Returns an
-  -- error if this script did not write the state, or else nil, and then: the records of other limits, until when they
-  -- matter, and whether there are holds. Other limits are kept as long as they matter: when two versions of a policy are
-  -- in use at once, neither forgets what the other's limits lost.
-  local function arrange(limits, state)
-    local own, held = {}, false
-    for _, limit in ipairs(limits) do
-      own[limit.tag] = limit
-    end
-    local seen, others, keeps, n = {}, {}, 0, 0
-    local from, size = 1, #state
-    while from <= size do
-      local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
-      if seen[tag] or tag == 0 or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
-        and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER) then
-        return 'is not a rate limit state' -- NaN fails it too
-      end
-      seen[tag] = true
-      local limit, first = own[tag], from
-      local list, ends, tickets, count, sum, before = {}, {}, {}, 0, 0, 0
-      from = from + RECORD_SIZE
-      while from <= size do
-        local same, nothing, more, ended, ticket, none, zero = unpack(RECORD, state, from)
-        if same ~= tag then
-          break
-        end
-        sum = sum + more
-        if not (more >= 1 and sum <= FOREVER and ended < FOREVER and ticket < FOREVER) or more % 1 ~= 0 or ended < before
-          or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
-          return 'is not a rate limit state'
-        end
-        count, before = count + 1, ended
-        list[count], ends[count], tickets[count] = more, ended, ticket
-        from = from + RECORD_SIZE
-      end
-      if limit then
-        limit.tokens, limit.written_at, limit.keep = tokens, at, keep
-        limit.written, limit.kept_most, limit.kept_pace = hash, most, pace
-        if count > 0 then
-          held = true
-          limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = 0, raw = state:sub(first + RECORD_SIZE, from - 1) }
-        end
-      elseif keep > now then
-        n = n + 1
-        keeps = math.max(keeps, keep)
-        others[n] = state:sub(first, from - 1)
-      end
-    end
-    if n > MAX_OTHERS then
-      return 'is in use under more than 256 limits'
-    end
-    return nil, table.concat(others), keeps, held
-  end
-
-  -- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the server is
-  -- at fault, not the key.
-  function decide(key, state, limits, action, n, more, ticket, ends, back)
-    if type(state) == 'table' then
-      return '!', state.err, not state.err:find('^%-?WRONGTYPE')
-    end
-    local others, keeps, held = '', 0, false
-    for i = 1, #limits do
-      limits[i].tokens, limits[i].holds = nil, nil
-    end
-    if state then
-      local mistake = (#state == 0 or #state % RECORD_SIZE > 0) and 'is not a rate limit state'
-      if not mistake then
-        mistake, others, keeps, held = arrange(limits, state)
-      end
-      if mistake then
-        return '!', mistake
-      end
-    end
-
-    -- Refill. A limit that was not used yet starts full, and its steps begin here.
-    local write = false
-    for i = 1, #limits do
-      local limit = limits[i]
-      if not limit.tokens then
-        limit.level, limit.at, limit.keep = limit.full, now, 0
-      else
-        local level, at = limit.tokens * limit.unit, limit.written_at
-        if level % 1 ~= 0 then
-          level = level + math.abs(level) * ROUNDING_ERROR
-          level = level - level % 1
-        end
-        if level > limit.full then
-          level = limit.full
-        elseif level < -MAX_DEBT then
-          level = -MAX_DEBT
-        end
-        if not limit.aligned and limit.written == limit.hash then -- its steps go on; another's begin with the write
-          at = at - (at - limit.keep) % limit.step
-        end
-        if limit.written_at > now then -- the clock stepped back: nothing refills
-          local last, steps = limit.aligned and at - at % limit.step or at, 0
-          if last > now then -- steps count anew
-            steps = last - (limit.aligned and now - now % limit.step or now)
-            limit.keep = limit.keep - math.min(steps, limit.written_at - now)
-            at, write = now, true
-          end
-          if limit.holds then
-            local by = limit.written_at - now
-            holding().move(limit, limit.aligned and by - by % limit.step or steps, by)
-            write = true
-          end
-        end
-        if limit.holds then
-          level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
-        else
-          level, at = refill(limit.full, limit, level, at, now, 0)
-        end
-        if limit.keep <= now then -- it was full under the limits that wrote it
-          level = limit.full
-        end
-        limit.level, limit.at = level, at
-      end
-    end
-
-    if held and ends > 0 and holding().finish(limits, ends, back) then
-      write = true
-    end
-
-    -- Check and take, or give back.
-    local allowed, due, extra = true, now, 0
-    if action == TAKE or action >= RESERVE then
-      local there = not held
-      for i = 1, #limits do
-        local limit = limits[i]
-        if n > limit.capacity then
-          allowed = false
-        elseif limit.level < n * limit.unit then
-          there = false
-          allowed = allowed and (action == RESERVE or action == AWAIT)
-        end
-      end
-      if allowed and not there and (action == RESERVE or action == AWAIT) then
-        due, allowed = holding().promise(limits, n)
-        allowed = allowed and due - now <= more
-      end
-      if allowed and n > 0 then
-        write = true
-        for i = 1, #limits do
-          local limit = limits[i]
-          limit.level = limit.level - n * limit.unit
-        end
-        if action == LEASE then
-          extra = holding().extra(limits, more)
-          if extra > 0 then
-            for i = 1, #limits do
-              local limit = limits[i]
-              limit.level = limit.level - extra * limit.unit
-            end
-            holding().hold(limits, extra, now + LEASE_LIFE, ticket)
-            held = true
-          end
-        elseif action == RESERVE or action == AWAIT and due > now then
-          holding().hold(limits, n, due, due == now and ticket + AT_ONCE or ticket)
-          held = true
-        end
-      end
-    elseif action == REFUND and state then
-      write = true
-      for i = 1, #limits do
-        holding().use_now(limits[i], n)
-        holding().give(limits[i], n)
-      end
-    end
-
-    -- Store and answer.
-    local answer, last, waits = '', keeps > now and keeps or now, held
-    local stored = held and {} -- levels and holds; without holds the answer is what is stored
-    for i = 1, #limits do
-      local limit = limits[i]
-      local keep, tokens = limit.keep, limit.level / limit.unit
-      local full = full_at(limit, held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0))
-      local record
-      if write then
-        local most, pace = limit.most, limit.pace
-        if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
-          full, most, pace = holding().keep_for_all(limit, tokens, full)
-        end
-        if full >= FOREVER then
-          full = FOREVER - 1
-        end
-        if full > last then
-          last = full
-        end
-        record = pack(RECORD, limit.tag, limit.hash, tokens, now, full, most, pace)
-        if stored then
-          stored[#stored + 1] = record
-          stored[#stored + 1] = limit.holds and limit.holds.raw
-        end
-      else
-        if keep < full and keep > now then -- another definition wrote the record, and its bucket fills earlier
-          waits = true
-        end
-        record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, 0, 0)
-      end
-      answer = i == 1 and record or answer .. record
-    end
-    if write then
-      local ttl = (last - now) / 1000
-      ttl = ttl + -ttl % 1 + MARGIN
-      if ttl < MAX_INT then
-        ttl = format('%d', ttl)
-      end
-      local set = pcall('SET', key, (stored and table.concat(stored) or answer) .. others, 'PX', ttl)
-      if set.err then
-        return '!', set.err, true
-      end
-    end
-    if action >= RESERVE then
-      answer = answer .. pack(NUMBER, action == LEASE and extra or due)
-    end
-    if not waits then
-      return allowed and '+' or '-', answer
-    end
-    for i = 1, #limits do
-      local limit = limits[i]
-      local retry, need, most = 0, allowed and 1 or n, FOREVER
-      if not write and limit.keep > now then
-        most = limit.keep - now
-      end
-      if need <= limit.capacity then
-        retry = math.min(most, holding().wait(limit, need * limit.unit))
-      end
-      answer = answer .. pack(PAIR, retry, math.min(most, holding().wait(limit, limit.full)))
-    end
-    return allowed and 'a' or 'd', answer
-  end
-end
-
 local keys, requests = KEYS, ARGV[2]
 local lists = {} -- parsed when a key first uses them: the keys of a call mostly share their limits
-local reply = { pack(NUMBER, now) }
-local refused, from = 0, 1
+local answers, others = {}, nil -- those not usual: for each its key's place, and its own in ARGV[2]
+local from = 1
 for i = 1, #keys do
-  local key, state = keys[i], pcall('GET', keys[i])
+  local key = keys[i]
+  local state = pcall('GET', key)
   local list, action, n = unpack(REQUEST, requests, from)
-  from = from + REQUEST_SIZE
 
   local limits = lists[list]
   if not limits then
@@ -617,9 +74,11 @@ for i = 1, #keys do
     lists[list] = limits
   end
 
+  from = from + REQUEST_SIZE
+
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
-  local sign, answer, refusal = '+', nil, nil
+  local sign, answer = '+', nil
   if action ~= TAKE or state and #state ~= #limits * RECORD_SIZE then
     sign = nil
   else
@@ -689,29 +148,585 @@ for i = 1, #keys do
       end
       local set = pcall('SET', key, answer, 'PX', ttl)
       if set.err then
-        sign, answer, refusal = '!', set.err, true
+        sign = nil
       end
     end
-  else
-    local more, ticket, ends, back = 0, 0, 0, 0
-    local ending = action >= ENDS
-    if ending then
-      action = action - ENDS
-    end
-    if action >= RESERVE then
-      more, ticket = unpack(PAIR, requests, from)
-      from = from + PAIR_SIZE
-    end
-    if ending then
-      ends, back = unpack(PAIR, requests, from)
-      from = from + PAIR_SIZE
-    end
-    if not decide then
-      general()
-    end
-    sign, answer, refusal = decide(key, state, limits, action, n, more, ticket, ends, back)
   end
 
+  if sign then
+    answers[i] = sign .. answer
+  else
+    others = others or {}
+    others[#others + 1] = i
+    others[#others + 1] = from - REQUEST_SIZE
+    if action >= ENDS then
+      action, from = action - ENDS, from + PAIR_SIZE
+    end
+    if action >= RESERVE then
+      from = from + PAIR_SIZE
+    end
+  end
+end
+if not others then
+  return pack(NUMBER, now) .. (answers[2] and table.concat(answers) or answers[1])
+end
+
+-- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also when a debt is
+-- paid for which no tokens are held any more
+local function gain_to(limit, level, out)
+  if limit.gain > limit.full and -level > out * limit.unit then
+    return limit.full
+  end
+  return limit.gain
+end
+
+-- Refills a level at `at` to an instant not before it, in a bucket with so much room, of which `out` tokens are held
+local function refill(room, limit, level, at, to, out)
+  local step, gain = limit.step, limit.gain
+  if limit.aligned then
+    at = at - at % step
+  end
+  if gain > limit.full then
+    gain = gain_to(limit, level, out)
+  end
+  local steps = (to - at) / step
+  steps = steps - steps % 1
+  level = level + steps * gain
+  if level > room then
+    level = room
+  end
+  return level, limit.aligned and to or at + steps * step
+end
+
+-- µs until a refilled level has `need` units, if there is room for them
+local function wait(limit, level, at, need, out)
+  if level >= need then
+    return 0
+  end
+  local gain = limit.gain
+  if gain > limit.full then
+    gain = gain_to(limit, level, out)
+  end
+  local steps = (need - level) / gain
+  steps = steps + -steps % 1
+  if steps * limit.step > FOREVER then
+    return FOREVER
+  end
+  if limit.aligned then
+    at = at - at % limit.step
+  end
+  return steps * limit.step - (now - at)
+end
+
+-- The step with which a refilled limit is full, if that takes so many µs
+local function full_at(limit, micros)
+  if limit.level < limit.full then
+    return now + micros
+  end
+  return limit.aligned and limit.at - limit.at % limit.step or limit.at
+end
+
+-- What only holds and refunds need is made for the first that comes: see hold.go. The holds of a limit are lists of
+-- their tokens, ends and tickets. Those before `first` are over. `held` is the sum of the tokens. `raw` is the holds as
+-- they are stored: changing it is faster than packing all of them.
+local rare
+local function holding()
+  if rare then
+    return rare
+  end
+  rare = {}
+
+  -- How much the level can be while `out` tokens are held
+  local function room(limit, out)
+    return math.max(limit.full - out * limit.unit, -MAX_DEBT)
+  end
+
+  function rare.holds()
+    return { tokens = {}, at = {}, ticket = {}, first = 1, held = 0, raw = '' }
+  end
+
+  -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
+  -- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
+  local function holds_at(holds, i, at)
+    return holds.at[i] > at or holds.at[i] == at and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
+  end
+
+  local function sum(holds, at)
+    local held = 0
+    for i = holds.first, #holds.at do
+      if holds_at(holds, i, at) then
+        held = held + holds.tokens[i]
+      end
+    end
+    return held
+  end
+
+  -- Adds a hold behind the i-th.
+  function rare.insert(limit, i, tokens, at, ticket)
+    local holds = limit.holds
+    table.insert(holds.tokens, i + 1, tokens)
+    table.insert(holds.at, i + 1, at)
+    table.insert(holds.ticket, i + 1, ticket)
+    if holds_at(holds, i + 1, now) then
+      holds.held = holds.held + tokens
+    end
+    local split = (i + 1 - holds.first) * RECORD_SIZE
+    holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, 0, tokens, at, ticket, 0, 0) .. holds.raw:sub(split + 1)
+  end
+
+  local function remove(holds, i)
+    if holds_at(holds, i, now) then
+      holds.held = holds.held - holds.tokens[i]
+    end
+    table.remove(holds.tokens, i)
+    table.remove(holds.at, i)
+    table.remove(holds.ticket, i)
+    local before = (i - holds.first) * RECORD_SIZE
+    holds.raw = holds.raw:sub(1, before) .. holds.raw:sub(before + RECORD_SIZE + 1)
+  end
+
+  -- Adds a hold behind those that end no later.
+  local function add(limit, tokens, at, ticket)
+    local i = #limit.holds.at
+    while i >= limit.holds.first and limit.holds.at[i] > at do
+      i = i - 1
+    end
+    rare.insert(limit, i, tokens, at, ticket)
+  end
+
+  -- Moves the holds of a limit back: reservations by some steps, leases by as much as the clock.
+  function rare.move(limit, steps, back)
+    local before = limit.holds
+    limit.holds = rare.holds()
+    for i, at in ipairs(before.at) do -- none is over yet
+      add(limit, before.tokens[i], at - (before.ticket[i] < FIRST_LEASE and steps or back), before.ticket[i])
+    end
+  end
+
+  -- refill of a bucket with holds, of which those until `written` are counted. It forgets those that ended before now.
+  function rare.refill(limit, level, at, written)
+    local holds, i = limit.holds, 1
+    local out = sum(holds, written)
+    while holds.at[i] and holds.at[i] < now do
+      if holds_at(holds, i, written) then
+        level, at = refill(room(limit, out), limit, level, at, holds.at[i], out)
+        out = out - holds.tokens[i]
+      end
+      i = i + 1
+    end
+    holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
+    holds.held = sum(holds, now)
+    return refill(room(limit, holds.held), limit, level, at, now, holds.held)
+  end
+
+  -- wait in a bucket with holds: as long as they leave no room, no tokens come.
+  function rare.wait(limit, need)
+    local level, at, holds = limit.level, limit.at, limit.holds
+    if level >= need or not holds then
+      return wait(limit, level, at, need, 0)
+    end
+    local out, tokens, ends = holds.held, holds.tokens, holds.at
+    local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
+    local from = limit.aligned and at - at % step or at
+    for i = holds.first, #ends do
+      -- The level at the end of this hold if there is room until then, as there mostly is
+      local steps = (ends[i] - from) / step
+      local units = level + (steps - steps % 1) * gain
+      if units > full - out * unit or gain > full then
+        break
+      elseif units >= need then
+        return wait(limit, level, at, need, 0)
+      end
+      if holds_at(holds, i, now) then
+        out = out - tokens[i]
+      end
+      if i == #ends then
+        return math.min(FOREVER, wait(limit, level, at, need, 0))
+      end
+    end
+    out = holds.held
+    for i = holds.first, #ends do
+      if holds_at(holds, i, now) then
+        if need <= room(limit, out) and now + wait(limit, level, at, need, out) <= ends[i] then
+          break
+        end
+        level, at = refill(room(limit, out), limit, level, at, ends[i], out)
+        out = out - tokens[i]
+      end
+    end
+    return math.min(FOREVER, wait(limit, level, at, need, out))
+  end
+
+  -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long as
+  -- any tokens are held: `full`, or a number of steps later. Returns also the fill of all of them.
+  function rare.keep_for_all(limit, tokens, full)
+    local capacity, pace, last, holds = limit.most, limit.pace, 0, limit.holds
+    local held = holds and #holds.at >= holds.first and holds.at[#holds.at] > now
+    if held then
+      last = holds.at[#holds.at] + 1
+    end
+    if limit.keep > now and (limit.kept_most ~= capacity or limit.kept_pace ~= pace) then
+      local steps = pace < 0 or limit.kept_pace < 0
+      capacity = math.max(capacity, limit.kept_most)
+      pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
+      local function from(level)
+        local fill = (capacity - level) * pace
+        if steps then
+          fill = fill + capacity * pace
+        end
+        return math.ceil(math.max(0, math.min(FOREVER, fill)))
+      end
+      local fill = now + from(tokens)
+      if held then -- the holds may have kept the bucket from filling up until their end
+        fill = math.max(fill, last + from(limit.capacity - holds.held))
+      end
+      last = math.max(last, fill)
+      pace = steps and -pace or pace
+    end
+    if last > full then
+      local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
+      if full + steps * limit.step >= FOREVER then
+        steps = math.floor((FOREVER - 1 - full) / limit.step)
+      end
+      full = full + steps * limit.step
+    end
+    return full, capacity, pace
+  end
+
+  -- Uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
+  -- were used, so these tokens can't come back a second time when the reservation is cancelled.
+  function rare.use_now(limit, tokens)
+    local holds = limit.holds
+    local i = holds and holds.first or 1
+    while holds and tokens > 0 and i <= #holds.at do
+      if holds_at(holds, i, now) then
+        i = i + 1
+      else
+        local left, at, ticket = holds.tokens[i] - tokens, holds.at[i], holds.ticket[i]
+        tokens = -left
+        remove(holds, i)
+        if left > 0 then
+          rare.insert(limit, i - 1, left, at, ticket)
+        end
+      end
+    end
+  end
+
+  -- Puts n tokens back, as far as there is room.
+  function rare.give(limit, n)
+    local more = math.min(n, limit.capacity) * limit.unit
+    limit.level = math.max(limit.level, math.min(limit.level + more, room(limit, limit.holds and limit.holds.held or 0)))
+  end
+
+  -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
+  -- limit had it.
+  function rare.finish(limits, ticket, back)
+    local ended = false
+    for _, limit in ipairs(limits) do
+      local holds = limit.holds
+      for i = holds and holds.first or 1, holds and #holds.at or 0 do
+        if holds.ticket[i] == ticket or holds.ticket[i] == ticket + AT_ONCE then
+          local tokens = holds.tokens[i]
+          remove(holds, i)
+          rare.give(limit, math.min(tokens, back))
+          ended = true
+          break
+        end
+      end
+    end
+    return ended
+  end
+
+  -- Holds tokens of every limit.
+  function rare.hold(limits, tokens, at, ticket)
+    for _, limit in ipairs(limits) do
+      limit.holds = limit.holds or rare.holds()
+      add(limit, tokens, at, ticket)
+    end
+  end
+
+  -- When n tokens of every limit are there, and not before those that were reserved earlier; and whether they can be
+  -- promised
+  function rare.promise(limits, n)
+    local due, granted = now, true
+    for _, limit in ipairs(limits) do
+      local need, holds = n * limit.unit, limit.holds or rare.holds()
+      due = math.max(due, math.min(FOREVER, now + rare.wait(limit, need)))
+      local i = #holds.at
+      while i >= holds.first and holds.ticket[i] >= FIRST_LEASE do
+        i = i - 1
+      end
+      if i >= holds.first then
+        due = math.max(due, holds.at[i])
+      end
+      granted = granted and limit.level - need >= -MAX_DEBT and #holds.at - holds.first + 1 < MAX_HOLDS
+    end
+    return due, granted
+  end
+
+  -- How many tokens a lease gets: at most half of what every limit has left
+  function rare.extra(limits, extra)
+    for _, limit in ipairs(limits) do
+      extra = math.min(extra, math.floor(math.floor(limit.level / limit.unit) / 2))
+      if limit.holds and #limit.holds.at - limit.holds.first + 1 >= MAX_HOLDS then
+        return 0
+      end
+    end
+    return math.max(0, extra)
+  end
+
+  return rare
+end
+
+-- Gives each limit what is stored of it: tokens, when they were written, holds; nil if it was not used yet. Returns an
+-- error if this script did not write the state, or else nil, and then: the records of other limits, until when they
+-- matter, and whether there are holds. Other limits are kept as long as they matter: when two versions of a policy are
+-- in use at once, neither forgets what the other's limits lost.
+local function arrange(limits, state)
+  local own, held = {}, false
+  for _, limit in ipairs(limits) do
+    own[limit.tag] = limit
+  end
+  local seen, others, keeps, n = {}, {}, 0, 0
+  local from, size = 1, #state
+  while from <= size do
+    local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
+    if seen[tag] or tag == 0 or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
+      and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER) then
+      return 'is not a rate limit state' -- NaN fails it too
+    end
+    seen[tag] = true
+    local limit, first = own[tag], from
+    local list, ends, tickets, count, sum, before = {}, {}, {}, 0, 0, 0
+    from = from + RECORD_SIZE
+    while from <= size do
+      local same, nothing, more, ended, ticket, none, zero = unpack(RECORD, state, from)
+      if same ~= tag then
+        break
+      end
+      sum = sum + more
+      if not (more >= 1 and sum <= FOREVER and ended < FOREVER and ticket < FOREVER) or more % 1 ~= 0 or ended < before
+        or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
+        return 'is not a rate limit state'
+      end
+      count, before = count + 1, ended
+      list[count], ends[count], tickets[count] = more, ended, ticket
+      from = from + RECORD_SIZE
+    end
+    if limit then
+      limit.tokens, limit.written_at, limit.keep = tokens, at, keep
+      limit.written, limit.kept_most, limit.kept_pace = hash, most, pace
+      if count > 0 then
+        held = true
+        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = 0, raw = state:sub(first + RECORD_SIZE, from - 1) }
+      end
+    elseif keep > now then
+      n = n + 1
+      keeps = math.max(keeps, keep)
+      others[n] = state:sub(first, from - 1)
+    end
+  end
+  if n > MAX_OTHERS then
+    return 'is in use under more than 256 limits'
+  end
+  return nil, table.concat(others), keeps, held
+end
+
+-- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the server is
+-- at fault, not the key.
+local function decide(key, state, limits, action, n, more, ticket, ends, back)
+  if type(state) == 'table' then
+    return '!', state.err, not state.err:find('^%-?WRONGTYPE')
+  end
+  local others, keeps, held = '', 0, false
+  for i = 1, #limits do
+    limits[i].tokens, limits[i].holds = nil, nil
+  end
+  if state then
+    local mistake = (#state == 0 or #state % RECORD_SIZE > 0) and 'is not a rate limit state'
+    if not mistake then
+      mistake, others, keeps, held = arrange(limits, state)
+    end
+    if mistake then
+      return '!', mistake
+    end
+  end
+
+  -- Refill. A limit that was not used yet starts full, and its steps begin here.
+  local write = false
+  for i = 1, #limits do
+    local limit = limits[i]
+    if not limit.tokens then
+      limit.level, limit.at, limit.keep = limit.full, now, 0
+    else
+      local level, at = limit.tokens * limit.unit, limit.written_at
+      if level % 1 ~= 0 then
+        level = level + math.abs(level) * ROUNDING_ERROR
+        level = level - level % 1
+      end
+      if level > limit.full then
+        level = limit.full
+      elseif level < -MAX_DEBT then
+        level = -MAX_DEBT
+      end
+      if not limit.aligned and limit.written == limit.hash then -- its steps go on; another's begin with the write
+        at = at - (at - limit.keep) % limit.step
+      end
+      if limit.written_at > now then -- the clock stepped back: nothing refills
+        local last, steps = limit.aligned and at - at % limit.step or at, 0
+        if last > now then -- steps count anew
+          steps = last - (limit.aligned and now - now % limit.step or now)
+          limit.keep = limit.keep - math.min(steps, limit.written_at - now)
+          at, write = now, true
+        end
+        if limit.holds then
+          local by = limit.written_at - now
+          holding().move(limit, limit.aligned and by - by % limit.step or steps, by)
+          write = true
+        end
+      end
+      if limit.holds then
+        level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
+      else
+        level, at = refill(limit.full, limit, level, at, now, 0)
+      end
+      if limit.keep <= now then -- it was full under the limits that wrote it
+        level = limit.full
+      end
+      limit.level, limit.at = level, at
+    end
+  end
+
+  if held and ends > 0 and holding().finish(limits, ends, back) then
+    write = true
+  end
+
+  -- Check and take, or give back.
+  local allowed, due, extra = true, now, 0
+  if action == TAKE or action >= RESERVE then
+    local there = not held
+    for i = 1, #limits do
+      local limit = limits[i]
+      if n > limit.capacity then
+        allowed = false
+      elseif limit.level < n * limit.unit then
+        there = false
+        allowed = allowed and (action == RESERVE or action == AWAIT)
+      end
+    end
+    if allowed and not there and (action == RESERVE or action == AWAIT) then
+      due, allowed = holding().promise(limits, n)
+      allowed = allowed and due - now <= more
+    end
+    if allowed and n > 0 then
+      write = true
+      for i = 1, #limits do
+        local limit = limits[i]
+        limit.level = limit.level - n * limit.unit
+      end
+      if action == LEASE then
+        extra = holding().extra(limits, more)
+        if extra > 0 then
+          for i = 1, #limits do
+            local limit = limits[i]
+            limit.level = limit.level - extra * limit.unit
+          end
+          holding().hold(limits, extra, now + LEASE_LIFE, ticket)
+          held = true
+        end
+      elseif action == RESERVE or action == AWAIT and due > now then
+        holding().hold(limits, n, due, due == now and ticket + AT_ONCE or ticket)
+        held = true
+      end
+    end
+  elseif action == REFUND and state then
+    write = true
+    for i = 1, #limits do
+      holding().use_now(limits[i], n)
+      holding().give(limits[i], n)
+    end
+  end
+
+  -- Store and answer.
+  local answer, last, waits = '', keeps > now and keeps or now, held
+  local stored = held and {} -- levels and holds; without holds the answer is what is stored
+  for i = 1, #limits do
+    local limit = limits[i]
+    local keep, tokens = limit.keep, limit.level / limit.unit
+    local full = full_at(limit, held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0))
+    local record
+    if write then
+      local most, pace = limit.most, limit.pace
+      if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
+        full, most, pace = holding().keep_for_all(limit, tokens, full)
+      end
+      if full >= FOREVER then
+        full = FOREVER - 1
+      end
+      if full > last then
+        last = full
+      end
+      record = pack(RECORD, limit.tag, limit.hash, tokens, now, full, most, pace)
+      if stored then
+        stored[#stored + 1] = record
+        stored[#stored + 1] = limit.holds and limit.holds.raw
+      end
+    else
+      if keep < full and keep > now then -- another definition wrote the record, and its bucket fills earlier
+        waits = true
+      end
+      record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, 0, 0)
+    end
+    answer = i == 1 and record or answer .. record
+  end
+  if write then
+    local ttl = (last - now) / 1000
+    ttl = ttl + -ttl % 1 + MARGIN
+    if ttl < MAX_INT then
+      ttl = format('%d', ttl)
+    end
+    local set = pcall('SET', key, (stored and table.concat(stored) or answer) .. others, 'PX', ttl)
+    if set.err then
+      return '!', set.err, true
+    end
+  end
+  if action >= RESERVE then
+    answer = answer .. pack(NUMBER, action == LEASE and extra or due)
+  end
+  if not waits then
+    return allowed and '+' or '-', answer
+  end
+  for i = 1, #limits do
+    local limit = limits[i]
+    local retry, need, most = 0, allowed and 1 or n, FOREVER
+    if not write and limit.keep > now then
+      most = limit.keep - now
+    end
+    if need <= limit.capacity then
+      retry = math.min(most, holding().wait(limit, need * limit.unit))
+    end
+    answer = answer .. pack(PAIR, retry, math.min(most, holding().wait(limit, limit.full)))
+  end
+  return allowed and 'a' or 'd', answer
+end
+local refused = 0
+for o = 1, #others, 2 do
+  local i, from = others[o], others[o + 1]
+  local list, action, n = unpack(REQUEST, requests, from)
+  local more, ticket, ends, back = 0, 0, 0, 0
+  from = from + REQUEST_SIZE
+  local ending = action >= ENDS
+  if ending then
+    action = action - ENDS
+  end
+  if action >= RESERVE then
+    more, ticket = unpack(PAIR, requests, from)
+    from = from + PAIR_SIZE
+  end
+  if ending then
+    ends, back = unpack(PAIR, requests, from)
+  end
+  local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), lists[list], action, n, more, ticket, ends, back)
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     if refusal then
@@ -722,6 +737,6 @@ for i = 1, #keys do
     end
     answer = pack(ERROR, #answer, answer)
   end
-  reply[2 * i], reply[2 * i + 1] = sign, answer
+  answers[i] = sign .. answer
 end
-return table.concat(reply)
+return pack(NUMBER, now) .. table.concat(answers)
