@@ -42,6 +42,7 @@ local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than
 
 -- A call costs more than a sum here, and so does making a function, which every run does anew. So x - x % 1 stands for
 -- floor(x), x + -x % 1 for ceil(x), and comparisons for min and max.
+local values = unpack -- of a table
 local pack, unpack, format = struct.pack, struct.unpack, string.format
 local pcall = redis.pcall -- errors are answers
 
@@ -52,44 +53,46 @@ if not now then
 end
 
 local keys, requests = KEYS, ARGV[2]
-local lists = {} -- parsed when a key first uses them: the keys of a call mostly share their limits
 local answers, others = {}, nil -- those not usual: for each its key's place, and its own in ARGV[2]
 local from = 1
+-- The list of limits of the request before, the limits in it, and one of them: the only one, or the last
+local known, limits, packed
+local tag, hash, aligned, capacity, unit, gain, step, most, pace
+local parsed, levels, ats -- of each limit, if there are several
 for i = 1, #keys do
   local key = keys[i]
   local state = pcall('GET', key)
   local list, action, n = unpack(REQUEST, requests, from)
-
-  local limits = lists[list]
-  if not limits then
-    limits = {}
-    local packed = ARGV[3 + list]
-    for first = 1, #packed, LIMIT_SIZE do
-      local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, first)
-      limits[#limits + 1] = {
-        tag = tag, hash = hash, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
-        full = capacity * unit, most = most, pace = pace, level = 0, at = 0,
-      }
-    end
-    lists[list] = limits
-  end
-
   from = from + REQUEST_SIZE
+  if list ~= known then
+    known, packed = list, ARGV[3 + list]
+    limits = #packed / LIMIT_SIZE
+    if limits == 1 then
+      tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, 1)
+    else
+      parsed, levels, ats = {}, {}, {}
+      for j = 1, limits do
+        parsed[j] = { unpack(LIMIT, packed, (j - 1) * LIMIT_SIZE + 1) }
+      end
+    end
+  end
 
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
-  local sign, answer = '+', nil
-  if action ~= TAKE or state and #state ~= #limits * RECORD_SIZE then
+  local sign, level, at = '+', nil, nil
+  if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
-    for j = 1, #limits do
-      local limit = limits[j]
-      local step, full, unit = limit.step, limit.full, limit.unit
-      local level, at = full, now -- a limit that was not used yet starts full, and its steps begin here
+    for j = 1, limits do
+      if limits > 1 then
+        tag, hash, aligned, capacity, unit, gain, step, most, pace = values(parsed[j])
+      end
+      local full = capacity * unit
+      level, at = full, now -- a limit that was not used yet starts full, and its steps begin here
       if state then
-        local tag, hash, tokens, written, keep, most, pace = unpack(RECORD, state, (j - 1) * RECORD_SIZE + 1)
-        if tag ~= limit.tag or hash ~= limit.hash or most ~= limit.most or pace ~= limit.pace or written > now
-          or not (tokens <= limit.capacity and tokens >= -MAX_DEBT / unit and keep < FOREVER) or limit.gain > full then
+        local tag_, hash_, tokens, written, keep, most_, pace_ = unpack(RECORD, state, (j - 1) * RECORD_SIZE + 1)
+        if tag_ ~= tag or hash_ ~= hash or most_ ~= most or pace_ ~= pace or written > now
+          or not (tokens <= capacity and tokens >= -MAX_DEBT / unit and keep < FOREVER) or gain > full then
           sign = nil
           break
         end
@@ -99,43 +102,48 @@ for i = 1, #keys do
           level = level + (level < 0 and -level or level) * ROUNDING_ERROR
           level = level - level % 1
         end
-        at = written - (limit.aligned and written or written - keep) % step -- keep is one of its steps
+        at = written - (aligned == 1 and written or written - keep) % step -- keep is one of its steps
         local steps = (now - at) / step
         steps = steps - steps % 1
-        level = level + steps * limit.gain
+        level = level + steps * gain
         if level > full or keep <= now then
           level = full
         end
-        at = limit.aligned and now or at + steps * step
+        at = aligned == 1 and now or at + steps * step
       end
       -- Check.
-      limit.level, limit.at = level, at
       if level < n * unit then
         sign = '-'
+      end
+      if limits > 1 then
+        levels[j], ats[j] = level, at
       end
     end
   end
 
   if sign then
+    local answer
     local write, last = sign == '+' and n > 0, now
-    for j = 1, #limits do
-      local limit = limits[j]
-      local at = limit.at
+    for j = 1, limits do
+      if limits > 1 then
+        tag, hash, aligned, capacity, unit, gain, step, most, pace = values(parsed[j])
+        level, at = levels[j], ats[j]
+      end
       local record
       if write then
         -- Take, and find the step with which the limit is full again.
-        local level = limit.level - n * limit.unit
-        local steps = (limit.full - level) / limit.gain
-        local keep = (limit.aligned and at - at % limit.step or at) + (steps + -steps % 1) * limit.step
+        level = level - n * unit
+        local steps = (capacity * unit - level) / gain
+        local keep = (aligned == 1 and at - at % step or at) + (steps + -steps % 1) * step
         if keep >= FOREVER then
           keep = FOREVER - 1
         end
         if keep > last then
           last = keep
         end
-        record = pack(RECORD, limit.tag, limit.hash, level / limit.unit, now, keep, limit.most, limit.pace)
+        record = pack(RECORD, tag, hash, level / unit, now, keep, most, pace)
       else
-        record = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, at, at, 0, 0)
+        record = pack(RECORD, tag, hash, level / unit, at, at, 0, 0)
       end
       answer = answer and answer .. record or record
     end
@@ -151,11 +159,12 @@ for i = 1, #keys do
         sign = nil
       end
     end
+    if sign then
+      answers[i] = sign .. answer
+    end
   end
 
-  if sign then
-    answers[i] = sign .. answer
-  else
+  if not sign then
     others = others or {}
     others[#others + 1] = i
     others[#others + 1] = from - REQUEST_SIZE
@@ -709,6 +718,7 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
   end
   return allowed and 'a' or 'd', answer
 end
+local lists = {} -- parsed when a key first uses them: the keys of a call mostly share their limits
 local refused = 0
 for o = 1, #others, 2 do
   local i, from = others[o], others[o + 1]
@@ -726,7 +736,20 @@ for o = 1, #others, 2 do
   if ending then
     ends, back = unpack(PAIR, requests, from)
   end
-  local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), lists[list], action, n, more, ticket, ends, back)
+  local limits = lists[list]
+  if not limits then
+    limits = {}
+    local packed = ARGV[3 + list]
+    for first = 1, #packed, LIMIT_SIZE do
+      local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, first)
+      limits[#limits + 1] = {
+        tag = tag, hash = hash, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
+        full = capacity * unit, most = most, pace = pace, level = 0, at = 0,
+      }
+    end
+    lists[list] = limits
+  end
+  local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), limits, action, n, more, ticket, ends, back)
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     if refusal then
