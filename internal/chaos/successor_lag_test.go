@@ -69,7 +69,6 @@ func TestConfirmedDecisionsAreGrantedOnce(t *testing.T) {
 	o := startTakeover(t, crewPlan{Addr: p.clients.Addr, Confirmed: 5 * lag}, p.master, p.replica)
 	p.link.SetLatency(lag)
 	o.replicated(t)
-	o.crew.busy(t, o.from, 100)
 	began, ended := p.kill(t)
 	l := o.losses(t, began, ended)
 	assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
@@ -112,6 +111,9 @@ func TestMasterWithoutReplicasGrantsNothing(t *testing.T) {
 	p := startDistantPair(t)
 	ctx := context.Background()
 	master := p.master.Client(t)
+	if info := master.Info(ctx, "server").Val(); strings.Contains(info, "redis_version:6.") {
+		t.Skip("before Redis 7 a script writes without replicas, whatever min-replicas-to-write says")
+	}
 	// Redis counts whole seconds since the replica's last report, so a lag of 1 is up to 2 s, and looks once a second.
 	const maxLag, looks = 2 * time.Second, time.Second
 	require.NoError(t, master.ConfigSet(ctx, "min-replicas-to-write", "1").Err())
@@ -124,7 +126,10 @@ func TestMasterWithoutReplicasGrantsNothing(t *testing.T) {
 		refused, found = o.trail.refusedSince(alone)
 		return found
 	}, wait, tick, "a master whose replica is cut off must refuse writes")
-	time.Sleep(max(0, cut()-time.Since(alone)))
+	marks := len(o.trail.soFar())
+	require.Eventually(t, func() bool { // so that it is seen if decisions go on
+		return len(o.trail.soFar()) > marks+100 && time.Since(alone) > cut()
+	}, wait, tick)
 	began, _ := p.kill(t)
 	l := o.losses(t, began, refused)
 	assert.Less(t, refused.Sub(alone), 2*(maxLag+looks), "the bound of min-replicas-max-lag 1, twice for a busy machine")
