@@ -126,9 +126,9 @@ func TestMasterWithoutReplicasGrantsNothing(t *testing.T) {
 	if master.Eval(ctx, "return redis.call('SET', KEYS[1], '')", []string{"k"}).Err() == nil {
 		t.Skip("before Redis 6.2.7 a script writes without replicas, whatever min-replicas-to-write says")
 	}
-	marks := len(o.trail.soFar())
+	written := o.trail.written()
 	require.Eventually(t, func() bool { // so that it is seen if decisions go on
-		return len(o.trail.soFar()) > marks+100 && time.Since(alone) > cut()
+		return o.trail.written() > written+100 && time.Since(alone) > cut()
 	}, wait, tick)
 	began, _ := p.kill(t)
 	l := o.losses(t, began, refused)

@@ -47,10 +47,10 @@ func reader(t *testing.T, s *redistest.Server) *redis.Client {
 // replicated waits until the successor has something that the master writes from now on, and then for more decisions.
 func (o *takeover) replicated(t *testing.T) {
 	t.Helper()
-	underWay := len(o.trail.soFar())
+	written := o.trail.written()
 	require.Eventually(t, func() bool {
 		n, err := o.to.Get(context.Background(), o.trail.key).Int()
-		return err == nil && n > underWay
+		return err == nil && n >= written
 	}, wait, tick, "premise: the successor follows the master")
 	o.since = time.Now()
 	o.crew.busy(t, o.from, 100)
@@ -76,8 +76,8 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 
 	has, err := o.to.Get(context.Background(), o.trail.key).Int()
 	require.NoError(t, err)
-	marks := o.trail.soFar()
-	lacks := slices.IndexFunc(marks[has+1:], func(m mark) bool { return !m.refused })
+	marks := o.trail.marks // nobody writes it any more
+	lacks := slices.IndexFunc(marks[has+1:], func(m mark) bool { return !m.answered.IsZero() && !m.refused })
 	l.window, l.complete = ended.Sub(marks[has].sent), lacks < 0
 
 	l.twice = all.Drained - crewKeys*crewCapacity
