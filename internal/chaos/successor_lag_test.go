@@ -69,7 +69,6 @@ func TestConfirmedDecisionsAreGrantedOnce(t *testing.T) {
 	o := startTakeover(t, crewPlan{Addr: p.clients.Addr, Confirmed: 5 * lag}, p.master, p.replica)
 	p.link.SetLatency(lag)
 	o.replicated(t)
-	o.crew.busy(t, o.from, 100)
 	began, ended := p.kill(t)
 	l := o.losses(t, began, ended)
 	assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
@@ -124,7 +123,13 @@ func TestMasterWithoutReplicasGrantsNothing(t *testing.T) {
 		refused, found = o.trail.refusedSince(alone)
 		return found
 	}, wait, tick, "a master whose replica is cut off must refuse writes")
-	time.Sleep(max(0, cut()-time.Since(alone)))
+	if master.Eval(ctx, "return redis.call('SET', KEYS[1], '')", []string{"k"}).Err() == nil {
+		t.Skip("before Redis 6.2.7 a script writes without replicas, whatever min-replicas-to-write says")
+	}
+	written := o.trail.written()
+	require.Eventually(t, func() bool { // so that it is seen if decisions go on
+		return o.trail.written() > written+100 && time.Since(alone) > cut()
+	}, wait, tick)
 	began, _ := p.kill(t)
 	l := o.losses(t, began, refused)
 	assert.Less(t, refused.Sub(alone), 2*(maxLag+looks), "the bound of min-replicas-max-lag 1, twice for a busy machine")

@@ -20,6 +20,7 @@ type takeover struct {
 	trail *trail
 	from  *redis.Client // the master at first
 	to    *redis.Client // its successor
+	since time.Time     // rates are measured from here on
 }
 
 // startTakeover starts a crew on the stores of plan, and waits until it uses tokens and the successor follows.
@@ -28,7 +29,6 @@ func startTakeover(t *testing.T, plan crewPlan, from, to *redistest.Server) *tak
 	o := &takeover{from: from.Client(t), to: reader(t, to)}
 	o.trail = leaveTrail(t, from.Addr, plan.Prefix+"trail")
 	o.crew = startCrew(t, plan)
-	o.crew.busy(t, o.from, 100)
 	o.replicated(t)
 	return o
 }
@@ -44,14 +44,16 @@ func reader(t *testing.T, s *redistest.Server) *redis.Client {
 	return client
 }
 
-// replicated waits until the successor has something that the master writes from now on.
+// replicated waits until the successor has something that the master writes from now on, and then for more decisions.
 func (o *takeover) replicated(t *testing.T) {
 	t.Helper()
-	underWay := len(o.trail.soFar())
+	written := o.trail.written()
 	require.Eventually(t, func() bool {
 		n, err := o.to.Get(context.Background(), o.trail.key).Int()
-		return err == nil && n > underWay
+		return err == nil && n >= written
 	}, wait, tick, "premise: the successor follows the master")
+	o.since = time.Now()
+	o.crew.busy(t, o.from, 100)
 }
 
 // losses are what a takeover did to limits that were drained.
@@ -74,18 +76,15 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 
 	has, err := o.to.Get(context.Background(), o.trail.key).Int()
 	require.NoError(t, err)
-	marks := o.trail.soFar()
-	lacks := slices.IndexFunc(marks[has+1:], func(m mark) bool { return !m.refused })
+	marks := o.trail.marks // nobody writes it any more
+	lacks := slices.IndexFunc(marks[has+1:], func(m mark) bool { return !m.answered.IsZero() && !m.refused })
 	l.window, l.complete = ended.Sub(marks[has].sent), lacks < 0
 
 	l.twice = all.Drained - crewKeys*crewCapacity
-	var first, last int64
+	last := o.since
 	var took []time.Duration
 	for _, d := range all.Decisions {
 		sent, answered := time.Unix(0, d.Sent), time.Unix(0, d.Answered)
-		if first == 0 || d.Sent < first {
-			first = d.Sent
-		}
 		if d.Failed {
 			l.failed++
 			l.least-- // the successor may have charged it, though nobody got its token
@@ -98,7 +97,12 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 			l.most++
 		}
 		if answered.Before(alone) {
-			took, last = append(took, answered.Sub(sent)), max(last, d.Answered)
+			if sent.After(o.since) {
+				took = append(took, answered.Sub(sent))
+			}
+			if answered.After(last) {
+				last = answered
+			}
 			if lacks >= 0 && sent.After(marks[has+1+lacks].answered) {
 				l.least++
 			}
@@ -107,7 +111,7 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	require.NotEmpty(t, took, "premise: decisions are made before")
 	slices.Sort(took)
 	l.median = took[len(took)/2]
-	l.rate = float64(len(took)) / time.Duration(last-first).Seconds()
+	l.rate = float64(len(took)) / last.Sub(o.since).Seconds()
 	t.Logf("%+v", l)
 	assert.LessOrEqual(t, l.twice, l.most, "what is granted twice is what the successor lacks")
 	assert.GreaterOrEqual(t, l.twice, l.least, "what the successor lacks is granted twice")

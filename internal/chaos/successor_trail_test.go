@@ -25,8 +25,9 @@ type trail struct {
 
 // mark is one write of a trail.
 type mark struct {
-	sent, answered time.Time
-	refused        bool // the master did not execute it
+	sent     time.Time
+	answered time.Time // zero: the master died before
+	refused  bool      // the master did not execute it
 }
 
 // leaveTrail writes to the server at addr until that dies or the trail ends.
@@ -44,15 +45,17 @@ func (tr *trail) write(addr string) {
 	ticks := time.NewTicker(time.Millisecond)
 	defer ticks.Stop()
 	for i := 0; ; i++ {
-		m := mark{sent: time.Now()}
+		tr.mu.Lock()
+		tr.marks = append(tr.marks, mark{sent: time.Now()}) // the successor may have it, answered or not
+		tr.mu.Unlock()
 		err := client.Set(context.Background(), tr.key, i, 0).Err()
-		m.answered = time.Now()
 		var reply redis.Error
-		if m.refused = errors.As(err, &reply); err != nil && !m.refused {
+		refused := errors.As(err, &reply)
+		if err != nil && !refused {
 			return
 		}
 		tr.mu.Lock()
-		tr.marks = append(tr.marks, m)
+		tr.marks[i].answered, tr.marks[i].refused = time.Now(), refused
 		tr.mu.Unlock()
 		select {
 		case <-tr.stop:
@@ -67,16 +70,18 @@ func (tr *trail) end() {
 	tr.done.Wait()
 }
 
-// so far returns the marks that were answered.
-func (tr *trail) soFar() []mark {
+// written returns how many marks were sent.
+func (tr *trail) written() int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	return tr.marks[:len(tr.marks):len(tr.marks)]
+	return len(tr.marks)
 }
 
 // refusedSince returns when the master first refused a mark that was sent after an instant.
 func (tr *trail) refusedSince(from time.Time) (at time.Time, found bool) {
-	for _, m := range tr.soFar() {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for _, m := range tr.marks {
 		if m.refused && m.sent.After(from) {
 			return m.answered, true
 		}
