@@ -41,6 +41,16 @@ func fromServer(err error) bool {
 	return errors.As(err, &reply)
 }
 
+// serverText is what the server replied, or "" if err is no server's reply. A hook of the client may wrap the reply in an
+// error that shows the command. The keys there are a client's text and prove nothing.
+func serverText(err error) string {
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return ""
+	}
+	return reply.Error()
+}
+
 // refusals begin the replies of a server that did not execute a command but may do so if it is sent again. go-redis
 // follows MOVED and ASK itself.
 var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
@@ -56,7 +66,7 @@ func notExecuted(err error) bool {
 // crossSlot reports whether err tells that the keys of a script call are not in one slot. The server executed nothing. The
 // second text is that of Alibaba Cloud's proxies.
 func crossSlot(err error) bool {
-	return redis.HasErrorPrefix(err, "CROSSSLOT") || fromServer(err) && strings.Contains(err.Error(), "command keys must in same slot")
+	return redis.HasErrorPrefix(err, "CROSSSLOT") || strings.Contains(serverText(err), "command keys must in same slot")
 }
 
 // certain reports whether err, which may be nil, proves that a command was executed or never will be.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -75,5 +76,60 @@ func TestOnlyRefusalsProveThatNothingWasExecuted(t *testing.T) {
 		"NOPERM this user has no permissions to run the 'evalsha' command": false,
 	} {
 		assert.Equal(t, proves, notExecuted(serverError(text)), text)
+	}
+}
+
+func TestOnlyALackOfStructIsReadAsOne(t *testing.T) {
+	for text, lacks := range map[string]bool{
+		// Redis and miniredis, Lua 5.1, Lua 5.4, and Lua in Go without protected globals
+		"ERR user_script:25: Script attempted to access nonexistent global variable 'struct' script: ab, on @user_script:25.":           true,
+		"ERR Error compiling script (new function): <string>:16: Script attempted to access nonexistent global variable 'struct' stack": true,
+		"ERR Error running script: user_script:25: attempt to index global 'struct' (a nil value)":                                      true,
+		"ERR user_script:25: attempt to index a nil value (global 'struct')":                                                            true,
+		"ERR <string>:25: attempt to index a non-table object(nil) with key 'pack'":                                                     true,
+		// These may come after a key was written.
+		"ERR user_script:600: bad argument #3 to 'pack' (number expected, got nil)": false,
+		"ERR user_script:600: attempt to call upvalue 'pack' (a nil value)":         false,
+	} {
+		assert.Equal(t, lacks, lacksStruct(serverError(text)), text)
+	}
+}
+
+// wordy is a hook that puts the command into the errors of scripts, as some do for logs. It counts the scripts.
+type wordy struct {
+	redistest.Hook
+
+	sent int
+}
+
+func (h *wordy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if _, script := cmd.(sentOnce); !script {
+			return next(ctx, cmd)
+		}
+		h.sent++
+		cmd.SetErr(fmt.Errorf("%v: %w", cmd.Args(), serverError("OOM command not allowed")))
+		return cmd.Err()
+	}
+}
+
+// Clients choose keys, so a key must not change how the store speaks to its server.
+func TestKeysInErrorsProveNothing(t *testing.T) {
+	for _, key := range []string{
+		"CROSSSLOT", "command keys must in same slot", "global variable 'struct'", "object(nil) with key 'pack'", "READONLY",
+	} {
+		client, hook := redistest.Client(t), &wordy{}
+		client.AddHook(hook)
+		s := New(client)
+		p := planOf(core.PerDay(10))
+		var calls []*call
+		for _, name := range []string{key, key + " too"} {
+			calls = append(calls, &call{key: redisKey(redistest.Prefix(), "api", name), request: core.NewRequest("api", name, bucket.Request{Plan: p, N: 1})})
+		}
+		_, err := s.server.send(t.Context(), calls)
+		require.ErrorContains(t, err, key, "premise: the error shows the command")
+		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
+		assert.False(t, s.server.standIn.Load(), "%s: the stand-in for struct was chosen", key)
+		assert.False(t, s.server.scattered.Load(), "%s: batches were given up", key)
 	}
 }

@@ -4,6 +4,16 @@
 --
 -- I4, a limit's tag, is read as a number below 0, less 2^32. The script uses tags as keys of tables, and miniredis' Lua makes
 -- a table with a key of 60,000,000 as long as that.
+--
+-- Older miniredis, such as v2.30, answers redis.pcall with nil if there was an error. The script's commands have only this
+-- one there: a key of another type. Lua's own pcall would tell the text, but in Lua in Go it detaches the script's locals.
+local redis = {
+  call = redis.call,
+  pcall = function(...)
+    local reply = redis.pcall(...)
+    return reply == nil and { err = 'WRONGTYPE Operation against a key holding the wrong kind of value' } or reply
+  end,
+}
 local struct = {}
 do
   -- The lowest bytes of a whole number

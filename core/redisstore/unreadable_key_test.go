@@ -33,7 +33,16 @@ func spoil(t *testing.T, client *redis.Client, key, how string) {
 }
 
 func TestUnreadableKeyAffectsNoOtherKey(t *testing.T) {
-	client := redistest.Client(t)
+	unreadableKeyAffectsNoOther(t, redistest.Client(t))
+}
+
+func TestUnreadableKeyOnMiniredisAffectsNoOtherKey(t *testing.T) {
+	_, client := onMiniredis(t)
+	unreadableKeyAffectsNoOther(t, client)
+}
+
+func unreadableKeyAffectsNoOther(t *testing.T, client *redis.Client) {
+	t.Helper()
 	for _, how := range []string{"a list", "a hash", "", "42", "17 bytes of text!", strings.Repeat("\xff", 17), strings.Repeat("\x00\x01\x7f\xf8", 17)} {
 		for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 			t.Run(how+"/"+mode.String(), func(t *testing.T) {
