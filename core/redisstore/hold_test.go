@@ -85,9 +85,9 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 			}
 			if next != nil {
 				state = next
-				remains := keeper.TTL(redisKey(prefix, "api", key))
-				if remains > ttl+time.Second+time.Millisecond {
-					t.Fatalf("Redis keeps the key for %v, want %v and a second", remains, ttl)
+				remains, set := keeper.TTL(redisKey(prefix, "api", key))
+				if set && remains > ttl+3*time.Second+time.Millisecond {
+					t.Fatalf("Redis keeps the key for %v, want %v and up to three seconds", remains, ttl)
 				}
 			}
 			said := func(a core.Answer) string {

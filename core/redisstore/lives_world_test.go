@@ -108,13 +108,12 @@ type shelf struct {
 	clock   *livesClock
 	mu      sync.Mutex
 	expires map[string]int64 // by that clock, µs since 1970
-	set     map[string]int64 // the clock when the TTL was set in Redis
 }
 
 func (s *shelf) begin(c *livesClock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clock, s.expires, s.set = c, make(map[string]int64), make(map[string]int64)
+	s.clock, s.expires = c, make(map[string]int64)
 }
 
 func (s *shelf) keys() (keys []string) {
@@ -135,32 +134,39 @@ func (s *shelf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		own := context.WithoutCancel(ctx)
 		args := cmd.Args()
 		keys := args[3 : 3+args[2].(int)]
-		for _, key := range keys {
-			s.before(own, next, key.(string))
+		began := time.Now()
+		left := make([]int64, len(keys))
+		for i, key := range keys {
+			left[i] = s.before(own, next, key.(string))
 		}
 		err := next(ctx, cmd)
-		for _, key := range keys {
-			s.after(own, next, key.(string))
+		for i, key := range keys {
+			s.after(own, next, key.(string), left[i], began)
 		}
 		return err
 	}
 }
 
-func (s *shelf) before(ctx context.Context, next redis.ProcessHook, key string) {
+// before returns the TTL in ms that it gives to key, or 0.
+func (s *shelf) before(ctx context.Context, next redis.ProcessHook, key string) (left int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.wall.Load()
 	expires, ok := s.expires[key]
 	switch {
-	case !ok || s.set[key] == now:
+	case !ok:
 	case expires <= now:
 		_ = next(ctx, redis.NewIntCmd(ctx, "del", key))
 	default:
-		_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, (expires-now+999)/1000))
+		left = (expires - now + 999) / 1000
+		_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, left))
 	}
+	return left
 }
 
-func (s *shelf) after(ctx context.Context, next redis.ProcessHook, key string) {
+// after notes what TTL the script gave to key. It leaves alone what the script left alone: left is what before gave, and
+// real time has passed since began.
+func (s *shelf) after(ctx context.Context, next redis.ProcessHook, key string, left int64, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.wall.Load()
@@ -170,5 +176,7 @@ func (s *shelf) after(ctx context.Context, next redis.ProcessHook, key string) {
 		delete(s.expires, key)
 		return
 	}
-	s.expires[key], s.set[key] = now+ttl.Val()*1000, now
+	if lost := left - ttl.Val(); lost < 0 || lost > time.Since(began).Milliseconds()+1 {
+		s.expires[key] = now + ttl.Val()*1000
+	}
 }

@@ -37,7 +37,8 @@ local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS, MAX_HOLDS = 256, 4096
-local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
+local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
+local EXPIRY = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL
 local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than how Redis writes a number
 
 -- A call costs more than a sum here, and so does making a function, which every run does anew. So x - x % 1 stands for
@@ -79,7 +80,7 @@ for i = 1, #keys do
 
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
-  local sign, level, at = '+', nil, nil
+  local sign, level, at, expires = '+', nil, nil, 0
   if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
@@ -97,6 +98,9 @@ for i = 1, #keys do
           break
         end
         -- Refill. Tokens come back as the units they were, whatever the division has rounded.
+        if keep > expires then
+          expires = keep
+        end
         level = tokens * unit
         if level % 1 ~= 0 then
           level = level + (level < 0 and -level or level) * ROUNDING_ERROR
@@ -149,12 +153,18 @@ for i = 1, #keys do
     end
     -- Store what is answered.
     if write then
-      local ttl = (last - now) / 1000
-      ttl = ttl + -ttl % 1 + MARGIN
-      if ttl < MAX_INT then
-        ttl = format('%d', ttl)
+      local set
+      last = last - last % EXPIRY
+      if last <= expires then
+        set = pcall('SET', key, answer, 'KEEPTTL')
+      else
+        local ttl = (last + EXPIRY - now) / 1000
+        ttl = ttl + -ttl % 1 + MARGIN
+        if ttl < MAX_INT then
+          ttl = format('%d', ttl)
+        end
+        set = pcall('SET', key, answer, 'PX', ttl)
       end
-      local set = pcall('SET', key, answer, 'PX', ttl)
       if set.err then
         sign = nil
       end
@@ -689,7 +699,7 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
     answer = i == 1 and record or answer .. record
   end
   if write then
-    local ttl = (last - now) / 1000
+    local ttl = (last - last % EXPIRY + EXPIRY - now) / 1000
     ttl = ttl + -ttl % 1 + MARGIN
     if ttl < MAX_INT then
       ttl = format('%d', ttl)

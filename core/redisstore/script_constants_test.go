@@ -81,6 +81,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever,
 		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds,
 		"MARGIN":  time.Second.Milliseconds(), // as the docs say
+		"EXPIRY":  (2 * time.Second).Microseconds(),
 		"MAX_INT": 1 << 31,
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, // formats, below
 		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,

@@ -24,7 +24,7 @@ import (
 // and on a Cluster alike. The store on Redis works with Redis 6.0 or newer, Valkey and redict.
 //
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
-// buckets are full, and a second.
+// buckets are full, and one to three seconds.
 //
 // It starts no lasting goroutine and needs no closing; the client stays the caller's. At most four calls of a store are
 // under way at once, so it needs few connections. To a distant server it is one call for each 2 ms of the round trip, up

@@ -15,9 +15,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// ttlMargin is how much longer than necessary a key may live: the documented second, and the rounding up to whole
+// ttlMargin is how much longer than necessary a key may live: the documented three seconds, and the rounding up to whole
 // milliseconds.
-const ttlMargin = time.Second + 2*time.Millisecond
+const ttlMargin = 3*time.Second + 2*time.Millisecond
 
 // endOfTime is the last instant that stored state can hold, in the year 2255.
 var endOfTime = time.UnixMicro(1<<53 - 1)

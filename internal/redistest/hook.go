@@ -32,11 +32,15 @@ type Keeper struct {
 	ttls map[string]time.Duration
 }
 
-// TTL returns the TTL that the last script gave to key.
-func (k *Keeper) TTL(key string) time.Duration {
+// keeps is the TTL that a Keeper gives to keys.
+const keeps = 10 * time.Minute
+
+// TTL returns the TTL that the last script gave to key, and whether it gave one: a script may keep the TTL.
+func (k *Keeper) TTL(key string) (ttl time.Duration, set bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.ttls[key]
+	ttl = k.ttls[key]
+	return ttl, ttl <= keeps-time.Minute || ttl > keeps
 }
 
 // ProcessHook records the TTLs of keys that a script may have written, and extends them.
@@ -52,7 +56,7 @@ func (k *Keeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			key := arg.(string)
 			ttl := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
 			_ = next(ctx, ttl)
-			_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, (10*time.Minute).Milliseconds()))
+			_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, keeps.Milliseconds()))
 			k.mu.Lock()
 			if k.ttls == nil {
 				k.ttls = make(map[string]time.Duration)
