@@ -59,13 +59,17 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 			return core.Answer{}, err
 		}
 		go f.trial(c, report)
-	} else if next := f.queue.add(c); len(next.batch) == 1 && f.server.punctual && ctx.Done() == nil {
-		// ctx can't be cancelled and the client minds the deadline of a call, so the caller may send it itself. That
-		// spares a change of goroutines, which is what a lone decision costs most.
+	} else if next := f.queue.add(c); len(next.batch) == 1 && f.mayWait(ctx, c) {
+		// The client returns in time, so the caller sends its call itself. That spares a change of goroutines, which is
+		// what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
 		f.fly(next.batch, nil, false)
 		if next = f.queue.landed(); !next.idle() {
 			go f.depart(next, nil)
 		}
+		if c.err != nil && ctx.Err() != nil {
+			return core.Answer{}, ctx.Err()
+		}
+		return c.answer, c.err
 	} else if !next.idle() {
 		go f.depart(next, nil)
 	}
@@ -78,6 +82,16 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 		}
 		return core.Answer{}, ctx.Err()
 	}
+}
+
+// mayWait reports whether c's caller may wait for the client: if that minds the deadline of a call, and the caller's own
+// deadline is not before it.
+func (f *flights) mayWait(ctx context.Context, c *call) bool {
+	if !f.server.punctual {
+		return false
+	}
+	deadline, ok := ctx.Deadline()
+	return !ok || !deadline.Before(f.deadline(c))
 }
 
 // depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
