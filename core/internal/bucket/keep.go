@@ -40,10 +40,11 @@ func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) 
 	}
 	if last > full {
 		steps := (min(last, Forever-1) - full + rate.Step - 1) / rate.Step
-		if full+steps*rate.Step >= Forever {
-			steps = (Forever - 1 - full) / rate.Step
+		if full+steps*rate.Step < Forever {
+			full += steps * rate.Step
+		} else { // the last step before; full itself may be later
+			full += floorTo(Forever-1-full, rate.Step)
 		}
-		full += steps * rate.Step
 	}
 	return full, all
 }
