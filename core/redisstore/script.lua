@@ -543,8 +543,9 @@ local function general()
         if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
           full, most, pace = holding().keep_for_all(limit, tokens, full)
         end
-        if full >= FOREVER then
-          full = FOREVER - 1
+        if full >= FOREVER then -- the last step that can be stored
+          local at = limit.aligned and limit.at - limit.at % limit.step or limit.at
+          full = FOREVER - 1 - (FOREVER - 1 - at) % limit.step
         end
         if full > last then
           last = full
@@ -667,9 +668,10 @@ for i = 1, #keys do
         -- Take, and find the step with which the limit is full again.
         local level = limit.level - n * limit.unit
         local steps = (limit.full - level) / limit.gain
-        local keep = (limit.aligned and at - at % limit.step or at) + (steps + -steps % 1) * limit.step
-        if keep >= FOREVER then
-          keep = FOREVER - 1
+        at = limit.aligned and at - at % limit.step or at
+        local keep = at + (steps + -steps % 1) * limit.step
+        if keep >= FOREVER then -- the last step that can be stored
+          keep = FOREVER - 1 - (FOREVER - 1 - at) % limit.step
         end
         if keep > last then
           last = keep
