@@ -35,6 +35,7 @@ local ENDS = 128
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
+local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS, MAX_HOLDS = 256, 4096
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters
@@ -49,6 +50,9 @@ local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
+  if now < 0 or now > LATEST then
+    return { err = 'ERR the clock of this server is not between 1970 and 2112' }
+  end
 end
 
 -- What decides all but the usual request. It is made for the first that needs it: functions cost more than a decision.
