@@ -24,7 +24,7 @@ require (
 
 // For tests only.
 require (
-	github.com/alicebob/miniredis/v2 v2.30.1 // before, its Lua fails in the script
+	github.com/alicebob/miniredis/v2 v2.31.0 // before, it compiles the script anew for each call
 	github.com/dunglas/httpsfv v1.1.2 // before, it refuses integers of 15 digits
 	github.com/stretchr/testify v1.11.1 // fiber v3.0.0 requires it
 	go.opentelemetry.io/otel/sdk v1.20.0
@@ -72,7 +72,7 @@ require (
 	github.com/ugorji/go/codec v1.2.7 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fasttemplate v1.2.2 // indirect
-	github.com/yuin/gopher-lua v1.1.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/crypto v0.47.0 // indirect
 	golang.org/x/net v0.49.0 // indirect

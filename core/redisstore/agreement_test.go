@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -53,16 +54,19 @@ type replica struct {
 func TestStoresAgree(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
-	storesAgree(t, client)
+	storesAgree(t, client, math.MaxInt)
 }
 
-func storesAgree(t *testing.T, client *redis.Client) {
+// storesAgree plays at most so many lives.
+func storesAgree(t *testing.T, client *redis.Client, most int) {
 	t.Helper()
 	ctx := context.Background()
 	prefix := redistest.Prefix()
 	var lives int
 	rapid.Check(t, func(t *rapid.T) {
-		lives++
+		if lives++; lives > most {
+			return
+		}
 		key := strconv.Itoa(lives)
 		clock := limittest.DrawClock(t)
 		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(t, "limits")
@@ -156,6 +160,38 @@ func storesAgree(t *testing.T, client *redis.Client) {
 			retry = want.RetryAfter
 		}
 	})
+}
+
+// A definition that is replaced, and a reservation, may matter until after the last instant that a record can hold, the
+// year 2255. Both stores then keep the same steps.
+func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
+	clock := limittest.ClockAt(time.Date(2071, time.January, 1, 0, 0, 0, 0, time.UTC))
+	century := 36500 * 24 * time.Hour
+	limit := core.Limit{Name: "a", Capacity: 58, RefillRate: 73, RefillInterval: century, Mode: core.Stepped}
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	var got []seen
+	for _, store := range []core.Store{
+		redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+		core.NewMemoryStore(core.WithClock(clock.Now)),
+	} {
+		ctx := t.Context()
+		before := limit
+		before.Capacity = 1
+		limittest.Use(t, limittest.Limiter(t, store, "api", before), "k", 1)
+		clock.Move(century / 4)
+		l := limittest.Limiter(t, store, "api", limit)
+		limittest.Use(t, l, "k", 0)
+		res, err := l.Reserve(ctx, "k", 1)
+		if err != nil || !res.OK() || res.Delay() == 0 {
+			t.Fatalf("premise: a reservation in the future: %v, %v", res, err)
+		}
+		got = append(got, see(l.Peek(ctx, "k")))
+		clock.Move(-century / 4)
+	}
+	if got[0] != got[1] {
+		t.Errorf("the stores differ:\n%+v\n%+v", got[0], got[1])
+	}
 }
 
 // changeLimits changes limits as a new deployment of a policy may.

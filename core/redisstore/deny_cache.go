@@ -92,6 +92,9 @@ func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, 
 	}
 	wait := time.Duration(0) // until every limit has the tokens
 	for i := range r.Plan.Rates {
+		if a.Now+a.ResetAfter(r.Plan, i) >= bucket.Forever-1 {
+			return // state can't hold this instant, so the next denial may tell an earlier one
+		}
 		micros := min(a.RetryAfter(r.Plan, i, r.N), d.horizon.Microseconds()+1)
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
 	}

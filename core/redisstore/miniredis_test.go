@@ -36,7 +36,7 @@ func TestStoreOnMiniredisConforms(t *testing.T) {
 
 func TestStoreOnMiniredisAgreesWithMemoryStore(t *testing.T) {
 	_, client := onMiniredis(t)
-	storesAgree(t, client)
+	storesAgree(t, client, 25)
 }
 
 // sends lists the scripts that a client sends.
@@ -78,6 +78,22 @@ func TestStandInIsSentOnce(t *testing.T) {
 	_, err := l.Allow(t.Context(), "k")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"evalsha", "eval"}, sent.names, "what is loaded again is the stand-in")
+}
+
+// A server whose clock is wrong decides nothing, and writes nothing that could not be read later.
+func TestServerOutOfTimeIsAnError(t *testing.T) {
+	server, client := onMiniredis(t)
+	l := limittest.Limiter(t, redisstore.New(client, patient), "api", core.PerMinute(1))
+	for _, year := range []int{1969, 2113, 2300} {
+		server.SetTime(time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC))
+		_, err := l.Allow(t.Context(), "k")
+		require.ErrorContains(t, err, "the clock of this server is not between 1970 and 2112", "%d", year)
+		assert.Empty(t, server.Keys())
+	}
+	server.SetTime(time.Date(2111, 6, 1, 0, 0, 0, 0, time.UTC))
+	res, err := l.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
 }
 
 // SetTime moves the clock that decides. FastForward only lets keys expire.

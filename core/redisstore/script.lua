@@ -35,6 +35,7 @@ local ENDS = 128
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
+local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS, MAX_HOLDS = 256, 4096
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
@@ -51,6 +52,9 @@ local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
+  if now < 0 or now > LATEST then
+    return { err = 'ERR the clock of this server is not between 1970 and 2112' }
+  end
 end
 
 local keys, requests = KEYS, ARGV[2]
@@ -138,9 +142,10 @@ for i = 1, #keys do
         -- Take, and find the step with which the limit is full again.
         level = level - n * unit
         local steps = (capacity * unit - level) / gain
-        local keep = (aligned == 1 and at - at % step or at) + (steps + -steps % 1) * step
-        if keep >= FOREVER then
-          keep = FOREVER - 1
+        at = aligned == 1 and at - at % step or at
+        local keep = at + (steps + -steps % 1) * step
+        if keep >= FOREVER then -- the last step that can be stored
+          keep = FOREVER - 1 - (FOREVER - 1 - at) % step
         end
         if keep > last then
           last = keep
@@ -679,8 +684,9 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
       if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
         full, most, pace = holding().keep_for_all(limit, tokens, full)
       end
-      if full >= FOREVER then
-        full = FOREVER - 1
+      if full >= FOREVER then -- the last step that can be stored
+        local at = limit.aligned and limit.at - limit.at % limit.step or limit.at
+        full = FOREVER - 1 - (FOREVER - 1 - at) % limit.step
       end
       if full > last then
         last = full

@@ -78,7 +78,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"RECORD_SIZE":  bucket.RecordSize,
 		"REQUEST_SIZE": requestSize,
 		"LEASE_LIFE":   bucket.LeaseLife, "FIRST_LEASE": bucket.FirstLease, "AT_ONCE": bucket.AtOnce,
-		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever,
+		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever, "LATEST": bucket.Latest,
 		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds,
 		"MARGIN":  time.Second.Milliseconds(), // as the docs say
 		"EXPIRY":  (2 * time.Second).Microseconds(),

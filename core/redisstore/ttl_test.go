@@ -57,7 +57,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(rt, "operations") {
 			clock.Move(limittest.DrawMove(limits, 0).Draw(rt, "move"))
 			what := rapid.SampledFrom([]string{"take", "reserve", "refund", "back"}).Draw(rt, "operation")
-			_, before := expiry(t, client, prefix+"api:"+key)
+			kept, before := expiry(t, client, prefix+"api:"+key)
 			var res core.Result
 			wrote := true
 			switch what {
@@ -100,7 +100,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 			if expires := after.Add(ttl); expires.Before(before.Add(full).Truncate(time.Millisecond)) {
 				rt.Fatalf("after %s the key expires in %v, before its buckets are full in %v: %+v", what, ttl, res.ResetAfter, limits)
 			}
-			if ttl > res.ResetAfter+ttlMargin {
+			if ttl > res.ResetAfter+ttlMargin && ttl > kept { // most writes keep a TTL that is long enough
 				rt.Fatalf("after %s the key expires in %v, long after its buckets are full in %v: %+v", what, ttl, res.ResetAfter, limits)
 			}
 		}

@@ -19,7 +19,17 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	if s.holds != nil || s.own != nil && s.own[i].Fill != fill && s.own[i].Keep > a.Now {
 		keep, fill = s.keepForAll(i, rate, tokens, keep, a.Now)
 	}
-	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, min(keep, Forever-1)}
+	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, rate.storable(keep, l)}
+}
+
+// storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
+// It must be a step, because the next decision counts steps from it.
+func (r *Rate) storable(keep int64, l Level) int64 {
+	if keep < Forever {
+		return keep
+	}
+	at := r.steppedAt(l)
+	return at + floorTo(Forever-1-at, r.Step)
 }
 
 // keepForAll is until when a record with so many tokens matters to all definitions that wrote it since it was full, and
@@ -40,10 +50,11 @@ func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) 
 	}
 	if last > full {
 		steps := (min(last, Forever-1) - full + rate.Step - 1) / rate.Step
-		if full+steps*rate.Step >= Forever {
-			steps = (Forever - 1 - full) / rate.Step
+		if full+steps*rate.Step < Forever {
+			full += steps * rate.Step
+		} else { // the last step before; full itself may be later
+			full += floorTo(Forever-1-full, rate.Step)
 		}
-		full += steps * rate.Step
 	}
 	return full, all
 }

@@ -65,7 +65,11 @@ func TestUsualDecidesAsDecideDoes(t *testing.T) {
 			}
 		}
 	})
-	if usual < 100 {
+	want := 100
+	if testing.Short() { // rapid makes a fifth of the checks
+		want = 20
+	}
+	if usual < want {
 		t.Errorf("the premise: Usual decided %d requests, want many", usual)
 	}
 }
