@@ -39,7 +39,7 @@ func newBreaker(trip int, openFor time.Duration, logger func() *slog.Logger) *br
 		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
 		// A caller who leaves says nothing about the server.
-		IsExcluded: func(err error) bool { return errors.As(err, &callerLeft{}) },
+		IsExcluded: func(err error) bool { return err != nil && errors.As(err, &callerLeft{}) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			open := to != gobreaker.StateClosed
 			if b.open.Swap(open) == open {

@@ -24,12 +24,19 @@ type call struct {
 	request core.Request
 	since   time.Time // when its caller began to wait
 
-	state atomic.Uint32 // waiting, sent or left
+	state  atomic.Uint32 // waiting, sent or left
+	itself [1]*call      // a batch of this call
 
 	// Set before done is closed, read after.
 	answer core.Answer
 	err    error
-	done   chan struct{}
+	done   chan struct{} // nil: its caller sends it, and waits for nobody
+}
+
+// alone returns the batch of c alone.
+func (c *call) alone() []*call {
+	c.itself[0] = c
+	return c.itself[:]
 }
 
 // The states of a call. It is sent only from waiting, so a caller who left the queue pays nothing.
@@ -61,7 +68,9 @@ func finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
 		c.answer, c.err = o.answer, o.err
-		close(c.done)
+		if c.done != nil {
+			close(c.done)
+		}
 	}
 }
 

@@ -51,13 +51,14 @@ func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) 
 
 // board puts r on the next flight and waits for its answer.
 func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error) {
-	c := &call{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r, done: make(chan struct{})}
+	c := &call{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r}
 	if f.breaker.open.Load() {
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
 		report, err := f.breaker.enter()
 		if err != nil {
 			return core.Answer{}, err
 		}
+		c.done = make(chan struct{})
 		go f.trial(c, report)
 	} else if next := f.queue.add(c); len(next.batch) == 1 && f.mayWait(ctx, c) {
 		// The client returns in time, so the caller sends its call itself. That spares a change of goroutines, which is
@@ -71,6 +72,9 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 		}
 		return c.answer, c.err
 	} else if !next.idle() {
+		if c.done == nil {
+			c.done = make(chan struct{})
+		}
 		go f.depart(next, nil)
 	}
 	select {
@@ -192,9 +196,7 @@ func (f *flights) fly(batch []*call, report func(error), guarded bool) (landed b
 	if guarded {
 		return f.flyGuarded(calls, now, report)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), now.Add(f.timeout))
-	defer cancel()
-	outcomes, err := f.exchange(ctx, calls)
+	outcomes, err := f.exchange(f.server.within(now), calls)
 	f.queue.note(time.Since(now), err)
 	report(err)
 	finish(calls, outcomes, err)

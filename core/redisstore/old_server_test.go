@@ -33,7 +33,9 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 		calls = append(calls, &call{key: prefix + key, request: core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})})
 	}
 	decide := func(calls []*call) (any, error) {
-		return client.Do(t.Context(), append([]any{"eval", oldRedis + scriptText}, scriptArgs(calls, "")...)...).Result()
+		cmd := command(t.Context(), "eval", oldRedis+scriptText, scriptArgs(calls, ""))
+		err := client.Process(t.Context(), cmd)
+		return cmd.Val(), err
 	}
 
 	reply, err := decide(calls)

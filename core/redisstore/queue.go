@@ -56,8 +56,9 @@ func (q *queue) add(c *call) departure {
 		// Nobody waits and a connection is ready: c goes alone, without a place in the queue.
 		q.flights++
 		q.last = now
-		return departure{batch: []*call{c}}
+		return departure{batch: c.alone()}
 	}
+	c.done = make(chan struct{})
 	q.calls = append(q.calls, c)
 	if !q.timed {
 		q.time(q.patience)
@@ -73,7 +74,7 @@ func (q *queue) alone(c *call) departure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flights++
-	return departure{batch: []*call{c}}
+	return departure{batch: c.alone()}
 }
 
 // landed ends a flight and returns the departure of the next, for those who wait.

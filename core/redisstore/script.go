@@ -19,8 +19,8 @@ var scriptText string
 //go:embed struct.lua
 var structText string
 
-// script is what decides, and its name in the server's cache.
-type script struct{ text, sha string }
+// script is what decides, and its name in the server's cache. Both are strings, in the form of arguments.
+type script struct{ text, sha any }
 
 func newScript(text string) *script {
 	sum := sha1.Sum([]byte(text))

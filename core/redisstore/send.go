@@ -98,7 +98,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]out
 }
 
 // exec sends one command for each of calls, in a pipeline.
-func (s *server) exec(ctx context.Context, name, script string, calls []*call, now string) []sentOnce {
+func (s *server) exec(ctx context.Context, name string, script any, calls []*call, now string) []sentOnce {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -131,12 +131,13 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, one []*call, now stri
 	return outcomes[0]
 }
 
-// scriptArgs are the arguments of script.lua for calls, from the number of keys on.
+// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command.
 func scriptArgs(calls []*call, now string) []any {
-	args := make([]any, 1, 4+len(calls))
-	args[0] = len(calls)
+	args := make([]any, 3, 6+len(calls))
+	args[2] = len(calls)
 	requests := make([]byte, 0, requestSize*len(calls))
-	var plans []*bucket.Plan
+	var room [4]*bucket.Plan // calls rarely have more
+	plans := room[:0]
 	for _, c := range calls {
 		args = append(args, c.key)
 		list := slices.Index(plans, c.request.Plan)
@@ -162,9 +163,10 @@ const compileError = "Error compiling script"
 
 var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
 
-// command makes a command that runs the script.
-func command(ctx context.Context, name, script string, args []any) sentOnce {
-	cmd := sentOnce{redis.NewCmd(ctx, append([]any{name, script}, args...)...)}
+// command makes a command that runs the script. It keeps args, which scriptArgs has made.
+func command(ctx context.Context, name string, script any, args []any) sentOnce {
+	args[0], args[1] = name, script
+	cmd := sentOnce{redis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(3)
 	return cmd
 }
@@ -198,6 +200,7 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 		default:
 			sleep(ctx, time.Millisecond<<try)
 		}
+		args = slices.Clone(args) // the command before keeps its own
 	}
 }
 

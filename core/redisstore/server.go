@@ -19,6 +19,7 @@ type server struct {
 	punctual  bool             // the client minds the deadlines of contexts
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
+	shared    atomic.Pointer[sharedContext]
 	log       func() *slog.Logger
 }
 
@@ -64,6 +65,26 @@ func (s *server) each(ctx context.Context, do func(ctx context.Context, one redi
 		return c.ForEachShard(ctx, oneOfSeveral)
 	}
 	return do(ctx, s.client, false)
+}
+
+// sharedContext is a context for calls that begin before `until`.
+type sharedContext struct {
+	context.Context
+	until time.Time
+}
+
+// within returns a context for a call that begins now. It ends when the store's timeout does, or a sixteenth of it
+// later, because calls share it: a context of its own costs a call five allocations.
+func (s *server) within(now time.Time) context.Context {
+	shared := s.shared.Load()
+	if shared == nil || !now.Before(shared.until) {
+		until := now.Add(s.timeout / 16)
+		ctx, cancel := context.WithDeadline(context.Background(), until.Add(s.timeout))
+		context.AfterFunc(ctx, cancel)
+		shared = &sharedContext{ctx, until}
+		s.shared.Store(shared)
+	}
+	return shared
 }
 
 // connectPatience is how long a connection may take to be set up, or ten times the store's timeout if that is longer:
