@@ -20,7 +20,7 @@ import (
 type Store interface {
 	// Do answers r. Decisions on one policy and key are atomic: no two take the same tokens. An error means that
 	// there is no decision, not that the request is denied; the policy's OnFailure then decides. If ctx ends, Do
-	// must return promptly with ctx's error.
+	// must return with ctx's error: at ctx's deadline, and soon after a cancellation.
 	Do(ctx context.Context, r Request) (Answer, error)
 
 	// Reset forgets the bucket of a policy and key, so that it is full again.

@@ -30,6 +30,10 @@ import (
 // under way at once, so it needs few connections. To a distant server it is one call for each 2 ms of the round trip, up
 // to 32, or three quarters of the client's pool. A call that is stuck returns its connection after twice the store's
 // timeout if the client has ContextTimeoutEnabled, and when the client's ReadTimeout ends if not.
+//
+// With ContextTimeoutEnabled a lone decision is faster, because its caller waits for the client itself. If that caller is
+// cancelled meanwhile, it returns at most the store's timeout later. Otherwise callers return as soon as their context
+// ends.
 type Store struct {
 	config  core.StoreConfig
 	leases  leases

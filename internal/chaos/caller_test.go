@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -57,4 +58,35 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
 	assert.Equal(t, core.FromStore, res.Source, "callers who left opened no breaker")
+}
+
+// A client that minds deadlines returns in time, so callers wait for it themselves. The network drops their calls. A
+// deadline is kept; a caller that is cancelled leaves when its call ends.
+func TestCallerWaitsForItsOwnCall(t *testing.T) {
+	b := newBench(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
+	b.store = redisstore.New(b.client, redisstore.WithTimeout(300*time.Millisecond), redisstore.WithBreaker(1000, time.Second))
+	l := b.limiter(t, core.FailLocal)
+	_, err := l.Allow(context.Background(), "k")
+	require.NoError(t, err)
+
+	b.proxy.Set(faultproxy.BlackHole)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	res, err := l.Allow(ctx, "k")
+	require.ErrorIs(t, err, context.Canceled)
+	assert.False(t, res.Allowed, "an error must not allow the request")
+
+	const patience = 20 * time.Second
+	b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
+	l = b.limiter(t, core.FailLocal)
+	b.proxy.Set(faultproxy.None)
+	_, err = l.Allow(context.Background(), "k")
+	require.NoError(t, err)
+	b.proxy.Set(faultproxy.BlackHole)
+	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = l.Allow(ctx, "k")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Less(t, time.Since(began), patience/2, "it returns at its deadline")
 }
