@@ -52,8 +52,8 @@ func serverText(err error) string {
 }
 
 // refusals begin the replies of a server that did not execute a command but may do so if it is sent again. go-redis
-// follows MOVED and ASK itself.
-var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN"}
+// follows MOVED and ASK itself, but only three times: not enough while slots move.
+var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"}
 
 // notExecuted reports whether err proves that the command did not run and another try makes sense.
 func notExecuted(err error) bool {

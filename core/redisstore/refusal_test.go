@@ -68,6 +68,8 @@ func TestOnlyRefusalsProveThatNothingWasExecuted(t *testing.T) {
 		"MASTERDOWN Link with MASTER is down":                              true,
 		"CLUSTERDOWN The cluster is down":                                  true,
 		"TRYAGAIN Multiple keys request during rehashing of slot":          true,
+		"MOVED 173 127.0.0.1:7001":                                         true,
+		"ASK 173 127.0.0.1:7001":                                           true,
 		"OOM command not allowed when used memory > 'maxmemory'.":          false,
 		"NOREPLICAS Not enough good replicas to write.":                    false,
 		"ERR value is READONLY":                                            false,

@@ -15,6 +15,8 @@ import (
 type load struct {
 	decisions, admitted, fallback, failed atomic.Int64
 
+	failure atomic.Pointer[error] // the last
+
 	stop chan struct{}
 	done sync.WaitGroup
 }
@@ -34,6 +36,7 @@ func startLoad(l *core.Limiter, keys ...string) *load {
 				switch {
 				case err != nil:
 					ld.failed.Add(1)
+					ld.failure.Store(&err)
 				case res.Source == core.FromFallback:
 					ld.fallback.Add(1)
 				}
