@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -40,20 +42,116 @@ func lacksStruct(err error) bool {
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
-// requestSize is what most requests take: '>I2Bd' in script.lua.
-const requestSize = 11
+// alike reports whether a and b ask the same of one bucket, so that the script can decide them together.
+func alike(a, b *call) bool {
+	x, y := &a.request, &b.request
+	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.N > 0 && x.Plan == y.Plan &&
+		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && a.key == b.key
+}
+
+// run returns how many calls are alike from the first on.
+func run(calls []*call) int {
+	n := 1
+	for n < len(calls) && alike(calls[0], calls[n]) {
+		n++
+	}
+	return n
+}
+
+// keySeed is for gather.
+var keySeed = maphash.MakeSeed()
+
+// gather returns calls with those that are alike next to each other, and which place each had. It finds most of them: two
+// keys of one hash can hide others. If they stand well already, it returns calls and nil.
+func gather(calls []*call) (sorted []*call, places []int) {
+	if len(calls) < 3 {
+		return calls, nil
+	}
+	var latest [2 * maxBatch]uint16 // by a hash of the key: one more than the place of the first call of a run
+	var firsts [maxBatch]uint16     // the place of the first call that each is alike
+	var sizes [maxBatch]uint16      // of the run that begins at each
+	apart := false
+	for i, c := range calls {
+		slot := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
+		if *slot == 0 || !alike(calls[*slot-1], c) {
+			*slot = uint16(i + 1)
+		}
+		first := *slot - 1
+		firsts[i] = first
+		sizes[first]++
+		apart = apart || int(first) < i && firsts[i-1] != first
+	}
+	if !apart {
+		return calls, nil
+	}
+	var next [maxBatch]uint16 // where the next call of a run goes
+	place := uint16(0)
+	for i := range calls {
+		next[i] = place
+		place += sizes[i]
+	}
+	sorted, places = make([]*call, len(calls)), make([]int, len(calls))
+	for i, c := range calls {
+		to := &next[firsts[i]]
+		sorted[*to], places[*to] = c, i
+		*to++
+	}
+	return sorted, places
+}
+
+// restored returns outcomes in the order that calls had before gather.
+func restored(outcomes []outcome, places []int) []outcome {
+	if places == nil {
+		return outcomes
+	}
+	list := make([]outcome, len(outcomes))
+	for i, place := range places {
+		list[place] = outcomes[i]
+	}
+	return list
+}
+
+// requestSize is what most requests take: '>I2BdI2' in script.lua.
+const requestSize = 13
 
 // endsFlag marks an action that ends a hold first.
 const endsFlag = 0x80
 
-// appendRequest appends r, whose limits are the list-th.
-func appendRequest(b []byte, r *bucket.Request, list int) []byte {
+// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command.
+func scriptArgs(calls []*call, now string) []any {
+	args := make([]any, 3, 6+len(calls))
+	requests := make([]byte, 0, requestSize*len(calls))
+	var room [4]*bucket.Plan // calls rarely have more
+	plans := room[:0]
+	keys := 0
+	for rest := calls; len(rest) > 0; keys++ {
+		c, times := rest[0], run(rest)
+		rest = rest[times:]
+		args = append(args, c.key)
+		list := slices.Index(plans, c.request.Plan)
+		if list < 0 {
+			list = len(plans)
+			plans = append(plans, c.request.Plan)
+		}
+		requests = appendRequest(requests, &c.request.Request, list, times)
+	}
+	args[2] = keys
+	args = append(args, now, requests)
+	for _, p := range plans {
+		args = append(args, p.Packed)
+	}
+	return args
+}
+
+// appendRequest appends r, which is asked so many times, and whose limits are the list-th.
+func appendRequest(b []byte, r *bucket.Request, list, times int) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(list))
 	flags := byte(0)
 	if r.Ends.Ticket != 0 {
 		flags = endsFlag
 	}
 	b = appendDoubles(append(b, byte(r.Action)|flags), r.N)
+	b = binary.BigEndian.AppendUint16(b, uint16(times))
 	if r.Action >= bucket.Reserve {
 		b = appendDoubles(b, r.More, r.Ticket)
 	}
@@ -81,14 +179,51 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	now := double(text[:8])
 	text = text[8:]
 	outcomes := make([]outcome, len(calls))
-	for i, c := range calls {
-		o, n, err := readAnswer(text, &c.request.Request, now)
+	for i := 0; i < len(calls); {
+		if times := run(calls[i:]); times > 1 && strings.HasPrefix(text, string(timesSign)) {
+			n, err := readTimes(text, calls[i:i+times], now, outcomes[i:])
+			if err != nil {
+				return nil, err
+			}
+			i, text = i+times, text[n:]
+			continue
+		}
+		o, n, err := readAnswer(text, &calls[i].request.Request, now)
 		if err != nil {
 			return nil, err
 		}
 		outcomes[i], text = o, text[n:]
+		i++
 	}
 	return outcomes, nil
+}
+
+// readTimes reads the answer to calls that are alike, and returns its size. It is a sign, how many of them are allowed, and
+// the records after these.
+func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
+	r := &calls[0].request
+	if size = 3 + bucket.RecordSize*len(r.Plan.Rates); len(text) < size {
+		return 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
+	}
+	allowed := int(bigEndian(text[1:3]))
+	var room [4]bucket.Record
+	levels, err := bucket.ParseRecords(room[:0], text[3:size])
+	if err != nil || allowed > len(calls) {
+		return 0, fmt.Errorf("%w: %d of %d: %w", errReply, allowed, len(calls), err)
+	}
+	for i := range calls {
+		a := &outcomes[i].answer
+		a.Allowed, a.Now = i < allowed, now
+		a.Levels.Grow(len(levels))
+		later := int64(max(0, allowed-1-i)) // of the calls that were allowed
+		for j := range levels {
+			rate := &r.Plan.Rates[j]
+			level := rate.Level(&levels[j])
+			level.Units += later * r.N * rate.Unit
+			*a.Levels.At(j) = level
+		}
+	}
+	return size, nil
 }
 
 // The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' in an answer that has the waits.
@@ -96,6 +231,7 @@ const (
 	allowedSign, allowedWaitsSign = '+', 'a'
 	deniedSign, deniedWaitsSign   = '-', 'd'
 	errorSign                     = '!'
+	timesSign                     = '*'
 )
 
 // readAnswer reads the answer to r that text begins with, and returns its size. An answer is a sign and a record for each

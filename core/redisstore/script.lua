@@ -10,8 +10,9 @@
 --
 -- KEYS[i]   state of one (policy, key): the records of its limits
 -- ARGV[1]   now in µs since 1970; '' for this server's clock
--- ARGV[2]   a request for each of KEYS: which list of limits, action, n; of reserve, await and lease also more and
---           ticket; of an action with ENDS also the ticket of the hold that ends, and how many tokens come back
+-- ARGV[2]   a request for each of KEYS: which list of limits, action, n, and how many times, of which all but take are
+--           one; of reserve, await and lease also more and ticket; of an action with ENDS also the ticket of the hold that
+--           ends, and how many tokens come back
 -- ARGV[3…]  lists of limits: for each limit tag, steps, aligned, capacity, unit, gain, step, and its fill
 --
 -- Returns one string: now, then an answer for each key. An answer is
@@ -20,6 +21,8 @@
 --   or 'a' and 'd' for '+' and '-', and at the end two waits for each limit, in µs: for n (if allowed, for one more),
 --     and until it is full. They are there if they do not follow from the levels, as while tokens are held
 --   or '!', the length of an error, and the error: why this key was not decided
+-- To several times it is either '*', how many of them were allowed, which are the first, and the records after that; or an
+-- answer to each.
 -- The error of one key leaves the others alone. If the server refuses all keys, its error is the reply.
 
 -- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
@@ -27,9 +30,9 @@
 -- tokens, end, ticket, 0, 0.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
-local REQUEST, REQUEST_SIZE = '>I2Bd', 11
+local REQUEST, REQUEST_SIZE = '>I2BdI2', 13
 local PAIR, PAIR_SIZE = '>dd', 16
-local NUMBER, ERROR = '>d', '>I2c0'
+local NUMBER, ERROR, COUNT = '>d', '>I2c0', '>I2'
 local TAKE, REFUND, RESERVE, AWAIT, LEASE = 0, 1, 3, 4, 5 -- 2 is END: it ends a hold and does nothing else
 local ENDS = 128
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
@@ -67,7 +70,7 @@ local parsed, levels, ats -- of each limit, if there are several
 for i = 1, #keys do
   local key = keys[i]
   local state = pcall('GET', key)
-  local list, action, n = unpack(REQUEST, requests, from)
+  local list, action, n, times = unpack(REQUEST, requests, from)
   from = from + REQUEST_SIZE
   if list ~= known then
     known, packed = list, ARGV[3 + list]
@@ -84,7 +87,7 @@ for i = 1, #keys do
 
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
-  local sign, level, at, expires = '+', nil, nil, 0
+  local sign, level, at, expires, allowed = '+', nil, nil, 0, times
   if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
@@ -120,8 +123,13 @@ for i = 1, #keys do
         at = aligned == 1 and now or at + steps * step
       end
       -- Check.
-      if level < n * unit then
+      if level < n * unit * allowed then
         sign = '-'
+        allowed = level / (n * unit)
+        allowed = level < n * unit and 0 or allowed - allowed % 1
+        if allowed * n * unit > level then -- the quotient was rounded up
+          allowed = allowed - 1
+        end
       end
       if limits > 1 then
         levels[j], ats[j] = level, at
@@ -131,7 +139,7 @@ for i = 1, #keys do
 
   if sign then
     local answer
-    local write, last = sign == '+' and n > 0, now
+    local write, last = allowed > 0 and n > 0, now
     for j = 1, limits do
       if limits > 1 then
         tag, hash, aligned, capacity, unit, gain, step, most, pace = values(parsed[j])
@@ -140,7 +148,7 @@ for i = 1, #keys do
       local record
       if write then
         -- Take, and find the step with which the limit is full again.
-        level = level - n * unit
+        level = level - n * unit * allowed
         local steps = (capacity * unit - level) / gain
         at = aligned == 1 and at - at % step or at
         local keep = at + (steps + -steps % 1) * step
@@ -175,7 +183,7 @@ for i = 1, #keys do
       end
     end
     if sign then
-      answers[i] = sign .. answer
+      answers[i] = (times == 1 and sign or '*' .. pack(COUNT, allowed)) .. answer
     end
   end
 
@@ -738,7 +746,7 @@ local lists = {} -- parsed when a key first uses them: the keys of a call mostly
 local refused = 0
 for o = 1, #others, 2 do
   local i, from = others[o], others[o + 1]
-  local list, action, n = unpack(REQUEST, requests, from)
+  local list, action, n, times = unpack(REQUEST, requests, from)
   local more, ticket, ends, back = 0, 0, 0, 0
   from = from + REQUEST_SIZE
   local ending = action >= ENDS
@@ -765,17 +773,24 @@ for o = 1, #others, 2 do
     end
     lists[list] = limits
   end
-  local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), limits, action, n, more, ticket, ends, back)
-  if sign == '!' then
-    answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
-    if refusal then
-      refused = refused + 1
+  local each, refusals = {}, 0
+  for t = 1, times do
+    local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), limits, action, n, more, ticket, ends, back)
+    if sign == '!' then
+      answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
+      if refusal then
+        refusals = refusals + 1
+      end
+      if refusals == times and refused == #keys - 1 then
+        return { err = answer }
+      end
+      answer = pack(ERROR, #answer, answer)
     end
-    if refused == #keys then
-      return { err = answer }
-    end
-    answer = pack(ERROR, #answer, answer)
+    each[t] = sign .. answer
   end
-  answers[i] = sign .. answer
+  if refusals == times then
+    refused = refused + 1
+  end
+  answers[i] = table.concat(each)
 end
 return pack(NUMBER, now) .. table.concat(answers)

@@ -41,6 +41,7 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 // together has calls decided by one script call. If the server refused to write some of them, and may not refuse again,
 // another script call decides those.
 func (s *server) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+	calls, places := gather(calls)
 	reply, err := s.eval(ctx, scriptArgs(calls, now))
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func (s *server) together(ctx context.Context, calls []*call, now string) ([]out
 		}
 	}
 	if len(again) == 0 {
-		return outcomes, nil
+		return restored(outcomes, places), nil
 	}
 	// This ends: if the server refuses all of a script call, the reply is an error, and there are fewer calls each time.
 	retried, err := s.together(ctx, again, now)
@@ -66,92 +67,77 @@ func (s *server) together(ctx context.Context, calls []*call, now string) ([]out
 			outcomes[i] = retried[n]
 		}
 	}
-	return outcomes, nil
+	return restored(outcomes, places), nil
 }
 
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. If a
 // server has lost the script, its calls need a second one.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
-	cmds := s.exec(ctx, "evalsha", s.script().sha, calls, now)
-	var unknown []*call // to servers that have lost the script
+	calls, places := gather(calls)
+	var runs [][]*call // a command for each
+	for rest := calls; len(rest) > 0; rest = rest[len(runs[len(runs)-1]):] {
+		runs = append(runs, rest[:run(rest)])
+	}
+	cmds := s.exec(ctx, "evalsha", s.script().sha, runs, now)
+	var unknown [][]*call // to servers that have lost the script
 	for i, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			unknown = append(unknown, calls[i])
+			unknown = append(unknown, runs[i])
 		}
 	}
 	again := s.exec(ctx, "eval", s.script().text, unknown, now)
-	outcomes := make([]outcome, len(calls))
+	outcomes := make([]outcome, 0, len(calls))
 	failed := 0
 	for i, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			cmd, again = again[0], again[1:]
 		}
-		outcomes[i] = s.landed(ctx, cmd, calls[i:i+1], now)
-		if bad := (*core.StateError)(nil); outcomes[i].err != nil && !errors.As(outcomes[i].err, &bad) {
-			failed++
+		for _, o := range s.landed(ctx, cmd, runs[i], now) {
+			if bad := (*core.StateError)(nil); o.err != nil && !errors.As(o.err, &bad) {
+				failed++
+			}
+			outcomes = append(outcomes, o)
 		}
 	}
+	outcomes = restored(outcomes, places)
 	if failed == len(calls) {
 		return outcomes, outcomes[0].err
 	}
 	return outcomes, nil
 }
 
-// exec sends one command for each of calls, in a pipeline.
-func (s *server) exec(ctx context.Context, name string, script any, calls []*call, now string) []sentOnce {
-	if len(calls) == 0 {
+// exec sends one command for each of runs, in a pipeline.
+func (s *server) exec(ctx context.Context, name string, script any, runs [][]*call, now string) []sentOnce {
+	if len(runs) == 0 {
 		return nil
 	}
 	pipe := s.client.Pipeline()
-	cmds := make([]sentOnce, len(calls))
-	for i := range calls {
-		cmds[i] = command(ctx, name, script, scriptArgs(calls[i:i+1], now))
+	cmds := make([]sentOnce, len(runs))
+	for i := range runs {
+		cmds[i] = command(ctx, name, script, scriptArgs(runs[i], now))
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // returns the error of one of the commands
 	return cmds
 }
 
-// landed is the outcome of the one call that cmd was sent for.
-func (s *server) landed(ctx context.Context, cmd sentOnce, one []*call, now string) outcome {
+// landed is the outcomes of the calls that cmd was sent for, which are alike.
+func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
 	reply, err := cmd.Val(), cmd.Err()
 	if err != nil {
 		s.rediscover(ctx, err)
 		if notExecuted(err) || lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
-			reply, err = s.eval(ctx, scriptArgs(one, now))
+			reply, err = s.eval(ctx, scriptArgs(calls, now))
 		}
 	}
+	var outcomes []outcome
+	if err == nil {
+		outcomes, err = readReply(reply, calls)
+	}
 	if err != nil {
-		return outcome{err: err}
+		return slices.Repeat([]outcome{{err: err}}, len(calls))
 	}
-	outcomes, err := readReply(reply, one)
-	if err != nil {
-		return outcome{err: err}
-	}
-	return outcomes[0]
-}
-
-// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command.
-func scriptArgs(calls []*call, now string) []any {
-	args := make([]any, 3, 6+len(calls))
-	args[2] = len(calls)
-	requests := make([]byte, 0, requestSize*len(calls))
-	var room [4]*bucket.Plan // calls rarely have more
-	plans := room[:0]
-	for _, c := range calls {
-		args = append(args, c.key)
-		list := slices.Index(plans, c.request.Plan)
-		if list < 0 {
-			list = len(plans)
-			plans = append(plans, c.request.Plan)
-		}
-		requests = appendRequest(requests, &c.request.Request, list)
-	}
-	args = append(args, now, requests)
-	for _, p := range plans {
-		args = append(args, p.Packed)
-	}
-	return args
+	return outcomes
 }
 
 // maxAttempts bounds how often one decision is sent, after replies and errors that prove it was not executed. The store's

@@ -1,0 +1,62 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// Calls that are alike are decided together, in their order, as if each had been sent alone.
+func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
+	client := redistest.Client(t)
+	plans := []*bucket.Plan{planOf(core.PerDay(10)), planOf(core.PerDay(7), core.PerHour(5)), planOf(core.PerDay(3).WithMode(core.Stepped))}
+	rapid.Check(t, func(rt *rapid.T) {
+		s, prefix := New(client), redistest.Prefix()
+		now := fmt.Sprint(int64(1_700_000_000_000_000))
+		var together, alone []*call
+		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
+		for _, key := range []string{"1c", "2c"} { // its requests are not usual
+			_, err := s.server.together(t.Context(), []*call{{key: prefix + key, request: core.NewRequest("api", "c", held)}}, now)
+			require.NoError(rt, err)
+		}
+		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
+			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key")
+			r := bucket.Request{Plan: plans[key[0]-'a'], N: rapid.Int64Range(0, 3).Draw(rt, "n")}
+			together = append(together, &call{key: prefix + "1" + key, request: core.NewRequest("api", key, r)})
+			alone = append(alone, &call{key: prefix + "2" + key, request: core.NewRequest("api", key, r)})
+		}
+		got, err := s.server.together(t.Context(), together, now)
+		require.NoError(rt, err)
+		sorted, places := gather(alone) // the order that the script keeps
+		want := make([]outcome, len(alone))
+		for i, c := range sorted {
+			place := i
+			if places != nil {
+				place = places[i]
+			}
+			one, err := s.server.together(t.Context(), []*call{c}, now)
+			require.NoError(rt, err)
+			want[place] = one[0]
+		}
+		for i := range got {
+			require.NoError(rt, got[i].err)
+			assert.Equal(rt, see(want[i], alone[i]), see(got[i], together[i]), "call %d", i)
+		}
+	})
+}
+
+// see is what an outcome tells its caller.
+func see(o outcome, c *call) (s string) {
+	for i := range c.request.Plan.Rates {
+		s += fmt.Sprintf("%v %d left, retry %d, full %d; ", o.answer.Allowed, o.answer.Remaining(c.request.Plan, i),
+			o.answer.RetryAfter(c.request.Plan, i, c.request.N), o.answer.ResetAfter(c.request.Plan, i))
+	}
+	return s
+}
