@@ -208,8 +208,11 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 	allowed := int(bigEndian(text[1:3]))
 	var room [4]bucket.Record
 	levels, err := bucket.ParseRecords(room[:0], text[3:size])
-	if err != nil || allowed > len(calls) {
-		return 0, fmt.Errorf("%w: %d of %d: %w", errReply, allowed, len(calls), err)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", errReply, err)
+	}
+	if allowed > len(calls) {
+		return 0, fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
 	}
 	for i := range calls {
 		a := &outcomes[i].answer

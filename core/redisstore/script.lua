@@ -1,6 +1,5 @@
 -- Token buckets, decided for many keys in one call. This script and the Go package core/internal/bucket compute the same:
--- change them together. Begin to read at the end: the usual request is decided there, in one piece. What stands above
--- decides all other requests.
+-- change them together. The usual requests are decided first, in one piece. What follows decides all others.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
@@ -104,10 +103,10 @@ for i = 1, #keys do
           sign = nil
           break
         end
-        -- Refill. Tokens come back as the units they were, whatever the division has rounded.
         if keep > expires then
           expires = keep
         end
+        -- Refill. Tokens come back as the units they were, whatever the division has rounded.
         level = tokens * unit
         if level % 1 ~= 0 then
           level = level + (level < 0 and -level or level) * ROUNDING_ERROR
@@ -122,7 +121,7 @@ for i = 1, #keys do
         end
         at = aligned == 1 and now or at + steps * step
       end
-      -- Check.
+      -- Check. Of several times the first are allowed, as many as the level has tokens for.
       if level < n * unit * allowed then
         sign = '-'
         allowed = level / (n * unit)
@@ -164,7 +163,7 @@ for i = 1, #keys do
       end
       answer = answer and answer .. record or record
     end
-    -- Store what is answered.
+    -- Store what is answered. The key has the TTL that its last step asked for; most writes need no other.
     if write then
       local set
       last = last - last % EXPIRY
@@ -199,6 +198,8 @@ for i = 1, #keys do
     end
   end
 end
+
+-- Functions cost more than a decision, so none is made unless it is needed.
 if not others then
   return pack(NUMBER, now) .. (answers[2] and table.concat(answers) or answers[1])
 end
