@@ -93,12 +93,13 @@ func (b *flightBench) at(at time.Duration) {
 	synctest.Wait()
 }
 
-// asks sends a request at an instant.
+// asks sends a request at an instant, on a key of its own.
 func (b *flightBench) asks(at time.Duration) <-chan told {
 	b.at(at)
 	done := make(chan told, 1)
+	key := at.String()
 	go func() {
-		_, err := b.limiter.Allow(context.Background(), "k")
+		_, err := b.limiter.Allow(context.Background(), key)
 		done <- told{time.Since(b.began), err}
 	}()
 	synctest.Wait()
