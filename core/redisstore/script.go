@@ -180,22 +180,30 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	text = text[8:]
 	outcomes := make([]outcome, len(calls))
 	for i := 0; i < len(calls); {
-		if times := run(calls[i:]); times > 1 && strings.HasPrefix(text, string(timesSign)) {
-			n, err := readTimes(text, calls[i:i+times], now, outcomes[i:])
-			if err != nil {
-				return nil, err
-			}
-			i, text = i+times, text[n:]
-			continue
-		}
-		o, n, err := readAnswer(text, &calls[i].request.Request, now)
+		times := run(calls[i:])
+		n, err := readRun(text, calls[i:i+times], now, outcomes[i:])
 		if err != nil {
 			return nil, err
 		}
-		outcomes[i], text = o, text[n:]
-		i++
+		i, text = i+times, text[n:]
 	}
 	return outcomes, nil
+}
+
+// readRun reads the answer to calls that are alike, together or to each, and returns its size.
+func readRun(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
+	if len(calls) > 1 && strings.HasPrefix(text, string(timesSign)) {
+		return readTimes(text, calls, now, outcomes)
+	}
+	for i, c := range calls {
+		o, n, err := readAnswer(text[size:], &c.request.Request, now)
+		if err != nil {
+			return 0, err
+		}
+		outcomes[i] = o
+		size += n
+	}
+	return size, nil
 }
 
 // readTimes reads the answer to calls that are alike, and returns its size. It is a sign, how many of them are allowed, and
