@@ -61,13 +61,14 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 	if tl.delayed() || len(tl.backs()) > 0 && least < most {
 		return false // a denial that notes a step back cuts the bucket to its capacity
 	}
-	// With several capacities of limits that refill at once, a store may take up to twice as long until the bucket counts as
-	// never used. A write under the smallest capacity cuts the bucket, which must then fill up for the others.
-	exact := least == most
+	// With several definitions of a limit that refills at once, a store may take up to twice as long until the bucket counts
+	// as never used. A write under the smallest capacity cuts the bucket, which must then fill up for the others.
+	exact := len(limits) == 1 || tl.longUnused(limits, most, at)
 	if x.mode == core.Continuous {
 		exact = true
 		for j := range limits {
-			exact = exact && (least == most || float64(least)+tl.regained(&limits[j], max(tl.written, tl.oracle.returned), at) >= float64(most))
+			since := max(tl.written, tl.oracle.returned)
+			exact = exact && (least == most || float64(least)+tl.regained(&limits[j], since, at-rounding(limits, at-since)) >= float64(most))
 		}
 	}
 	if exact && len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
@@ -78,6 +79,25 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 		slack = 0.5 // one of the limits rounds down parts of a token that are too small for it
 	}
 	return tl.least(append(limits, *x), least, least, at) >= float64(n)+slack
+}
+
+// longUnused reports whether a bucket had the time to fill up twice, in steps of the slowest of limits, since its last
+// write.
+func (tl *timeline) longUnused(limits []limitRule, capacity, at int64) bool {
+	last := max(tl.written, tl.oracle.returned)
+	for _, f := range tl.flows {
+		if last = max(last, f.at); f.reserved {
+			return false
+		}
+	}
+	for i := range limits {
+		num, den := limits[i].perStep()
+		steps := (2*capacity*den+num-1)/num + 2
+		if at-last < steps*limits[i].interval {
+			return false
+		}
+	}
+	return true
 }
 
 // delayed reports whether the clock was set back after a reservation. A store does not know how much of the Delay had
@@ -97,10 +117,7 @@ func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 			reserved += f.n
 			continue
 		}
-		gained, to := math.Inf(1), at
-		if len(limits) > 1 { // a store may round the levels of other limits by a millionth
-			to -= 2 + (at-f.at)/1_000_000
-		}
+		gained, to := math.Inf(1), at-rounding(limits, at-f.at)
 		for j := range limits {
 			gained = min(gained, tl.regained(&limits[j], f.at, to))
 		}
@@ -108,6 +125,14 @@ func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 		taken += f.n
 	}
 	return min(level, float64(top)) - float64(reserved)
+}
+
+// rounding is by how much less a store may count of a time: it rounds the levels of other limits by a millionth.
+func rounding(limits []limitRule, micros int64) int64 {
+	if len(limits) == 1 {
+		return 0
+	}
+	return 2 + micros/1_000_000
 }
 
 // flow records tokens that were taken or came back.

@@ -171,7 +171,13 @@ func (pl *player) longest() int64 {
 	owed, last := int64(0), int64(0)
 	for _, g := range pl.reserved {
 		owed += g.first
-		last = max(last, g.at-pl.oracle.now)
+		due := g.at - pl.oracle.now
+		for _, b := range pl.oracle.stepsBack {
+			if g.asked <= b.at { // if no request noticed it, the reservation is due by the clock that was set back
+				due += b.from - b.to
+			}
+		}
+		last = max(last, due)
 	}
 	slowest := new(big.Rat)
 	for _, rules := range pl.rules {
