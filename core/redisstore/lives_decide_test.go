@@ -267,8 +267,9 @@ func (pl *player) wait(h *handle, n int64) error {
 		return broken("an error", "WaitN: %v", err)
 	case there:
 		return broken("Wait", "%d tokens are there, but WaitN waits", n)
-	default:
+	default: // its tokens were promised, and given back
 		pl.touch(h.rules)
+		pl.returned = pl.oracle.now
 	}
 	return nil
 }
