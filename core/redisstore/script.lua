@@ -327,12 +327,12 @@ local function holding()
     rare.insert(limit, i, tokens, at, ticket)
   end
 
-  -- Moves the holds of a limit back: reservations by some steps, leases by as much as the clock.
+  -- Moves the holds of a limit back: reservations that wait for a step by some steps, all others by as much as the clock.
   function rare.move(limit, steps, back)
     local before = limit.holds
     limit.holds = rare.holds()
     for i, at in ipairs(before.at) do -- none is over yet
-      add(limit, before.tokens[i], at - (before.ticket[i] < FIRST_LEASE and steps or back), before.ticket[i])
+      add(limit, before.tokens[i], at - (before.ticket[i] < AT_ONCE and steps or back), before.ticket[i])
     end
   end
 

@@ -95,7 +95,8 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 
 // stepBack moves what is stored of the i-th limit back to now, where the clock has stepped back to. Nothing refills for
 // the time between. If the last step is ahead of now, steps count anew. Leases last as long as they would have, and
-// reservations until the step they wait for. It reports whether this must be stored.
+// reservations until the step they wait for; those that were due at once hold nothing any more. It reports whether this
+// must be stored.
 func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	own, holds := &s.own[i], s.holdsOf(i)
 	by, steps := own.At-now, int64(0)
@@ -111,7 +112,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	}
 	var moved []hold
 	for _, h := range holds {
-		if h.ticket < FirstLease {
+		if h.ticket < AtOnce {
 			h.at -= steps
 		} else {
 			h.at -= by
