@@ -41,7 +41,8 @@ local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would no
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS, MAX_HOLDS = 256, 4096
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
-local EXPIRY = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL
+local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL.
+local FINE, COARSER = 64, 8 -- If it is more than 64 grains ahead, of one 8 times as long; and so on
 local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than how Redis writes a number
 
 -- A call costs more than a sum here, and so does making a function, which every run does anew. So x - x % 1 stands for
@@ -60,7 +61,8 @@ if not now then
 end
 
 local keys, requests = KEYS, ARGV[2]
-local answers, others = {}, nil -- those not usual: for each its key's place, and its own in ARGV[2]
+local answers = keys[2] and {} -- to a single request the answer is returned at once
+local others -- the requests that are not usual: for each its key's place, and its own in ARGV[2]
 local from = 1
 -- The list of limits of the request before, the limits in it, and one of them: the only one, or the last
 local known, limits, packed
@@ -86,7 +88,7 @@ for i = 1, #keys do
 
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
-  local sign, level, at, expires, allowed = '+', nil, nil, 0, times
+  local sign, level, at, kept, since, allowed = '+', nil, nil, 0, 0, times
   if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
@@ -103,8 +105,11 @@ for i = 1, #keys do
           sign = nil
           break
         end
-        if keep > expires then
-          expires = keep
+        if keep > kept then
+          kept = keep
+        end
+        if written > since then
+          since = written
         end
         -- Refill. Tokens come back as the units they were, whatever the division has rounded.
         level = tokens * unit
@@ -163,14 +168,21 @@ for i = 1, #keys do
       end
       answer = answer and answer .. record or record
     end
-    -- Store what is answered. The key has the TTL that its last step asked for; most writes need no other.
+    -- Store what is answered. The key lives until what was stored no longer mattered, rounded up; most writes need no more.
     if write then
       local set
-      last = last - last % EXPIRY
-      if last <= expires then
+      local grain, before = GRAIN, GRAIN
+      while last - now > FINE * grain do
+        grain = COARSER * grain
+      end
+      while kept - since > FINE * before do
+        before = COARSER * before
+      end
+      last = last - last % grain + grain
+      if last <= kept - kept % before + before then
         set = pcall('SET', key, answer, 'KEEPTTL')
       else
-        local ttl = (last + EXPIRY - now) / 1000
+        local ttl = (last - now) / 1000
         ttl = ttl + -ttl % 1 + MARGIN
         if ttl < MAX_INT then
           ttl = format('%d', ttl)
@@ -182,7 +194,13 @@ for i = 1, #keys do
       end
     end
     if sign then
-      answers[i] = (times == 1 and sign or '*' .. pack(COUNT, allowed)) .. answer
+      if times > 1 then
+        sign = '*' .. pack(COUNT, allowed)
+      end
+      if not answers then
+        return pack(NUMBER, now) .. sign .. answer
+      end
+      answers[i] = sign .. answer
     end
   end
 
@@ -201,7 +219,7 @@ end
 
 -- Functions cost more than a decision, so none is made unless it is needed.
 if not others then
-  return pack(NUMBER, now) .. (answers[2] and table.concat(answers) or answers[1])
+  return pack(NUMBER, now) .. table.concat(answers)
 end
 
 -- What a step brings to a level of which `out` tokens are held: no more than what fills the bucket, also when a debt is
@@ -714,7 +732,11 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
     answer = i == 1 and record or answer .. record
   end
   if write then
-    local ttl = (last - last % EXPIRY + EXPIRY - now) / 1000
+    local grain = GRAIN
+    while last - now > FINE * grain do
+      grain = COARSER * grain
+    end
+    local ttl = (last - last % grain + grain - now) / 1000
     ttl = ttl + -ttl % 1 + MARGIN
     if ttl < MAX_INT then
       ttl = format('%d', ttl)
@@ -792,6 +814,10 @@ for o = 1, #others, 2 do
   if refusals == times then
     refused = refused + 1
   end
-  answers[i] = table.concat(each)
+  local answer = table.concat(each)
+  if not answers then
+    return pack(NUMBER, now) .. answer
+  end
+  answers[i] = answer
 end
 return pack(NUMBER, now) .. table.concat(answers)

@@ -80,8 +80,9 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"LEASE_LIFE":   bucket.LeaseLife, "FIRST_LEASE": bucket.FirstLease, "AT_ONCE": bucket.AtOnce,
 		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever, "LATEST": bucket.Latest,
 		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds,
-		"MARGIN":  time.Second.Milliseconds(), // as the docs say
-		"EXPIRY":  (2 * time.Second).Microseconds(),
+		"MARGIN": time.Second.Milliseconds(), // as the docs say
+		"GRAIN":  (2 * time.Second).Microseconds(),
+		"FINE":   64, "COARSER": 8, // their quotient is the eighth of the docs
 		"MAX_INT": 1 << 31,
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, "COUNT": -1, // formats, below
 		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
