@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,20 @@ type call struct {
 func (c *call) alone() []*call {
 	c.itself[0] = c
 	return c.itself[:]
+}
+
+// wait returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless it
+// returns tokens: those come back whether or not anybody waits.
+func (c *call) wait(ctx context.Context) (core.Answer, error) {
+	select {
+	case <-c.done:
+		return c.answer, c.err
+	case <-ctx.Done():
+		if !c.request.Gives() {
+			c.state.CompareAndSwap(waiting, left)
+		}
+		return core.Answer{}, ctx.Err()
+	}
 }
 
 // The states of a call. It is sent only from waiting, so a caller who left the queue pays nothing.

@@ -85,3 +85,16 @@ func Example() {
 	// shop <nil>
 	// search <nil>
 }
+
+// Open makes the client too.
+func ExampleOpen() {
+	store, err := redisstore.Open("redis://localhost:6379/0")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(10)}}))
+	fmt.Println(limiter.Policy().Name)
+	// Output: api
+}

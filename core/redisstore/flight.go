@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
@@ -60,10 +62,13 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 		}
 		c.done = make(chan struct{})
 		go f.trial(c, report)
-	} else if next := f.queue.add(c); len(next.batch) == 1 && f.mayWait(ctx, c) {
+		return c.wait(ctx)
+	}
+	next := f.queue.add(c)
+	if client := f.clientFor(ctx, c, next); client != nil {
 		// The client returns in time, so the caller sends its call itself. That spares a change of goroutines, which is
 		// what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-		f.fly(next.batch, nil, false)
+		f.fly(next.batch, nil, client)
 		if next = f.queue.landed(); !next.idle() {
 			go f.depart(next, nil)
 		}
@@ -71,31 +76,26 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 			return core.Answer{}, ctx.Err()
 		}
 		return c.answer, c.err
-	} else if !next.idle() {
+	}
+	if !next.idle() {
 		if c.done == nil {
 			c.done = make(chan struct{})
 		}
 		go f.depart(next, nil)
 	}
-	select {
-	case <-c.done:
-		return c.answer, c.err
-	case <-ctx.Done():
-		if !r.Gives() { // tokens are returned whether or not the caller waits for that
-			c.state.CompareAndSwap(waiting, left)
-		}
-		return core.Answer{}, ctx.Err()
-	}
+	return c.wait(ctx)
 }
 
-// mayWait reports whether c's caller may wait for the client: if that minds the deadline of a call, and the caller's own
-// deadline is not before it.
-func (f *flights) mayWait(ctx context.Context, c *call) bool {
-	if !f.server.punctual {
-		return false
+// clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
+// and for the caller's own deadline. If there is none it returns nil.
+func (f *flights) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
+	if len(next.batch) != 1 || next.batch[0] != c {
+		return nil
 	}
-	deadline, ok := ctx.Deadline()
-	return !ok || !deadline.Before(f.deadline(c))
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(f.deadline(c)) {
+		return nil
+	}
+	return f.server.timely.Get()
 }
 
 // depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
@@ -115,7 +115,7 @@ func (f *flights) depart(next departure, report func(error)) {
 			time.Sleep(next.after)
 			f.queue.waited()
 			next = f.queue.begin()
-		case !f.fly(next.batch, report, true):
+		case !f.fly(next.batch, report, nil):
 			return // the flight was given up, and another goroutine goes on
 		default:
 			next, report = f.queue.landed(), nil
@@ -167,8 +167,9 @@ func (f *flights) dismiss(calls []*call) {
 	}
 }
 
-// fly sends one batch, if the breaker admits it. A guarded flight may be given up; fly returns false then.
-func (f *flights) fly(batch []*call, report func(error), guarded bool) (landed bool) {
+// fly sends one batch, if the breaker admits it, by a client that returns in time. Without one, nil, the flight is guarded
+// and may be given up; fly returns false then.
+func (f *flights) fly(batch []*call, report func(error), client redis.UniversalClient) (landed bool) {
 	now := time.Now()
 	// Calls that would be answered too late are not sent, or a long queue would hold nothing else. The oldest come
 	// first.
@@ -193,10 +194,10 @@ func (f *flights) fly(batch []*call, report func(error), guarded bool) (landed b
 		}
 	}
 	// Only the time from now on is Redis'. What the callers waited in the queue is not.
-	if guarded {
+	if client == nil {
 		return f.flyGuarded(calls, now, report)
 	}
-	outcomes, err := f.exchange(f.server.within(now), calls)
+	outcomes, err := f.exchange(f.server.within(now), client, calls)
 	f.queue.note(time.Since(now), err)
 	report(err)
 	finish(calls, outcomes, err)
@@ -206,11 +207,11 @@ func (f *flights) fly(batch []*call, report func(error), guarded bool) (landed b
 // deadline is when c's caller has waited for the store's timeout.
 func (f *flights) deadline(c *call) time.Time { return c.since.Add(f.timeout) }
 
-// exchange sends calls, and keeps the deny cache true to what they do.
-func (f *flights) exchange(ctx context.Context, calls []*call) ([]outcome, error) {
+// exchange sends calls by client, and keeps the deny cache true to what they do.
+func (f *flights) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
 	f.traffic.count(len(calls))
 	f.denials.depart(calls)
-	outcomes, err := f.server.send(ctx, calls)
+	outcomes, err := f.server.send(ctx, client, calls)
 	f.denials.arrive(calls, outcomes, err)
 	return outcomes, err
 }
@@ -257,7 +258,7 @@ func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error))
 		}
 	})
 	w.mu.Unlock()
-	outcomes, err := f.exchange(ctx, calls)
+	outcomes, err := f.exchange(ctx, f.server.client, calls)
 	rest, givenUp := w.land()
 	if !givenUp {
 		f.queue.note(time.Since(began), err)

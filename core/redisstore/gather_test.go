@@ -23,7 +23,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		var together, alone []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
-			_, err := s.server.together(t.Context(), []*call{{key: prefix + key, request: core.NewRequest("api", "c", held)}}, now)
+			_, err := s.server.together(t.Context(), s.server.client, []*call{{key: prefix + key, request: core.NewRequest("api", "c", held)}}, now)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
@@ -32,7 +32,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			together = append(together, &call{key: prefix + "1" + key, request: core.NewRequest("api", key, r)})
 			alone = append(alone, &call{key: prefix + "2" + key, request: core.NewRequest("api", key, r)})
 		}
-		got, err := s.server.together(t.Context(), together, now)
+		got, err := s.server.together(t.Context(), s.server.client, together, now)
 		require.NoError(rt, err)
 		sorted, places := gather(alone) // the order that the script keeps
 		want := make([]outcome, len(alone))
@@ -41,7 +41,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			if places != nil {
 				place = places[i]
 			}
-			one, err := s.server.together(t.Context(), []*call{c}, now)
+			one, err := s.server.together(t.Context(), s.server.client, []*call{c}, now)
 			require.NoError(rt, err)
 			want[place] = one[0]
 		}

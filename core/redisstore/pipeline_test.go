@@ -43,7 +43,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 		{key: "a", request: core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), done: make(chan struct{})},
 		{key: "b", request: core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), done: make(chan struct{})},
 	}
-	outcomes, err := s.flights.exchange(t.Context(), calls)
+	outcomes, err := s.flights.exchange(t.Context(), s.server.client, calls)
 	require.Error(t, err, "the batch failed, for the breaker")
 	finish(calls, outcomes, err)
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)

@@ -14,9 +14,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// send has Redis decide calls. If err is not nil all failed; outcomes hold the error of each call. A hook of the client
-// that panics is a failure like others: the flight must land.
-func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
+// send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
+// each call. A hook of the client that panics is a failure like others: the flight must land.
+func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now := ""
 	if s.clock != nil {
@@ -29,7 +29,7 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 	if len(calls) > 1 && s.scattered.Load() {
 		return s.pipeline(ctx, calls, now)
 	}
-	outcomes, err = s.together(ctx, calls, now)
+	outcomes, err = s.together(ctx, client, calls, now)
 	if err != nil && len(calls) > 1 && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.scattered.Store(true)
@@ -40,9 +40,9 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 
 // together has calls decided by one script call. If the server refused to write some of them, and may not refuse again,
 // another script call decides those.
-func (s *server) together(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+func (s *server) together(ctx context.Context, client redis.UniversalClient, calls []*call, now string) ([]outcome, error) {
 	calls, places := gather(calls)
-	reply, err := s.eval(ctx, scriptArgs(calls, now))
+	reply, err := s.eval(ctx, client, scriptArgs(calls, now))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (s *server) together(ctx context.Context, calls []*call, now string) ([]out
 		return restored(outcomes, places), nil
 	}
 	// This ends: if the server refuses all of a script call, the reply is an error, and there are fewer calls each time.
-	retried, err := s.together(ctx, again, now)
+	retried, err := s.together(ctx, client, again, now)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
 			outcomes[i] = retried[n]
@@ -127,7 +127,7 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now st
 	if err != nil {
 		s.rediscover(ctx, err)
 		if notExecuted(err) || lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
-			reply, err = s.eval(ctx, scriptArgs(calls, now))
+			reply, err = s.eval(ctx, s.client, scriptArgs(calls, now))
 		}
 	}
 	var outcomes []outcome
@@ -157,13 +157,13 @@ func command(ctx context.Context, name string, script any, args []any) sentOnce 
 	return cmd
 }
 
-// eval runs the script, at most once: what may have been executed is never sent again.
-func (s *server) eval(ctx context.Context, args []any) (any, error) {
+// eval has client run the script, at most once: what may have been executed is never sent again.
+func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
 	script := s.script()
 	name, sent := "evalsha", script.sha
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
-		_ = s.client.Process(ctx, cmd) // returns cmd.Err()
+		_ = client.Process(ctx, cmd) // returns cmd.Err()
 		err := cmd.Err()
 		if err == nil {
 			return cmd.Val(), nil

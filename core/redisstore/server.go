@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/timely"
 )
 
 // server is the Redis that a store asks: one server, or several that share the keys.
@@ -16,7 +18,7 @@ type server struct {
 	client    redis.UniversalClient
 	scattered atomic.Bool      // keys may be on different servers: a script call can't take several
 	standIn   atomic.Bool      // a server's Lua lacks the struct library
-	punctual  bool             // the client minds the deadlines of contexts
+	timely    *timely.Client   // the client, where it returns in time
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
 	shared    atomic.Pointer[sharedContext]
@@ -26,16 +28,9 @@ type server struct {
 // use sets the client.
 func (s *server) use(client redis.UniversalClient) {
 	s.client = client
-	s.scattered.Store(true)
-	switch c := client.(type) {
-	case *redis.Client: // of one server, so all keys are in one place
-		s.scattered.Store(false)
-		s.punctual = c.Options().ContextTimeoutEnabled
-	case *redis.ClusterClient:
-		s.punctual = c.Options().ContextTimeoutEnabled
-	case *redis.Ring:
-		s.punctual = c.Options().ContextTimeoutEnabled
-	}
+	s.timely = timely.Of(client, s.timeout)
+	_, one := client.(*redis.Client)
+	s.scattered.Store(!one)
 }
 
 // script is the script that the servers understand.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	neturl "net/url"
 	"reflect"
 	"time"
 
@@ -24,22 +25,51 @@ import (
 // and on a Cluster alike. The store on Redis works with Redis 6.0 or newer, Valkey and redict.
 //
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
-// buckets are full, and one to three seconds.
+// buckets are full, and an eighth of that or three seconds at most.
 //
-// It starts no lasting goroutine and needs no closing; the client stays the caller's. At most four calls of a store are
+// A store starts no lasting goroutine. That of [New] needs no closing, for its client stays the caller's. At most four calls of a store are
 // under way at once, so it needs few connections. To a distant server it is one call for each 2 ms of the round trip, up
 // to 32, or three quarters of the client's pool. A call that is stuck returns its connection after twice the store's
 // timeout if the client has ContextTimeoutEnabled, and when the client's ReadTimeout ends if not.
 //
-// With ContextTimeoutEnabled a lone decision is faster, because its caller waits for the client itself. If that caller is
-// cancelled meanwhile, it returns at most the store's timeout later. Otherwise callers return as soon as their context
-// ends.
+// A lone decision is fastest if its caller waits for the client itself. It does so where the client returns in time: with
+// ContextTimeoutEnabled, and without it if it is a *redis.Client that has no hooks and a free connection. If that caller is
+// cancelled meanwhile, it returns at most the store's timeout later. Everyone else returns as soon as their context ends.
 type Store struct {
 	config  core.StoreConfig
 	leases  leases
 	denials denyCache
 	flights flights
 	server  server
+	own     *redis.Client // of Open; nil: the client is the caller's
+}
+
+// Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://" with TLS or
+// "unix:///run/redis.sock". It makes the client as the store likes it best: go-redis' defaults with ContextTimeoutEnabled.
+// [redis.ParseURL] tells what else a URL may set. Open does not connect. The error is that of a url that can't be read;
+// mistakes in options are reported as by [New].
+func Open(url string, options ...Option) (*Store, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		if bad := (*neturl.Error)(nil); errors.As(err, &bad) {
+			err = bad.Err // the rest of it shows the password
+		}
+		return nil, fmt.Errorf("ratelimit: redisstore.Open url: %w", err)
+	}
+	o.ContextTimeoutEnabled = true
+	client := redis.NewClient(o)
+	s := New(client, options...)
+	s.own = client
+	return s, nil
+}
+
+// Close closes the connections of a store that [Open] made. Its decisions fail from then on. On other stores it does
+// nothing.
+func (s *Store) Close() error {
+	if s.own == nil {
+		return nil
+	}
+	return s.own.Close()
 }
 
 // New returns a store on a client of any topology. It does not connect: a server that can't be reached is met by the

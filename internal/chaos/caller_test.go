@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -15,9 +16,10 @@ import (
 )
 
 // The network drops a call, and the caller's context ends. The request must return at once with the context's error, and
-// must not count as a failure of the store.
+// must not count as a failure of the store. The client has a hook, so that nobody waits for it.
 func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	b := newBench(t)
+	b.client.AddHook(noHook{})
 	// The store abandons stuck calls after this time. The callers' contexts end long before.
 	const patience = 20 * time.Second
 	b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
@@ -60,33 +62,49 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	assert.Equal(t, core.FromStore, res.Source, "callers who left opened no breaker")
 }
 
-// A client that minds deadlines returns in time, so callers wait for it themselves. The network drops their calls. A
-// deadline is kept; a caller that is cancelled leaves when its call ends.
+// noHook changes nothing. But a hook might take any time.
+type noHook struct{}
+
+func (noHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (noHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (noHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A client of one server returns in time, so callers wait for it themselves. The network drops their calls. A deadline is
+// kept; a caller that is cancelled leaves when its call ends, with the store's timeout.
 func TestCallerWaitsForItsOwnCall(t *testing.T) {
-	b := newBench(t, func(o *redis.Options) { o.ContextTimeoutEnabled = true })
-	b.store = redisstore.New(b.client, redisstore.WithTimeout(300*time.Millisecond), redisstore.WithBreaker(1000, time.Second))
-	l := b.limiter(t, core.FailLocal)
-	_, err := l.Allow(context.Background(), "k")
-	require.NoError(t, err)
+	for _, minds := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ContextTimeoutEnabled %v", minds), func(t *testing.T) {
+			b := newBench(t, func(o *redis.Options) { o.ContextTimeoutEnabled = minds })
+			b.store = redisstore.New(b.client, redisstore.WithTimeout(300*time.Millisecond), redisstore.WithBreaker(1000, time.Second))
+			l := b.limiter(t, core.FailLocal)
+			_, err := l.Allow(context.Background(), "k")
+			require.NoError(t, err)
 
-	b.proxy.Set(faultproxy.BlackHole)
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(10*time.Millisecond, cancel)
-	res, err := l.Allow(ctx, "k")
-	require.ErrorIs(t, err, context.Canceled)
-	assert.False(t, res.Allowed, "an error must not allow the request")
+			b.proxy.Set(faultproxy.BlackHole)
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(10*time.Millisecond, cancel)
+			began := time.Now()
+			res, err := l.Allow(ctx, "k")
+			require.ErrorIs(t, err, context.Canceled)
+			assert.False(t, res.Allowed, "an error must not allow the request")
+			// The client's own ReadTimeout is 3 s.
+			assert.Less(t, time.Since(began), 2500*time.Millisecond, "it returns with the store's timeout")
 
-	const patience = 20 * time.Second
-	b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
-	l = b.limiter(t, core.FailLocal)
-	b.proxy.Set(faultproxy.None)
-	_, err = l.Allow(context.Background(), "k")
-	require.NoError(t, err)
-	b.proxy.Set(faultproxy.BlackHole)
-	ctx, cancel = context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err = l.Allow(ctx, "k")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), patience/2, "it returns at its deadline")
+			const patience = 20 * time.Second
+			b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
+			l = b.limiter(t, core.FailLocal)
+			b.proxy.Set(faultproxy.None)
+			_, err = l.Allow(context.Background(), "k")
+			require.NoError(t, err)
+			b.proxy.Set(faultproxy.BlackHole)
+			ctx, cancel = context.WithTimeout(context.Background(), 10*time.Millisecond)
+			defer cancel()
+			began = time.Now()
+			_, err = l.Allow(ctx, "k")
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			assert.Less(t, time.Since(began), patience/2, "it returns at its deadline")
+		})
+	}
 }

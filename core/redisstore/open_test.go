@@ -1,0 +1,50 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+func TestOpenedStoreDecidesUntilItIsClosed(t *testing.T) {
+	store, err := redisstore.Open("redis://"+redistest.Addr(t), redisstore.WithPrefix(redistest.Prefix()), patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limittest.Limiter(t, store, "api", core.PerMinute(2))
+	if res, err := l.Allow(t.Context(), "k"); err != nil || res.Source != core.FromStore || res.Remaining != 1 {
+		t.Errorf("decided by %v, %d left; want by the store, 1 left", res.Source, res.Remaining)
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if res, err := l.Allow(t.Context(), "k"); err == nil && res.Source == core.FromStore {
+		t.Error("a store that is closed decides")
+	}
+}
+
+func TestOpenReportsABadURLWithoutItsPassword(t *testing.T) {
+	for _, url := range []string{"", "localhost:6379", "http://localhost", "redis://u:secret@localhost:63x79/0", "redis://u:secret@localhost/%zz", "redis://u:secret@localhost/x"} {
+		store, err := redisstore.Open(url)
+		if err == nil || store != nil || !strings.HasPrefix(err.Error(), "ratelimit: redisstore.Open url: ") {
+			t.Errorf("Open(%q) returns %v, %v; want an error that names the url", url, store, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open(%q) shows the password: %v", url, err)
+		}
+	}
+}
+
+func TestCloseLeavesACallersClientOpen(t *testing.T) {
+	client := redistest.Client(t)
+	if err := redisstore.New(client).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Error("Close closed the client of New:", err)
+	}
+}
