@@ -1,8 +1,8 @@
 package redisstore
 
 import (
-	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,31 +27,41 @@ type call struct {
 
 	state  atomic.Uint32 // waiting, sent or left
 	itself [1]*call      // a batch of this call
+	own    bool          // its caller sends it, and waits for nobody
+	kept   bool          // somebody may look at it after it is answered
 
-	// Set before done is closed, read after.
+	// Set before done gets a value, read after.
 	answer core.Answer
 	err    error
-	done   chan struct{} // nil: its caller sends it, and waits for nobody
+	landed bool // with its flight, which was the last to know of it
+	done   chan struct{}
+}
+
+// callPool holds calls that nobody knows of. A call and its channel are half of what a decision would allocate.
+type callPool struct{ free sync.Pool }
+
+// get returns a call for r.
+func (p *callPool) get(key string, r core.Request) *call {
+	c, _ := p.free.Get().(*call)
+	if c == nil {
+		c = &call{done: make(chan struct{}, 1)}
+	}
+	c.key, c.request = key, r
+	return c
+}
+
+// put takes c back, whose caller has the answer, if nobody else knows of c.
+func (p *callPool) put(c *call) {
+	if !c.kept && (c.own || c.landed) {
+		*c = call{done: c.done}
+		p.free.Put(c)
+	}
 }
 
 // alone returns the batch of c alone.
 func (c *call) alone() []*call {
 	c.itself[0] = c
 	return c.itself[:]
-}
-
-// wait returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless it
-// returns tokens: those come back whether or not anybody waits.
-func (c *call) wait(ctx context.Context) (core.Answer, error) {
-	select {
-	case <-c.done:
-		return c.answer, c.err
-	case <-ctx.Done():
-		if !c.request.Gives() {
-			c.state.CompareAndSwap(waiting, left)
-		}
-		return core.Answer{}, ctx.Err()
-	}
 }
 
 // The states of a call. It is sent only from waiting, so a caller who left the queue pays nothing.
@@ -83,8 +93,8 @@ func finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
 		c.answer, c.err = o.answer, o.err
-		if c.done != nil {
-			close(c.done)
+		if !c.own {
+			c.done <- struct{}{}
 		}
 	}
 }

@@ -15,6 +15,10 @@ const (
 	// fullBatch is how long a server takes for a batch of maxBatch, on a slow machine. If a round trip is n times as
 	// long, n flights keep the server busy.
 	fullBatch = 2 * time.Millisecond
+	// sparing is the least time between calls, on average, that keeps a server at its ease, however small they are. While a
+	// round trip has room for more of them, decisions need not wait for each other: up to easyFlights go at once.
+	sparing     = 100 * time.Microsecond
+	easyFlights = 12
 	// tripMemory is how long the shortest flight is remembered, up to twice that. It is long, so a server that is near
 	// but busy does not seem far: more flights would make it busier.
 	tripMemory = 10 * time.Second
@@ -48,10 +52,14 @@ func (t *roundTrip) get() time.Duration {
 	return t.shortest
 }
 
-// flights is how many flights keep the server busy.
+// flights is how many flights keep the server busy, or leave it at its ease.
 func (t *roundTrip) flights() int {
-	return min(max(int(t.get()/fullBatch), minFlights), maxFlights)
+	easy := min(int(t.get()/sparing), easyFlights)
+	return min(max(int(t.get()/fullBatch), easy, minFlights), maxFlights)
 }
+
+// far reports whether the server is so far away that it takes more than minFlights to keep it busy.
+func (t *roundTrip) far() bool { return t.get() >= (minFlights+1)*fullBatch }
 
 // flightRoom is how many flights client has connections for: three quarters of its pool, for others use it too.
 func flightRoom(client redis.UniversalClient) int {

@@ -24,7 +24,7 @@ type distantServer struct {
 	redistest.Hook
 
 	trip   time.Duration
-	work   time.Duration // that a script call takes
+	work   time.Duration // that each decision takes
 	turn   chan struct{} // nil: calls don't wait for each other
 	stuck  atomic.Bool   // nothing is answered
 	broken atomic.Bool   // no connection can be made
@@ -48,7 +48,7 @@ func (s *distantServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		time.Sleep(s.trip)
 		if s.turn != nil {
 			s.turn <- struct{}{}
-			time.Sleep(s.work)
+			time.Sleep(time.Duration(cmd.Args()[2].(int)) * s.work)
 			<-s.turn
 		}
 		if s.stuck.Load() {
@@ -112,13 +112,28 @@ func TestDistantServerIsKeptBusy(t *testing.T) {
 
 func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: 100 * time.Microsecond, work: 5 * ms, turn: make(chan struct{}, 1)}
+		distant := &distantServer{trip: 100 * time.Microsecond, work: 10 * time.Microsecond, turn: make(chan struct{}, 1)}
 		_, l := distant.store(t)
 		meets(l)
 		for range 100 {
 			crowd(l, 4000)
 		}
 		assert.Equal(t, int64(minFlights), distant.most.Load(), "a near server gets at most minFlights calls at once")
+	})
+}
+
+// A few decisions at once don't wait for each other where the round trip is long beside what they cost the server.
+func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		distant := &distantServer{trip: ms}
+		_, l := distant.store(t)
+		meets(l)
+		crowd(l, 10) // for connections
+		distant.most.Store(0)
+		crowd(l, 10)
+		assert.Equal(t, int64(10), distant.most.Load(), "a call each")
+		crowd(l, 4000)
+		assert.LessOrEqual(t, distant.most.Load(), int64(easyFlights), "calls are bounded")
 	})
 }
 

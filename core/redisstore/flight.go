@@ -23,6 +23,7 @@ type flights struct {
 	breaker *breaker
 	denials *denyCache // that what is sent may end
 	queue   queue
+	calls   callPool
 	traffic traffic
 
 	eviction evictionWatch
@@ -53,37 +54,55 @@ func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) 
 
 // board puts r on the next flight and waits for its answer.
 func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error) {
-	c := &call{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r}
+	key := redisKey(f.prefix, r.Policy(), r.Key())
 	if f.breaker.open.Load() {
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
 		report, err := f.breaker.enter()
 		if err != nil {
 			return core.Answer{}, err
 		}
-		c.done = make(chan struct{})
+		c := f.calls.get(key, r)
+		c.kept = true
 		go f.trial(c, report)
-		return c.wait(ctx)
+		return f.await(ctx, c)
 	}
+	c := f.calls.get(key, r)
 	next := f.queue.add(c)
 	if client := f.clientFor(ctx, c, next); client != nil {
 		// The client returns in time, so the caller sends its call itself. That spares a change of goroutines, which is
 		// what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
+		c.own = true
 		f.fly(next.batch, nil, client)
 		if next = f.queue.landed(); !next.idle() {
 			go f.depart(next, nil)
 		}
-		if c.err != nil && ctx.Err() != nil {
-			return core.Answer{}, ctx.Err()
+		answer, err := c.answer, c.err
+		f.calls.put(c)
+		if err != nil && ctx.Err() != nil {
+			err = ctx.Err()
 		}
-		return c.answer, c.err
+		return answer, err
 	}
 	if !next.idle() {
-		if c.done == nil {
-			c.done = make(chan struct{})
-		}
 		go f.depart(next, nil)
 	}
-	return c.wait(ctx)
+	return f.await(ctx, c)
+}
+
+// await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
+// it returns tokens: those come back whether or not anybody waits.
+func (f *flights) await(ctx context.Context, c *call) (core.Answer, error) {
+	select {
+	case <-c.done:
+		answer, err := c.answer, c.err
+		f.calls.put(c)
+		return answer, err
+	case <-ctx.Done():
+		if !c.request.Gives() {
+			c.state.CompareAndSwap(waiting, left)
+		}
+		return core.Answer{}, ctx.Err()
+	}
 }
 
 // clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
@@ -197,7 +216,7 @@ func (f *flights) fly(batch []*call, report func(error), client redis.UniversalC
 	if client == nil {
 		return f.flyGuarded(calls, now, report)
 	}
-	outcomes, err := f.exchange(f.server.within(now), client, calls)
+	outcomes, err := f.exchange(f.server.within(1, now), client, calls)
 	f.queue.note(time.Since(now), err)
 	report(err)
 	finish(calls, outcomes, err)
@@ -239,9 +258,6 @@ const (
 // flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
 // the flight itself takes that long it is given up, so that those who wait for the next are not late too.
 func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error)) (landed bool) {
-	// Twice the timeout: an answer that has come in time may be read late. See keepUp.
-	ctx, cancel := context.WithDeadline(context.Background(), began.Add(2*f.timeout))
-	defer cancel()
 	w := &watched{calls: calls, end: began.Add(f.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
 	w.timer = time.AfterFunc(time.Until(f.deadline(calls[0])), func() {
@@ -258,7 +274,8 @@ func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error))
 		}
 	})
 	w.mu.Unlock()
-	outcomes, err := f.exchange(ctx, f.server.client, calls)
+	// Twice the timeout: an answer that has come in time may be read late. See keepUp.
+	outcomes, err := f.exchange(f.server.within(2, began), f.server.client, calls)
 	rest, givenUp := w.land()
 	if !givenUp {
 		f.queue.note(time.Since(began), err)
@@ -266,6 +283,9 @@ func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error))
 	}
 	if outcomes != nil {
 		outcomes = outcomes[len(calls)-len(rest):]
+	}
+	for _, c := range rest {
+		c.landed = true
 	}
 	finish(rest, outcomes, err)
 	return !givenUp

@@ -33,7 +33,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 		calls = append(calls, &call{key: prefix + key, request: core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})})
 	}
 	decide := func(calls []*call) (any, error) {
-		cmd := command(t.Context(), "eval", oldRedis+scriptText, scriptArgs(calls, ""))
+		cmd := command(t.Context(), eval, oldRedis+scriptText, scriptArgs(calls, ""))
 		err := client.Process(t.Context(), cmd)
 		return cmd.Val(), err
 	}

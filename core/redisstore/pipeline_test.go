@@ -40,8 +40,8 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	s := New(client)
 	p := planOf(core.PerDay(10))
 	calls := []*call{
-		{key: "a", request: core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), done: make(chan struct{})},
-		{key: "b", request: core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), done: make(chan struct{})},
+		{key: "a", request: core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), own: true},
+		{key: "b", request: core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), own: true},
 	}
 	outcomes, err := s.flights.exchange(t.Context(), s.server.client, calls)
 	require.Error(t, err, "the batch failed, for the breaker")

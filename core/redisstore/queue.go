@@ -22,6 +22,7 @@ type queue struct {
 
 	mu      sync.Mutex    // guards all below; never held across I/O
 	calls   []*call       // in the order of their coming
+	size    int           // how many may come next: as many as last time
 	flights int           // under way
 	last    time.Time     // when one of them took off
 	pending int           // flights that will take off when they have a connection, or when last is some way off
@@ -50,15 +51,16 @@ func (q *queue) add(c *call) departure {
 	defer q.mu.Unlock()
 	now := time.Now()
 	c.since = now
-	most := q.most()
-	free := q.flights+q.pending < most
-	if free && q.flights < q.ready && len(q.calls) == 0 && q.gap(most, now) <= 0 {
+	free := q.flights+q.pending < q.most()
+	if free && q.flights < q.ready && len(q.calls) == 0 && q.gap(now) <= 0 {
 		// Nobody waits and a connection is ready: c goes alone, without a place in the queue.
 		q.flights++
 		q.last = now
 		return departure{batch: c.alone()}
 	}
-	c.done = make(chan struct{})
+	if q.calls == nil {
+		q.calls = make([]*call, 0, q.size)
+	}
 	q.calls = append(q.calls, c)
 	if !q.timed {
 		q.time(q.patience)
@@ -66,7 +68,7 @@ func (q *queue) add(c *call) departure {
 	if !free {
 		return departure{}
 	}
-	return q.depart(most, now)
+	return q.depart(now)
 }
 
 // alone returns the departure of a flight for c that begins whatever others are under way.
@@ -82,11 +84,10 @@ func (q *queue) landed() departure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flights--
-	most := q.most()
-	if len(q.calls) == 0 || q.flights+q.pending >= most {
+	if len(q.calls) == 0 || q.flights+q.pending >= q.most() {
 		return departure{}
 	}
-	return q.depart(most, time.Now())
+	return q.depart(time.Now())
 }
 
 // begin begins a flight for those who wait, if any do.
@@ -100,14 +101,14 @@ func (q *queue) begin() departure {
 }
 
 // depart returns the departure of another flight for those who wait. q.mu is held.
-func (q *queue) depart(most int, now time.Time) departure {
+func (q *queue) depart(now time.Time) departure {
 	if q.flights >= q.ready {
 		if q.doubt || !q.spare() {
 			return departure{connect: q.connect()}
 		}
 		q.ready = q.flights + 1
 	}
-	if gap := q.gap(most, now); gap > 0 && len(q.calls) < maxBatch {
+	if gap := q.gap(now); gap > 0 && len(q.calls) < maxBatch {
 		if q.paced { // they go with the flight that waits for the gap already
 			return departure{}
 		}
@@ -125,7 +126,7 @@ func (q *queue) take() []*call {
 	n := min(len(q.calls), maxBatch)
 	batch := q.calls[:n:n]
 	if q.calls = q.calls[n:]; len(q.calls) == 0 {
-		q.calls = nil // the batch keeps the array
+		q.calls, q.size = nil, min(n, maxBatch/8) // the batch keeps the array
 	}
 	return batch
 }
@@ -135,8 +136,8 @@ func (q *queue) most() int { return max(1, min(q.room, q.trip.flights())) }
 
 // gap is how long to wait before another flight to a distant server. Without it, of many decisions that come at once
 // the first few would take all flights, each for itself. q.mu is held.
-func (q *queue) gap(most int, now time.Time) time.Duration {
-	if q.flights == 0 || most <= minFlights {
+func (q *queue) gap(now time.Time) time.Duration {
+	if q.flights == 0 || !q.trip.far() {
 		return 0
 	}
 	return fullBatch - now.Sub(q.last)

@@ -78,14 +78,14 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]out
 	for rest := calls; len(rest) > 0; rest = rest[len(runs[len(runs)-1]):] {
 		runs = append(runs, rest[:run(rest)])
 	}
-	cmds := s.exec(ctx, "evalsha", s.script().sha, runs, now)
+	cmds := s.exec(ctx, evalsha, s.script().sha, runs, now)
 	var unknown [][]*call // to servers that have lost the script
 	for i, cmd := range cmds {
 		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
 			unknown = append(unknown, runs[i])
 		}
 	}
-	again := s.exec(ctx, "eval", s.script().text, unknown, now)
+	again := s.exec(ctx, eval, s.script().text, unknown, now)
 	outcomes := make([]outcome, 0, len(calls))
 	failed := 0
 	for i, cmd := range cmds {
@@ -107,7 +107,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]out
 }
 
 // exec sends one command for each of runs, in a pipeline.
-func (s *server) exec(ctx context.Context, name string, script any, runs [][]*call, now string) []sentOnce {
+func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now string) []sentOnce {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -149,8 +149,11 @@ const compileError = "Error compiling script"
 
 var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
 
+// The commands that run a script. They are made once, for making an any of a string allocates.
+var eval, evalsha any = "eval", "evalsha"
+
 // command makes a command that runs the script. It keeps args, which scriptArgs has made.
-func command(ctx context.Context, name string, script any, args []any) sentOnce {
+func command(ctx context.Context, name, script any, args []any) sentOnce {
 	args[0], args[1] = name, script
 	cmd := sentOnce{redis.NewCmd(ctx, args...)}
 	cmd.SetFirstKeyPos(3)
@@ -160,7 +163,7 @@ func command(ctx context.Context, name string, script any, args []any) sentOnce 
 // eval has client run the script, at most once: what may have been executed is never sent again.
 func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
 	script := s.script()
-	name, sent := "evalsha", script.sha
+	name, sent := evalsha, script.sha
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
 		_ = client.Process(ctx, cmd) // returns cmd.Err()
@@ -173,14 +176,14 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		case script == ordinary && lacksStruct(err):
 			s.standIn.Store(true)
 			script = withStruct
-			name, sent = "eval", script.text
+			name, sent = eval, script.text
 		case redis.HasErrorPrefix(err, compileError):
 			return nil, fmt.Errorf("%w: %w", errNoCompile, err)
 		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			// The server lost its script cache: EVAL runs the script and caches it again.
-			name, sent = "eval", script.text
+			name, sent = eval, script.text
 		case !notExecuted(err):
 			return nil, err
 		default:

@@ -21,7 +21,7 @@ type server struct {
 	timely    *timely.Client   // the client, where it returns in time
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
-	shared    atomic.Pointer[sharedContext]
+	contexts  [2]atomic.Pointer[sharedContext]
 	log       func() *slog.Logger
 }
 
@@ -68,16 +68,17 @@ type sharedContext struct {
 	until time.Time
 }
 
-// within returns a context for a call that begins now. It ends when the store's timeout does, or a sixteenth of it
-// later, because calls share it: a context of its own costs a call five allocations.
-func (s *server) within(now time.Time) context.Context {
-	shared := s.shared.Load()
+// within returns a context for a call that begins now. It ends after so many times the store's timeout, once or twice, or
+// a sixteenth of it later, because calls share it: a context of its own costs a call five allocations.
+func (s *server) within(times int, now time.Time) context.Context {
+	latest := &s.contexts[times-1]
+	shared := latest.Load()
 	if shared == nil || !now.Before(shared.until) {
 		until := now.Add(s.timeout / 16)
-		ctx, cancel := context.WithDeadline(context.Background(), until.Add(s.timeout))
+		ctx, cancel := context.WithDeadline(context.Background(), until.Add(time.Duration(times)*s.timeout))
 		context.AfterFunc(ctx, cancel)
 		shared = &sharedContext{ctx, until}
-		s.shared.Store(shared)
+		latest.Store(shared)
 	}
 	return shared
 }
