@@ -17,8 +17,8 @@ func (s *suite) denied(ctx context.Context) error {
 	key := []string{"user:denied"}
 	return s.onRedis(ctx, tight, func(all []*peers.Redis) error {
 		for _, r := range all {
-			if allowed, err := r.Decide(ctx, key[0]); err != nil || !allowed {
-				return fmt.Errorf("%s: %w", r.Name, wrong(key[0], allowed, true, err))
+			if err := r.Decide.Expect(ctx, key[0], true); err != nil {
+				return fmt.Errorf("%s: %w", r.Name, err)
 			}
 		}
 		request, cancel := context.WithCancel(ctx)

@@ -87,8 +87,8 @@ func filled(ctx context.Context, peer peers.Memory, keys []string) (peers.Decide
 		return nil, fmt.Errorf("%s: %w", peer.Name, err)
 	}
 	for _, key := range keys {
-		if allowed, err := decide(ctx, key); err != nil || !allowed {
-			return nil, fmt.Errorf("%s: %w", peer.Name, wrong(key, allowed, true, err))
+		if err := decide.Expect(ctx, key, true); err != nil {
+			return nil, fmt.Errorf("%s: %w", peer.Name, err)
 		}
 	}
 	return decide, nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
@@ -15,11 +14,10 @@ import (
 // manyKeys is how many clients are limited.
 const manyKeys = 10_000
 
-// Limits that admit all that a run can ask for, and refill more slowly than any contender asks, so that
-// keys outlive the run: of many keys in Redis, and of a single key or in memory.
+// The limits of many keys in Redis, and of a single key or in memory.
 var (
-	roomy = peers.Limit{Burst: 1_000_000, Rate: 1, Per: time.Minute}
-	vast  = peers.Limit{Burst: 1_000_000_000, Rate: 1, Per: time.Second}
+	roomy = peers.Roomy
+	vast  = peers.Vast
 )
 
 // concurrency are the numbers of goroutines.
@@ -34,16 +32,16 @@ func (s *suite) redis(ctx context.Context) error {
 		}
 		request, cancel := context.WithCancel(ctx) // a client can hang up, so as in servers
 		defer cancel()
-		patient, err := peers.NewPatient(s.server.Addr, all[0].DB, roomy) // on the library's keys
+		minding, err := peers.NewContextTimeout(s.server.Addr, all[0].DB, roomy) // on the library's keys
 		if err != nil {
 			return err
 		}
-		defer patient.Close()
+		defer minding.Close()
 		at := map[int][]measure.Series{}
 		for _, n := range concurrency {
 			asked := all
 			if n == 1 {
-				asked = append(slices.Clone(all), patient)
+				asked = append(slices.Clone(all), minding)
 			}
 			contenders := deciders(request, asked, keys, true)
 			if err := openConnections(contenders, n); err != nil {

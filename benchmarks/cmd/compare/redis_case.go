@@ -74,21 +74,9 @@ func deciders(ctx context.Context, all []*peers.Redis, keys []string, want bool)
 func decider(ctx context.Context, name string, decide peers.Decide, keys []string, want bool) measure.Contender {
 	return measure.Contender{Name: name, Worker: func() func(int) error {
 		return func(i int) error {
-			key := keys[i%len(keys)]
-			allowed, err := decide(ctx, key)
-			if err != nil || allowed != want {
-				return wrong(key, allowed, want, err)
-			}
-			return nil
+			return decide.Expect(ctx, keys[i%len(keys)], want)
 		}
 	}}
-}
-
-func wrong(key string, allowed, want bool, err error) error {
-	if err != nil {
-		return fmt.Errorf("key %s: %w", key, err)
-	}
-	return fmt.Errorf("key %s: allowed is %v, must be %v", key, allowed, want)
 }
 
 // names are n different keys.
@@ -109,9 +97,7 @@ func (s *suite) warmUp(ctx context.Context, all []*peers.Redis, keys []string) e
 		for g := range goroutines {
 			wait.Go(func() {
 				for i := g; i < len(keys) && errs[g] == nil; i += goroutines {
-					if allowed, err := r.Decide(ctx, keys[i]); err != nil || !allowed {
-						errs[g] = wrong(keys[i], allowed, true, err)
-					}
+					errs[g] = r.Decide.Expect(ctx, keys[i], true)
 				}
 			})
 		}
