@@ -20,6 +20,7 @@ import (
 type suite struct {
 	server  *redisinfo.Server
 	machine report.Machine
+	commit  string
 	rounds  int
 	round   time.Duration
 
@@ -70,12 +71,12 @@ func main() {
 	if err != nil {
 		log.Fatalf("compare: -only: %v", err)
 	}
-	s := &suite{server: redisinfo.Connect(*addr), rounds: *rounds, round: *round}
+	s := &suite{server: redisinfo.Connect(*addr), commit: *commit, rounds: *rounds, round: *round}
 	version, err := s.server.Version(context.Background())
 	if err != nil {
 		log.Fatalf("compare: %v", err)
 	}
-	s.machine = report.ThisMachine(version, *commit)
+	s.machine = report.ThisMachine(version)
 	if err := s.run(context.Background(), chosen); err != nil {
 		log.Fatalf("compare: %v", err)
 	}
@@ -93,6 +94,7 @@ func caseNames() string {
 }
 
 func (s *suite) run(ctx context.Context, chosen *regexp.Regexp) error {
+	all := time.Now()
 	for _, c := range cases {
 		if !chosen.MatchString(c.name) {
 			continue
@@ -103,5 +105,6 @@ func (s *suite) run(ctx context.Context, chosen *regexp.Regexp) error {
 		}
 		log.Printf("%-12s %s", c.name, time.Since(began).Round(time.Second))
 	}
+	log.Printf("%-12s %s", "all", time.Since(all).Round(time.Second))
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
@@ -18,7 +19,10 @@ func (s *suite) target(t report.Target) { s.targets = append(s.targets, t) }
 
 // write stores the run and writes the page into docs, or prints the page of this run alone.
 func (s *suite) write(docs string) error {
-	run := report.Run{Machine: s.machine, Targets: s.targets}
+	run := report.Run{
+		Machine: s.machine, Date: time.Now().UTC().Format(time.DateOnly), Commit: s.commit,
+		Rounds: fmt.Sprintf("%d rounds of %v", s.rounds, s.round), Targets: s.targets,
+	}
 	if docs == "" {
 		fmt.Println(s.page([]report.Run{run}))
 		return nil
@@ -46,7 +50,7 @@ func (s *suite) page(runs []report.Run) string {
 		picture = "![" + s.plot.Title + "](benchmarks.svg)\n\n"
 	}
 	return "## Targets\n\nWhat this library promises itself, and what the last run on each machine measured.\n\n" + report.Targets(runs) +
-		"\n## Machines\n\nThe results below are of the first one.\n\n" + report.Machines(runs) +
+		"\n## Machines\n\nClients and Redis share a machine: the loopback interface, no persistence. The results further down are of the first one.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
 		"\n## Results\n\n" + picture + s.sections.String()
 }

@@ -40,8 +40,8 @@ func (s *suite) servers(ctx context.Context) error {
 		rows = append(rows, more...)
 	}
 	s.section("Whole servers", "One route of an application with its limiter on Redis, 10,000 clients told apart by an API key, allowed requests. Each application\n"+
-		"is a process of its own. wrk (one thread) loads one at a time and shares the two cores with it and with Redis. In brackets the\n"+
-		"ratio of requests/s to "+peers.Ulule+"; latency is from the request to its answer, by wrk.", rows)
+		"is a process of its own. wrk loads one at a time and shares the machine with it and with Redis. In brackets the ratio of requests/s\n"+
+		"to "+peers.Ulule+". Latency is from a request to its answer, by wrk.", rows)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"time"
 )
 
 // Machine is what was measured on, and with.
@@ -18,18 +17,15 @@ type Machine struct {
 	GOMAXPROCS int      `json:"gomaxprocs"`
 	Redis      string   `json:"redis"`
 	Contenders []string `json:"contenders"`
-	Date       string   `json:"date"`
-	Commit     string   `json:"commit"`
 }
 
-// ThisMachine describes the machine and this program, of today. The commit is that of the measured tree.
-func ThisMachine(redisVersion, commit string) Machine {
+// ThisMachine describes the machine and this program.
+func ThisMachine(redisVersion string) Machine {
 	return Machine{
 		Processor: processor(), Cores: runtime.NumCPU(),
 		Kernel: runtime.GOOS + "/" + runtime.GOARCH + " " + kernel(),
 		Go:     runtime.Version(), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		Redis: redisVersion, Contenders: contenders(),
-		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit,
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 // Run is what a run of the benchmarks on one machine gave for the targets.
 type Run struct {
 	Machine Machine  `json:"machine"`
+	Date    string   `json:"date"`
+	Commit  string   `json:"commit"` // of the measured tree
+	Rounds  string   `json:"rounds"`
 	Targets []Target `json:"targets"`
 }
 
@@ -93,13 +96,11 @@ func Targets(runs []Run) string {
 
 // Machines is a table with a column for each run's machine.
 func Machines(runs []Run) string {
-	rows := [][]string{{"processor"}, {"used as"}, {"kernel"}, {"Go"}, {"Redis"}, {"measured on"}, {"at commit"}}
+	rows := [][]string{{"processor"}, {"kernel"}, {"Go"}, {"Redis"}, {"measured on"}, {"at commit"}, {"in"}}
 	for _, r := range runs {
 		m := r.Machine
 		for i, value := range []string{
-			m.Name(), "one machine for clients and Redis", m.Kernel,
-			fmt.Sprintf("%s, GOMAXPROCS %d", m.Go, m.GOMAXPROCS), m.Redis + ", no persistence, over the loopback interface",
-			m.Date, m.Commit,
+			m.Name(), m.Kernel, fmt.Sprintf("%s, GOMAXPROCS %d", m.Go, m.GOMAXPROCS), m.Redis, r.Date, r.Commit, r.Rounds,
 		} {
 			rows[i] = append(rows[i], value)
 		}

@@ -8,12 +8,12 @@ import (
 )
 
 var (
-	epyc = Run{Machine{Processor: "AMD EPYC (family 25, model 17, stepping 1, 2700 MHz)", Cores: 2, Date: "2026-01-02", Commit: "0123abcd"}, []Target{
+	epyc = Run{Machine{Processor: "AMD EPYC (family 25, model 17, stepping 1, 2700 MHz)", Cores: 2}, "2026-01-02", "0123abcd", "7 rounds of 600ms", []Target{
 		AtLeast("decisions/s", "redis_rate", 2.5, 2),
 		UpTo("a denied key", "ns", 130, 120),
 		None("a denied key", "Redis commands", 0.001),
 	}}
-	xeon = Run{Machine{Processor: "Intel(R) Xeon(R) CPU @ 2.20GHz (family 6)", Cores: 4, Date: "2025-12-31", Commit: "fedc9876"}, []Target{
+	xeon = Run{Machine{Processor: "Intel(R) Xeon(R) CPU @ 2.20GHz (family 6)", Cores: 4}, "2025-12-31", "fedc9876", "3 rounds of 200ms", []Target{
 		AtLeast("decisions/s", "redis_rate", 1.5, 1), // the target was lower then
 		UpTo("a denied key", "ns", 100, 150),
 	}}
@@ -25,7 +25,7 @@ func TestRunsAreStoredByProcessor(t *testing.T) {
 		t.Errorf("%d runs where none was stored, %v", len(runs), err)
 	}
 	old := xeon
-	old.Machine.Commit = "older"
+	old.Commit = "older"
 	for _, r := range []Run{epyc, old, xeon} {
 		if err := r.Save(dir); err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestRunsAreStoredByProcessor(t *testing.T) {
 	if err != nil || len(runs) != 2 {
 		t.Fatalf("%d runs, %v, must be one for each processor", len(runs), err)
 	}
-	if runs[0].Machine.Commit != xeon.Machine.Commit || runs[1].Machine.Commit != epyc.Machine.Commit {
+	if runs[0].Commit != xeon.Commit || runs[1].Commit != epyc.Commit {
 		t.Errorf("runs %+v, must be the last of this processor, then the other", runs)
 	}
 	if runs[1].Targets[1] != epyc.Targets[1] {
@@ -76,7 +76,7 @@ func TestTargetsShowAColumnForEachProcessor(t *testing.T) {
 
 func TestMachinesSayWhenAndWhatWasMeasured(t *testing.T) {
 	got := Machines([]Run{epyc, xeon})
-	for _, line := range []string{"| measured on | 2026-01-02 | 2025-12-31 |", "| at commit | 0123abcd | fedc9876 |"} {
+	for _, line := range []string{"| measured on | 2026-01-02 | 2025-12-31 |", "| at commit | 0123abcd | fedc9876 |", "| in | 7 rounds of 600ms | 3 rounds of 200ms |"} {
 		if !strings.Contains(got, line) {
 			t.Errorf("line %q is missing in\n%s", line, got)
 		}
