@@ -49,7 +49,8 @@ func (s *suite) page(runs []report.Run) string {
 	if s.plot != nil {
 		picture = "![" + s.plot.Title + "](benchmarks.svg)\n\n"
 	}
-	return "## Targets\n\nWhat this library promises itself, and what the last run on each machine measured.\n\n" + report.Targets(runs) +
+	return "## Targets\n\nWhat this library promises itself, and what the last run on each machine measured.\n" +
+		"`benchmarks/run` on another machine adds its column.\n\n" + report.Targets(runs) +
 		"\n## Machines\n\nClients and Redis share a machine: the loopback interface, no persistence. The results further down are of the first one.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
 		"\n## Results\n\n" + picture + s.sections.String()
