@@ -41,7 +41,7 @@ func (s *suite) servers(ctx context.Context) error {
 	}
 	s.section("Whole servers", "One route of an application with its limiter on Redis, 10,000 clients told apart by an API key, allowed requests. Each application\n"+
 		"is a process of its own. wrk loads one at a time and shares the machine with it and with Redis. In brackets the ratio of requests/s\n"+
-		"to "+peers.Ulule+". Latency is from a request to its answer, by wrk.", rows)
+		"to "+peers.Ulule+". Latency is wrk's, which adds the requests that slow answers kept from being sent.", rows)
 	return nil
 }
 

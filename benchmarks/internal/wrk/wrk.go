@@ -34,7 +34,10 @@ func Client(i int) string { return fmt.Sprintf("user:%06d", i) }
 type Measured struct {
 	Requests int64
 	Elapsed  time.Duration
-	P50, P99 time.Duration // from the request to its answer
+
+	// P50 and P99 are of the times from requests to their answers, and of those that requests would have taken which were
+	// not sent because an answer was slow: wrk adds them.
+	P50, P99 time.Duration
 }
 
 // Wrk is the program, with its script in a file.
