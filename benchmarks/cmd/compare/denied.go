@@ -17,8 +17,8 @@ func (s *suite) denied(ctx context.Context) error {
 	key := []string{"user:denied"}
 	return s.onRedis(ctx, tight, func(all []*peers.Redis) error {
 		for _, r := range all {
-			if allowed, err := r.Decide(ctx, key[0]); err != nil || !allowed {
-				return fmt.Errorf("%s: %w", r.Name, wrong(key[0], allowed, true, err))
+			if err := r.Decide.Expect(ctx, key[0], true); err != nil {
+				return fmt.Errorf("%s: %w", r.Name, err)
 			}
 		}
 		request, cancel := context.WithCancel(ctx)
@@ -43,7 +43,7 @@ func (s *suite) denied(ctx context.Context) error {
 		}
 		ours := measure.Named(series, peers.Library)
 		s.target(report.None("a denied key asked again", "Redis commands", ours.Median(commands)))
-		s.target(report.UpTo("a denied key asked again", "ns", ours.Median(measure.Nanos), 150))
+		s.target(report.UpTo("a denied key asked again", "ns", ours.Median(measure.Nanos), 120))
 		s.target(report.None("a denied key asked again", "allocations", ours.Median(measure.Allocs)))
 		s.section("Redis: a denied key asked again", "Time, allocations and Redis commands (inside scripts too) of one decision.", rows)
 		return nil

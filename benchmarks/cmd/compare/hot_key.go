@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
@@ -14,7 +15,6 @@ var leaseSizes = []int64{100, 1000, 10_000}
 
 // hotKey measures one key that all goroutines share.
 func (s *suite) hotKey(ctx context.Context) error {
-	const goroutines = 64
 	key := []string{"everyone"}
 	return s.onRedis(ctx, vast, func(all []*peers.Redis) error {
 		request, cancel := context.WithCancel(ctx)
@@ -28,29 +28,45 @@ func (s *suite) hotKey(ctx context.Context) error {
 			all = slices.Insert(all, 1+i, r)
 		}
 		contenders := deciders(request, all, key, true)
-		if err := openConnections(contenders, goroutines); err != nil {
-			return err
+		rows := [][]string{{"one key"}}
+		for _, r := range all {
+			rows = append(rows, []string{r.Name})
 		}
-		series, err := measure.Interleave(contenders, measure.Options{
-			Goroutines: goroutines, Rounds: s.rounds, Round: s.round, Probe: &serverProbe{ctx: ctx, server: s.server, all: all},
-		})
-		if err != nil {
-			return err
+		at := map[int][]measure.Series{}
+		for _, goroutines := range []int{64, 512} {
+			if err := openConnections(contenders, goroutines); err != nil {
+				return err
+			}
+			series, err := measure.Interleave(contenders, measure.Options{
+				Goroutines: goroutines, Rounds: s.rounds, Round: s.round, Probe: &serverProbe{ctx: ctx, server: s.server, all: all},
+			})
+			if err != nil {
+				return fmt.Errorf("%d goroutines: %w", goroutines, err)
+			}
+			rows[0] = append(rows[0], fmt.Sprintf("%d goroutines: decisions/s", goroutines), "ratio to redis_rate", "server CPU µs")
+			base := measure.Named(series, peers.RedisRate)
+			for i, v := range series {
+				rows[i+1] = append(rows[i+1], report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond)),
+					report.Number(v.Median(serverCPU)))
+			}
+			at[goroutines] = series
 		}
 		if err := s.countKeys(ctx, all, 1); err != nil {
 			return err
 		}
-		rows := [][]string{{"64 goroutines, one key", "decisions/s", "ratio to redis_rate", "server CPU µs"}}
-		base := measure.Named(series, peers.RedisRate)
-		for _, v := range series {
-			rows = append(rows, []string{
-				v.Name, report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond)),
-				report.Number(v.Median(serverCPU)),
-			})
-		}
-		s.target(report.AtLeast("one hot key, 64 goroutines, leases of 10,000", "without leases",
-			series[len(leaseSizes)].Ratio(series[0], measure.PerSecond), 20))
+		s.hotKeyTargets(at)
 		s.section("Redis: one hot key", "All goroutines ask for the same key. With redisstore.WithLease a process takes tokens ahead and decides by itself.", rows)
 		return nil
 	})
+}
+
+func (s *suite) hotKeyTargets(at map[int][]measure.Series) {
+	against := func(goroutines int) float64 {
+		return at[goroutines][0].Ratio(measure.Named(at[goroutines], peers.RedisRate), measure.PerSecond)
+	}
+	s.target(report.AtLeast("one hot key, 64 goroutines", peers.RedisRate, against(64), 6))
+	s.target(report.AtLeast("one hot key, 512 goroutines", peers.RedisRate, against(512), 12))
+	s.target(report.UpTo("one hot key, 512 goroutines, server CPU", "µs a decision", at[512][0].Median(serverCPU), 0.5))
+	s.target(report.AtLeast("one hot key, 64 goroutines, leases of 10,000", "without leases",
+		at[64][len(leaseSizes)].Ratio(at[64][0], measure.PerSecond), 20))
 }

@@ -23,17 +23,17 @@ type fleet struct {
 }
 
 const (
-	processes = 4
+	fleetSize = 4  // processes
 	perProc   = 16 // goroutines
 )
 
 func newFleet(addr string, lease int64, limit core.Limit) (*fleet, error) {
 	f := &fleet{}
-	for i := range processes + 1 {
+	for i := range fleetSize + 1 {
 		c := redis.NewClient(&redis.Options{Addr: addr, DB: 1})
 		f.clients = append(f.clients, c)
 		n := lease
-		if i == processes {
+		if i == fleetSize {
 			n = 0
 		}
 		store := redisstore.New(c, redisstore.WithLease(n), redisstore.WithTimeout(3*time.Second))
@@ -43,7 +43,7 @@ func newFleet(addr string, lease int64, limit core.Limit) (*fleet, error) {
 		}
 		f.limiters = append(f.limiters, l)
 	}
-	f.plain, f.limiters = f.limiters[processes], f.limiters[:processes]
+	f.plain, f.limiters = f.limiters[fleetSize], f.limiters[:fleetSize]
 	return f, nil
 }
 

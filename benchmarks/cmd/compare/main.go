@@ -1,5 +1,6 @@
-// Compare measures this library beside its peers and writes docs/benchmarks.md and its plot.
-// benchmarks/run starts the Redis it needs.
+// Compare measures this library beside its peers and writes docs/benchmarks.md, its plot, and what other machines' pages
+// need of it into docs/benchmarks/. benchmarks/run starts the Redis it needs, and builds the programs that it starts
+// itself.
 package main
 
 import (
@@ -7,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"log"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -19,24 +18,33 @@ import (
 
 // A suite is one run: how to measure, and what came of it.
 type suite struct {
-	server *redisinfo.Server
-	rounds int
-	round  time.Duration
+	server  *redisinfo.Server
+	machine report.Machine
+	commit  string
+	rounds  int
+	round   time.Duration
 
 	targets  []report.Target
 	sections strings.Builder
 	plot     *report.Plot
 }
 
-// cases are measured in this order, which is that of the targets.
-var cases = []struct {
+// A measurement is a part of the run that can be chosen by its name.
+type measurement struct {
 	name string
 	run  func(*suite, context.Context) error
-}{
+}
+
+// cases are measured in this order, which is that of the targets.
+var cases = []measurement{
 	{"redis", (*suite).redis},
+	{"servers", (*suite).servers},
+	{"open loop", (*suite).openLoop},
+	{"distance", (*suite).distance},
 	{"redis memory", (*suite).redisMemory},
 	{"denied", (*suite).denied},
 	{"hot key", (*suite).hotKey},
+	{"processes", (*suite).processes},
 	{"lease", (*suite).lease},
 	{"memory", (*suite).memory},
 	{"http", (*suite).http},
@@ -48,7 +56,8 @@ func main() {
 	round := flag.Duration("round", 600*time.Millisecond, "length of a round of one contender")
 	rounds := flag.Int("rounds", 7, "rounds of each contender in each case")
 	docs := flag.String("docs", "", "directory of benchmarks.md and benchmarks.svg; without it the page is printed")
-	only := flag.String("only", "", "regular expression of the cases to run, whose part of the page is printed, of: redis, redis memory, denied, hot key, lease, memory, http")
+	only := flag.String("only", "", "regular expression of the cases to run, whose part of the page is printed, of: "+caseNames())
+	commit := flag.String("commit", "unknown", "the commit of the measured tree")
 	flag.Parse()
 	if *addr == "" {
 		log.Fatal("compare: -redis is required; benchmarks/run starts a server and gives its address")
@@ -62,7 +71,12 @@ func main() {
 	if err != nil {
 		log.Fatalf("compare: -only: %v", err)
 	}
-	s := &suite{server: redisinfo.Connect(*addr), rounds: *rounds, round: *round}
+	s := &suite{server: redisinfo.Connect(*addr), commit: *commit, rounds: *rounds, round: *round}
+	version, err := s.server.Version(context.Background())
+	if err != nil {
+		log.Fatalf("compare: %v", err)
+	}
+	s.machine = report.ThisMachine(version)
 	if err := s.run(context.Background(), chosen); err != nil {
 		log.Fatalf("compare: %v", err)
 	}
@@ -71,7 +85,16 @@ func main() {
 	}
 }
 
+func caseNames() string {
+	var names []string
+	for _, c := range cases {
+		names = append(names, c.name)
+	}
+	return strings.Join(names, ", ")
+}
+
 func (s *suite) run(ctx context.Context, chosen *regexp.Regexp) error {
+	all := time.Now()
 	for _, c := range cases {
 		if !chosen.MatchString(c.name) {
 			continue
@@ -82,39 +105,6 @@ func (s *suite) run(ctx context.Context, chosen *regexp.Regexp) error {
 		}
 		log.Printf("%-12s %s", c.name, time.Since(began).Round(time.Second))
 	}
+	log.Printf("%-12s %s", "all", time.Since(all).Round(time.Second))
 	return nil
-}
-
-// section adds to the page.
-func (s *suite) section(title, text string, rows [][]string) {
-	fmt.Fprintf(&s.sections, "### %s\n\n%s\n\n%s\n", title, text, report.Table(rows))
-}
-
-// target adds to the table of targets.
-func (s *suite) target(t report.Target) { s.targets = append(s.targets, t) }
-
-// write writes the page, or prints it.
-func (s *suite) write(docs string) error {
-	version, err := s.server.Version(context.Background())
-	if err != nil {
-		return err
-	}
-	picture := ""
-	if s.plot != nil {
-		picture = "![" + s.plot.Title + "](benchmarks.svg)\n\n"
-	}
-	page := "## Targets\n\n" + report.Targets(s.targets) +
-		"\n## Machine\n\n" + report.Machine(version) +
-		"\n## Method\n\n" + s.method() +
-		"\n## Results\n\n" + picture + s.sections.String()
-	if docs == "" {
-		fmt.Println(page)
-		return nil
-	}
-	if s.plot != nil {
-		if err := os.WriteFile(filepath.Join(docs, "benchmarks.svg"), []byte(s.plot.SVG()), 0o644); err != nil {
-			return err
-		}
-	}
-	return report.WriteMeasured(filepath.Join(docs, "benchmarks.md"), page)
 }

@@ -45,21 +45,23 @@ func (p *serverProbe) After(contender int, ops int64, into map[measure.Metric]fl
 	return err
 }
 
-// onRedis builds the limiters on an empty server, has f use them and closes them.
-func (s *suite) onRedis(ctx context.Context, l peers.Limit, f func([]*peers.Redis) error) error {
+// onRedis builds the limiters on an empty server, all or those named, has f use them and closes them.
+func (s *suite) onRedis(ctx context.Context, l peers.Limit, f func([]*peers.Redis) error, names ...string) error {
 	if err := s.server.Flush(ctx); err != nil {
 		return err
 	}
-	all, err := peers.OnRedis(s.server.Addr, l)
+	all, err := peers.OnRedis(s.server.Addr, l, names...)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, r := range all {
-			r.Close()
-		}
-	}()
+	defer closeAll(all)
 	return f(all)
+}
+
+func closeAll(all []*peers.Redis) {
+	for _, r := range all {
+		r.Close()
+	}
 }
 
 // deciders are contenders whose every decision on keys must be want.
@@ -74,21 +76,9 @@ func deciders(ctx context.Context, all []*peers.Redis, keys []string, want bool)
 func decider(ctx context.Context, name string, decide peers.Decide, keys []string, want bool) measure.Contender {
 	return measure.Contender{Name: name, Worker: func() func(int) error {
 		return func(i int) error {
-			key := keys[i%len(keys)]
-			allowed, err := decide(ctx, key)
-			if err != nil || allowed != want {
-				return wrong(key, allowed, want, err)
-			}
-			return nil
+			return decide.Expect(ctx, keys[i%len(keys)], want)
 		}
 	}}
-}
-
-func wrong(key string, allowed, want bool, err error) error {
-	if err != nil {
-		return fmt.Errorf("key %s: %w", key, err)
-	}
-	return fmt.Errorf("key %s: allowed is %v, must be %v", key, allowed, want)
 }
 
 // names are n different keys.
@@ -109,9 +99,7 @@ func (s *suite) warmUp(ctx context.Context, all []*peers.Redis, keys []string) e
 		for g := range goroutines {
 			wait.Go(func() {
 				for i := g; i < len(keys) && errs[g] == nil; i += goroutines {
-					if allowed, err := r.Decide(ctx, keys[i]); err != nil || !allowed {
-						errs[g] = wrong(keys[i], allowed, true, err)
-					}
+					errs[g] = r.Decide.Expect(ctx, keys[i], true)
 				}
 			})
 		}
@@ -129,15 +117,19 @@ func (s *suite) warmUp(ctx context.Context, all []*peers.Redis, keys []string) e
 // keys of two.
 func (s *suite) countKeys(ctx context.Context, all []*peers.Redis, want int) error {
 	for _, r := range all {
-		n, err := s.server.Keys(ctx, r.DB)
-		if err != nil {
+		if err := s.countKeysIn(ctx, r.Name, r.DB, int64(want)*r.KeysPerKey); err != nil {
 			return err
-		}
-		if least := int64(want) * r.KeysPerKey; n < least || n > 2*least {
-			return fmt.Errorf("%s: %d keys in its database, must be %d", r.Name, n, least)
 		}
 	}
 	return nil
+}
+
+func (s *suite) countKeysIn(ctx context.Context, name string, db int, least int64) error {
+	n, err := s.server.Keys(ctx, db)
+	if err == nil && (n < least || n > 2*least) {
+		err = fmt.Errorf("%s: %d keys in its database, must be %d", name, n, least)
+	}
+	return err
 }
 
 // openConnections runs the load for a moment, so that no round pays for connecting.

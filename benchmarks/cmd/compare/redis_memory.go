@@ -79,8 +79,8 @@ func (s *suite) used(ctx context.Context, db int, decide peers.Decide, key strin
 		return redisinfo.Memory{}, err
 	}
 	for range 3 {
-		if allowed, err := decide(ctx, key); err != nil || !allowed {
-			return redisinfo.Memory{}, wrong(key, allowed, true, err)
+		if err := decide.Expect(ctx, key, true); err != nil {
+			return redisinfo.Memory{}, err
 		}
 	}
 	m, err := s.server.Memory(ctx, db)

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,23 +12,23 @@ import (
 // the same key. It is prime: whatever the number of keys, they spread over all.
 const stride = 7919
 
-// maxTimed bounds how many calls of a lone goroutine are timed each.
+// maxTimed bounds how many calls of a goroutine are timed each.
 const maxTimed = 1 << 20
 
 // load is what one round did.
 type load struct {
 	ops     int64
 	elapsed time.Duration
-	calls   []float64 // ns of each call of a lone goroutine
+	calls   []float64 // ns of each call, if they are timed
 	err     error
 }
 
 // run has goroutines work in a closed loop, each on its next operation as soon as the last is done.
-func run(worker func() func(int) error, goroutines int, d time.Duration, start int) load {
+func run(worker func() func(int) error, goroutines int, isTimed bool, d time.Duration, start int) load {
 	var stop atomic.Bool
 	ops := make([]int64, goroutines)
 	errs := make([]error, goroutines)
-	var calls []float64
+	calls := make([][]float64, goroutines)
 
 	ready := make(chan struct{})
 	var all sync.WaitGroup
@@ -36,8 +37,8 @@ func run(worker func() func(int) error, goroutines int, d time.Duration, start i
 		all.Go(func() {
 			<-ready
 			first := start + g*stride
-			if goroutines == 1 {
-				calls, ops[g], errs[g] = timed(op, first, &stop)
+			if isTimed {
+				calls[g], ops[g], errs[g] = timed(op, first, &stop)
 				return
 			}
 			ops[g], errs[g] = counted(op, first, &stop)
@@ -48,7 +49,7 @@ func run(worker func() func(int) error, goroutines int, d time.Duration, start i
 	timer := time.AfterFunc(d, func() { stop.Store(true) })
 	all.Wait()
 	timer.Stop()
-	l := load{elapsed: time.Since(began), calls: calls, err: errors.Join(errs...)}
+	l := load{elapsed: time.Since(began), calls: slices.Concat(calls...), err: errors.Join(errs...)}
 	for _, n := range ops {
 		l.ops += n
 	}
@@ -71,20 +72,21 @@ func counted(op func(int) error, first int, stop *atomic.Bool) (int64, error) {
 // average. Quick ones would be drowned by it.
 func timed(op func(int) error, first int, stop *atomic.Bool) ([]float64, int64, error) {
 	const probe = 100
-	began := time.Now()
-	for n := range probe {
+	n := 0
+	for began := time.Now(); time.Since(began) < probe*time.Microsecond; n++ {
+		if n == probe {
+			more, err := counted(op, first+n, stop)
+			return nil, int64(n) + more, err
+		}
 		if err := op(first + n); err != nil {
+			stop.Store(true)
 			return nil, int64(n), err
 		}
 	}
-	if time.Since(began) < probe*time.Microsecond {
-		n, err := counted(op, first+probe, stop)
-		return nil, n + probe, err
-	}
-	calls := make([]float64, 0, 1<<14)
-	n := probe
+	calls := make([]float64, 0, 1<<10)
 	for last := time.Now(); !stop.Load(); n++ {
 		if err := op(first + n); err != nil {
+			stop.Store(true)
 			return nil, int64(n), err
 		}
 		now := time.Now()

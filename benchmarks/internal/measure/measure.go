@@ -4,7 +4,6 @@
 package measure
 
 import (
-	"fmt"
 	"runtime"
 	"time"
 )
@@ -19,15 +18,22 @@ type Contender struct {
 	Worker func() (op func(i int) error)
 }
 
-// A Metric is something measured in each round; of all but PerSecond, less is better.
+// A Metric is something measured in each round; of all but PerSecond and Operations, less is better.
 type Metric string
 
 // What every case measures; a Probe may add more.
 const (
-	PerSecond Metric = "per second"  // operations, of all goroutines together
-	Nanos     Metric = "ns"          // time for one operation: wall clock, so less with more goroutines
-	Allocs    Metric = "allocations" // for one operation
-	P50       Metric = "p50 µs"      // median time of a call; of a lone goroutine only
+	PerSecond  Metric = "per second"  // operations, of all goroutines together
+	Operations Metric = "operations"  // how many
+	Nanos      Metric = "ns"          // time for one operation: wall clock, so less with more goroutines
+	Allocs     Metric = "allocations" // for one operation
+)
+
+// Times of calls. Interleave measures P50 alone, of a lone goroutine or where Options.Timed says so.
+const (
+	P50  Metric = "p50 µs"
+	P99  Metric = "p99 µs"
+	P999 Metric = "p99.9 µs"
 )
 
 // Options are how a case is measured.
@@ -35,6 +41,7 @@ type Options struct {
 	Goroutines int
 	Rounds     int           // at least 5 in a run that counts
 	Round      time.Duration // of one contender
+	Timed      bool          // calls are timed even if several goroutines make them
 	Probe      Probe         // may be nil
 }
 
@@ -52,21 +59,17 @@ type Series struct {
 
 // Interleave runs each contender once in every round.
 func Interleave(contenders []Contender, o Options) ([]Series, error) {
-	series := make([]Series, len(contenders))
-	start := make([]int, len(contenders)) // where its goroutines go on in the next round
-	for round := range o.Rounds {
-		for i, c := range contenders {
-			runtime.GC() // nobody pays for another's garbage
-			m, n, err := one(c, o, i, start[i])
-			if err != nil {
-				return nil, fmt.Errorf("%s, round %d: %w", c.Name, round+1, err)
-			}
-			start[i] += n
-			series[i].Name = c.Name
-			series[i].rounds = append(series[i].rounds, m)
-		}
+	names := make([]string, len(contenders))
+	for i, c := range contenders {
+		names[i] = c.Name
 	}
-	return series, nil
+	start := make([]int, len(contenders)) // where its goroutines go on in the next round
+	return TakeTurns(names, o.Rounds, func(i int) (map[Metric]float64, error) {
+		runtime.GC() // nobody pays for another's garbage
+		m, n, err := one(contenders[i], o, i, start[i])
+		start[i] += n
+		return m, err
+	})
 }
 
 // one measures one round of a contender and returns how far each goroutine got.
@@ -78,16 +81,17 @@ func one(c Contender, o Options, i, start int) (map[Metric]float64, int, error) 
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	l := run(c.Worker, o.Goroutines, o.Round, start)
+	l := run(c.Worker, o.Goroutines, o.Timed || o.Goroutines == 1, o.Round, start)
 	runtime.ReadMemStats(&after)
 	if l.err != nil {
 		return nil, 0, l.err
 	}
 	ops := float64(l.ops)
 	m := map[Metric]float64{
-		PerSecond: ops / l.elapsed.Seconds(),
-		Nanos:     float64(l.elapsed.Nanoseconds()) / ops,
-		Allocs:    float64(after.Mallocs-before.Mallocs) / ops,
+		PerSecond:  ops / l.elapsed.Seconds(),
+		Operations: ops,
+		Nanos:      float64(l.elapsed.Nanoseconds()) / ops,
+		Allocs:     float64(after.Mallocs-before.Mallocs) / ops,
 	}
 	if len(l.calls) > 0 {
 		m[P50] = median(l.calls) / 1e3

@@ -51,3 +51,23 @@ func TestAllGoroutinesWork(t *testing.T) {
 		t.Errorf("%d workers in 3 rounds of 4, %v a second", workers.Load(), series[0].Median(PerSecond))
 	}
 }
+
+func TestCallsOfManyGoroutinesAreTimed(t *testing.T) {
+	slow := []Contender{{"c", func() func(int) error {
+		return func(int) error { time.Sleep(2 * time.Millisecond); return nil }
+	}}}
+	series, err := Interleave(slow, Options{Goroutines: 4, Rounds: 1, Round: 20 * time.Millisecond, Timed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p50 := series[0].Median(P50); p50 < 2000 {
+		t.Errorf("the median call took %v µs, must be 2000 or more", p50)
+	}
+	series, err = Interleave(slow, Options{Goroutines: 4, Rounds: 1, Round: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if series[0].Has(P50) {
+		t.Error("calls must not be timed unless asked for: the clock slows others down")
+	}
+}

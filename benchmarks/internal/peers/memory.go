@@ -24,14 +24,17 @@ type Memory struct {
 	New       func(Limit) (Decide, error)
 }
 
-// XTime is the name of golang.org/x/time/rate among the contenders.
-const XTime = "x/time/rate + sync.Map"
+// Names of contenders.
+const (
+	XTime     = "x/time/rate + sync.Map"
+	GoLimiter = "sethvargo/go-limiter"
+)
 
 // InMemory are the limiters in memory, each without a bound on its keys or with a bound no case meets.
 var InMemory = []Memory{
 	{Library, "token bucket", MemoryDecider},
 	{XTime, "token bucket", newXTime},
-	{"sethvargo/go-limiter", "fixed window", newSethvargo},
+	{GoLimiter, "fixed window", newSethvargo},
 	{"throttled", "GCRA", newThrottledMemory},
 	{"ulule/limiter", "fixed window", newUluleMemory},
 	{"tollbooth", "token bucket", newTollbooth},

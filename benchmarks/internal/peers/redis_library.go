@@ -21,14 +21,14 @@ func newLibrary(addr string, db int, l Limit) (*Redis, error) {
 	}, err
 }
 
-// NewPatient is this library as jobs may use it: a caller that can't leave, and a client that minds
-// deadlines, which together spare it a change of goroutines.
-func NewPatient(addr string, db int, l Limit) (*Redis, error) {
+// NewContextTimeout is this library on a client that minds deadlines, so that a lone decision stays in its caller's
+// goroutine.
+func NewContextTimeout(addr string, db int, l Limit) (*Redis, error) {
 	c := redis.NewClient(&redis.Options{Addr: addr, DB: db, ContextTimeoutEnabled: true})
 	decide, err := Decider(redisstore.New(c, patient), l.core())
 	return &Redis{
-		Name: Library + " (jobs)", DB: db, KeysPerKey: 1, Scripted: true, close: func() { _ = c.Close() },
-		Decide: func(_ context.Context, key string) (bool, error) { return decide(context.Background(), key) },
+		Name: Library + ", ContextTimeoutEnabled", DB: db, KeysPerKey: 1, Scripted: true,
+		close: func() { _ = c.Close() }, Decide: decide,
 	}, err
 }
 
@@ -57,4 +57,12 @@ func Decider(store *redisstore.Store, limits ...core.Limit) (Decide, error) {
 		}
 		return res.Allowed, err
 	}, nil
+}
+
+// LibraryOnRedis is this library for a middleware. It refuses what Redis did not decide, so that clients see it.
+func LibraryOnRedis(addr string, db int, l Limit) (*core.Limiter, error) {
+	c, _ := client(addr, db)
+	return core.NewLimiter(redisstore.New(c, patient), core.Policy{
+		Name: "api", Limits: []core.Limit{l.core()}, OnFailure: core.FailClosed,
+	})
 }

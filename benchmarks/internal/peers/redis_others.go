@@ -12,6 +12,7 @@ import (
 	ginratelimit "github.com/JGLTechnologies/gin-rate-limit"
 	"github.com/go-chi/httprate"
 	httprateredis "github.com/go-chi/httprate-redis"
+	"github.com/redis/go-redis/v9"
 	"github.com/throttled/throttled/v2"
 	"github.com/throttled/throttled/v2/store/goredisstore.v9"
 	"github.com/ulule/limiter/v3"
@@ -20,14 +21,22 @@ import (
 
 func newUlule(addr string, db int, l Limit) (*Redis, error) {
 	c, closeClient := client(addr, db)
-	store, err := ululeredis.NewStore(c)
-	if err != nil {
-		return nil, err
-	}
+	limiter, err := ululeLimiter(c, l)
 	return &Redis{
-		Name: "ulule/limiter", Algorithm: "fixed window", KeysPerKey: 1, Scripted: true, close: closeClient,
-		Decide: ululeDecide(limiter.New(store, limiter.Rate{Period: window, Limit: int64(l.Burst)})),
-	}, nil
+		Name: Ulule, Algorithm: "fixed window", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Decide: ululeDecide(limiter),
+	}, err
+}
+
+// UluleOnRedis is ulule/limiter for a middleware.
+func UluleOnRedis(addr string, db int, l Limit) (*limiter.Limiter, error) {
+	c, _ := client(addr, db)
+	return ululeLimiter(c, l)
+}
+
+func ululeLimiter(c *redis.Client, l Limit) (*limiter.Limiter, error) {
+	store, err := ululeredis.NewStore(c)
+	return limiter.New(store, limiter.Rate{Period: window, Limit: int64(l.Burst)}), err
 }
 
 func ululeDecide(l *limiter.Limiter) Decide {
@@ -62,9 +71,30 @@ func throttledDecide(store throttled.GCRAStoreCtx, l Limit) (Decide, error) {
 	}, nil
 }
 
-// newHTTPRate has a client of its own, which can't be closed: httprate-redis v0.5.0 drops one that it is
-// given. Its limiter knows only HTTP, so it is asked below its middleware.
+// newHTTPRate is asked below its middleware, for its limiter knows only HTTP.
 func newHTTPRate(addr string, db int, l Limit) (*Redis, error) {
+	limiter, err := HTTPRateOnRedis(addr, db, l,
+		httprate.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { w.(*answer).err = err }))
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequest(http.MethodGet, "/", nil)
+	return &Redis{
+		Name: HTTPRateRedis, Algorithm: "sliding window", KeysPerKey: 1, close: func() {},
+		Decide: func(_ context.Context, key string) (bool, error) {
+			w := &answer{header: make(http.Header)}
+			denied := limiter.OnLimit(w, request, key)
+			return !denied, w.err
+		},
+	}, err
+}
+
+// HTTPRateRedis is the name of httprate with httprate-redis among the contenders.
+const HTTPRateRedis = "httprate-redis"
+
+// HTTPRateOnRedis is httprate for a middleware. It has a client of its own, which can't be closed: httprate-redis v0.5.0
+// drops one that it is given.
+func HTTPRateOnRedis(addr string, db int, l Limit, options ...httprate.Option) (*httprate.RateLimiter, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -79,17 +109,7 @@ func newHTTPRate(addr string, db int, l Limit) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	limiter := httprate.NewRateLimiter(l.Burst, window, httprate.WithLimitCounter(counter),
-		httprate.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { w.(*answer).err = err }))
-	request, err := http.NewRequest(http.MethodGet, "/", nil)
-	return &Redis{
-		Name: "httprate-redis", Algorithm: "sliding window", KeysPerKey: 1, close: func() {},
-		Decide: func(_ context.Context, key string) (bool, error) {
-			w := &answer{header: make(http.Header)}
-			denied := limiter.OnLimit(w, request, key)
-			return !denied, w.err
-		},
-	}, err
+	return httprate.NewRateLimiter(l.Burst, window, append(options, httprate.WithLimitCounter(counter))...), nil
 }
 
 // answer is the response that httprate writes its header fields to.
@@ -102,14 +122,11 @@ type answer struct {
 
 func (a *answer) Header() http.Header { return a.header }
 
-// newGinRateLimit reads, decides here and writes: under concurrency it admits more than its limit.
 func newGinRateLimit(addr string, db int, l Limit) (*Redis, error) {
 	c, closeClient := client(addr, db)
-	store := ginratelimit.RedisStore(&ginratelimit.RedisOptions{
-		RedisClient: c, Rate: window, Limit: uint(l.Burst), PanicOnErr: true,
-	})
+	store := ginRateLimitStore(c, l)
 	return &Redis{
-		Name: "gin-rate-limit", Algorithm: "fixed window", KeysPerKey: 2, close: closeClient,
+		Name: GinRateLimit, Algorithm: "fixed window", KeysPerKey: 2, close: closeClient,
 		Decide: func(_ context.Context, key string) (allowed bool, err error) {
 			defer func() {
 				if p := recover(); p != nil {
@@ -119,4 +136,20 @@ func newGinRateLimit(addr string, db int, l Limit) (*Redis, error) {
 			return !store.Limit(key, nil).RateLimited, nil
 		},
 	}, nil
+}
+
+// GinRateLimit is the name of gin-rate-limit among the contenders.
+const GinRateLimit = "gin-rate-limit"
+
+// GinRateLimitOnRedis is the store of gin-rate-limit for a middleware.
+func GinRateLimitOnRedis(addr string, db int, l Limit) ginratelimit.Store {
+	c, _ := client(addr, db)
+	return ginRateLimitStore(c, l)
+}
+
+// ginRateLimitStore reads, decides here and writes: under concurrency it admits more than its limit.
+func ginRateLimitStore(c *redis.Client, l Limit) ginratelimit.Store {
+	return ginratelimit.RedisStore(&ginratelimit.RedisOptions{
+		RedisClient: c, Rate: window, Limit: uint(l.Burst), PanicOnErr: true,
+	})
 }

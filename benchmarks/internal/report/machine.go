@@ -8,30 +8,29 @@ import (
 	"strings"
 )
 
-// Machine tells what was measured on.
-func Machine(redisVersion string) string {
-	return Table([][]string{
-		{"what", "version"},
-		{"processor", fmt.Sprintf("%s, %d cores, shared by clients and Redis", processor(), runtime.NumCPU())},
-		{"kernel", runtime.GOOS + "/" + runtime.GOARCH + " " + kernel()},
-		{"Go", fmt.Sprintf("%s, GOMAXPROCS %d", runtime.Version(), runtime.GOMAXPROCS(0))},
-		{"Redis", redisVersion + ", no persistence, over the loopback interface"},
-		{"contenders", strings.Join(contenders(), ", ")},
-	})
+// Machine is what was measured on, and with.
+type Machine struct {
+	Processor  string   `json:"processor"`
+	Cores      int      `json:"cores"`
+	Kernel     string   `json:"kernel"`
+	Go         string   `json:"go"`
+	GOMAXPROCS int      `json:"gomaxprocs"`
+	Redis      string   `json:"redis"`
+	Contenders []string `json:"contenders"`
 }
 
-func processor() string {
-	text, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown processor"
+// ThisMachine describes the machine and this program.
+func ThisMachine(redisVersion string) Machine {
+	return Machine{
+		Processor: processor(), Cores: runtime.NumCPU(),
+		Kernel: runtime.GOOS + "/" + runtime.GOARCH + " " + kernel(),
+		Go:     runtime.Version(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Redis: redisVersion, Contenders: contenders(),
 	}
-	for line := range strings.Lines(string(text)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
 }
+
+// Name tells the machine from others.
+func (m Machine) Name() string { return fmt.Sprintf("%s, %d cores", m.Processor, m.Cores) }
 
 func kernel() string {
 	text, err := os.ReadFile("/proc/sys/kernel/osrelease")

@@ -2,43 +2,74 @@ package report
 
 import "fmt"
 
-// Target is something the library promises itself.
+// Target is something the library promises itself, and what was measured of it.
 type Target struct {
-	What string
-	Aim  string
-	Got  string
-	Met  bool
+	What  string  `json:"what"`
+	Of    string  `json:"of,omitempty"`   // what the value is a ratio to; "" if it is none
+	Unit  string  `json:"unit,omitempty"` // of a value that is no ratio
+	Aim   string  `json:"aim"`            // "≥", "≤" or "0"
+	Bound float64 `json:"bound"`
+	Value float64 `json:"value"`
 }
 
 // AtLeast is met by a ratio to base of bound or more.
 func AtLeast(what, base string, ratio, bound float64) Target {
-	return Target{what, fmt.Sprintf("≥ %g × %s", bound, base), Times(ratio), ratio >= bound}
+	return Target{What: what, Of: base, Aim: "≥", Bound: bound, Value: ratio}
 }
 
 // AtMost is met by a ratio to base of bound or less.
 func AtMost(what, base string, ratio, bound float64) Target {
-	return Target{what, fmt.Sprintf("≤ %g × %s", bound, base), Times(ratio), ratio <= bound}
+	return Target{What: what, Of: base, Aim: "≤", Bound: bound, Value: ratio}
 }
 
 // UpTo is met by a value of bound or less.
 func UpTo(what, unit string, value, bound float64) Target {
-	return Target{what, fmt.Sprintf("≤ %g %s", bound, unit), Number(value) + " " + unit, value <= bound}
+	return Target{What: what, Unit: unit, Aim: "≤", Bound: bound, Value: value}
 }
 
 // None is met by a value of 0, give or take what the process does in the background.
 func None(what, unit string, value float64) Target {
-	return Target{what, "0 " + unit, three(value) + " " + unit, value < 0.005}
+	return Target{What: what, Unit: unit, Aim: "0", Value: value}
 }
 
-// Targets is their table.
-func Targets(all []Target) string {
-	rows := [][]string{{"what", "target", "measured", "met"}}
-	for _, t := range all {
-		met := "**no**"
-		if t.Met {
-			met = "yes"
-		}
-		rows = append(rows, []string{t.What, t.Aim, t.Got, met})
+// promise is the target as a text.
+func (t Target) promise() string {
+	switch {
+	case t.Aim == "0":
+		return "0 " + t.Unit
+	case t.Of != "":
+		return fmt.Sprintf("%s %g × %s", t.Aim, t.Bound, t.Of)
 	}
-	return Table(rows)
+	return fmt.Sprintf("%s %g %s", t.Aim, t.Bound, t.Unit)
+}
+
+// isMetBy reports whether a measured value, maybe another machine's, meets the target.
+func (t Target) isMetBy(value float64) bool {
+	switch t.Aim {
+	case "≥":
+		return value >= t.Bound
+	case "≤":
+		return value <= t.Bound
+	}
+	return value < 0.005
+}
+
+// result is a measured value as a text, with a mark if the target is not met.
+func (t Target) result(value float64) string {
+	text := Number(value) + " " + t.Unit
+	switch {
+	case t.Of != "":
+		text = Times(value)
+	case t.Aim == "0":
+		text = three(value) + " " + t.Unit
+	}
+	if t.isMetBy(value) {
+		return text
+	}
+	return text + ", **not met**"
+}
+
+// isOf reports whether both measure the same, whatever they promise.
+func (t Target) isOf(other Target) bool {
+	return t.What == other.What && t.Of == other.Of && t.Unit == other.Unit
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
+)
+
+const (
+	// mostUnderWay bounds the requests that wait at once.
+	mostUnderWay = 20_000
+	// nothing is the contender that decides at once, without Redis: what it takes is the load's own.
+	nothing = "the load alone"
+)
+
+// shares of redis_rate's maximum at which latency is measured.
+var shares = []float64{0.3, 0.7}
+
+// percentiles that are shown.
+var percentiles = []measure.Metric{measure.P50, measure.P99, measure.P999}
+
+// openLoop measures latency under requests that come at a fixed rate, whether or not earlier ones are answered.
+func (s *suite) openLoop(ctx context.Context) error {
+	const goroutines = 64
+	keys := names(manyKeys)
+	return s.onRedis(ctx, roomy, func(all []*peers.Redis) error {
+		if err := s.warmUp(ctx, all, keys); err != nil {
+			return err
+		}
+		request, cancel := context.WithCancel(ctx) // a client can hang up, so as in servers
+		defer cancel()
+		contenders := deciders(request, all, keys, true)
+		if err := openConnections(contenders, goroutines); err != nil {
+			return err
+		}
+		most, err := s.most(contenders, goroutines)
+		if err != nil {
+			return err
+		}
+		contenders = append(contenders, measure.Contender{Name: nothing, Worker: func() func(int) error {
+			return func(int) error { return nil }
+		}})
+		rows := [][]string{{"latency from the time a request is due"}}
+		for _, c := range contenders {
+			rows = append(rows, []string{c.Name})
+		}
+		overruns := ""
+		for _, share := range shares {
+			series, overrun, err := s.atRate(contenders, share*most)
+			if err != nil {
+				return err
+			}
+			rows[0] = append(rows[0], fmt.Sprintf("%s/s: p50 µs", report.Number(share*most)), "p99 µs", "p99.9 µs")
+			base := measure.Named(series, peers.RedisRate)
+			for i, v := range series {
+				for _, p := range percentiles {
+					rows[i+1] = append(rows[i+1], latency(v, base, p))
+				}
+				if overrun[i] > 0 {
+					overruns += fmt.Sprintf("\nAt %.0f %% more than %d requests waited for %s, in %d of %d rounds.",
+						100*share, mostUnderWay, v.Name, overrun[i], s.rounds)
+				}
+			}
+		}
+		if err := s.countKeys(ctx, all, len(keys)); err != nil {
+			return err
+		}
+		s.section("Redis: latency under a fixed rate",
+			fmt.Sprintf("An open loop: Poisson arrivals, fixed in advance and the same for all, %.0f %% and %.0f %% of the %s/s that redis_rate reaches with %d goroutines\n"+
+				"(measured just before). Each request has a goroutine of its own. Latency counts from the time a request was due, so it has the\n"+
+				"waiting behind slow ones in it. In brackets the ratio to redis_rate.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
+		return nil
+	}, inOneScript...)
+}
+
+// latency is a percentile with its ratio to that of base.
+func latency(v, base measure.Series, p measure.Metric) string {
+	if math.IsInf(v.Median(p), 1) {
+		return "endless"
+	}
+	return fmt.Sprintf("%s (%s)", report.Number(v.Median(p)), report.Times(v.Ratio(base, p)))
+}
+
+// most is how many decisions a second redis_rate reaches.
+func (s *suite) most(contenders []measure.Contender, goroutines int) (float64, error) {
+	for _, c := range contenders {
+		if c.Name == peers.RedisRate {
+			series, err := measure.Interleave([]measure.Contender{c}, measure.Options{Goroutines: goroutines, Rounds: s.rounds, Round: s.round})
+			if err != nil {
+				return 0, err
+			}
+			return series[0].Median(measure.PerSecond), nil
+		}
+	}
+	return 0, errors.New("redis_rate is no contender")
+}
+
+// atRate measures all at a rate, in rounds of twice the usual length: p99.9 needs many requests. A round that overran
+// counts as endless, and overrun tells how many did.
+func (s *suite) atRate(contenders []measure.Contender, perSecond float64) (series []measure.Series, overrun []int, err error) {
+	names := make([]string, len(contenders))
+	for i, c := range contenders {
+		names[i] = c.Name
+	}
+	overrun = make([]int, len(contenders))
+	turns := make([]uint64, len(contenders))
+	series, err = measure.TakeTurns(names, s.rounds, func(i int) (map[measure.Metric]float64, error) {
+		runtime.GC() // nobody pays for another's garbage
+		turns[i]++
+		arrivals := measure.Poisson(perSecond, 2*s.round, turns[i])
+		latencies, err := measure.OpenLoop(contenders[i].Worker(), arrivals, mostUnderWay)
+		m := map[measure.Metric]float64{}
+		if errors.Is(err, measure.ErrOverrun) {
+			overrun[i]++
+			for _, p := range percentiles {
+				m[p] = math.Inf(1)
+			}
+			return m, nil
+		}
+		for j, ns := range measure.Percentiles(latencies, 50, 99, 99.9) {
+			m[percentiles[j]] = ns / 1e3
+		}
+		return m, err
+	})
+	return series, overrun, err
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
+)
+
+// section adds to the page. Its table is named after the machine, for ratios of two machines differ.
+func (s *suite) section(title, text string, rows [][]string) {
+	fmt.Fprintf(&s.sections, "### %s\n\n%s\n\nMeasured on %s:\n\n%s\n", title, text, s.machine.Name(), report.Table(rows))
+}
+
+// target adds to the table of targets.
+func (s *suite) target(t report.Target) { s.targets = append(s.targets, t) }
+
+// write stores the run and writes the page into docs, or prints the page of this run alone.
+func (s *suite) write(docs string) error {
+	run := report.Run{
+		Machine: s.machine, Date: time.Now().UTC().Format(time.DateOnly), Commit: s.commit,
+		Rounds: fmt.Sprintf("%d rounds of %v", s.rounds, s.round), Targets: s.targets,
+	}
+	if docs == "" {
+		fmt.Println(s.page([]report.Run{run}))
+		return nil
+	}
+	stored := filepath.Join(docs, "benchmarks")
+	if err := run.Save(stored); err != nil {
+		return err
+	}
+	runs, err := report.Stored(stored, s.machine)
+	if err != nil {
+		return err
+	}
+	if s.plot != nil {
+		if err := os.WriteFile(filepath.Join(docs, "benchmarks.svg"), []byte(s.plot.SVG()), 0o644); err != nil {
+			return err
+		}
+	}
+	return report.WriteMeasured(filepath.Join(docs, "benchmarks.md"), s.page(runs))
+}
+
+// page is the measured part of the page, of this run and those stored from other machines.
+func (s *suite) page(runs []report.Run) string {
+	picture := ""
+	if s.plot != nil {
+		picture = "![" + s.plot.Title + "](benchmarks.svg)\n\n"
+	}
+	return "## Targets\n\nWhat this library promises itself, and what the last run on each machine measured.\n" +
+		"`benchmarks/run` on another machine adds its column.\n\n" + report.Targets(runs) +
+		"\n## Machines\n\nClients and Redis share a machine: the loopback interface, no persistence. The results further down are of the first one.\n\n" + report.Machines(runs) +
+		"\n## Method\n\n" + s.method() +
+		"\n## Results\n\n" + picture + s.sections.String()
+}

@@ -1,0 +1,45 @@
+package apps
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/httprate"
+	ululehttp "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/chilimit"
+)
+
+func chiApp(use ...func(http.Handler) http.Handler) http.Handler {
+	r := chi.NewRouter()
+	r.Use(use...)
+	r.Get("/items/{id}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
+	return r
+}
+
+func chiWithout(string, int, peers.Limit) (http.Handler, error) { return chiApp(), nil }
+
+func chiLibrary(addr string, db int, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.LibraryOnRedis(addr, db, l)
+	if err != nil {
+		return nil, err
+	}
+	return chiApp(chilimit.New(limiter, chilimit.ByHeader(KeyHeader))), nil
+}
+
+// chiUlule uses ulule/limiter's middleware for net/http, which is chi's kind too.
+func chiUlule(addr string, db int, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.UluleOnRedis(addr, db, l)
+	key := func(r *http.Request) string { return r.Header.Get(KeyHeader) }
+	return chiApp(ululehttp.NewMiddleware(limiter, ululehttp.WithKeyGetter(key)).Handler), err
+}
+
+func chiHTTPRate(addr string, db int, l peers.Limit) (http.Handler, error) {
+	key := func(r *http.Request) (string, error) { return r.Header.Get(KeyHeader), nil }
+	limiter, err := peers.HTTPRateOnRedis(addr, db, l, httprate.WithKeyFuncs(key))
+	if err != nil {
+		return nil, err
+	}
+	return chiApp(limiter.Handler), nil
+}

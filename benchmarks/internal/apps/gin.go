@@ -1,0 +1,41 @@
+package apps
+
+import (
+	"net/http"
+
+	ginratelimit "github.com/JGLTechnologies/gin-rate-limit"
+	"github.com/gin-gonic/gin"
+	ululegin "github.com/ulule/limiter/v3/drivers/middleware/gin"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/ginlimit"
+)
+
+func ginApp(use ...gin.HandlerFunc) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(use...)
+	r.GET("/items/:id", func(c *gin.Context) { c.String(http.StatusOK, "ok") })
+	return r
+}
+
+func ginKey(c *gin.Context) string { return c.GetHeader(KeyHeader) }
+
+func ginWithout(string, int, peers.Limit) (http.Handler, error) { return ginApp(), nil }
+
+func ginLibrary(addr string, db int, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.LibraryOnRedis(addr, db, l)
+	if err != nil {
+		return nil, err
+	}
+	return ginApp(ginlimit.New(limiter, ginlimit.ByHeader(KeyHeader))), nil
+}
+
+func ginUlule(addr string, db int, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.UluleOnRedis(addr, db, l)
+	return ginApp(ululegin.NewMiddleware(limiter, ululegin.WithKeyGetter(ginKey))), err
+}
+
+func ginRateLimit(addr string, db int, l peers.Limit) (http.Handler, error) {
+	return ginApp(ginratelimit.RateLimiter(peers.GinRateLimitOnRedis(addr, db, l), &ginratelimit.Options{KeyFunc: ginKey})), nil
+}
