@@ -27,9 +27,11 @@ import (
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
 // buckets are full, and an eighth of that or three seconds at most.
 //
-// A store starts no lasting goroutine. That of [New] needs no closing, for its client stays the caller's. At most four calls of a store are
-// under way at once, so it needs few connections. To a distant server it is one call for each 2 ms of the round trip, up
-// to 32, or three quarters of the client's pool. A call that is stuck returns its connection after twice the store's
+// A store starts no lasting goroutine. That of [New] needs no closing, for its client stays the caller's.
+//
+// At most four calls of a store are under way at once, so it needs few connections. To a server half a millisecond away or
+// farther it is up to 12, and to a distant one a call for each 2 ms of the round trip, up to 32: but no more than three
+// quarters of the client's pool. A call that is stuck returns its connection after twice the store's
 // timeout if the client has ContextTimeoutEnabled, and when the client's ReadTimeout ends if not.
 //
 // A lone decision is fastest if its caller waits for the client itself. It does so where the client returns in time: with
