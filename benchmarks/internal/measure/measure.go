@@ -27,6 +27,7 @@ const (
 	PerSecond Metric = "per second"  // operations, of all goroutines together
 	Nanos     Metric = "ns"          // time for one operation: wall clock, so less with more goroutines
 	Allocs    Metric = "allocations" // for one operation
+	Bytes     Metric = "bytes"       // allocated, for one operation
 	P50       Metric = "p50 µs"      // median time of a call; of a lone goroutine only
 )
 
@@ -88,6 +89,7 @@ func one(c Contender, o Options, i, start int) (map[Metric]float64, int, error) 
 		PerSecond: ops / l.elapsed.Seconds(),
 		Nanos:     float64(l.elapsed.Nanoseconds()) / ops,
 		Allocs:    float64(after.Mallocs-before.Mallocs) / ops,
+		Bytes:     float64(after.TotalAlloc-before.TotalAlloc) / ops,
 	}
 	if len(l.calls) > 0 {
 		m[P50] = median(l.calls) / 1e3
