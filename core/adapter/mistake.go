@@ -38,6 +38,19 @@ func Show[C, V any](f func(Exchange) (V, error), show func(C) Exchange) func(C) 
 	return func(c C) (V, error) { return f(show(c)) }
 }
 
+// ShowReused is [Show] with exchanges that were used before.
+func ShowReused[C, X, V any, P exchangeOf[X]](f func(Exchange) (V, error), reused *Reused[C, X, P]) func(C) (V, error) {
+	if err := Mistake(f); err != nil {
+		return invalid[C, V](err)
+	}
+	return func(c C) (V, error) {
+		x := reused.Show(c)
+		v, err := f(x)
+		reused.Done(x)
+		return v, err
+	}
+}
+
 // BadArgument returns the key or cost function of a call with a bad argument. New panics with a [core.ConfigError] of
 // field, value and reason if it gets that function.
 func BadArgument[C, V any](field string, value any, reason string) func(C) (V, error) {

@@ -43,7 +43,9 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 		o.denied = func(_ fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
 	}
 	return func(c fiber.Ctx) error {
-		v := engine.Begin(c, exchange{c})
+		x := shown.Show(c)
+		v := engine.Begin(c, x)
+		shown.Done(x)
 		switch v.Outcome {
 		case adapter.Denied:
 			return o.denied(c, v.Result)
@@ -93,6 +95,9 @@ func FromContext(c fiber.Ctx) (core.Result, bool) {
 
 // exchange shows a request to the engine.
 type exchange struct{ c fiber.Ctx }
+
+// shown reuses exchanges, because fiber.Ctx is an interface.
+var shown = adapter.Reuse(func(x *exchange, c fiber.Ctx) { x.c = c })
 
 func (x exchange) Context() context.Context  { return x.c.Context() }
 func (x exchange) Method() string            { return x.c.Method() }
