@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"unsafe"
 
 	"github.com/valyala/fasthttp"
 
@@ -87,8 +88,15 @@ func DecodeParam(sent string, decoded bool) string {
 	return sent
 }
 
-// ResponseHeader sets response header fields. It implements core.HeaderWriter.
+// ResponseHeader sets response header fields. It implements core.HeaderWriter. Names must be in canonical form, as those
+// of core are, and values without line breaks.
 type ResponseHeader struct{ *fasthttp.ResponseHeader }
+
+// Set sets a field. Fasthttp's own Set takes three times as long, because it makes the name canonical.
+func (h ResponseHeader) Set(name, value string) { h.SetCanonical(view(name), view(value)) }
+
+// view returns the bytes of s, for functions that copy them.
+func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // Get returns the value of a field, or "" if it is not set.
 func (h ResponseHeader) Get(name string) string { return string(h.Peek(name)) }
