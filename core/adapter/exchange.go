@@ -6,6 +6,7 @@ package adapter
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -35,6 +36,11 @@ type Exchange interface {
 
 	// Response returns the header of the response. Its fields are set before the body is written.
 	Response() core.HeaderWriter
+}
+
+// Peer is an Exchange of a framework that has the peer's address in binary. It spares ByIP the text.
+type Peer interface {
+	RemoteIP() netip.Addr // the zero Addr if RemoteAddr tells more
 }
 
 // Reused shows requests C in exchanges *X that were used before. It is for adapters whose exchange is not just a pointer,

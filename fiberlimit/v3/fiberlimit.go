@@ -13,6 +13,7 @@ package fiberlimit
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -105,7 +106,8 @@ func (x exchange) Path() string              { return fast.Path(x.c.RequestCtx()
 func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string  { return x.c.Query(name) }
 func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
-func (x exchange) RemoteAddr() string        { return fast.RemoteAddr(x.c.RequestCtx()) }
+func (x exchange) RemoteAddr() string        { return x.c.RequestCtx().RemoteAddr().String() }
+func (x exchange) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.RequestCtx()) }
 
 // Route is that of the middleware itself, and not known, in what was installed by Use.
 func (x exchange) Route() (pattern string, known bool) { return x.c.Route().Path, x.c.Matched() }

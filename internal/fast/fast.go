@@ -3,6 +3,7 @@ package fast
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 	"unsafe"
@@ -13,9 +14,9 @@ import (
 )
 
 // CopyKey returns a key function that copies what key returns. Strings of fasthttp are views of a buffer that the next
-// request on the connection overwrites, and a store may keep a key for longer.
+// request on the connection overwrites, and a store may keep a key for longer. Extractors copy already.
 func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
-	if key == nil || adapter.Mistake[C, string](key) != nil {
+	if key == nil || adapter.Mistake[C, string](key) != nil || adapter.IsExtractor[C, string](key) {
 		return key
 	}
 	return func(c C) (string, error) {
@@ -24,12 +25,12 @@ func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
 	}
 }
 
-// RemoteAddr returns the address of the connection's peer.
-func RemoteAddr(c *fasthttp.RequestCtx) string {
+// RemoteIP returns the address of the connection's peer, or the zero Addr if the connection is not TCP.
+func RemoteIP(c *fasthttp.RequestCtx) (ip netip.Addr) {
 	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return tcp.IP.String() // without the port: ByIP ignores it, and printing it takes two more allocations
+		ip, _ = netip.AddrFromSlice(tcp.IP)
 	}
-	return c.RemoteAddr().String()
+	return ip
 }
 
 // ContentLength returns the length of the request's body in bytes, and -1 if it is unknown (chunked). Fasthttp uses -2
