@@ -103,10 +103,16 @@ func (c *ClientIP) Key(peer string, header func(name string) []string) (string, 
 
 // AppendKey appends the client's key to b and returns the extended slice. It is Key without the allocation.
 func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
-	client, ok := parseAddr(peer)
-	if !ok {
+	addr, _ := parseAddr(peer)
+	return c.AppendKeyOf(b, addr, header)
+}
+
+// AppendKeyOf is AppendKey for a peer whose address need not be parsed. The zero Addr is a peer without an address.
+func (c *ClientIP) AppendKeyOf(b []byte, peer netip.Addr, header func(name string) []string) ([]byte, error) {
+	if !peer.IsValid() {
 		return b, fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
 	}
+	client := plain(peer)
 	if c.trusts(client) {
 		client = c.forwarded(client, header)
 	} else if len(c.proxies) == 0 {
@@ -207,8 +213,11 @@ func parseAddr(s string) (netip.Addr, bool) {
 		s = s[:colon]
 	}
 	a, err := netip.ParseAddr(s)
-	return a.Unmap().WithZone(""), err == nil
+	return plain(a), err == nil
 }
+
+// plain returns a without a zone, and an IPv4 address for one mapped into IPv6.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
@@ -225,7 +234,7 @@ func isPort(s string) bool {
 
 func parsePrefix(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
-		a = a.Unmap().WithZone("")
+		a = plain(a)
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)

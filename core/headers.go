@@ -20,54 +20,63 @@ const (
 
 // WriteHeaders writes the header fields of the policy's style to h. If another limiter has already written to h,
 // WriteHeaders adds members to the list fields. Fields of one value it keeps or replaces, so that they describe the
-// decision that constrains the client more. If h is an [net/http.Header], WriteHeaders allocates twice.
-func (r Result) WriteHeaders(h HeaderWriter) {
-	if r.plan == nil {
+// decision that constrains the client more. If h is an [net/http.Header], WriteHeaders allocates once.
+func (r Result) WriteHeaders(h HeaderWriter) { r.WriteHeadersIn(new(FieldRoom), h) }
+
+// WritesHeaders reports whether WriteHeaders writes anything.
+func (r *Result) WritesHeaders() bool {
+	return r.plan != nil && (r.headers != HeadersNone || !r.Allowed)
+}
+
+// WriteHeadersIn is WriteHeaders without the allocation: values that are made for this response are in room. What does
+// not fit is allocated.
+func (r *Result) WriteHeadersIn(room *FieldRoom, h HeaderWriter) {
+	if !r.WritesHeaders() {
 		return
 	}
-	var room [192]byte
-	b, f := room[:0], headerFields{to: h}
-	f.header, _ = h.(http.Header)
+	w := fieldWriter{to: h, values: room.values[:0], text: room.text[:0]}
+	w.header, _ = h.(http.Header)
 	if !r.Allowed {
 		if r.RetryAfter != Never {
-			b = f.setInt(b, "Retry-After", seconds(r.RetryAfter))
+			w.setInt("Retry-After", seconds(r.RetryAfter))
 		}
-		f.set("Cache-Control", "no-store")
+		w.set("Cache-Control", "no-store")
 	}
 	style := r.headers
 	if style == HeadersDefault {
 		style = HeadersLegacy | HeadersIETF
 	}
 	if style&HeadersDraft11 != 0 {
-		f.addPolicy(r.plan.fields.policy)
-		v := f.next(ietfField)
-		v.list, v.from = true, len(b)
-		b = r.appendIETF(b)
-		v.to = len(b)
+		w.addPolicy(r.plan.fields.policy)
+		from := len(w.text)
+		w.text = r.appendIETF(w.text)
+		w.add(ietfField, w.since(from))
 	}
 	if style&HeadersDraft6 != 0 {
-		f.addPolicy(r.plan.fields.draft6)
+		w.addPolicy(r.plan.fields.draft6)
+	}
+	if style&(HeadersLegacy|HeadersDraft6) == 0 {
+		return
 	}
 	capacity := r.plan.fields.capacities[r.tightest]
 	untilFull := r.answer.ResetAfter(r.plan.Plan, int(r.tightest))
-	if style&HeadersLegacy != 0 && r.tighterThan(f.get(legacyRemaining)) {
-		f.set(legacyLimit, capacity)
-		b = f.setInt(b, legacyRemaining, r.Remaining)
-		b = f.setInt(b, legacyReset, ceilSeconds(r.answer.Now+untilFull))
+	if style&HeadersLegacy != 0 && r.tighterThan(w.get(legacyRemaining)) {
+		w.set(legacyLimit, capacity)
+		w.setInt(legacyRemaining, r.Remaining)
+		w.setInt(legacyReset, ceilSeconds(r.answer.Now+untilFull))
 	}
-	if style&HeadersDraft6 != 0 && r.tighterThan(f.get(draft6Remaining)) {
-		f.set(draft6Limit, capacity)
-		b = f.setInt(b, draft6Remaining, r.Remaining)
-		b = f.setInt(b, draft6Reset, ceilSeconds(untilFull))
+	if style&HeadersDraft6 != 0 && r.tighterThan(w.get(draft6Remaining)) {
+		w.set(draft6Limit, capacity)
+		w.setInt(draft6Remaining, r.Remaining)
+		w.setInt(draft6Reset, ceilSeconds(untilFull))
 	}
-	f.write(b)
 }
 
 // addPolicy adds value to RateLimit-Policy, unless another limiter has written the field in the other style: clients
 // can't read a list that mixes both.
-func (f *headerFields) addPolicy(value string) {
-	if before := f.get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
-		f.add(policyField, value)
+func (w *fieldWriter) addPolicy(value string) {
+	if before := w.get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
+		w.add(policyField, value)
 	}
 }
 

@@ -41,7 +41,9 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			v := engine.Begin(c, exchange{c})
+			x := shown.Show(c)
+			v := engine.Begin(c, x)
+			shown.Done(x)
 			switch v.Outcome {
 			case adapter.Denied:
 				return o.denied(c, v.Result)
@@ -104,6 +106,9 @@ func FromContext(c echo.Context) (core.Result, bool) {
 
 // exchange shows a request to the engine.
 type exchange struct{ c echo.Context }
+
+// shown reuses exchanges, because echo.Context is an interface.
+var shown = adapter.Reuse(func(x *exchange, c echo.Context) { x.c = c })
 
 func (x exchange) Context() context.Context    { return x.c.Request().Context() }
 func (x exchange) Method() string              { return x.c.Request().Method }

@@ -10,6 +10,7 @@ package fiberlimit
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"reflect"
 
 	"github.com/gofiber/fiber/v2"
@@ -98,7 +99,8 @@ func (x exchange) Path() string              { return fast.Path(x.c.Context()) }
 func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string  { return x.c.Query(name) }
 func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.Context()) }
-func (x exchange) RemoteAddr() string        { return fast.RemoteAddr(x.c.Context()) }
+func (x exchange) RemoteAddr() string        { return x.c.Context().RemoteAddr().String() }
+func (x exchange) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.Context()) }
 
 // Route returns the path of Use, and that the route is not known, if the middleware was installed by Use.
 func (x exchange) Route() (pattern string, known bool) {

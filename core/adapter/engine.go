@@ -46,19 +46,22 @@ func mistakes[C any](limiter *core.Limiter, key func(C) (string, error), options
 }
 
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
-// the same request as the engine reads it. A request is also Allowed, without a decision, if Skip selects it or if the
-// policy is in shadow mode and there is no decision. It costs one decision.
+// the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
+// selects it or if the policy is in shadow mode and there is no decision. It costs one decision.
 func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Verdict{}
 	}
-	v.exchange, v.ctx = x, x.Context()
+	v.ctx = x.Context()
 	before := x.Kept()
 	fromUser, err := e.decide(c, &v)
-	v.advice = takeNote(x, before)
+	outer, advice := takeNote(x, before)
+	if advice != "" {
+		v.advice, v.path = advice, x.Path()
+	}
 	if err != nil {
 		fail(e.options, c, &v, err, fromUser)
-		e.warnRefused(&v)
+		e.warnRefused(&v, x)
 		if e.limiter.Policy().Shadow {
 			return Verdict{} // shadow mode refuses no request, even if its context has ended
 		}
@@ -68,8 +71,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 		}
 		return v
 	}
-	e.keep(&v)
-	v.Result.WriteHeaders(x.Response())
+	e.answer(&v, x, outer)
 	if !v.Result.Allowed {
 		v.Outcome = Denied
 	}
@@ -113,21 +115,21 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	v.decision = &Decision{Result: v.Result, limiter: limiter, key: key}
+	v.limiter, v.key = limiter, key
 	return false, nil
 }
 
 // warnRefused logs the first refusal of each kind that nothing else reports: a request without a usable key, and in
 // shadow mode a request that an enforced policy would refuse.
-func (e *Engine[C]) warnRefused(v *Verdict) {
+func (e *Engine[C]) warnRefused(v *Verdict, x Exchange) {
 	shadow := e.limiter.Policy().Shadow
 	switch {
 	case v.Status == http.StatusInternalServerError && shadow:
-		e.warnShadowError.Do(func() { e.warn(v, shadowMessage) })
+		e.warnShadowError.Do(func() { e.warn(v, x, shadowMessage) })
 	case v.Status < http.StatusInternalServerError && shadow:
-		e.warnNoKey.Do(func() { e.warn(v, shadowMessage) })
+		e.warnNoKey.Do(func() { e.warn(v, x, shadowMessage) })
 	case v.Status == http.StatusBadRequest && !v.AsIs:
-		e.warnNoKey.Do(func() { e.warn(v, noKeyMessage) })
+		e.warnNoKey.Do(func() { e.warn(v, x, noKeyMessage) })
 	}
 }
 
@@ -136,24 +138,30 @@ const (
 	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
 )
 
-func (e *Engine[C]) warn(v *Verdict, message string) {
-	slog.Warn(message, "policy", e.limiter.Name(), "status", v.Status, "path", v.exchange.Path(), "error", v.Err)
+func (e *Engine[C]) warn(v *Verdict, x Exchange, message string) {
+	slog.Warn(message, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
 }
 
-// keep stores the decision with the request. It logs once that one policy charged a request twice for the same key,
-// as happens if the same middleware is installed for a group and for a route in it.
-func (e *Engine[C]) keep(v *Verdict) {
-	x, d := v.exchange, v.decision
-	d.outer = x.Kept()
-	for o := d.outer; o != nil; o = o.outer {
-		if !o.isNote() && o.limiter.Name() == d.limiter.Name() && o.key == d.key {
+// answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
+// once that one policy charged a request twice for the same key, as happens if the same middleware is installed for a
+// group and for a route in it.
+func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
+	for o := outer; o != nil; o = o.outer {
+		if !o.isNote() && o.limiter.Name() == v.limiter.Name() && o.key == v.key {
 			e.warnTwice.Do(func() {
 				slog.Warn("ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice",
-					"policy", d.limiter.Name(), "path", x.Path())
+					"policy", v.limiter.Name(), "path", x.Path())
 			})
 		}
 	}
-	x.Keep(d)
+	if d := (Decision{v.Result.Keep(), v.limiter, v.key, outer}); v.Result.WritesHeaders() {
+		kept := &decided{Decision: d}
+		x.Keep(&kept.Decision)
+		v.Result.WriteHeadersIn(&kept.room, x.Response())
+	} else {
+		kept := d
+		x.Keep(&kept)
+	}
 }
 
 // WantsStatus reports whether Done needs the status of the response.
@@ -176,7 +184,7 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 		return false
 	}
 	// The error is dropped: the response is on its way, and the buckets refill in time.
-	_ = v.decision.limiter.Undo(context.WithoutCancel(v.ctx), v.decision.key, v.Result)
+	_ = v.limiter.Undo(context.WithoutCancel(v.ctx), v.key, v.Result)
 	return true
 }
 
@@ -186,7 +194,7 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 		return
 	}
 	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
-		"policy", e.limiter.Name(), "path", v.exchange.Path())
+		"policy", e.limiter.Name(), "path", v.path)
 }
 
 // StatusHook is Done for frameworks that report a status when the response is written and may replace it before it

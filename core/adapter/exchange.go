@@ -6,6 +6,8 @@ package adapter
 
 import (
 	"context"
+	"net/netip"
+	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -36,18 +38,59 @@ type Exchange interface {
 	Response() core.HeaderWriter
 }
 
+// Peer is an Exchange of a framework that has the peer's address in binary. It spares ByIP the text.
+type Peer interface {
+	RemoteIP() netip.Addr // the zero Addr if RemoteAddr tells more
+}
+
+// Reused shows requests C in exchanges *X that were used before. It is for adapters whose exchange is not just a pointer,
+// and so would take an allocation each time.
+type Reused[C, X any, P exchangeOf[X]] struct {
+	fill func(P, C)
+	used sync.Pool
+}
+
+type exchangeOf[X any] interface {
+	*X
+	Exchange
+}
+
+// Reuse returns a Reused. fill makes an exchange show a request.
+func Reuse[C, X any, P exchangeOf[X]](fill func(P, C)) *Reused[C, X, P] {
+	return &Reused[C, X, P]{fill: fill, used: sync.Pool{New: func() any { return P(new(X)) }}}
+}
+
+// Show returns an exchange that shows c until Done.
+func (r *Reused[C, X, P]) Show(c C) P {
+	x := r.used.Get().(P)
+	r.fill(x, c)
+	return x
+}
+
+// Done takes x back. Nobody may use it any more.
+func (r *Reused[C, X, P]) Done(x P) {
+	*x = *new(X) // so that it keeps no request
+	r.used.Put(x)
+}
+
 // Decision is what a limiter stores with a request.
 type Decision struct {
-	Result core.Result
-
+	result  core.KeptResult
 	limiter *core.Limiter
 	key     string
 	outer   *Decision // of the limiter in front
-
-	advice string // of a note only
 }
 
-// isNote reports whether d is a note that ByRoute left for the engine. A note holds no decision.
+// decided is a Decision whose result writes header fields. Both are one allocation.
+type decided struct {
+	Decision
+	room core.FieldRoom
+}
+
+// note returns what ByRoute leaves for the engine: a Decision without a limiter, whose key is advice.
+func note(advice string, outer *Decision) *Decision { return &Decision{key: advice, outer: outer} }
+
+// isNote reports whether d is a note. A note holds no decision.
 func (d *Decision) isNote() bool { return d.limiter == nil }
 
 // FromContext returns the Result of the newest decision. kept is what the request's Kept returns. An adapter's own
@@ -60,7 +103,7 @@ func FromContext(kept any) (core.Result, bool) {
 	if d == nil {
 		return core.Result{}, false
 	}
-	return d.Result, true
+	return d.result.Result(), true
 }
 
 // KeyFunc returns the key of a request: who or what is limited. A missing value is [core.ErrNoKey].

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
@@ -17,7 +18,17 @@ func ByIP(options ...core.IPOption) KeyFunc {
 	}
 	return func(x Exchange) (string, error) {
 		var room [64]byte // on the stack: 257 ns and 2 allocations, with a nil slice 442 ns and 4
-		key, err := ip.AppendKey(append(room[:0], "ip:"...), x.RemoteAddr(), x.Header)
+		key := append(room[:0], "ip:"...)
+		var addr netip.Addr
+		if p, ok := x.(Peer); ok {
+			addr = p.RemoteIP()
+		}
+		var err error
+		if addr.IsValid() {
+			key, err = ip.AppendKeyOf(key, addr, x.Header)
+		} else {
+			key, err = ip.AppendKey(key, x.RemoteAddr(), x.Header)
+		}
 		if err != nil {
 			return "", err
 		}

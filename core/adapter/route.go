@@ -15,21 +15,21 @@ func ByRoute(advice string) KeyFunc {
 	return func(x Exchange) (string, error) {
 		pattern, known := x.Route()
 		if !known {
-			x.Keep(&Decision{advice: advice, outer: x.Kept()})
+			x.Keep(note(advice, x.Kept()))
 		}
 		return core.JoinKey("route", pattern), nil
 	}
 }
 
-// takeNote removes the note that ByRoute left since before was kept. It returns the note's advice, or "" if there is
-// no note.
-func takeNote(x Exchange, before *Decision) (advice string) {
-	note := x.Kept()
-	if note == before || note == nil || !note.isNote() {
-		return ""
+// takeNote removes the note that ByRoute left since before was kept. It returns what is kept then, and the note's advice,
+// or "" if there is no note.
+func takeNote(x Exchange, before *Decision) (kept *Decision, advice string) {
+	kept = x.Kept()
+	if kept == before || kept == nil || !kept.isNote() {
+		return kept, ""
 	}
 	x.Keep(before)
-	return note.advice
+	return before, kept.key
 }
 
 // DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is

@@ -33,12 +33,11 @@ type Verdict struct {
 	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
 	AsIs bool
 
-	decision *Decision // what was kept with the request; nil without a decision
-	// exchange and ctx are those of Begin. The context is kept because frameworks may have replaced it when Done is
-	// called.
-	exchange Exchange
-	ctx      context.Context
-	advice   string // of a ByRoute that found no route
+	limiter *core.Limiter // that decided; nil without a decision
+	key     string
+	ctx     context.Context // that of Begin: frameworks may have replaced it when Done is called
+	advice  string          // of a ByRoute that found no route
+	path    string          // of a request with advice
 }
 
 // Outcome is what an adapter does with a request.
@@ -54,4 +53,4 @@ const (
 )
 
 // charged reports whether a limiter allowed the request and took its tokens.
-func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.decision != nil }
+func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.limiter != nil }

@@ -13,6 +13,7 @@ package fiberlimit
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -43,7 +44,9 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 		o.denied = func(_ fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
 	}
 	return func(c fiber.Ctx) error {
-		v := engine.Begin(c, exchange{c})
+		x := shown.Show(c)
+		v := engine.Begin(c, x)
+		shown.Done(x)
 		switch v.Outcome {
 		case adapter.Denied:
 			return o.denied(c, v.Result)
@@ -94,13 +97,17 @@ func FromContext(c fiber.Ctx) (core.Result, bool) {
 // exchange shows a request to the engine.
 type exchange struct{ c fiber.Ctx }
 
+// shown reuses exchanges, because fiber.Ctx is an interface.
+var shown = adapter.Reuse(func(x *exchange, c fiber.Ctx) { x.c = c })
+
 func (x exchange) Context() context.Context  { return x.c.Context() }
 func (x exchange) Method() string            { return x.c.Method() }
 func (x exchange) Path() string              { return fast.Path(x.c.RequestCtx()) }
 func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
 func (x exchange) Query(name string) string  { return x.c.Query(name) }
 func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
-func (x exchange) RemoteAddr() string        { return fast.RemoteAddr(x.c.RequestCtx()) }
+func (x exchange) RemoteAddr() string        { return x.c.RequestCtx().RemoteAddr().String() }
+func (x exchange) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.RequestCtx()) }
 
 // Route is that of the middleware itself, and not known, in what was installed by Use.
 func (x exchange) Route() (pattern string, known bool) { return x.c.Route().Path, x.c.Matched() }

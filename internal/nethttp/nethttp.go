@@ -26,9 +26,9 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s := newSlot(r.Context())
-			r = r.WithContext(s)
-			switch v := engine.Begin(r, &exchange{w: w, r: r, slot: s}); v.Outcome {
+			x := enter(w, r)
+			r = x.r
+			switch v := engine.Begin(r, x); v.Outcome {
 			case adapter.Denied:
 				config.Denied(w, r, v.Result)
 			case adapter.Failed:
@@ -60,7 +60,9 @@ type Router struct {
 
 // Key turns a common extractor into a key function for this router.
 func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return adapter.Show(key, func(r *http.Request) adapter.Exchange { return &exchange{r: r, slot: slotOf(r.Context()), router: &ro} })
+	return adapter.ShowReused(key, adapter.Reuse(func(x *exchange, r *http.Request) {
+		*x = exchange{r: r, slot: slotOf(r.Context()), router: &ro}
+	}))
 }
 
 // CostByContentLength is the function of package adapter, for net/http.
@@ -137,12 +139,24 @@ type slot struct {
 
 type slotKey struct{}
 
-func newSlot(ctx context.Context) *slot {
-	s := &slot{Context: ctx}
-	if outer := slotOf(ctx); outer != nil {
-		s.decision = outer.decision
+// limited is what a limiter adds to a request, in one allocation: a slot, the copy of the request that has the slot as
+// its context, and how the engine sees that copy.
+type limited struct {
+	slot     slot
+	request  http.Request
+	exchange exchange
+}
+
+// enter returns the exchange of a request that a limiter passes on.
+func enter(w http.ResponseWriter, r *http.Request) *exchange {
+	l := new(limited)
+	l.slot.Context = r.Context()
+	if outer := slotOf(l.slot.Context); outer != nil {
+		l.slot.decision = outer.decision
 	}
-	return s
+	l.request = *r.WithContext(&l.slot) // the compiler has WithContext's own copy on the stack
+	l.exchange = exchange{w: w, r: &l.request, slot: &l.slot}
+	return &l.exchange
 }
 
 // slotOf returns the slot of the nearest limiter, or nil.

@@ -27,6 +27,7 @@ const (
 	Operations Metric = "operations"  // how many
 	Nanos      Metric = "ns"          // time for one operation: wall clock, so less with more goroutines
 	Allocs     Metric = "allocations" // for one operation
+	Bytes      Metric = "bytes"       // allocated, for one operation
 )
 
 // Times of calls. Interleave measures P50 alone, of a lone goroutine or where Options.Timed says so.
@@ -92,6 +93,7 @@ func one(c Contender, o Options, i, start int) (map[Metric]float64, int, error) 
 		Operations: ops,
 		Nanos:      float64(l.elapsed.Nanoseconds()) / ops,
 		Allocs:     float64(after.Mallocs-before.Mallocs) / ops,
+		Bytes:      float64(after.TotalAlloc-before.TotalAlloc) / ops,
 	}
 	if len(l.calls) > 0 {
 		m[P50] = median(l.calls) / 1e3

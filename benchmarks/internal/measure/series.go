@@ -19,6 +19,15 @@ func (s Series) Added(base Series, m Metric) float64 {
 	return median(a)
 }
 
+// AddedRatio is the median over the rounds of what s adds to base ÷ what other adds to it in the same round.
+func (s Series) AddedRatio(other, base Series, m Metric) float64 {
+	a, b, zero := s.all(m), other.all(m), base.all(m)
+	for i := range a {
+		a[i] = (a[i] - zero[i]) / (b[i] - zero[i])
+	}
+	return median(a)
+}
+
 // Ratio is the median over the rounds of s ÷ base in the same round.
 func (s Series) Ratio(base Series, m Metric) float64 {
 	a, b := s.all(m), base.all(m)

@@ -15,8 +15,14 @@ type Middleware struct {
 // Without is the name of the framework alone, which others are compared with.
 const Without = "without a limiter"
 
-// Framework is a framework with the limiters made for it: first Without, then this library, then
-// peers.
+// This library with fewer header fields than it sends by default, to compare it with peers that send as few.
+const (
+	LegacyFields = Library + " (X-RateLimit-* only)"
+	NoFields     = Library + " (no fields)"
+)
+
+// Framework is a framework with the limiters made for it: first Without, then this library, with
+// the header fields of its peers too, then peers.
 type Framework struct {
 	Name        string
 	Middlewares []Middleware

@@ -13,7 +13,7 @@ import (
 )
 
 // EchoOwn is the name of echo's own limiter among the middlewares.
-const EchoOwn = "echo's own (no headers)"
+const EchoOwn = "echo's own (no fields)"
 
 // Echo is echo. Its own limiter sends no header fields, so this library is measured without as well.
 func Echo(l Limit) Framework {
@@ -32,7 +32,7 @@ func Echo(l Limit) Framework {
 	return Framework{"echo", []Middleware{
 		{Without, "", serve(app(), "")},
 		{Library, legacyHeader, serve(app(ours(core.HeadersDefault)), legacyHeader)},
-		{Library + " (no headers)", "", serve(app(ours(core.HeadersNone)), "")},
+		{NoFields, "", serve(app(ours(core.HeadersNone)), "")},
 		{EchoOwn, "", serve(app(own), "")},
 	}}
 }

@@ -27,9 +27,13 @@ func Fiber(l Limit) Framework {
 		return a.Handler()
 	}
 	own := fiberown.New(fiberown.Config{Max: l.Burst, Expiration: window})
+	ours := func(style core.HeaderStyle) fiber.Handler {
+		return fiberlimit.New(newLimiter(l, style), fiberlimit.ByIP())
+	}
 	return Framework{"fiber", []Middleware{
 		{Without, "", serveFast(app(), "")},
-		{Library, legacyHeader, serveFast(app(fiberlimit.New(newLimiter(l, core.HeadersDefault), fiberlimit.ByIP())), legacyHeader)},
+		{Library, legacyHeader, serveFast(app(ours(core.HeadersDefault)), legacyHeader)},
+		{LegacyFields, legacyHeader, serveFast(app(ours(core.HeadersLegacy)), legacyHeader)},
 		{FiberOwn, legacyHeader, serveFast(app(own), legacyHeader)},
 	}}
 }

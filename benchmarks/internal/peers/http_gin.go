@@ -27,9 +27,13 @@ func Gin(l Limit) Framework {
 	}
 	ulule := ululelimiter.New(ululememory.NewStore(), ululelimiter.Rate{Period: window, Limit: int64(l.Burst)})
 	store := ginratelimit.InMemoryStore(&ginratelimit.InMemoryOptions{Rate: window, Limit: uint(l.Burst)})
+	ours := func(style core.HeaderStyle) gin.HandlerFunc {
+		return ginlimit.New(newLimiter(l, style), ginlimit.ByIP())
+	}
 	return Framework{"gin", []Middleware{
 		{Without, "", serve(app(), "")},
-		{Library, legacyHeader, serve(app(ginlimit.New(newLimiter(l, core.HeadersDefault), ginlimit.ByIP())), legacyHeader)},
+		{Library, legacyHeader, serve(app(ours(core.HeadersDefault)), legacyHeader)},
+		{LegacyFields, legacyHeader, serve(app(ours(core.HeadersLegacy)), legacyHeader)},
 		{Ulule, legacyHeader, serve(app(ululegin.NewMiddleware(ulule)), legacyHeader)},
 		{"gin-rate-limit", "X-Rate-Limit-Limit", serve(app(ginratelimit.RateLimiter(store, nil)), "X-Rate-Limit-Limit")},
 	}}

@@ -53,9 +53,13 @@ func Chi(l Limit) Framework {
 		r.Get("/items/{id}", ok)
 		return r
 	}
+	ours := func(style core.HeaderStyle) func(http.Handler) http.Handler {
+		return chilimit.New(newLimiter(l, style), chilimit.ByIP())
+	}
 	return Framework{"chi", []Middleware{
 		{Without, "", serve(app(), "")},
-		{Library, legacyHeader, serve(app(chilimit.New(newLimiter(l, core.HeadersDefault), chilimit.ByIP())), legacyHeader)},
+		{Library, legacyHeader, serve(app(ours(core.HeadersDefault)), legacyHeader)},
+		{LegacyFields, legacyHeader, serve(app(ours(core.HeadersLegacy)), legacyHeader)},
 		{HTTPRate, legacyHeader, serve(app(httprate.LimitBy(l.Burst, window, httprate.KeyByIP)), legacyHeader)},
 	}}
 }
