@@ -91,7 +91,9 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	if now < sh.latest {
 		// Another goroutine took the lock first, with a later instant. An older instant after it would count as a
 		// clock that stepped back, so read the clock again. If the clock did step back, the result is still older.
-		now = s.read()
+		if now = s.now(); now < sh.latest {
+			now = s.read()
+		}
 	}
 	sh.latest = now
 
