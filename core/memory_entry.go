@@ -13,8 +13,8 @@ import (
 // is therefore one cache line, and what all keys of a policy have in common stands once, in their class.
 type entry struct {
 	class  *class
-	tokens float64  // Tokens and At of the record of a policy with one limit; its Keep is rank[full], and the rest in class
-	at     int64    //
+	tokens float64  // Tokens of the record, if there is one; its Keep is rank[full]
+	at     int64    // its At
 	rank   [2]int64 // [use]: which decision used it last; [full]: when every limit is full, in µs since 1970
 	length uint8    // length of the key
 	key    [23]byte // the key, if it is no longer than that, as IP addresses are; else it is in class
@@ -94,29 +94,27 @@ func (e *entry) read(r *bucket.Record) {
 	r.Tokens, r.At, r.Keep = e.tokens, e.at, e.rank[full]
 }
 
-// put stores records, which e keeps, but for the Keep of a sole one. Its class becomes c if c's records have its form.
-// put returns the instant for rank[full]: until, when records no longer matter, or the Keep of the sole one.
+// put stores records, which e keeps if there are several. Its class becomes c if c says what is to be said of them. put
+// returns the instant for rank[full]: until, when records no longer matter, or the Keep of the sole one.
 func (e *entry) put(records []bucket.Record, until int64, c *class, stepped bool) int64 {
-	own := class{policy: c.policy, hash: c.hash, stepped: stepped, key: e.class.key}
 	if len(records) > 1 {
-		own.records = records
-		e.class = &own
+		e.class = &class{policy: c.policy, hash: c.hash, stepped: stepped, records: records, key: e.class.key}
 		return until
 	}
-	own.form = records[0]
-	own.form.Tokens, own.form.At, own.form.Keep = 0, 0, 0
+	form := records[0]
+	form.Tokens, form.At, form.Keep = 0, 0, 0
 	e.tokens, e.at = records[0].Tokens, records[0].At
 	switch {
-	case e.class.writes(&own):
-	case own.key == "" && c.writes(&own):
+	case e.class.writes(form, stepped): // as before
+	case e.class.key == "" && c.writes(form, stepped):
 		e.class = c
 	default:
-		e.class = &own
+		e.class = &class{policy: c.policy, hash: c.hash, stepped: stepped, form: form, key: e.class.key}
 	}
 	return records[0].Keep
 }
 
-// writes reports whether c has one record, in the form of other's.
-func (c *class) writes(other *class) bool {
-	return c.records == nil && c.form == other.form && c.stepped == other.stepped
+// writes reports whether keys of c have one record, in this form.
+func (c *class) writes(form bucket.Record, stepped bool) bool {
+	return c.records == nil && c.form == form && c.stepped == stepped
 }

@@ -32,8 +32,8 @@ type denyCache struct {
 type denialShard struct {
 	mu       sync.Mutex         // guards all below
 	entries  map[uint64]*denial // by a hash of policy and key: of two buckets with the same one, the last stays
-	repeated int64            // denials
-	giving   map[bucketOf]int // how many requests are under way that return tokens to a key
+	repeated int64              // denials
+	giving   map[bucketOf]int   // how many requests are under way that return tokens to a key
 	// versions count, by a hash of the key, what returned or took tokens. A denial that was asked for before is not
 	// kept after it.
 	versions [denialSlots]uint32
