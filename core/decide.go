@@ -65,7 +65,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	r.policy, r.key = now.plan.policy, boundedKey(r.key)
+	r.key = boundedKey(r.key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
 		r.More = 0 // under Shadow no caller waits, so promise nothing ahead
@@ -95,7 +95,7 @@ func (l *Limiter) recalled(r *Request, a *Answer) bool {
 	if !l.recalls || r.Action != bucket.Take || r.N == 0 {
 		return false
 	}
-	denial, age := l.config.Recall(r.policy.Value(), r.key, r.Plan, r.N)
+	denial, age := l.config.Recall(r.class.policy.Value(), r.key, r.Plan, r.N)
 	if denial == nil {
 		return false
 	}
@@ -148,7 +148,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 
 // under sets the limits for r. If r asks for all tokens, it also sets N.
 func (r *Request) under(p *plan) {
-	r.Plan = p.Plan
+	r.Plan, r.class = p.Plan, p.class
 	if r.all {
 		r.N = p.LeastCapacity()
 	}

@@ -56,7 +56,7 @@ func (l *Limiter) giveBack(ctx context.Context, key string, source Source, r buc
 	if source == FromFallback {
 		store = l.fallback()
 	}
-	_, err := store.Do(ctx, Request{Request: r, policy: l.rules.Load().plan.policy, key: boundedKey(key)})
+	_, err := store.Do(ctx, Request{Request: r, class: l.rules.Load().plan.class, key: boundedKey(key)})
 	return l.failed(ctx, err)
 }
 

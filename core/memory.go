@@ -2,11 +2,8 @@ package core
 
 import (
 	"context"
-	"hash/maphash"
-	"math/bits"
 	"sync/atomic"
 	"time"
-	"unique"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -26,9 +23,8 @@ type MemoryStore struct {
 	system  clock
 	maxKeys int
 
-	seed   maphash.Seed
 	keys   atomic.Int64 // how many, in all shards
-	shards []shard
+	shards []*shard
 }
 
 // MemoryOption is an option of [NewMemoryStore].
@@ -54,7 +50,7 @@ func WithMaxKeys(n int) MemoryOption {
 
 // NewMemoryStore returns an empty store. [NewLimiter] reports mistakes in the options.
 func NewMemoryStore(options ...MemoryOption) *MemoryStore {
-	s := &MemoryStore{maxKeys: defaultMaxKeys, seed: maphash.MakeSeed()}
+	s := &MemoryStore{maxKeys: defaultMaxKeys}
 	for _, o := range options {
 		if o != nil {
 			o.memory(s)
@@ -66,7 +62,10 @@ func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	if s.maxKeys > maxExact {
 		shards = 64
 	}
-	s.shards = make([]shard, shards)
+	s.shards = make([]*shard, shards)
+	for i := range s.shards {
+		s.shards[i] = newShard()
+	}
 	return s
 }
 
@@ -84,7 +83,7 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
 
 // decide writes the answer to r into *a. The error says that the key is in use under too many limits.
 func (s *MemoryStore) decide(r *Request, a *Answer) error {
-	hash := s.hash(r.policy.Value(), r.key)
+	hash := r.class.hashOf(r.key)
 	sh := s.shard(hash)
 	now := s.now()
 	sh.mu.Lock()
@@ -92,23 +91,21 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	if now < sh.latest {
 		// Another goroutine took the lock first, with a later instant. An older instant after it would count as a
 		// clock that stepped back, so read the clock again. If the clock did step back, the result is still older.
-		now = s.read()
+		if now = s.now(); now < sh.latest {
+			now = s.read()
+		}
 	}
 	sh.latest = now
 
-	e := sh.find(hash, r.policy, r.key)
+	i := sh.find(hash, r.class, r.key)
 	var records []bucket.Record // none: the key was not used yet
-	if e != nil {
+	if i >= 0 {
 		sh.uses++
-		e.rank[use] = sh.uses
-		records = e.records()
-		if until, write, ok := r.Usual(&a.Answer, records, now); ok {
-			if write {
-				e.stepped = r.Plan.Stepped
-				sh.fullAt(e, until)
-			}
+		sh.entries[i].rank[use] = sh.uses
+		if sh.usual(i, &r.Request, &a.Answer, now) {
 			return nil
 		}
+		records = sh.records(i)
 	}
 	next, until, err := r.Request.Decide(&a.Answer, records, now)
 	switch {
@@ -116,13 +113,13 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 		return r.stateError(err)
 	case next == nil: // nothing changed
 		return nil
-	case e == nil:
-		e = s.insert(sh, hash, r, now, until)
+	case i < 0:
+		e := newEntry(r.class, r.key)
+		e.rank[full] = e.put(next, until, r.class, r.Plan.Stepped)
+		s.insert(sh, hash, e, now)
 	default:
-		sh.fullAt(e, until)
+		sh.setFull(i, sh.entries[i].put(next, until, r.class, r.Plan.Stepped))
 	}
-	e.stepped = r.Plan.Stepped
-	copy(e.resize(len(next)), next)
 	return nil
 }
 
@@ -144,12 +141,13 @@ func (s *MemoryStore) read() int64 {
 
 // Reset forgets the bucket of a policy and key. The error is always nil.
 func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
-	hash := s.hash(policy, key)
+	c := newClass(policy, nil)
+	hash := c.hashOf(key)
 	sh := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if e := sh.find(hash, unique.Make(policy), key); e != nil {
-		s.drop(sh, e)
+	if i := sh.find(hash, c, key); i >= 0 {
+		s.drop(sh, i)
 	}
 	return nil
 }
@@ -158,53 +156,37 @@ func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
 // and by that of empty shards.
 func (s *MemoryStore) Len() int { return int(s.keys.Load()) }
 
-// hash returns the hash that selects the shard and the entry of a policy and key.
-func (s *MemoryStore) hash(policy, key string) uint64 {
-	return bits.RotateLeft64(maphash.String(s.seed, policy), 1) ^ maphash.String(s.seed, key)
-}
-
-// hashOf returns the hash of an entry: what hash returned for its policy and key.
-func (s *MemoryStore) hashOf(e *entry) uint64 {
-	policy := bits.RotateLeft64(maphash.String(s.seed, e.policy.Value()), 1)
-	if int(e.length) > len(e.key) {
-		return policy ^ maphash.String(s.seed, e.more.key)
-	}
-	return policy ^ maphash.Bytes(s.seed, e.key[:e.length])
-}
-
-// shard returns the shard of a hash. It uses the upper bits, so that the lower ones still differ within a shard's map.
+// shard returns the shard of a hash. It uses the upper bits, so that the lower ones still differ within a shard's table.
 func (s *MemoryStore) shard(hash uint64) *shard {
-	return &s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
+	return s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
 // idle is how long, in µs, a full bucket stays in the store. Without it the store would drop and insert keys in steady
 // use again and again, if they refill fast.
 const idle = 10_000_000
 
-// insert adds an entry for r and makes room for it if necessary. It requires that sh.mu is held.
-func (s *MemoryStore) insert(sh *shard, hash uint64, r *Request, now, fullAt int64) *entry {
+// insert adds e and makes room for it if necessary. It requires that sh.mu is held.
+func (s *MemoryStore) insert(sh *shard, hash uint64, e entry, now int64) {
 	// Drop up to two idle keys for each new one, so that the store shrinks again after a spike of keys. Keep Stepped
 	// ones as long as there is room: dropping one loses the start of its intervals.
 	for range 2 {
-		if e := sh.byUse.first(use); e != nil && e.rank[full]+idle <= now && !e.stepped {
-			s.drop(sh, e)
+		if i := sh.leastUsed(); i >= 0 && sh.entries[i].rank[full]+idle <= now && !sh.entries[i].class.stepped {
+			s.drop(sh, i)
 		}
 	}
 	if s.keys.Load() >= int64(s.maxKeys) {
-		if e := sh.victim(now); e != nil {
-			s.drop(sh, e)
+		if i := sh.victim(now); i >= 0 {
+			s.drop(sh, i)
 		}
 	}
 	sh.uses++
-	e := &entry{policy: r.policy, rank: [2]int64{use: sh.uses, full: fullAt}}
-	e.setKey(r.key)
+	e.rank[use] = sh.uses
 	sh.add(e, hash)
 	s.keys.Add(1)
-	return e
 }
 
-// drop removes e. It requires that sh.mu is held.
-func (s *MemoryStore) drop(sh *shard, e *entry) {
-	sh.remove(e, s.hashOf(e))
+// drop removes an entry. It requires that sh.mu is held.
+func (s *MemoryStore) drop(sh *shard, i int32) {
+	sh.remove(i)
 	s.keys.Add(-1)
 }

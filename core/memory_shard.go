@@ -1,217 +1,178 @@
 package core
 
 import (
-	"strings"
 	"sync"
-	"unique"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// shard holds some of a MemoryStore's keys under one lock. The fields that every decision touches share a cache line.
+// shard holds some of a MemoryStore's keys under one lock. What every decision touches is the first of its four cache
+// lines. The usual decision then fetches two more: a slot's and an entry's.
 type shard struct {
-	mu      sync.Mutex        // guards everything below
-	entries map[uint64]*entry // by hash; entries of the same hash form a list
-	latest  int64             // the instant of the last decision, in µs since 1970
-	uses    int64             // counts decisions
-	byUse   lazyHeap          // the least recently used entry first
-	byFull  lazyHeap          // the entry that is full earliest first
+	mu      sync.Mutex // guards everything below
+	latest  int64      // the instant of the last decision, in µs since 1970
+	uses    int64      // counts decisions
+	slots   []slot     // a hash table of the entries; their number is a power of 2, and some are free
+	entries []entry    // without gaps: the last one takes the place of one that is removed
+	byUse   lazyHeap   // the least recently used entry first
+	byFull  lazyHeap   // the entry that is full earliest first
 
-	_ [48]byte // pads to two cache lines, so that no two locks share one
+	one [1]bucket.Record // the record of the request at hand, where that is not a usual one
 }
 
-// entry holds the buckets of one key and what the heaps need. With many keys, a decision spends its time on fetching
-// memory. An entry therefore fills two cache lines; the first has its policy, key and bucket.
-type entry struct {
-	policy  unique.Handle[string]
-	key     [22]byte         // the key, if it is no longer than that, as IP addresses are; else it is in more
-	length  uint8            // length of the key
-	stepped bool             // dropping it loses the start of its intervals
-	one     [1]bucket.Record // the record of a policy with one limit; several are in more
-	more    *entryMore
-	next    *entry   // the next entry of the same hash
-	rank    [2]int64 // [use]: which decision used it last; [full]: when every limit is full, in µs since 1970
-	place   [2]int64 // its rank when it was last placed in each heap: at most rank
-	index   [2]int32 // its index in each heap
+// slot refers to an entry. An entry stands in the slot that its hash selects, or in the first free one that follows.
+type slot struct {
+	hash  uint32 // the lower half of the entry's hash
+	entry int32  // its index, plus 1; 0: the slot is free
 }
 
-// entryMore holds what few entries need.
-type entryMore struct {
-	records []bucket.Record // nil if there is one record
-	key     string
-}
+// leastSlots is how many slots a shard has at first.
+const leastSlots = 8
 
-// setKey stores a copy of key, which may be a view of a buffer that its owner reuses.
-func (e *entry) setKey(key string) {
-	e.length = uint8(len(key)) // at most maxKey
-	if copy(e.key[:], key) < len(key) {
-		e.more = &entryMore{key: strings.Clone(key)}
+func newShard() *shard { return &shard{slots: make([]slot, leastSlots)} }
+
+// find returns the index of the entry of a policy and key, or -1.
+func (sh *shard) find(hash uint64, c *class, key string) int32 {
+	mask := len(sh.slots) - 1
+	for at := int(uint32(hash)) & mask; ; at = (at + 1) & mask {
+		switch s := sh.slots[at]; {
+		case s.entry == 0:
+			return -1
+		case s.hash == uint32(hash) && sh.entries[s.entry-1].is(c, key):
+			return s.entry - 1
+		}
 	}
 }
 
-func (e *entry) hasKey(key string) bool {
-	switch {
-	case int(e.length) != len(key):
-		return false
-	case len(key) > len(e.key):
-		return e.more.key == key
+// slotOf returns the slot of an entry.
+func (sh *shard) slotOf(i int32) int {
+	mask := len(sh.slots) - 1
+	at := int(uint32(sh.entries[i].hash())) & mask
+	for sh.slots[at].entry != i+1 {
+		at = (at + 1) & mask
 	}
-	return string(e.key[:len(key)]) == key
+	return at
 }
 
-// records returns the records stored in e.
-func (e *entry) records() []bucket.Record {
-	if e.more != nil && e.more.records != nil {
-		return e.more.records
+// usual answers r by an entry in the usual way, if that is the way, and reports whether it is.
+func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) (ok bool) {
+	e := &sh.entries[i]
+	if e.class.records != nil {
+		until, write, ok := r.Usual(a, e.class.records, now)
+		if write {
+			sh.setFull(i, until)
+		}
+		return ok
 	}
-	return e.one[:]
+	var one [1]bucket.Record
+	e.read(&one[0])
+	_, write, ok := r.Usual(a, one[:], now)
+	if write {
+		e.tokens, e.at = one[0].Tokens, one[0].At
+		sh.setFull(i, one[0].Keep)
+	}
+	return ok
 }
 
-// resize makes room for n records and returns them, for the caller to overwrite.
-func (e *entry) resize(n int) []bucket.Record {
-	if len(e.records()) == n {
-		return e.records()
+// records returns the records of an entry, until records is called again.
+func (sh *shard) records(i int32) []bucket.Record {
+	e := &sh.entries[i]
+	if e.class.records != nil {
+		return e.class.records
 	}
-	switch {
-	case n > 1 && e.more == nil:
-		e.more = &entryMore{records: make([]bucket.Record, n)}
-	case n > 1:
-		e.more.records = make([]bucket.Record, n)
-	case e.more != nil:
-		e.more.records = nil
-	}
-	return e.records()
+	e.read(&sh.one[0])
+	return sh.one[:]
 }
 
-// find returns the entry of a policy and key, or nil.
-func (sh *shard) find(hash uint64, policy unique.Handle[string], key string) *entry {
-	e := sh.entries[hash]
-	for e != nil && (e.policy != policy || !e.hasKey(key)) {
-		e = e.next
-	}
-	return e
-}
-
-// fullAt sets the instant at which every limit of e is full.
-func (sh *shard) fullAt(e *entry, at int64) {
-	if e.rank[full] = at; at < e.place[full] {
-		sh.byFull.lowered(full, e)
+// setFull sets the instant at which every limit of an entry is full.
+func (sh *shard) setFull(i int32, at int64) {
+	before := sh.entries[i].rank[full]
+	if sh.entries[i].rank[full] = at; at < before {
+		sh.byFull.lower(i, at)
 	}
 }
 
-// The two orders of a shard's entries. They are indices into an entry's rank, place and index.
-const (
-	use  = 0
-	full = 1
-)
-
-// victim returns the entry to drop for a new one: a full bucket, or else the least recently used entry. It returns nil
+// victim returns the entry to drop for a new one: a full bucket, or else the least recently used entry. It returns -1
 // if the shard is empty, so a store of many shards can exceed its bound by the number of its empty shards.
-func (sh *shard) victim(now int64) *entry {
-	if e := sh.byFull.first(full); e != nil && e.rank[full] <= now {
-		return e
+func (sh *shard) victim(now int64) int32 {
+	if i := sh.byFull.first(sh.entries, full); i >= 0 && sh.entries[i].rank[full] <= now {
+		return i
 	}
-	return sh.byUse.first(use)
+	return sh.leastUsed()
 }
 
-// add adds e to the map and both heaps.
-func (sh *shard) add(e *entry, hash uint64) {
-	if sh.entries == nil {
-		sh.entries = make(map[uint64]*entry)
+// leastUsed returns the least recently used entry, or -1 if there is none.
+func (sh *shard) leastUsed() int32 { return sh.byUse.first(sh.entries, use) }
+
+// add adds e.
+func (sh *shard) add(e entry, hash uint64) {
+	if len(sh.entries) == cap(sh.entries) {
+		sh.fit()
 	}
-	e.next = sh.entries[hash]
-	sh.entries[hash] = e
-	sh.byUse.add(use, e)
-	sh.byFull.add(full, e)
+	sh.entries = append(sh.entries, e)
+	sh.byUse.add(e.rank[use])
+	sh.byFull.add(e.rank[full])
+	if len(sh.entries) > len(sh.slots)/8*7 {
+		sh.rehash(2 * len(sh.slots))
+	}
+	sh.occupy(slot{uint32(hash), int32(len(sh.entries))})
 }
 
-// remove removes e from the map and both heaps.
-func (sh *shard) remove(e *entry, hash uint64) {
-	switch first := sh.entries[hash]; {
-	case first != e:
-		for first.next != e {
-			first = first.next
+// rehash moves all slots to a table of n.
+func (sh *shard) rehash(n int) {
+	before := sh.slots
+	sh.slots = make([]slot, n)
+	for _, s := range before {
+		if s.entry != 0 {
+			sh.occupy(s)
 		}
-		first.next = e.next
-	case e.next != nil:
-		sh.entries[hash] = e.next
-	default:
-		delete(sh.entries, hash)
 	}
-	sh.byUse.remove(use, e)
-	sh.byFull.remove(full, e)
 }
 
-// lazyHeap is a binary heap of entries, ordered by their places. Nearly all decisions only raise an entry's rank. They
-// leave its place alone; first corrects places that have fallen behind. Measured, of 10,000 entries: 11 ns a use,
-// container/heap 520 ns. A list in the order of use takes 14 ns, but can't order entries by when they are full.
-type lazyHeap []*entry
-
-func (h *lazyHeap) add(order int, e *entry) {
-	e.place[order], e.index[order] = e.rank[order], int32(len(*h))
-	*h = append(*h, e)
-	h.up(order, len(*h)-1)
-}
-
-// lowered moves e up in the heap. It must be called if e's rank has become lower than its place, as after a refund.
-func (h lazyHeap) lowered(order int, e *entry) {
-	e.place[order] = e.rank[order]
-	h.up(order, int(e.index[order]))
-}
-
-// first returns the entry of lowest rank, or nil if there is none.
-func (h lazyHeap) first(order int) *entry {
-	if len(h) == 0 {
-		return nil
+// occupy stores s in a free slot.
+func (sh *shard) occupy(s slot) {
+	mask := len(sh.slots) - 1
+	at := int(s.hash) & mask
+	for sh.slots[at].entry != 0 {
+		at = (at + 1) & mask
 	}
-	// A place is at most its rank. So once the top's place equals its rank, no entry has a lower rank.
-	for h[0].place[order] < h[0].rank[order] {
-		h[0].place[order] = h[0].rank[order]
-		h.down(order, 0)
-	}
-	return h[0]
+	sh.slots[at] = s
 }
 
-func (h *lazyHeap) remove(order int, e *entry) {
-	i, last := int(e.index[order]), len(*h)-1
-	h.swap(order, i, last)
-	(*h)[last] = nil
-	*h = (*h)[:last]
+// remove removes an entry. The last entry takes its index.
+func (sh *shard) remove(i int32) {
+	sh.free(sh.slotOf(i))
+	last := int32(len(sh.entries) - 1)
 	if i < last {
-		h.down(order, i)
-		h.up(order, i)
+		sh.slots[sh.slotOf(last)].entry = i + 1
+		sh.entries[i] = sh.entries[last]
+	}
+	sh.entries[last] = entry{}
+	sh.entries = sh.entries[:last]
+	sh.byUse.remove(i)
+	sh.byFull.remove(i)
+	if len(sh.slots) > leastSlots && len(sh.entries) < len(sh.slots)/4 {
+		sh.rehash(len(sh.slots) / 2)
+		sh.fit()
 	}
 }
 
-func (h lazyHeap) up(order, i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h[parent].place[order] <= h[i].place[order] {
-			return
+// free empties a slot. Slots that follow move up, or a search would end before it comes to them.
+func (sh *shard) free(at int) {
+	mask := len(sh.slots) - 1
+	for next := (at + 1) & mask; sh.slots[next].entry != 0; next = (next + 1) & mask {
+		if home := int(sh.slots[next].hash); (next-home)&mask >= (next-at)&mask {
+			sh.slots[at] = sh.slots[next]
+			at = next
 		}
-		h.swap(order, i, parent)
-		i = parent
 	}
+	sh.slots[at] = slot{}
 }
 
-func (h lazyHeap) down(order, i int) {
-	for {
-		least := 2*i + 1
-		if least >= len(h) {
-			return
-		}
-		if right := least + 1; right < len(h) && h[right].place[order] < h[least].place[order] {
-			least = right
-		}
-		if h[i].place[order] <= h[least].place[order] {
-			return
-		}
-		h.swap(order, i, least)
-		i = least
-	}
-}
-
-func (h lazyHeap) swap(order, i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index[order], h[j].index[order] = int32(i), int32(j)
+// fit moves the entries to memory with room for an eighth more. The growth of append would leave a fifth of it unused.
+func (sh *shard) fit() {
+	room := len(sh.entries) + len(sh.entries)/8 + 4
+	sh.entries = moved(sh.entries, room)
+	sh.byUse.fit(room)
+	sh.byFull.fit(room)
 }

@@ -1,40 +1,218 @@
 package core
 
 import (
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
 	"testing"
-	"unique"
+	"time"
+	"unsafe"
 )
 
-// Two keys of the same hash must not share an entry, in whatever order they are added and removed.
-func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
-	const hash = 7
-	policies := []unique.Handle[string]{unique.Make("a"), unique.Make("b")}
-	keys := []string{"", "x", "y", "22 bytes kept as such..", "23 bytes are a string: a", "23 bytes are a string: b"}
-	for first := range len(policies) * len(keys) {
-		var sh shard
-		var entries []*entry
-		for _, p := range policies {
-			for _, k := range keys {
-				e := &entry{policy: p}
-				e.setKey(k)
-				sh.add(e, hash)
-				entries = append(entries, e)
-			}
-		}
-		for removed := range entries {
-			for i, e := range entries {
-				want := e
-				if n := (i - first + len(entries)) % len(entries); n < removed {
-					want = nil
-				}
-				if got := sh.find(hash, policies[i/len(keys)], keys[i%len(keys)]); got != want {
-					t.Fatalf("%d removed from %d on: entry %d is %p, want %p", removed, first, i, got, want)
-				}
-			}
-			sh.remove(entries[(first+removed)%len(entries)], hash)
-		}
-		if len(sh.entries) != 0 || len(sh.byUse) != 0 || len(sh.byFull) != 0 {
-			t.Fatal("entries are left behind")
+// model is a shard beside a plain map of what it must hold.
+type model struct {
+	shard *shard
+	ranks map[name][2]int64
+}
+
+type name struct {
+	class *class
+	key   string
+}
+
+func (m *model) add(n name, ranks [2]int64) {
+	e := newEntry(n.class, n.key)
+	e.rank = ranks
+	m.shard.add(e, n.class.hashOf(n.key))
+	m.ranks[n] = ranks
+}
+
+func (m *model) remove(n name) {
+	m.shard.remove(m.shard.find(n.class.hashOf(n.key), n.class, n.key))
+	delete(m.ranks, n)
+}
+
+// check checks that the shard holds what the map holds, and nothing else.
+func (m *model) check(t *testing.T) {
+	t.Helper()
+	sh := m.shard
+	for n, ranks := range m.ranks {
+		i := sh.find(n.class.hashOf(n.key), n.class, n.key)
+		if i < 0 || sh.entries[i].rank != ranks {
+			t.Fatalf("key %q of policy %q is entry %d of %d, with other ranks than %v", n.key, n.class.policy.Value(), i, len(sh.entries), ranks)
 		}
 	}
+	slots := 0
+	for _, s := range sh.slots {
+		if s.entry != 0 {
+			slots++
+		}
+	}
+	if len(sh.entries) != len(m.ranks) || slots != len(m.ranks) || len(sh.byUse.items) != len(m.ranks) || len(sh.byFull.items) != len(m.ranks) {
+		t.Fatalf("%d keys take %d entries, %d slots and %d and %d items of the heaps", len(m.ranks), len(sh.entries), slots, len(sh.byUse.items), len(sh.byFull.items))
+	}
+	for order, i := range []int32{use: sh.leastUsed(), full: sh.byFull.first(sh.entries, full)} {
+		least := slices.MinFunc(slices.Collect(maps.Values(m.ranks)), func(a, b [2]int64) int { return int(a[order] - b[order]) })
+		if sh.entries[i].rank[order] != least[order] {
+			t.Fatalf("order %d: the first entry has rank %d, want %d", order, sh.entries[i].rank[order], least[order])
+		}
+	}
+}
+
+func TestShardHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	long := "a key that is too long for an entry, "
+	for range 20 {
+		m := &model{newShard(), make(map[name][2]int64)}
+		classes := []*class{newClass("a", nil), newClass("b", nil)}
+		most := 1 + random.IntN(300)
+		for range 3000 {
+			n := name{classes[random.IntN(2)], []string{"", long}[random.IntN(2)] + strconv.Itoa(random.IntN(most))}
+			switch ranks, known := m.ranks[n]; {
+			case !known:
+				m.add(n, [2]int64{random.Int64N(1000), random.Int64N(1000)})
+			case random.IntN(2) == 0:
+				m.remove(n)
+			default: // a use, and a bucket that is full later or, as after a refund, earlier
+				i := m.shard.find(n.class.hashOf(n.key), n.class, n.key)
+				ranks[use] += random.Int64N(100)
+				ranks[full] += random.Int64N(200) - 100
+				m.shard.entries[i].rank[use] = ranks[use]
+				m.shard.setFull(i, ranks[full])
+				m.ranks[n] = ranks
+			}
+			if len(m.ranks) > 0 && random.IntN(10) == 0 {
+				m.check(t)
+			}
+		}
+		for _, n := range slices.Collect(maps.Keys(m.ranks)) {
+			if m.remove(n); len(m.ranks) > 0 {
+				m.check(t)
+			}
+		}
+		if len(m.shard.slots) > leastSlots || cap(m.shard.entries) > 2*leastSlots {
+			t.Fatalf("an empty shard keeps %d slots and room for %d entries", len(m.shard.slots), cap(m.shard.entries))
+		}
+	}
+}
+
+// Two keys of the same hash must not share an entry, in whatever order they are added and removed. A slot has only half
+// of the hash, so such keys are found soon.
+func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
+	c := newClass("api", nil)
+	seen := make(map[uint32]string)
+	for i, pairs := 0, 0; pairs < 3; i++ {
+		key := strconv.Itoa(i)
+		hash := uint32(c.hashOf(key))
+		other, ok := seen[hash]
+		if !ok {
+			seen[hash] = key
+			continue
+		}
+		pairs++
+		for _, order := range [][]string{{key, other}, {other, key}} {
+			m := &model{newShard(), make(map[name][2]int64)}
+			m.add(name{c, key}, [2]int64{1, 1})
+			if i := m.shard.find(c.hashOf(other), c, other); i >= 0 {
+				t.Fatalf("%q is taken for %q", other, key)
+			}
+			m.add(name{c, other}, [2]int64{2, 2})
+			m.check(t)
+			m.remove(name{c, order[0]})
+			m.check(t)
+			m.remove(name{c, order[1]})
+		}
+	}
+}
+
+// Keys of a policy share what they have in common, and get a class of their own only for what they don't.
+func TestEntriesShareTheirClass(t *testing.T) {
+	store := NewMemoryStore(WithMaxKeys(10), WithClock(func() time.Time { return time.Unix(1e9, 0) }))
+	one := Must(NewLimiter(store, Policy{Name: "api", Limits: []Limit{PerDay(10)}}))
+	tier := Must(one.WithLimits(PerDay(20)))
+	use := func(l *Limiter, key string) *entry {
+		if res, err := l.Allow(t.Context(), key); err != nil || !res.Allowed {
+			t.Fatalf("%v, %v", res.Allowed, err)
+		}
+		sh := store.shards[0]
+		c := l.rules.Load().plan.class
+		return &sh.entries[sh.find(c.hashOf(key), c, key)]
+	}
+	shared := one.rules.Load().plan.class
+	if a, b := use(one, "a").class, use(one, "b").class; a != shared || b != shared {
+		t.Error("keys with one limit have classes of their own")
+	}
+	if c := use(one, "a key that is too long for an entry").class; c == shared || c.key == "" {
+		t.Error("a long key is not in its entry's class")
+	}
+	// Under two definitions of a limit the record's Fill stands for both, as long as both matter.
+	if c := use(tier, "a").class; c == shared || c.form.Fill == shared.form.Fill {
+		t.Error("a key that two definitions of its limit wrote has the class of one")
+	}
+	if err := one.Reset(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if e := use(one, "a"); e.class != shared {
+		t.Error("a key that begins anew has a class of its own")
+	}
+	// Tokens on hold are a record more.
+	for range 9 {
+		use(one, "b")
+	}
+	r, err := one.Reserve(t.Context(), "b", 1)
+	if err != nil || !r.OK() {
+		t.Fatalf("%v", err)
+	}
+	if c := store.shards[0].entries[store.shards[0].find(shared.hashOf("b"), shared, "b")].class; len(c.records) != 2 {
+		t.Errorf("a key with tokens on hold has %d records in its class, want 2", len(c.records))
+	}
+	if err := r.Cancel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := store.shards[0].entries[store.shards[0].find(shared.hashOf("b"), shared, "b")].class; c != shared {
+		t.Error("a key has a class of its own after its reservation was canceled")
+	}
+}
+
+// With many keys a decision waits for memory, so it must fetch few cache lines, and no lock of other goroutines.
+func TestEntriesAndShardsFillCacheLines(t *testing.T) {
+	if strconv.IntSize < 64 {
+		t.Skip("on 64-bit processors only")
+	}
+	if size := unsafe.Sizeof(entry{}); size != 64 {
+		t.Errorf("an entry takes %d bytes, want 64", size)
+	}
+	if size := unsafe.Sizeof(shard{}); size%64 != 0 {
+		t.Errorf("a shard takes %d bytes, so two locks can share a cache line", size)
+	}
+}
+
+// A store of many keys must stay small: one entry is 64 bytes.
+func TestMemoryOfManyKeys(t *testing.T) {
+	const keys, most = 100_000, 130
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = "user:" + strconv.Itoa(i)
+	}
+	live := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	l := Must(NewLimiter(NewMemoryStore(), Policy{Name: "api", Limits: []Limit{PerDay(10)}}))
+	before := live()
+	for _, key := range names {
+		if _, err := l.Allow(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if perKey := float64(live()-before) / keys; perKey > most {
+		t.Errorf("a key takes %.0f bytes, want at most %d", perKey, most)
+	}
+	runtime.KeepAlive(l)
+	runtime.KeepAlive(names)
 }

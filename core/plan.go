@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unique"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -14,9 +13,9 @@ import (
 type plan struct {
 	*bucket.Plan
 
-	policy unique.Handle[string] // the policy's name
-	given  []Limit               // as configured
-	limits []Limit               // as configured, each with a name
+	class  *class  // of the policy's keys
+	given  []Limit // as configured
+	limits []Limit // as configured, each with a name
 	fields headerTexts
 }
 
@@ -60,7 +59,7 @@ func limitMistakes(policy string, limits []Limit, list string) []error {
 
 // makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
 func makePlan(policy string, limits []Limit) *plan {
-	p := &plan{policy: unique.Make(policy), given: slices.Clone(limits), limits: slices.Clone(limits)}
+	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits)}
 	rates := make([]bucket.Rate, len(limits))
 	for i, name := range nameLimits(policy, limits) {
 		name = strings.Clone(name) // it may be a view of a buffer that its owner reuses
@@ -71,6 +70,7 @@ func makePlan(policy string, limits []Limit) *plan {
 		rates[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name))
 	}
 	p.Plan = bucket.NewPlan(rates)
+	p.class = newClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)
 	return p
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-	"unique"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -83,18 +82,18 @@ func (o ClockOption) ConfigureStore(c *StoreConfig) {
 type Request struct {
 	bucket.Request
 
-	policy unique.Handle[string]
-	key    string
-	all    bool // ask for as many tokens as one request can take; under sets N
+	class *class // of the policy's keys
+	key   string
+	all   bool // ask for as many tokens as one request can take; under sets N
 }
 
 // NewRequest returns a request on the bucket of a policy and key, for stores of this module.
 func NewRequest(policy, key string, r bucket.Request) Request {
-	return Request{Request: r, policy: unique.Make(policy), key: key}
+	return Request{Request: r, class: newClass(policy, r.Plan), key: key}
 }
 
 // Policy returns the name of the policy. Policy and Key together identify the bucket.
-func (r Request) Policy() string { return r.policy.Value() }
+func (r Request) Policy() string { return r.class.policy.Value() }
 
 // Key returns the key that is limited. It can hold any bytes, from 1 to 128 of them. The string stays valid after the
 // request.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -29,10 +30,10 @@ type denyCache struct {
 }
 
 type denialShard struct {
-	mu       sync.Mutex // guards all below
-	entries  map[bucketOf]*denial
-	repeated int64            // denials
-	giving   map[bucketOf]int // how many requests are under way that return tokens to a key
+	mu       sync.Mutex         // guards all below
+	entries  map[uint64]*denial // by a hash of policy and key: of two buckets with the same one, the last stays
+	repeated int64              // denials
+	giving   map[bucketOf]int   // how many requests are under way that return tokens to a key
 	// versions count, by a hash of the key, what returned or took tokens. A denial that was asked for before is not
 	// kept after it.
 	versions [denialSlots]uint32
@@ -41,12 +42,22 @@ type denialShard struct {
 
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
+	bucket bucketOf
 	plan   *bucket.Plan
 	cost   int64 // that was denied; all higher costs are denied too
 	answer core.Answer
-	heard  time.Time // when the answer came: not before its instant
-	until  time.Time
+	heard  instant // when the answer came: not before its instant
+	until  instant
 }
+
+// instant is a time in ns since 1970. Comparing time.Times takes several times as long.
+type instant int64
+
+// instantOf converts t.
+func instantOf(t time.Time) instant { return instant(t.UnixNano()) }
+
+// sinceMicro is the ns since t's microsecond began: the server counts whole ones.
+func (t instant) sinceMicro() instant { return t % 1000 }
 
 // applies reports whether r may use the cache.
 func (d *denyCache) applies(r *core.Request) bool {
@@ -54,7 +65,7 @@ func (d *denyCache) applies(r *core.Request) bool {
 }
 
 // repeat sets a to the denial of r that is known to be true at now. If there is none it returns a version for keep.
-func (d *denyCache) repeat(r *core.Request, a *core.Answer, now time.Time) (ok bool, version uint32) {
+func (d *denyCache) repeat(r *core.Request, a *core.Answer, now instant) (ok bool, version uint32) {
 	known, age, version := d.find(of(r), r.Plan, r.N, now)
 	if known == nil {
 		return false, version
@@ -65,25 +76,26 @@ func (d *denyCache) repeat(r *core.Request, a *core.Answer, now time.Time) (ok b
 }
 
 // find returns the denial of a request for n tokens that is true at now, and its age in µs; nil if there is none.
-func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now time.Time) (answer *core.Answer, age int64, version uint32) {
-	sh, slot := d.shard(b.key)
+func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now instant) (answer *core.Answer, age int64, version uint32) {
+	hash := d.hash(b)
+	sh, slot := d.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	known := sh.entries[b]
+	known := sh.entries[hash]
 	switch {
-	case known == nil, known.plan != p, n < known.cost, n > known.cost && known.answer.Waits != nil:
+	case known == nil, known.bucket != b, known.plan != p, n < known.cost, n > known.cost && known.answer.Waits != nil:
 		return nil, 0, sh.versions[slot]
-	case !now.Before(known.until), now.Before(known.heard):
-		delete(sh.entries, b)
+	case now >= known.until, now < known.heard:
+		delete(sh.entries, hash)
 		return nil, 0, sh.versions[slot]
 	}
 	sh.repeated++
-	return &known.answer, (now.Sub(known.heard) + sinceMicro(known.heard)).Microseconds(), sh.versions[slot]
+	return &known.answer, int64(now-known.heard+known.heard.sinceMicro()) / 1000, sh.versions[slot]
 }
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
 // or took tokens may have been executed since repeat returned version.
-func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, heard time.Time) {
+func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, heard instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}
@@ -100,26 +112,25 @@ func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, 
 	}
 	wait = min(wait, d.horizon)
 	a.Source = core.FromDenyCache
-	sh, slot := d.shard(r.Key())
+	b := of(r)
+	hash := d.hash(b)
+	sh, slot := d.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.versions[slot] != version || sh.giving[of(r)] > 0 {
+	if sh.versions[slot] != version || sh.giving[b] > 0 {
 		return
 	}
 	if sh.entries == nil {
-		sh.entries = make(map[bucketOf]*denial)
+		sh.entries = make(map[uint64]*denial)
 	}
-	if _, known := sh.entries[of(r)]; !known && len(sh.entries) >= maxDenials/denialShards {
+	if _, known := sh.entries[hash]; !known && len(sh.entries) >= maxDenials/denialShards {
 		for victim := range sh.entries { // any: a key under attack is back at once
 			delete(sh.entries, victim)
 			break
 		}
 	}
-	sh.entries[of(r).clone()] = &denial{r.Plan, r.N, a, heard, asked.Add(wait - sinceMicro(asked))}
+	sh.entries[hash] = &denial{b.clone(), r.Plan, r.N, a, heard, asked - asked.sinceMicro() + instant(wait)}
 }
-
-// sinceMicro is the time since t's microsecond began: the server counts whole ones.
-func sinceMicro(t time.Time) time.Duration { return time.Duration(t.Nanosecond() % 1000) }
 
 // depart must be called before calls are sent.
 func (d *denyCache) depart(calls []*call) {
@@ -151,14 +162,15 @@ func (d *denyCache) giving(b bucketOf) {
 	if d.horizon == 0 {
 		return
 	}
-	sh, _ := d.shard(b.key)
+	hash := d.hash(b)
+	sh, _ := d.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.giving == nil {
 		sh.giving = make(map[bucketOf]int)
 	}
 	sh.giving[b]++
-	delete(sh.entries, b)
+	delete(sh.entries, hash)
 }
 
 // given ends what giving began. If err leaves it open whether the tokens may still come, caching stays blocked for a
@@ -168,7 +180,7 @@ func (d *denyCache) given(b bucketOf, err error) {
 		return
 	}
 	end := func() {
-		sh, slot := d.shard(b.key)
+		sh, slot := d.shard(d.hash(b))
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 		sh.versions[slot]++
@@ -185,15 +197,20 @@ func (d *denyCache) given(b bucketOf, err error) {
 
 // taken forgets the denial of a key from which tokens were taken: its delay would be too short.
 func (d *denyCache) taken(b bucketOf) {
-	sh, slot := d.shard(b.key)
+	hash := d.hash(b)
+	sh, slot := d.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.versions[slot]++
-	delete(sh.entries, b)
+	delete(sh.entries, hash)
 }
 
-// shard returns where denials of key are, and its slot there.
-func (d *denyCache) shard(key string) (sh *denialShard, slot int) {
-	h := maphash.String(d.seed, key)
-	return &d.shards[h%denialShards], int(h / denialShards % denialSlots)
+// hash returns the hash of a bucket's policy and key.
+func (d *denyCache) hash(b bucketOf) uint64 {
+	return bits.RotateLeft64(maphash.String(d.seed, b.policy), 1) ^ maphash.String(d.seed, b.key)
+}
+
+// shard returns where the denials of a hash are, and its slot there.
+func (d *denyCache) shard(hash uint64) (sh *denialShard, slot int) {
+	return &d.shards[hash%denialShards], int(hash / denialShards % denialSlots)
 }

@@ -130,20 +130,20 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 	if !s.denials.applies(&r) {
 		return s.leases.askOrLease(ctx, r)
 	}
-	repeated, version := s.denials.repeat(&r, &a, now)
+	repeated, version := s.denials.repeat(&r, &a, instantOf(now))
 	if repeated {
 		return a, nil
 	}
 	a, err = s.leases.askOrLease(ctx, r)
 	if err == nil && !a.Allowed {
-		s.denials.keep(&r, a, version, now, s.now())
+		s.denials.keep(&r, a, version, instantOf(now), s.instant())
 	}
 	return a, err
 }
 
 // recall is the Recall of the store's configuration.
 func (s *Store) recall(policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
-	known, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.now())
+	known, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.instant())
 	return known, age
 }
 
@@ -203,8 +203,11 @@ func (s *Store) log() *slog.Logger {
 	return slog.Default()
 }
 
-// start is where now counts from.
-var start = time.Now()
+// start is where now counts from, and startInstant is the same as an instant.
+var (
+	start        = time.Now()
+	startInstant = instantOf(start)
+)
 
 // now is the instant by which denials and leases are timed.
 func (s *Store) now() time.Time {
@@ -212,4 +215,12 @@ func (s *Store) now() time.Time {
 		return s.config.Clock()
 	}
 	return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
+}
+
+// instant is now as an instant.
+func (s *Store) instant() instant {
+	if s.config.Clock != nil {
+		return instantOf(s.config.Clock())
+	}
+	return startInstant + instant(time.Since(start))
 }
