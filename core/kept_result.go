@@ -14,7 +14,7 @@ type KeptResult struct {
 	whole     *Result // nil: the Result is zero, or follows from the other fields
 }
 
-// Keep returns r as a KeptResult.
+// Keep returns r, as a limiter returned it, as a KeptResult: changes of its fields may be lost.
 func (r *Result) Keep() KeptResult {
 	a := &r.answer
 	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&

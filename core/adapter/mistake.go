@@ -35,7 +35,7 @@ func Show[C, V any](f func(Exchange) (V, error), show func(C) Exchange) func(C) 
 	if err := Mistake(f); err != nil {
 		return invalid[C, V](err)
 	}
-	return extractor(func(c C) (V, error) { return f(show(c)) })
+	return func(c C) (V, error) { return f(show(c)) }
 }
 
 // ShowReused is [Show] with exchanges that were used before.
@@ -43,25 +43,12 @@ func ShowReused[C, X, V any, P exchangeOf[X]](f func(Exchange) (V, error), reuse
 	if err := Mistake(f); err != nil {
 		return invalid[C, V](err)
 	}
-	return extractor(func(c C) (V, error) {
+	return func(c C) (V, error) {
 		x := reused.Show(c)
 		v, err := f(x)
 		reused.Done(x)
 		return v, err
-	})
-}
-
-// extractor marks f as made by Show or ShowReused. The compiler must not inline it: see invalid.
-//
-//go:noinline
-func extractor[C, V any](f func(C) (V, error)) func(C) (V, error) {
-	return func(c C) (V, error) { return f(c) }
-}
-
-// IsExtractor reports whether f was made by Show or ShowReused, as the extractors of this package are. They return new
-// strings, and no views of the framework's memory.
-func IsExtractor[C, V any](f func(C) (V, error)) bool {
-	return reflect.ValueOf(f).Pointer() == reflect.ValueOf(extractor[C, V](nil)).Pointer()
+	}
 }
 
 // BadArgument returns the key or cost function of a call with a bad argument. New panics with a [core.ConfigError] of

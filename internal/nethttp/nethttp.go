@@ -27,6 +27,7 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			x := enter(w, r)
+			defer leave(r, x.r)
 			r = x.r
 			switch v := engine.Begin(r, x); v.Outcome {
 			case adapter.Denied:
@@ -139,24 +140,32 @@ type slot struct {
 
 type slotKey struct{}
 
-// limited is what a limiter adds to a request, in one allocation: a slot, the copy of the request that has the slot as
-// its context, and how the engine sees that copy.
+// limited is what a limiter adds to a request besides a slot, in one allocation: the copy of the request that has the
+// slot as its context, and how the engine sees that copy. The slot stands apart, because whoever keeps a context for
+// longer, as a job in the background does, must not keep the request.
 type limited struct {
-	slot     slot
 	request  http.Request
 	exchange exchange
 }
 
 // enter returns the exchange of a request that a limiter passes on.
 func enter(w http.ResponseWriter, r *http.Request) *exchange {
-	l := new(limited)
-	l.slot.Context = r.Context()
-	if outer := slotOf(l.slot.Context); outer != nil {
-		l.slot.decision = outer.decision
+	s := &slot{Context: r.Context()}
+	if outer := slotOf(s.Context); outer != nil {
+		s.decision = outer.decision
 	}
-	l.request = *r.WithContext(&l.slot) // the compiler has WithContext's own copy on the stack
-	l.exchange = exchange{w: w, r: &l.request, slot: &l.slot}
+	l := new(limited)
+	l.request = *r.WithContext(s) // the compiler has WithContext's own copy on the stack
+	l.exchange = exchange{w: w, r: &l.request, slot: s}
 	return &l.exchange
+}
+
+// leave passes on what the server removes when a request is over: files of a form. It looks for them in its own request,
+// of which handlers had a copy.
+func leave(request, limited *http.Request) {
+	if request.MultipartForm == nil {
+		request.MultipartForm = limited.MultipartForm
+	}
 }
 
 // slotOf returns the slot of the nearest limiter, or nil.

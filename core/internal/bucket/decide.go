@@ -80,7 +80,9 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 		write = true
 	case Take, Reserve, Await, Lease:
-		a.Due = now
+		if r.promises() {
+			a.Due = now
+		}
 		if a.Allowed = s.grants(a, r); a.Allowed && r.N > 0 {
 			s.charge(a, r)
 			write = true
