@@ -129,10 +129,14 @@ for i = 1, #keys do
       -- Check. Of several times the first are allowed, as many as the level has tokens for.
       if level < n * unit * allowed then
         sign = '-'
-        allowed = level / (n * unit)
-        allowed = level < n * unit and 0 or allowed - allowed % 1
-        if allowed * n * unit > level then -- the quotient was rounded up
-          allowed = allowed - 1
+        if level < n * unit then
+          allowed = 0
+        else
+          allowed = level / (n * unit)
+          allowed = allowed - allowed % 1
+          if allowed * n * unit > level then -- the quotient was rounded up
+            allowed = allowed - 1
+          end
         end
       end
       if limits > 1 then
@@ -179,7 +183,7 @@ for i = 1, #keys do
         before = COARSER * before
       end
       last = last - last % grain + grain
-      if last <= kept - kept % before + before then
+      if state and last <= kept - kept % before + before then
         set = pcall('SET', key, answer, 'KEEPTTL')
       else
         local ttl = (last - now) / 1000
@@ -708,12 +712,12 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
     local record
     if write then
       local most, pace = limit.most, limit.pace
-      if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
-        full, most, pace = holding().keep_for_all(limit, tokens, full)
-      end
       if full >= FOREVER then -- the last step that can be stored
         local at = limit.aligned and limit.at - limit.at % limit.step or limit.at
         full = FOREVER - 1 - (FOREVER - 1 - at) % limit.step
+      end
+      if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
+        full, most, pace = holding().keep_for_all(limit, tokens, full)
       end
       if full > last then
         last = full

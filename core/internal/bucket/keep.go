@@ -15,11 +15,11 @@ func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	l := *a.Levels.At(i)
 	tokens := float64(l.Units) / float64(rate.Unit)
-	keep, fill := s.fullAt(i, rate, l, a.Now), rate.Fill
+	keep, fill := rate.storable(s.fullAt(i, rate, l, a.Now), l), rate.Fill
 	if s.holds != nil || s.own != nil && s.own[i].Fill != fill && s.own[i].Keep > a.Now {
 		keep, fill = s.keepForAll(i, rate, tokens, keep, a.Now)
 	}
-	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, rate.storable(keep, l)}
+	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, keep}
 }
 
 // storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
