@@ -123,6 +123,19 @@ func (o *oracle) wrote(rules []limitRule) {
 	}
 }
 
+// settled records that leases came back, if there were any: each under the limits that it was taken under, which were
+// perhaps not in use since.
+func (o *oracle) settled() {
+	if !o.leases {
+		return
+	}
+	for _, tl := range o.lines {
+		for i := range tl.uses {
+			tl.uses[i].end = never
+		}
+	}
+}
+
 // seen records that the store answered under rules without taking tokens.
 func (o *oracle) seen(rules []limitRule) {
 	if len(o.stepsBack) > 0 { // which the store stores
