@@ -69,24 +69,30 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 	c := f.calls.get(key, r)
 	next := f.queue.add(c)
 	if client := f.clientFor(ctx, c, next); client != nil {
-		// The client returns in time, so the caller sends its call itself. That spares a change of goroutines, which is
-		// what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-		c.own = true
-		f.fly(next.batch, nil, client)
-		if next = f.queue.landed(); !next.idle() {
-			go f.depart(next, nil)
-		}
-		answer, err := c.answer, c.err
-		f.calls.put(c)
-		if err != nil && ctx.Err() != nil {
-			err = ctx.Err()
-		}
-		return answer, err
+		return f.flyAlone(ctx, c, client)
 	}
 	if !next.idle() {
 		go f.depart(next, nil)
 	}
 	return f.await(ctx, c)
+}
+
+// flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
+// which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
+func (f *flights) flyAlone(ctx context.Context, c *call, client redis.UniversalClient) (core.Answer, error) {
+	defer func() { // also if a hook ends the goroutine
+		if next := f.queue.landed(); !next.idle() {
+			go f.depart(next, nil)
+		}
+	}()
+	c.own = true
+	f.fly(c.alone(), nil, client)
+	answer, err := c.answer, c.err
+	f.calls.put(c)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return answer, err
 }
 
 // await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
@@ -111,7 +117,7 @@ func (f *flights) clientFor(ctx context.Context, c *call, next departure) redis.
 	if len(next.batch) != 1 || next.batch[0] != c {
 		return nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(f.deadline(c)) {
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(f.deadline(c).Add(f.timeout/shares)) {
 		return nil
 	}
 	return f.server.timely.Get()
@@ -217,6 +223,9 @@ func (f *flights) fly(batch []*call, report func(error), client redis.UniversalC
 		return f.flyGuarded(calls, now, report)
 	}
 	outcomes, err := f.exchange(f.server.within(1, now), client, calls)
+	if err != nil && time.Since(now) >= f.timeout { // in the words of go-redis it is one of several errors
+		err = fmt.Errorf("%w: %w", timeoutError(f.timeout), err)
+	}
 	f.queue.note(time.Since(now), err)
 	report(err)
 	finish(calls, outcomes, err)

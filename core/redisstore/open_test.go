@@ -28,7 +28,8 @@ func TestOpenedStoreDecidesUntilItIsClosed(t *testing.T) {
 }
 
 func TestOpenReportsABadURLWithoutItsPassword(t *testing.T) {
-	for _, url := range []string{"", "localhost:6379", "http://localhost", "redis://u:secret@localhost:63x79/0", "redis://u:secret@localhost/%zz", "redis://u:secret@localhost/x"} {
+	for _, url := range []string{"", "localhost:6379", "http://localhost", "redis://u:secret@localhost:63x79/0", "redis://u:secret@localhost/%zz", "redis://u:secret@localhost/x",
+		"redis://u:secret/x@localhost:6379/0", "redis://:secret?x@localhost", "redis://:secret#x@localhost", "redis://u:1/secret@localhost:6379/0"} {
 		store, err := redisstore.Open(url)
 		if err == nil || store != nil || !strings.HasPrefix(err.Error(), "ratelimit: redisstore.Open url: ") {
 			t.Errorf("Open(%q) returns %v, %v; want an error that names the url", url, store, err)

@@ -28,7 +28,7 @@ type server struct {
 // use sets the client.
 func (s *server) use(client redis.UniversalClient) {
 	s.client = client
-	s.timely = timely.Of(client, s.timeout)
+	s.timely = timely.Of(client)
 	_, one := client.(*redis.Client)
 	s.scattered.Store(!one)
 }
@@ -68,13 +68,17 @@ type sharedContext struct {
 	until time.Time
 }
 
+// shares is how much later than it must a context may end, as a part of the store's timeout, because calls share it. A
+// context of its own costs a call five allocations.
+const shares = 64
+
 // within returns a context for a call that begins now. It ends after so many times the store's timeout, once or twice, or
-// a sixteenth of it later, because calls share it: a context of its own costs a call five allocations.
+// a little later.
 func (s *server) within(times int, now time.Time) context.Context {
 	latest := &s.contexts[times-1]
 	shared := latest.Load()
 	if shared == nil || !now.Before(shared.until) {
-		until := now.Add(s.timeout / 16)
+		until := now.Add(s.timeout / shares)
 		ctx, cancel := context.WithDeadline(context.Background(), until.Add(time.Duration(times)*s.timeout))
 		context.AfterFunc(ctx, cancel)
 		shared = &sharedContext{ctx, until}

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	neturl "net/url"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,8 +35,9 @@ import (
 // timeout if the client has ContextTimeoutEnabled, and when the client's ReadTimeout ends if not.
 //
 // A lone decision is fastest if its caller waits for the client itself. It does so where the client returns in time: with
-// ContextTimeoutEnabled, and without it if it is a *redis.Client that has no hooks and a free connection. If that caller is
-// cancelled meanwhile, it returns at most the store's timeout later. Everyone else returns as soon as their context ends.
+// ContextTimeoutEnabled, and without it if it is a *redis.Client that calls nothing of the application, such as hooks. If
+// that caller is cancelled meanwhile, it returns at most the store's timeout later. Everyone else returns as soon as their
+// context ends.
 type Store struct {
 	config  core.StoreConfig
 	leases  leases
@@ -53,8 +54,8 @@ type Store struct {
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
-		if bad := (*neturl.Error)(nil); errors.As(err, &bad) {
-			err = bad.Err // the rest of it shows the password
+		if strings.Contains(url, "@") { // the error would show parts of the password
+			err = errors.New("must be a Redis URL such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded")
 		}
 		return nil, fmt.Errorf("ratelimit: redisstore.Open url: %w", err)
 	}

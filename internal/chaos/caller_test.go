@@ -108,3 +108,32 @@ func TestCallerWaitsForItsOwnCall(t *testing.T) {
 		})
 	}
 }
+
+// Whatever go-redis has to do for a decision, all of it is over with the store's timeout: to set up a connection, and to
+// send the script that the server has lost.
+func TestDecisionTakesNoLongerThanTheTimeout(t *testing.T) {
+	const patience = time.Second
+	for name, prepare := range map[string]func(*bench, *core.Limiter){
+		"a connection that is not set up": func(*bench, *core.Limiter) {},
+		"a script that is lost": func(b *bench, l *core.Limiter) {
+			for range 3 {
+				_, err := l.Allow(context.Background(), "k")
+				require.NoError(t, err)
+			}
+			require.NoError(t, b.client.ScriptFlush(context.Background()).Err())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, func(o *redis.Options) { o.MinIdleConns = 1 })
+			b.store = redisstore.New(b.client, redisstore.WithTimeout(patience), redisstore.WithDenyCache(0))
+			l := b.limiter(t, core.FailLocal)
+			prepare(b, l)
+			b.proxy.SetLatency(9 * patience / 10) // of each reply
+			began := time.Now()
+			res, err := l.Allow(context.Background(), "k")
+			require.NoError(t, err)
+			assert.Equal(t, core.FromFallback, res.Source)
+			assert.Less(t, time.Since(began), patience*3/2)
+		})
+	}
+}

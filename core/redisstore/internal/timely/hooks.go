@@ -43,7 +43,7 @@ func (noHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 // counterOf returns a function that measures the list of client's hooks, or nil if there is none. The list is a field of
-// the client, or since v9.23 of what an atomic pointer there points to.
+// the client, or since v9.22 of what an atomic pointer there points to.
 func counterOf(client *redis.Client) func() int {
 	fields := reflect.ValueOf(client).Elem()
 	state := fields.FieldByName("state")
