@@ -55,7 +55,8 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 			return false // nor a part of a token that only one of them has
 		}
 	}
-	if least < most && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved }) {
+	reserved := slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved })
+	if least < most && reserved {
 		return false // a lower capacity cuts reservations made under a higher one, and leaves a debt
 	}
 	if tl.delayed() || len(tl.backs()) > 0 && least < most {
@@ -71,6 +72,7 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 			exact = exact && (least == most || float64(least)+tl.regained(&limits[j], since, at-rounding(limits, at-since)) >= float64(most))
 		}
 	}
+	exact = exact && (len(limits) == 1 || !reserved) // a store counts from the end of the last hold
 	if exact && len(limits) > 0 && at == tl.oracle.now && tl.least(limits, least, most, at) >= float64(most) {
 		return true // full under all limits that wrote it
 	}

@@ -123,15 +123,12 @@ func (o *oracle) wrote(rules []limitRule) {
 	}
 }
 
-// settled records that leases came back, if there were any: each under the limits that it was taken under, which were
-// perhaps not in use since.
-func (o *oracle) settled() {
-	if !o.leases {
-		return
-	}
-	for _, tl := range o.lines {
-		for i := range tl.uses {
-			tl.uses[i].end = never
+// settled records that leases came back, if there were any: each under the limits that it was taken under, which may be
+// any of the lists.
+func (o *oracle) settled(lists [][]limitRule) {
+	if o.leases {
+		for _, rules := range lists {
+			o.touch(rules)
 		}
 	}
 }

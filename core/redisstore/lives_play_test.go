@@ -225,7 +225,7 @@ func (pl *player) do(o op) error {
 		pl.count++
 		pl.acted[p.id] = pl.count
 		pl.world.settle(p.store)
-		pl.settled()
+		pl.settled(pl.rules)
 	case doOther:
 		pl.note("%28s %s uses two other keys", pl.at(), h.name)
 		for i := range 2 {
