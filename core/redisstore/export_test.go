@@ -2,14 +2,11 @@ package redisstore
 
 import "time"
 
-// longestTTL is how long a key may live that matters for a time: an eighth longer or two seconds, a second, and the
+// LongestTTL is how long a key may live that matters for a time: an eighth longer or two seconds, a second, and the
 // rounding up to whole milliseconds.
-func longestTTL(matters time.Duration) time.Duration {
+func LongestTTL(matters time.Duration) time.Duration {
 	return matters + max(matters/8, 2*time.Second) + time.Second + 2*time.Millisecond
 }
-
-// LongestTTL is longestTTL for tests of other packages.
-func LongestTTL(matters time.Duration) time.Duration { return longestTTL(matters) }
 
 // KeepLeases makes s keep idle leases for longer than any test takes.
 func (s *Store) KeepLeases() { s.leases.idle = time.Hour }

@@ -86,7 +86,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 			if next != nil {
 				state = next
 				remains, set := keeper.TTL(redisKey(prefix, "api", key))
-				if most := longestTTL(ttl); set && remains > most {
+				if most := LongestTTL(ttl); set && remains > most {
 					t.Fatalf("Redis keeps the key for %v, want %v and up to %v", remains, ttl, most)
 				}
 			}

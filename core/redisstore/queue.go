@@ -5,9 +5,6 @@ import (
 	"time"
 )
 
-// maxBatch bounds how long one flight keeps the server from others, at some 2 µs a decision.
-const maxBatch = 512
-
 // queue gathers the decisions that wait for a flight: one script call, or pipeline, that carries many of them. Decisions
 // that come while all flights are under way go together with the next. So the busier a store, the more of them share one
 // call, its round trip, its TIME and its command. A decision that comes alone goes at once.

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
@@ -40,75 +39,6 @@ func lacksStruct(err error) bool {
 	text := serverText(err)
 	return strings.Contains(text, "global variable 'struct'") || strings.Contains(text, "global 'struct'") ||
 		strings.Contains(text, "(nil) with key 'pack'")
-}
-
-// alike reports whether a and b ask the same of one bucket, so that the script can decide them together.
-func alike(a, b *call) bool {
-	x, y := &a.request, &b.request
-	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.N > 0 && x.Plan == y.Plan &&
-		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && a.key == b.key
-}
-
-// run returns how many calls are alike from the first on.
-func run(calls []*call) int {
-	n := 1
-	for n < len(calls) && alike(calls[0], calls[n]) {
-		n++
-	}
-	return n
-}
-
-// keySeed is for gather.
-var keySeed = maphash.MakeSeed()
-
-// gather returns calls with those that are alike next to each other, and which place each had. It finds most of them: two
-// keys of one hash can hide others. If they stand well already, it returns calls and nil.
-func gather(calls []*call) (sorted []*call, places []int) {
-	if len(calls) < 3 {
-		return calls, nil
-	}
-	var latest [2 * maxBatch]uint16 // by a hash of the key: one more than the place of the first call of a run
-	var firsts [maxBatch]uint16     // the place of the first call that each is alike
-	var sizes [maxBatch]uint16      // of the run that begins at each
-	apart := false
-	for i, c := range calls {
-		slot := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
-		if *slot == 0 || !alike(calls[*slot-1], c) {
-			*slot = uint16(i + 1)
-		}
-		first := *slot - 1
-		firsts[i] = first
-		sizes[first]++
-		apart = apart || int(first) < i && firsts[i-1] != first
-	}
-	if !apart {
-		return calls, nil
-	}
-	var next [maxBatch]uint16 // where the next call of a run goes
-	place := uint16(0)
-	for i := range calls {
-		next[i] = place
-		place += sizes[i]
-	}
-	sorted, places = make([]*call, len(calls)), make([]int, len(calls))
-	for i, c := range calls {
-		to := &next[firsts[i]]
-		sorted[*to], places[*to] = c, i
-		*to++
-	}
-	return sorted, places
-}
-
-// restored returns outcomes in the order that calls had before gather.
-func restored(outcomes []outcome, places []int) []outcome {
-	if places == nil {
-		return outcomes
-	}
-	list := make([]outcome, len(outcomes))
-	for i, place := range places {
-		list[place] = outcomes[i]
-	}
-	return list
 }
 
 // requestSize is what most requests take: '>I2BdI2' in script.lua.

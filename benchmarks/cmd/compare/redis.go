@@ -125,7 +125,7 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 		})
 	}
 	s.section("Redis: latency", "The time of one decision with nobody else about, for a caller whose context can be cancelled, as that of a web request. Clients\n"+
-		"have their defaults. In the last row the client has ContextTimeoutEnabled, so that the decision stays in its caller's goroutine.\n"+
+		"have their defaults. In the last row the client has ContextTimeoutEnabled. The decision stays in its caller's goroutine in both rows of ratelimit.\n"+
 		"Script: time in EVALSHA (INFO commandstats), of limiters that decide in one. Each call has one decision.", rows)
 	s.serverTable(at[64])
 }

@@ -21,8 +21,7 @@ func newLibrary(addr string, db int, l Limit) (*Redis, error) {
 	}, err
 }
 
-// NewContextTimeout is this library on a client that minds deadlines, so that a lone decision stays in its caller's
-// goroutine.
+// NewContextTimeout is this library on a client that minds deadlines, as that of redisstore.Open.
 func NewContextTimeout(addr string, db int, l Limit) (*Redis, error) {
 	c := redis.NewClient(&redis.Options{Addr: addr, DB: db, ContextTimeoutEnabled: true})
 	decide, err := Decider(redisstore.New(c, patient), l.core())

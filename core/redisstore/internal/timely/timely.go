@@ -15,27 +15,32 @@ type Client struct {
 
 // Of returns what is known of client.
 func Of(client redis.UniversalClient) *Client {
-	c := &Client{}
+	if mindsDeadlines(client) {
+		return &Client{always: client}
+	}
+	one, ok := client.(*redis.Client)
+	if !ok || callsApplication(one.Options()) {
+		return &Client{}
+	}
+	hooks, clone := hookCounter(one), one.WithTimeout(one.Options().ReadTimeout)
+	if hooks == nil || clone.Options() == one.Options() { // they must be the clone's own
+		return &Client{}
+	}
+	clone.Options().ContextTimeoutEnabled = true
+	return &Client{clone: clone, hooks: hooks}
+}
+
+// mindsDeadlines reports whether commands of client end with their contexts.
+func mindsDeadlines(client redis.UniversalClient) bool {
 	switch client := client.(type) {
 	case *redis.Client:
-		if o := client.Options(); o.ContextTimeoutEnabled {
-			c.always = client
-		} else if hooks := hookCounter(client); hooks != nil && !callsApplication(o) {
-			if clone := client.WithTimeout(o.ReadTimeout); clone.Options() != o { // they are the clone's own
-				clone.Options().ContextTimeoutEnabled = true
-				c.clone, c.hooks = clone, hooks
-			}
-		}
+		return client.Options().ContextTimeoutEnabled
 	case *redis.ClusterClient:
-		if client.Options().ContextTimeoutEnabled {
-			c.always = client
-		}
+		return client.Options().ContextTimeoutEnabled
 	case *redis.Ring:
-		if client.Options().ContextTimeoutEnabled {
-			c.always = client
-		}
+		return client.Options().ContextTimeoutEnabled
 	}
-	return c
+	return false
 }
 
 // callsApplication reports whether a client with options o calls functions of the application, which may take any time.
