@@ -69,7 +69,7 @@ func makePlan(policy string, limits []Limit) *plan {
 		p.limits[i].Name = name
 		rates[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name))
 	}
-	p.Plan = bucket.NewPlan(rates)
+	p.Plan = bucket.NewPlan(rates, false)
 	p.class = newClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)
 	return p

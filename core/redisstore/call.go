@@ -23,9 +23,9 @@ func (b bucketOf) clone() bucketOf { return bucketOf{b.policy, strings.Clone(b.k
 
 // call is one decision on its way to Redis and back.
 type call struct {
-	key     string // as Redis knows it
-	request core.Request
-	since   time.Time // when its caller began to wait
+	member
+	others []member  // that are decided together with it
+	since  time.Time // when its caller began to wait
 
 	state  atomic.Uint32 // waiting, sent or left
 	itself [1]*call      // a batch of this call
@@ -33,10 +33,15 @@ type call struct {
 	kept   bool          // somebody may look at it after it is answered
 
 	// Set before done gets a value, read after.
-	answer core.Answer
-	err    error
+	outcome
 	landed bool // with its flight, which was the last to know of it
 	done   chan struct{}
+}
+
+// member is one request of a call.
+type member struct {
+	key     string // as Redis knows it
+	request core.Request
 }
 
 // callPool holds calls that nobody knows of. A call and its channel are half of what a decision would allocate.
@@ -87,6 +92,7 @@ func claim(calls []*call, state uint32) []*call {
 // outcome is the answer to one call.
 type outcome struct {
 	answer core.Answer
+	others []core.Answer // to the others of the call
 	err    error
 }
 
@@ -94,7 +100,7 @@ type outcome struct {
 func finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
-		c.answer, c.err = o.answer, o.err
+		c.outcome = o
 		if !c.own {
 			c.done <- struct{}{}
 		}
@@ -116,7 +122,8 @@ const maxBatch = 512
 func alike(a, b *call) bool {
 	x, y := &a.request, &b.request
 	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.N > 0 && x.Plan == y.Plan &&
-		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && a.key == b.key
+		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && x.Each == nil && y.Each == nil && a.others == nil && b.others == nil &&
+		a.key == b.key
 }
 
 // run returns how many calls are alike from the first on.

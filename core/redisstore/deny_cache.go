@@ -61,7 +61,7 @@ func (t instant) sinceMicro() instant { return t % 1000 }
 
 // applies reports whether r may use the cache.
 func (d *denyCache) applies(r *core.Request) bool {
-	return d.horizon > 0 && r.Action == bucket.Take && r.N > 0
+	return d.horizon > 0 && r.Action == bucket.Take && r.N > 0 && r.Each == nil
 }
 
 // repeat sets a to the denial of r that is known to be true at now. If there is none it returns a version for keep.
@@ -151,8 +151,11 @@ func (d *denyCache) arrive(calls []*call, outcomes []outcome, err error) {
 		switch r := &c.request; {
 		case r.Gives():
 			d.given(of(r), o.err)
-		case r.N > 0 && (o.answer.Allowed || o.err != nil):
+		case r.Moves() && (o.answer.Allowed || o.err != nil):
 			d.taken(of(r))
+		}
+		for j := range c.others {
+			d.taken(of(&c.others[j].request))
 		}
 	}
 }

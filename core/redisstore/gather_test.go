@@ -24,14 +24,14 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		var together, alone []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
-			_, err := s.server.together(t.Context(), s.server.client, []*call{{key: prefix + key, request: core.NewRequest("api", "c", held)}}, now)
+			_, err := s.server.together(t.Context(), s.server.client, []*call{callOf(prefix+key, core.NewRequest("api", "c", held))}, now)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key")
 			r := bucket.Request{Plan: plans[key[0]-'a'], N: rapid.Int64Range(0, 3).Draw(rt, "n")}
-			together = append(together, &call{key: prefix + "1" + key, request: core.NewRequest("api", key, r)})
-			alone = append(alone, &call{key: prefix + "2" + key, request: core.NewRequest("api", key, r)})
+			together = append(together, callOf(prefix+"1"+key, core.NewRequest("api", key, r)))
+			alone = append(alone, callOf(prefix+"2"+key, core.NewRequest("api", key, r)))
 		}
 		got, err := s.server.together(t.Context(), s.server.client, together, now)
 		require.NoError(rt, err)
@@ -86,7 +86,7 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	plan := planOf(large)
 	var calls []*call
 	for _, key := range []string{"debtor", "debtor", "debtor", "other"} {
-		calls = append(calls, &call{key: redisKey(s.flights.prefix, "api", key), request: core.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})})
+		calls = append(calls, callOf(redisKey(s.flights.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})))
 	}
 	outcomes, err := s.server.send(t.Context(), s.server.client, calls)
 	require.NoError(t, err)

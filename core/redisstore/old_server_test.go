@@ -30,7 +30,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 	p := planOf(core.PerDay(10))
 	var calls []*call
 	for _, key := range []string{"written", "refused", "also refused"} {
-		calls = append(calls, &call{key: prefix + key, request: core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})})
+		calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
 		cmd := command(t.Context(), eval, oldRedis+scriptText, scriptArgs(calls, ""))

@@ -40,9 +40,10 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	s := New(client)
 	p := planOf(core.PerDay(10))
 	calls := []*call{
-		{key: "a", request: core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), own: true},
-		{key: "b", request: core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1}), own: true},
+		callOf("a", core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
+		callOf("b", core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 	}
+	calls[0].own, calls[1].own = true, true
 	outcomes, err := s.flights.exchange(t.Context(), s.server.client, calls)
 	require.Error(t, err, "the batch failed, for the breaker")
 	finish(calls, outcomes, err)

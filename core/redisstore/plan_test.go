@@ -17,5 +17,8 @@ func planOf(limits ...core.Limit) *bucket.Plan {
 			Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
 		}, tag)
 	}
-	return bucket.NewPlan(rates)
+	return bucket.NewPlan(rates, false)
 }
+
+// callOf returns a call for r.
+func callOf(key string, r core.Request) *call { return &call{member: member{key: key, request: r}} }

@@ -46,7 +46,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 			for range 2 {
 				var calls []*call
 				for _, key := range []string{"a", "b", "c"} {
-					calls = append(calls, &call{key: prefix + key, request: core.NewRequest("api", key, bucket.Request{Plan: p, N: 5})})
+					calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
 				}
 				outcomes, err := s.server.send(t.Context(), s.server.client, calls)
 				require.NoError(t, err)
@@ -126,7 +126,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		p := planOf(core.PerDay(10))
 		var calls []*call
 		for _, name := range []string{key, key + " too"} {
-			calls = append(calls, &call{key: redisKey(redistest.Prefix(), "api", name), request: core.NewRequest("api", name, bucket.Request{Plan: p, N: 1})})
+			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), core.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
 		}
 		_, err := s.server.send(t.Context(), s.server.client, calls)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")

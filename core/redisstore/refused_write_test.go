@@ -35,7 +35,7 @@ func newBatchBench(t *testing.T) *batchBench {
 }
 
 func (b *batchBench) take(key string, n int64) *call {
-	return &call{key: redisKey(b.store.flights.prefix, "api", key), request: core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n})}
+	return callOf(redisKey(b.store.flights.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n}))
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -44,41 +46,80 @@ func lacksStruct(err error) bool {
 // requestSize is what most requests take: '>I2BdI2' in script.lua.
 const requestSize = 13
 
-// endsFlag marks an action that ends a hold first.
-const endsFlag = 0x80
+// Flags of an action.
+const (
+	raisesFlag = 0x10 // what these limits add to a Capacity is there at once
+	jointFlag  = 0x20 // belongs together with the next request
+	eachFlag   = 0x40 // tells the tokens of each limit
+	endsFlag   = 0x80 // ends a hold first
+)
 
-// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command.
+// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is
+// empty for the server's clock.
 func scriptArgs(calls []*call, now string) []any {
 	args := make([]any, 3, 6+len(calls))
 	requests := make([]byte, 0, requestSize*len(calls))
 	var room [4]*bucket.Plan // calls rarely have more
-	plans := room[:0]
-	keys := 0
-	for rest := calls; len(rest) > 0; keys++ {
-		c, times := rest[0], run(rest)
-		rest = rest[times:]
-		args = append(args, c.key)
-		list := slices.Index(plans, c.request.Plan)
+	plans := room[:0]        // a nil follows one that has a calendar
+	add := func(m *member, times int, joint byte) {
+		args = append(args, m.key)
+		list := slices.Index(plans, m.request.Plan)
 		if list < 0 {
 			list = len(plans)
-			plans = append(plans, c.request.Plan)
+			plans = append(plans, m.request.Plan)
+			if m.request.Plan.Calendars(about(now)) != nil {
+				plans = append(plans, nil)
+			}
 		}
-		requests = appendRequest(requests, &c.request.Request, list, times)
+		requests = appendRequest(requests, &m.request.Request, list, times, joint)
 	}
-	args[2] = keys
+	for rest := calls; len(rest) > 0; {
+		c, times := rest[0], run(rest)
+		rest = rest[times:]
+		if len(c.others) == 0 {
+			add(&c.member, times, 0)
+			continue
+		}
+		add(&c.member, 1, jointFlag)
+		last := len(c.others) - 1
+		for i := range c.others[:last] {
+			add(&c.others[i], 1, jointFlag)
+		}
+		add(&c.others[last], 1, 0)
+	}
+	args[2] = len(args) - 3
 	args = append(args, now, requests)
-	for _, p := range plans {
-		args = append(args, p.Packed)
+	for i, p := range plans {
+		if p != nil {
+			args = append(args, p.Packed)
+		} else {
+			args = append(args, plans[i-1].Calendars(about(now)).Packed)
+		}
 	}
 	return args
 }
 
+// about is the instant now, or about that of the server's clock, in µs since 1970.
+func about(now string) int64 {
+	if now == "" {
+		return time.Now().UnixMicro()
+	}
+	at, _ := strconv.ParseInt(now, 10, 64)
+	return at
+}
+
 // appendRequest appends r, which is asked so many times, and whose limits are the list-th.
-func appendRequest(b []byte, r *bucket.Request, list, times int) []byte {
+func appendRequest(b []byte, r *bucket.Request, list, times int, flags byte) []byte {
 	b = binary.BigEndian.AppendUint16(b, uint16(list))
-	flags := byte(0)
+	each := r.Each != nil || !r.Plan.Plain
+	if each {
+		flags |= eachFlag
+	}
 	if r.Ends.Ticket != 0 {
-		flags = endsFlag
+		flags |= endsFlag
+	}
+	if r.Plan.Raises {
+		flags |= raisesFlag
 	}
 	b = appendDoubles(append(b, byte(r.Action)|flags), r.N)
 	b = binary.BigEndian.AppendUint16(b, uint16(times))
@@ -87,6 +128,9 @@ func appendRequest(b []byte, r *bucket.Request, list, times int) []byte {
 	}
 	if r.Ends.Ticket != 0 {
 		b = appendDoubles(b, r.Ends.Ticket, r.Ends.Back)
+	}
+	for i := 0; each && i < len(r.Plan.Rates); i++ {
+		b = appendDoubles(b, r.Of(i))
 	}
 	return b
 }
@@ -98,7 +142,11 @@ func appendDoubles(b []byte, numbers ...int64) []byte {
 	return b
 }
 
-var errReply = errors.New("unexpected reply of the script")
+var (
+	errReply = errors.New("unexpected reply of the script")
+	// errPeriods is the error of a call for which too few periods of a calendar were sent.
+	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
+)
 
 // readReply reads the script's reply to calls: now, then the answer to each.
 func readReply(reply any, calls []*call) ([]outcome, error) {
@@ -112,10 +160,14 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	for i := 0; i < len(calls); {
 		times := run(calls[i:])
 		n, err := readRun(text, calls[i:i+times], now, outcomes[i:])
+		if err == nil {
+			text = text[n:]
+			text, err = readOthers(text, calls[i], now, &outcomes[i])
+		}
 		if err != nil {
 			return nil, err
 		}
-		i, text = i+times, text[n:]
+		i += times
 	}
 	return outcomes, nil
 }
@@ -134,6 +186,23 @@ func readRun(text string, calls []*call, now int64, outcomes []outcome) (size in
 		size += n
 	}
 	return size, nil
+}
+
+// readOthers reads the answers to the requests that are decided together with the one whose outcome is o, and returns what
+// follows them. The error of one is that of all.
+func readOthers(text string, c *call, now int64, o *outcome) (rest string, err error) {
+	for i := range c.others {
+		other, n, err := readAnswer(text, &c.others[i].request.Request, now)
+		if err != nil {
+			return "", err
+		}
+		if o.err == nil || errors.Is(other.err, errPeriods) {
+			o.err = other.err
+		}
+		o.others = append(o.others, other.answer)
+		text = text[n:]
+	}
+	return text, nil
 }
 
 // readTimes reads the answer to calls that are alike, and returns its size. It is a sign, how many of them are allowed, and
@@ -172,6 +241,7 @@ const (
 	allowedSign, allowedWaitsSign = '+', 'a'
 	deniedSign, deniedWaitsSign   = '-', 'd'
 	errorSign                     = '!'
+	periodsSign                   = '?'
 	timesSign                     = '*'
 )
 
@@ -183,6 +253,9 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
 			return outcome{err: keyError(text[3:size])}, size, nil
 		}
+	}
+	if strings.HasPrefix(text, string(periodsSign)) {
+		return outcome{err: errPeriods}, 1, nil
 	}
 	n := len(r.Plan.Rates)
 	records := 1 + bucket.RecordSize*n

@@ -10,9 +10,13 @@
 -- KEYS[i]   state of one (policy, key): the records of its limits
 -- ARGV[1]   now in µs since 1970; '' for this server's clock
 -- ARGV[2]   a request for each of KEYS: which list of limits, action, n, and how many times, of which all but take are
---           one; of reserve, await and lease also more and ticket; of an action with ENDS also the ticket of the hold that
---           ends, and how many tokens come back
--- ARGV[3…]  lists of limits: for each limit tag, steps, aligned, capacity, unit, gain, step, and its fill
+--           one; of reserve and the actions above it also more and ticket; of an action with ENDS also the ticket of the
+--           hold that ends, and how many tokens come back; of one with EACH also the n of each limit; one with JOINT
+--           belongs together with the next request: all take, or none does; of one
+--           with RAISES what these limits add to the Capacity of those before is there at once
+-- ARGV[3…]  lists of limits: for each limit tag, steps, aligned, capacity, unit, gain, step, and its fill; after a list in
+--           which one is aligned to a calendar, the calendars: for each such limit the most units that it may owe, how many
+--           periods follow, and when each of them begins
 --
 -- Returns one string: now, then an answer for each key. An answer is
 --   '+' or '-' (allowed or denied), and the record of each limit, refilled to now
@@ -20,6 +24,7 @@
 --   or 'a' and 'd' for '+' and '-', and at the end two waits for each limit, in µs: for n (if allowed, for one more),
 --     and until it is full. They are there if they do not follow from the levels, as while tokens are held
 --   or '!', the length of an error, and the error: why this key was not decided
+--   or '?': nothing was done, for it takes periods of a calendar that were not sent
 -- To several times it is either '*', how many of them were allowed, which are the first, and the records after that; or an
 -- answer to each.
 -- The error of one key leaves the others alone. If the server refuses all keys, its error is the reply.
@@ -31,9 +36,10 @@ local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2BdI2', 13
 local PAIR, PAIR_SIZE = '>dd', 16
-local NUMBER, ERROR, COUNT = '>d', '>I2c0', '>I2'
-local TAKE, REFUND, RESERVE, AWAIT, LEASE = 0, 1, 3, 4, 5 -- 2 is END: it ends a hold and does nothing else
-local ENDS = 128
+local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
+local TAKE, REFUND, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 3, 4, 5, 6 -- 2 is END: it ends a hold and does nothing else
+local RAISES, JOINT, EACH, ENDS = 16, 32, 64, 128
+local CALENDAR = 2 -- what `aligned` is then
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
@@ -215,7 +221,10 @@ for i = 1, #keys do
     if action >= ENDS then
       action, from = action - ENDS, from + PAIR_SIZE
     end
-    if action >= RESERVE then
+    if action >= EACH then
+      action, from = action - EACH, from + limits * NUMBER_SIZE
+    end
+    if action % RAISES >= RESERVE then
       from = from + PAIR_SIZE
     end
   end
@@ -235,17 +244,66 @@ local function gain_to(limit, level, out)
   return limit.gain
 end
 
+-- The calendars of limits that are aligned to one, as far as they were sent. What is not in them is asked for: `missing`
+-- says so, and then nothing may be stored.
+local missing = false
+
+-- The period that an instant is in, counted from the first that was sent
+local function period(limit, at)
+  local starts, low = limit.starts, 1
+  local high = #starts
+  if at < starts[1] or at >= starts[high] then
+    missing = true
+    return 1
+  end
+  while high - low > 1 do
+    local middle = (low + high - (low + high) % 2) / 2
+    if starts[middle] <= at then
+      low = middle
+    else
+      high = middle
+    end
+  end
+  return low
+end
+
+-- When a period begins
+local function start(limit, number)
+  local at = limit.starts[number]
+  if not at then
+    missing = true
+  end
+  return at or FOREVER
+end
+
+-- The same point of a period some periods before that of an instant, or its end if it is shorter
+local function earlier(limit, at, periods)
+  local number = period(limit, at)
+  return math.min(start(limit, number - periods) + at - start(limit, number), start(limit, number - periods + 1) - 1)
+end
+
+-- The step that an instant is in: one of a refilled level, or any if the limit is aligned
+local function step_at(limit, at)
+  if limit.starts then
+    return start(limit, period(limit, at))
+  end
+  return limit.aligned and at - at % limit.step or at
+end
+
 -- Refills a level at `at` to an instant not before it, in a bucket with so much room, of which `out` tokens are held
 local function refill(room, limit, level, at, to, out)
   local step, gain = limit.step, limit.gain
-  if limit.aligned then
-    at = at - at % step
-  end
   if gain > limit.full then
     gain = gain_to(limit, level, out)
   end
-  local steps = (to - at) / step
-  steps = steps - steps % 1
+  local steps
+  if limit.starts then
+    steps = period(limit, to) - period(limit, at)
+  else
+    at = step_at(limit, at)
+    steps = (to - at) / step
+    steps = steps - steps % 1
+  end
   level = level + steps * gain
   if level > room then
     level = room
@@ -264,13 +322,13 @@ local function wait(limit, level, at, need, out)
   end
   local steps = (need - level) / gain
   steps = steps + -steps % 1
+  if limit.starts then
+    return math.min(FOREVER, start(limit, period(limit, at) + steps) - now)
+  end
   if steps * limit.step > FOREVER then
     return FOREVER
   end
-  if limit.aligned then
-    at = at - at % limit.step
-  end
-  return steps * limit.step - (now - at)
+  return steps * limit.step - (now - step_at(limit, at))
 end
 
 -- The step with which a refilled limit is full, if that takes so many µs
@@ -278,7 +336,7 @@ local function full_at(limit, micros)
   if limit.level < limit.full then
     return now + micros
   end
-  return limit.aligned and limit.at - limit.at % limit.step or limit.at
+  return step_at(limit, limit.at)
 end
 
 -- What only holds and refunds need is made for the first that comes: see hold.go. The holds of a limit are lists of
@@ -349,12 +407,20 @@ local function holding()
     rare.insert(limit, i, tokens, at, ticket)
   end
 
-  -- Moves the holds of a limit back: reservations that wait for a step by some steps, all others by as much as the clock.
-  function rare.move(limit, steps, back)
+  -- Moves the holds of a limit back: reservations that wait for a step by some steps, or periods of a calendar, and all
+  -- others by as much as the clock.
+  function rare.move(limit, steps, periods, back)
     local before = limit.holds
     limit.holds = rare.holds()
     for i, at in ipairs(before.at) do -- none is over yet
-      add(limit, before.tokens[i], at - (before.ticket[i] < AT_ONCE and steps or back), before.ticket[i])
+      if before.ticket[i] >= AT_ONCE then
+        at = at - back
+      elseif limit.starts then
+        at = math.max(at - back, earlier(limit, at, periods))
+      else
+        at = at - steps
+      end
+      add(limit, before.tokens[i], at, before.ticket[i])
     end
   end
 
@@ -382,8 +448,8 @@ local function holding()
     end
     local out, tokens, ends = holds.held, holds.tokens, holds.at
     local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
-    local from = limit.aligned and at - at % step or at
-    for i = holds.first, #ends do
+    local from = step_at(limit, at)
+    for i = holds.first, limit.starts and 0 or #ends do
       -- The level at the end of this hold if there is room until then, as there mostly is
       local steps = (ends[i] - from) / step
       local units = level + (steps - steps % 1) * gain
@@ -438,7 +504,9 @@ local function holding()
       last = math.max(last, fill)
       pace = steps and -pace or pace
     end
-    if last > full then
+    if last > full and limit.starts then
+      full = math.min(last, FOREVER - 1)
+    elseif last > full then
       local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
       if full + steps * limit.step >= FOREVER then
         steps = math.floor((FOREVER - 1 - full) / limit.step)
@@ -492,20 +560,22 @@ local function holding()
     return ended
   end
 
-  -- Holds tokens of every limit.
+  -- Holds tokens of every limit that n counts for: as many, or n.
   function rare.hold(limits, tokens, at, ticket)
     for _, limit in ipairs(limits) do
-      limit.holds = limit.holds or rare.holds()
-      add(limit, tokens, at, ticket)
+      if limit.n > 0 then
+        limit.holds = limit.holds or rare.holds()
+        add(limit, tokens or limit.n, at, ticket)
+      end
     end
   end
 
-  -- When n tokens of every limit are there, and not before those that were reserved earlier; and whether they can be
+  -- When the n tokens of every limit are there, and not before those that were reserved earlier; and whether they can be
   -- promised
-  function rare.promise(limits, n)
+  function rare.promise(limits)
     local due, granted = now, true
     for _, limit in ipairs(limits) do
-      local need, holds = n * limit.unit, limit.holds or rare.holds()
+      local need, holds = limit.n * limit.unit, limit.holds or rare.holds()
       due = math.max(due, math.min(FOREVER, now + rare.wait(limit, need)))
       local i = #holds.at
       while i >= holds.first and holds.ticket[i] >= FIRST_LEASE do
@@ -514,20 +584,31 @@ local function holding()
       if i >= holds.first then
         due = math.max(due, holds.at[i])
       end
-      granted = granted and limit.level - need >= -MAX_DEBT and #holds.at - holds.first + 1 < MAX_HOLDS
+      granted = granted and limit.level - need >= -limit.deepest and #holds.at - holds.first + 1 < MAX_HOLDS
     end
     return due, granted
   end
 
-  -- How many tokens a lease gets: at most half of what every limit has left
-  function rare.extra(limits, extra)
+  -- How many tokens are taken beyond n: as many as every limit has left, or half of that for a lease
+  function rare.extra(limits, extra, lease)
     for _, limit in ipairs(limits) do
-      extra = math.min(extra, math.floor(math.floor(limit.level / limit.unit) / 2))
-      if limit.holds and #limit.holds.at - limit.holds.first + 1 >= MAX_HOLDS then
-        return 0
+      if limit.n > 0 then
+        local left = math.floor(limit.level / limit.unit)
+        if lease then
+          left = math.floor(left / 2)
+          if limit.holds and #limit.holds.at - limit.holds.first + 1 >= MAX_HOLDS then
+            return 0
+          end
+        end
+        extra = math.min(extra, left)
       end
     end
     return math.max(0, extra)
+  end
+
+  -- What a level becomes if n tokens are taken from it, whether or not they are there
+  function rare.owing(limit, n)
+    return math.max(-limit.deepest, limit.level - n * limit.unit)
   end
 
   return rare
@@ -588,8 +669,10 @@ local function arrange(limits, state)
 end
 
 -- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the server is
--- at fault, not the key.
-local function decide(key, state, limits, action, n, more, ticket, ends, back)
+-- at fault, not the key. If dry, a request to take only finds out whether there are tokens. The sign is '?' if the
+-- decision needs periods of a calendar that were not sent.
+local function decide(key, state, limits, action, more, ticket, ends, back, dry)
+  missing = false
   if type(state) == 'table' then
     return '!', state.err, not state.err:find('^%-?WRONGTYPE')
   end
@@ -621,24 +704,30 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
       end
       if level > limit.full then
         level = limit.full
-      elseif level < -MAX_DEBT then
-        level = -MAX_DEBT
+      elseif level < -limit.deepest then
+        level = -limit.deepest
       end
       if not limit.aligned and limit.written == limit.hash then -- its steps go on; another's begin with the write
         at = at - (at - limit.keep) % limit.step
       end
       if limit.written_at > now then -- the clock stepped back: nothing refills
-        local last, steps = limit.aligned and at - at % limit.step or at, 0
+        local last, steps, periods, by = step_at(limit, at), 0, 0, limit.written_at - now
         if last > now then -- steps count anew
-          steps = last - (limit.aligned and now - now % limit.step or now)
-          limit.keep = limit.keep - math.min(steps, limit.written_at - now)
+          steps = last - step_at(limit, now)
+          if limit.starts then
+            periods = period(limit, limit.written_at) - period(limit, now)
+            steps = limit.keep - earlier(limit, limit.keep, periods)
+          end
+          limit.keep = limit.keep - math.min(steps, by)
           at, write = now, true
         end
         if limit.holds then
-          local by = limit.written_at - now
-          holding().move(limit, limit.aligned and by - by % limit.step or steps, by)
+          holding().move(limit, limit.aligned and by - by % limit.step or steps, periods, by)
           write = true
         end
+      end
+      if limit.raises and limit.keep > now and limit.kept_most < limit.capacity then
+        level = math.min(limit.full, level + (limit.capacity - limit.kept_most) * limit.unit)
       end
       if limit.holds then
         level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
@@ -659,9 +748,11 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
   -- Check and take, or give back.
   local allowed, due, extra = true, now, 0
   if action == TAKE or action >= RESERVE then
-    local there = not held
+    local there, moves = not held, false
     for i = 1, #limits do
       local limit = limits[i]
+      local n = limit.n
+      moves = moves or n > 0
       if n > limit.capacity then
         allowed = false
       elseif limit.level < n * limit.unit then
@@ -670,35 +761,43 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
       end
     end
     if allowed and not there and (action == RESERVE or action == AWAIT) then
-      due, allowed = holding().promise(limits, n)
+      due, allowed = holding().promise(limits)
       allowed = allowed and due - now <= more
     end
-    if allowed and n > 0 then
+    if allowed and moves and not dry then
       write = true
       for i = 1, #limits do
         local limit = limits[i]
-        limit.level = limit.level - n * limit.unit
+        limit.level = limit.level - limit.n * limit.unit
       end
-      if action == LEASE then
-        extra = holding().extra(limits, more)
-        if extra > 0 then
-          for i = 1, #limits do
-            local limit = limits[i]
+      if action == LEASE or action == AT_MOST then
+        extra = holding().extra(limits, more, action == LEASE)
+        for i = 1, extra > 0 and #limits or 0 do
+          local limit = limits[i]
+          if limit.n > 0 then
             limit.level = limit.level - extra * limit.unit
           end
+        end
+        if extra > 0 and action == LEASE then
           holding().hold(limits, extra, now + LEASE_LIFE, ticket)
           held = true
         end
       elseif action == RESERVE or action == AWAIT and due > now then
-        holding().hold(limits, n, due, due == now and ticket + AT_ONCE or ticket)
+        holding().hold(limits, nil, due, due == now and ticket + AT_ONCE or ticket)
         held = true
       end
     end
-  elseif action == REFUND and state then
-    write = true
+  elseif action == REFUND then
     for i = 1, #limits do
-      holding().use_now(limits[i], n)
-      holding().give(limits[i], n)
+      local limit = limits[i]
+      if limit.n > 0 and state then -- what was never used is full
+        holding().use_now(limit, limit.n)
+        holding().give(limit, limit.n)
+        write = true
+      elseif limit.n < 0 then
+        limit.level = holding().owing(limit, -limit.n)
+        write = true
+      end
     end
   end
 
@@ -713,8 +812,10 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
     if write then
       local most, pace = limit.most, limit.pace
       if full >= FOREVER then -- the last step that can be stored
-        local at = limit.aligned and limit.at - limit.at % limit.step or limit.at
-        full = FOREVER - 1 - (FOREVER - 1 - at) % limit.step
+        full = FOREVER - 1
+        if not limit.starts then
+          full = full - (full - step_at(limit, limit.at)) % limit.step
+        end
       end
       if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
         full, most, pace = holding().keep_for_all(limit, tokens, full)
@@ -735,6 +836,9 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
     end
     answer = i == 1 and record or answer .. record
   end
+  if missing then
+    return '?', ''
+  end
   if write then
     local grain = GRAIN
     while last - now > FINE * grain do
@@ -751,14 +855,14 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
     end
   end
   if action >= RESERVE then
-    answer = answer .. pack(NUMBER, action == LEASE and extra or due)
+    answer = answer .. pack(NUMBER, (action == RESERVE or action == AWAIT) and due or extra)
   end
   if not waits then
     return allowed and '+' or '-', answer
   end
   for i = 1, #limits do
     local limit = limits[i]
-    local retry, need, most = 0, allowed and 1 or n, FOREVER
+    local retry, need, most = 0, allowed and 1 or limit.n, FOREVER
     if not write and limit.keep > now then
       most = limit.keep - now
     end
@@ -769,59 +873,135 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
   end
   return allowed and 'a' or 'd', answer
 end
-local lists = {} -- parsed when a key first uses them: the keys of a call mostly share their limits
-local refused = 0
-for o = 1, #others, 2 do
-  local i, from = others[o], others[o + 1]
+-- Returns the request at a place of ARGV[2], for the i-th key. The lists of limits are parsed when a request first uses
+-- them: those of a call mostly share them.
+local lists = {}
+local function read(i, from)
   local list, action, n, times = unpack(REQUEST, requests, from)
-  local more, ticket, ends, back = 0, 0, 0, 0
   from = from + REQUEST_SIZE
+  local r = { i = i, times = times, more = 0, ticket = 0, ends = 0, back = 0 }
   local ending = action >= ENDS
-  if ending then
-    action = action - ENDS
-  end
-  if action >= RESERVE then
-    more, ticket = unpack(PAIR, requests, from)
+  action = ending and action - ENDS or action
+  local each = action >= EACH
+  action = each and action - EACH or action
+  r.joint = action >= JOINT
+  action = r.joint and action - JOINT or action
+  r.raises = action >= RAISES
+  r.action = r.raises and action - RAISES or action
+  if r.action >= RESERVE then
+    r.more, r.ticket = unpack(PAIR, requests, from)
     from = from + PAIR_SIZE
   end
   if ending then
-    ends, back = unpack(PAIR, requests, from)
+    r.ends, r.back = unpack(PAIR, requests, from)
+    from = from + PAIR_SIZE
   end
   local limits = lists[list]
   if not limits then
     limits = {}
-    local packed = ARGV[3 + list]
+    local packed, calendars, at = ARGV[3 + list], ARGV[4 + list], 1
     for first = 1, #packed, LIMIT_SIZE do
       local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, first)
-      limits[#limits + 1] = {
-        tag = tag, hash = hash, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
-        full = capacity * unit, most = most, pace = pace, level = 0, at = 0,
+      local limit = {
+        tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
+        full = capacity * unit, most = most, pace = pace, level = 0, at = 0, deepest = MAX_DEBT,
       }
+      if aligned == CALENDAR then
+        local count
+        limit.deepest, count = unpack(PAIR, calendars, at)
+        at = at + PAIR_SIZE
+        limit.starts = {}
+        for k = 1, count do
+          limit.starts[k] = unpack(NUMBER, calendars, at)
+          at = at + NUMBER_SIZE
+        end
+      end
+      limits[#limits + 1] = limit
     end
     lists[list] = limits
   end
-  local each, refusals = {}, 0
-  for t = 1, times do
-    local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), limits, action, n, more, ticket, ends, back)
-    if sign == '!' then
-      answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
-      if refusal then
-        refusals = refusals + 1
+  r.limits, r.n = limits, {}
+  for j = 1, #limits do
+    r.n[j] = each and unpack(NUMBER, requests, from + (j - 1) * NUMBER_SIZE) or n
+  end
+  return r
+end
+
+-- decide of a request, whose key has this state
+local function answer_to(r, state, dry)
+  for j = 1, #r.limits do
+    r.limits[j].n, r.limits[j].raises = r.n[j], r.raises
+  end
+  local sign, answer, refusal = decide(keys[r.i], state, r.limits, r.action, r.more, r.ticket, r.ends, r.back, dry)
+  if sign == '!' then
+    answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
+    return sign .. pack(ERROR, #answer, answer), refusal and answer
+  end
+  return sign .. answer
+end
+
+-- Answers requests that belong together: all take, or none does. First each is decided as if it were alone, without
+-- taking anything. Returns their answers, and for each why the server refused it, if it did.
+local function together(group)
+  local found, refusals, states, all = {}, {}, {}, true
+  for g, r in ipairs(group) do
+    states[g] = pcall('GET', keys[r.i])
+    found[g], refusals[g] = answer_to(r, states[g], true)
+    local sign = found[g]:sub(1, 1)
+    all = all and (sign == '+' or sign == 'a')
+  end
+  if not all then
+    return found, refusals
+  end
+  local taken = {}
+  for g, r in ipairs(group) do
+    local refusal
+    taken[g], refusal = answer_to(r, pcall('GET', keys[r.i]), false)
+    if taken[g]:sub(1, 1) == '!' then -- the server lets only some of the keys be written: the others become what they were
+      for h = 1, g - 1 do
+        if states[h] then
+          pcall('SET', keys[group[h].i], states[h], 'KEEPTTL')
+        else
+          pcall('DEL', keys[group[h].i])
+        end
       end
-      if refusals == times and refused == #keys - 1 then
-        return { err = answer }
-      end
-      answer = pack(ERROR, #answer, answer)
+      found[g], refusals[g] = taken[g], refusal
+      return found, refusals
     end
-    each[t] = sign .. answer
   end
-  if refusals == times then
-    refused = refused + 1
+  return taken, {}
+end
+
+local refused, refusal = 0, nil
+local group = {}
+for o = 1, #others, 2 do
+  local r = read(others[o], others[o + 1])
+  group[#group + 1] = r
+  if not r.joint then
+    local list, refusals = {}, {}
+    if #group > 1 then
+      list, refusals = together(group)
+    else
+      local last
+      for t = 1, r.times do
+        list[t], last = answer_to(r, pcall('GET', keys[r.i]), false)
+        refusals[1] = t == 1 and last or refusals[1] and last
+      end
+      list = { table.concat(list) }
+    end
+    for g, member in ipairs(group) do
+      if refusals[g] then
+        refused, refusal = refused + 1, refusals[g]
+      end
+      if not answers then
+        answers = {}
+      end
+      answers[member.i] = list[g]
+    end
+    group = {}
   end
-  local answer = table.concat(each)
-  if not answers then
-    return pack(NUMBER, now) .. answer
-  end
-  answers[i] = answer
+end
+if refused == #keys then
+  return { err = refusal }
 end
 return pack(NUMBER, now) .. table.concat(answers)

@@ -74,6 +74,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	lua := constants(t)
 	for name, want := range map[string]int64{
 		"TAKE": int64(bucket.Take), "REFUND": int64(bucket.Refund), "RESERVE": int64(bucket.Reserve), "AWAIT": int64(bucket.Await), "LEASE": int64(bucket.Lease),
+		"AT_MOST": int64(bucket.AtMost), "CALENDAR": 2, "RAISES": raisesFlag, "JOINT": jointFlag, "EACH": eachFlag,
 		"ENDS":         endsFlag,
 		"RECORD_SIZE":  bucket.RecordSize,
 		"REQUEST_SIZE": requestSize,
@@ -86,7 +87,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"MAX_INT": 1 << 31,
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, "COUNT": -1, // formats, below
 		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
-		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed.(string))), "PAIR_SIZE": 16,
+		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed.(string))), "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
 		"ROUNDING_ERROR": -1,
 	} {
 		text, declared := lua[name]

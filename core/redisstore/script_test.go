@@ -52,7 +52,7 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			p := planOf(core.PerDay(10))
 			calls := make([]*call, 2)
 			for i := range calls {
-				calls[i] = &call{key: "k", request: core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1})}
+				calls[i] = callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
 			}
 			outcomes, err := s.server.send(t.Context(), s.server.client, calls)
 			require.ErrorIs(t, err, errNoCompile)

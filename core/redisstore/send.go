@@ -38,8 +38,8 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 	return outcomes, err
 }
 
-// together has calls decided by one script call. If the server refused to write some of them, and may not refuse again,
-// another script call decides those.
+// together has calls decided by one script call. If the server refused to write some of them, and may not refuse again, or
+// needs more periods of a calendar, another script call decides those.
 func (s *server) together(ctx context.Context, client redis.UniversalClient, calls []*call, now string) ([]outcome, error) {
 	calls, places := gather(calls)
 	reply, err := s.eval(ctx, client, scriptArgs(calls, now))
@@ -51,16 +51,23 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 		return nil, err
 	}
 	var refused []int
-	var again []*call
+	var again, lacking []*call
 	for i := range outcomes {
-		if outcomes[i].err != nil && notExecuted(outcomes[i].err) {
-			refused, again = append(refused, i), append(again, calls[i])
+		switch err := outcomes[i].err; {
+		case err == nil:
+			continue
+		case errors.Is(err, errPeriods):
+			lacking = append(lacking, calls[i])
+		case !notExecuted(err):
+			continue
 		}
+		refused, again = append(refused, i), append(again, calls[i])
 	}
-	if len(again) == 0 {
+	if len(again) == 0 || len(lacking) > 0 && !morePeriods(lacking, now) {
 		return restored(outcomes, places), nil
 	}
-	// This ends: if the server refuses all of a script call, the reply is an error, and there are fewer calls each time.
+	// This ends: if the server refuses all of a script call, the reply is an error, so there are fewer calls each time; and
+	// periods are not sent without end.
 	retried, err := s.together(ctx, client, again, now)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
@@ -68,6 +75,24 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 		}
 	}
 	return restored(outcomes, places), nil
+}
+
+// morePeriods has the next script call for calls carry more periods of calendars. It reports whether there are more to send.
+func morePeriods(calls []*call, now string) (more bool) {
+	grown := make(map[*bucket.Plan]bool)
+	grow := func(m *member) {
+		if p := m.request.Plan; !grown[p] {
+			grown[p] = true
+			more = p.MoreCalendars(about(now)) || more
+		}
+	}
+	for _, c := range calls {
+		grow(&c.member)
+		for i := range c.others {
+			grow(&c.others[i])
+		}
+	}
+	return more
 }
 
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. If a
@@ -133,6 +158,9 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now st
 	var outcomes []outcome
 	if err == nil {
 		outcomes, err = readReply(reply, calls)
+	}
+	if err == nil && errors.Is(outcomes[0].err, errPeriods) && morePeriods(calls, now) {
+		outcomes, err = s.together(ctx, s.client, calls, now)
 	}
 	if err != nil {
 		return slices.Repeat([]outcome{{err: err}}, len(calls))

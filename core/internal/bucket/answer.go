@@ -56,6 +56,9 @@ func (a *Answer) ResetAfter(p *Plan, i int) int64 {
 // NextStep is how long, in µs, until the i-th limit of p gains its next tokens.
 func (a *Answer) NextStep(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
+	if rate.Calendar != nil {
+		return rate.Calendar.At(a.Now).End - a.Now
+	}
 	return rate.Step - (a.Now - rate.steppedAt(*a.Levels.At(i)))
 }
 

@@ -55,6 +55,9 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 			write = s.stepBack(i, rate, now) || write
 		}
 		*l = rate.Level(&s.own[i])
+		if r.Plan.Raises && s.own[i].Keep > now {
+			l.Units = rate.raised(l.Units, s.own[i].Fill)
+		}
 		if s.holds == nil {
 			*l = rate.refill(*l, 0, now)
 		} else {
@@ -71,19 +74,23 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	}
 	switch r.Action {
 	case Refund:
-		if s.own == nil {
-			return write // what was never used is full
-		}
 		for i := range rates {
-			s.useNow(i, r.N, now)
-			s.give(i, a, r.Plan, r.N)
+			switch n := r.Of(i); {
+			case n > 0 && s.own != nil: // what was never used is full
+				s.useNow(i, n, now)
+				s.give(i, a, r.Plan, n)
+				write = true
+			case n < 0:
+				l := a.Levels.At(i)
+				l.Units = rates[i].owing(l.Units, -n)
+				write = true
+			}
 		}
-		write = true
-	case Take, Reserve, Await, Lease:
+	case Take, Reserve, Await, Lease, AtMost:
 		if r.promises() {
 			a.Due = now
 		}
-		if a.Allowed = s.grants(a, r); a.Allowed && r.N > 0 {
+		if a.Allowed = s.grants(a, r); a.Allowed && !r.Dry && r.Moves() {
 			s.charge(a, r)
 			write = true
 		}
@@ -107,6 +114,11 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	} else if len(holds) == 0 {
 		return false
 	}
+	c, periods := rate.Calendar, int64(0)
+	if c != nil && steps > 0 {
+		periods = c.Number(own.At) - c.Number(now)
+		steps = own.Keep - c.Earlier(own.Keep, periods)
+	}
 	own.Keep -= min(steps, by)
 	own.At = now
 	if rate.Aligned {
@@ -114,10 +126,13 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	}
 	var moved []hold
 	for _, h := range holds {
-		if h.ticket < AtOnce {
-			h.at -= steps
-		} else {
+		switch {
+		case h.ticket >= AtOnce:
 			h.at -= by
+		case c != nil:
+			h.at = max(h.at-by, c.Earlier(h.at, periods))
+		default:
+			h.at -= steps
 		}
 		moved = addHold(moved, h)
 	}
@@ -167,9 +182,9 @@ func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
 	for i := range r.Plan.Rates {
-		if rate := &r.Plan.Rates[i]; r.N > rate.Capacity {
+		if rate, n := &r.Plan.Rates[i], r.Of(i); n > rate.Capacity {
 			return false
-		} else if a.Levels.At(i).Units < r.N*rate.Unit {
+		} else if a.Levels.At(i).Units < n*rate.Unit {
 			there = false
 		}
 	}
@@ -179,9 +194,9 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 	granted := true
 	for i := range r.Plan.Rates {
 		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
-		need := r.N * rate.Unit
+		need := r.Of(i) * rate.Unit
 		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), lastReservation(holds))
-		granted = granted && l.Units-need >= -MaxDebt && len(holds) < MaxHolds
+		granted = granted && l.Units-need >= -rate.deepest && len(holds) < MaxHolds
 	}
 	return granted && a.Due-a.Now <= r.More
 }
@@ -189,16 +204,21 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 // charge takes r's tokens from every limit, and holds those that r asks to hold.
 func (s *stored) charge(a *Answer, r *Request) {
 	for i := range r.Plan.Rates {
-		a.Levels.At(i).Units -= r.N * r.Plan.Rates[i].Unit
+		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
 	}
 	h := hold{r.N, a.Due, r.Ticket}
 	switch {
-	case r.Action == Lease:
+	case r.Action == Lease, r.Action == AtMost:
 		if a.Lent = s.extra(a, r); a.Lent == 0 {
 			return
 		}
 		for i := range r.Plan.Rates {
-			a.Levels.At(i).Units -= a.Lent * r.Plan.Rates[i].Unit
+			if r.Of(i) > 0 {
+				a.Levels.At(i).Units -= a.Lent * r.Plan.Rates[i].Unit
+			}
+		}
+		if r.Action == AtMost {
+			return
 		}
 		h = hold{a.Lent, a.Now + LeaseLife, r.Ticket}
 	case r.Action == Take, r.Action == Await && a.Due == a.Now:
@@ -210,18 +230,28 @@ func (s *stored) charge(a *Answer, r *Request) {
 		s.own = make([]Record, len(r.Plan.Rates))
 	}
 	for i := range r.Plan.Rates {
-		s.hold(i, addHold(s.holdsOf(i), h))
+		if r.Of(i) > 0 {
+			s.hold(i, addHold(s.holdsOf(i), h))
+		}
 	}
 }
 
-// extra is how many tokens a lease gets: at most half of what every limit has left, so that one process never has the
-// last tokens of a bucket.
+// extra is how many tokens r takes beyond N. A lease gets at most half of what every limit has left, so that one process
+// never has the last tokens of a bucket.
 func (s *stored) extra(a *Answer, r *Request) int64 {
 	extra := r.More
 	for i := range r.Plan.Rates {
-		if extra = min(extra, a.Levels.At(i).Units/r.Plan.Rates[i].Unit/2); len(s.holdsOf(i)) >= MaxHolds {
-			return 0
+		if r.Of(i) == 0 {
+			continue
 		}
+		left := a.Levels.At(i).Units / r.Plan.Rates[i].Unit
+		if r.Action == Lease {
+			left /= 2
+			if len(s.holdsOf(i)) >= MaxHolds {
+				return 0
+			}
+		}
+		extra = min(extra, left)
 	}
 	return max(0, extra)
 }
@@ -239,11 +269,11 @@ func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 // tellWaits sets a.Waits.
 func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 	list := make([]Waits, len(r.Plan.Rates))
-	need := r.N
-	if a.Allowed {
-		need = 1
-	}
 	for i := range r.Plan.Rates {
+		need := r.Of(i)
+		if a.Allowed {
+			need = 1
+		}
 		rate, l, holds, until := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i), int64(Forever)
 		if !write && s.own != nil && s.own[i].Keep > a.Now {
 			until = s.own[i].Keep - a.Now // the bucket is full by then, and is forgotten

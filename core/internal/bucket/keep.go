@@ -25,8 +25,11 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 // storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
 // It must be a step, because the next decision counts steps from it.
 func (r *Rate) storable(keep int64, l Level) int64 {
-	if keep < Forever {
+	switch {
+	case keep < Forever:
 		return keep
+	case r.Calendar != nil: // which needs no step here
+		return Forever - 1
 	}
 	at := r.steppedAt(l)
 	return at + floorTo(Forever-1-at, r.Step)
@@ -50,9 +53,12 @@ func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) 
 	}
 	if last > full {
 		steps := (min(last, Forever-1) - full + rate.Step - 1) / rate.Step
-		if full+steps*rate.Step < Forever {
+		switch {
+		case rate.Calendar != nil:
+			full = min(last, Forever-1)
+		case full+steps*rate.Step < Forever:
 			full += steps * rate.Step
-		} else { // the last step before; full itself may be later
+		default: // the last step before; full itself may be later
 			full += floorTo(Forever-1-full, rate.Step)
 		}
 	}

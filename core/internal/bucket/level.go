@@ -14,7 +14,10 @@ type Level struct {
 // steppedAt is the step from which l refills. Aligned steps are found on the clock at each refill, so a limit may
 // change its mode and no time counts twice.
 func (r *Rate) steppedAt(l Level) int64 {
-	if r.Aligned {
+	switch {
+	case r.Calendar != nil:
+		return r.Calendar.At(l.At).Start
+	case r.Aligned:
 		return floorTo(l.At, r.Step)
 	}
 	return l.At
@@ -23,13 +26,18 @@ func (r *Rate) steppedAt(l Level) int64 {
 // refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
 // and l.At moves on by just those.
 func (r *Rate) refill(l Level, out, now int64) Level {
-	from := r.steppedAt(l)
-	steps := now - from
-	if r.Step > 1 { // it is mostly 1, and a division costs as much as all else here
-		steps /= r.Step
-	}
-	if l.At = from + steps*r.Step; r.Aligned {
-		l.At = now
+	var steps int64
+	if r.Calendar != nil {
+		steps, l.At = r.Calendar.Number(now)-r.Calendar.Number(l.At), now
+	} else {
+		from := r.steppedAt(l)
+		steps = now - from
+		if r.Step > 1 { // it is mostly 1, and a division costs as much as all else here
+			steps /= r.Step
+		}
+		if l.At = from + steps*r.Step; r.Aligned {
+			l.At = now
+		}
 	}
 	room := r.Full
 	if out > 0 {
@@ -68,10 +76,22 @@ func (r *Rate) wait(l Level, need, out, now int64) int64 {
 	}
 	gain := r.gainTo(l, out)
 	steps := (need - l.Units + gain - 1) / gain
-	if steps > r.longest {
+	switch {
+	case steps > r.longest:
 		return Forever
+	case r.Calendar != nil:
+		return min(Forever, r.Calendar.Start(r.Calendar.Number(l.At)+steps)-now)
 	}
 	return steps*r.Step - (now - r.steppedAt(l))
+}
+
+// owing is what a level of so many units becomes if n tokens are taken from it, whether or not they are there. A debt
+// ends at the deepest: what is beyond it is forgiven.
+func (r *Rate) owing(units, n int64) int64 {
+	if n > (r.deepest+units)/r.Unit {
+		return -r.deepest
+	}
+	return units - n*r.Unit
 }
 
 // inlineLevels is how many levels need no allocation: a policy rarely has more limits.

@@ -12,27 +12,32 @@ type Plan struct {
 	Rates   []Rate
 	Packed  any  // Rates in a string of bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
 	Stepped bool // one of the limits is Stepped: its steps count from the bucket's first use
+	Plain   bool // all limits count requests, none has a calendar, and what is added to a Capacity has to refill
+	Raises  bool // what these limits add to the Capacity of those before is there at once
 
+	calendars atomic.Pointer[Calendars]
 	successor atomic.Pointer[Plan]
 }
 
-// NewPlan returns the plan of rates.
-func NewPlan(rates []Rate) *Plan {
-	p := &Plan{Rates: rates}
+// NewPlan returns the plan of rates. raises is Plan.Raises.
+func NewPlan(rates []Rate, raises bool) *Plan {
+	p := &Plan{Rates: rates, Plain: !raises, Raises: raises}
 	var packed []byte
 	for i := range rates {
 		packed = rates[i].appendTo(packed)
+		p.Plain = p.Plain && !rates[i].Other && rates[i].Calendar == nil
 		p.Stepped = p.Stepped || rates[i].Step > 1 && !rates[i].Aligned
 	}
 	p.Packed = string(packed)
 	return p
 }
 
-// LeastCapacity is the most tokens that one request can take.
-func (p *Plan) LeastCapacity() int64 {
-	least := p.Rates[0].Capacity
+// LeastCapacity is the most tokens that one request can take of the limits that count requests; 0 if there are none.
+func (p *Plan) LeastCapacity() (least int64) {
 	for i := range p.Rates {
-		least = min(least, p.Rates[i].Capacity)
+		if rate := &p.Rates[i]; !rate.Other && (least == 0 || rate.Capacity < least) {
+			least = rate.Capacity
+		}
 	}
 	return least
 }
@@ -60,7 +65,7 @@ func (p *Plan) ForRefund() *Plan {
 	if len(common) == 0 {
 		return nil
 	}
-	return NewPlan(common)
+	return NewPlan(common, now.Raises)
 }
 
 // indexOf returns the index of the rate with a tag, or -1.
@@ -78,7 +83,10 @@ func (r *Rate) appendTo(packed []byte) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.Tag)
 	packed = binary.BigEndian.AppendUint16(packed, r.Steps)
 	aligned := byte(0)
-	if r.Aligned {
+	switch {
+	case r.Calendar != nil:
+		aligned = 2
+	case r.Aligned:
 		aligned = 1
 	}
 	packed = append(packed, aligned)

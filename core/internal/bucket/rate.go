@@ -7,6 +7,8 @@ import (
 	"math/big"
 	"math/bits"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
 
 // Rate is a limit in whole numbers, so that Lua's doubles and Go's int64 compute the same, exactly.
@@ -20,15 +22,18 @@ import (
 type Rate struct {
 	Tag      uint32 // tells the limits of one key apart in stored state
 	Steps    uint16 // a hash of Step and Aligned, which tells apart the steps of a limit's definitions
-	Aligned  bool   // steps are multiples of Step on the Unix clock
+	Aligned  bool   // steps are multiples of Step on the Unix clock, or periods of the calendar
+	Other    bool   // tokens are not requests, but another unit
 	Capacity int64  // tokens
 	Unit     int64  // units in a token
 	Full     int64  // units in a full bucket: Capacity × Unit
 	Gain     int64  // units gained every step, at most what fills the bucket from the deepest debt
 	Step     int64  // µs
 	Fill     Fill
+	Calendar *calendar.Calendar // its periods are the steps, which Step is the mean length of; nil: all are Step long
 
-	longest int64 // the most steps in a delay: Forever / Step
+	longest int64 // the most steps in a delay
+	deepest int64 // the most units that may be owed
 }
 
 const (
@@ -66,12 +71,20 @@ func NewRate(s Spec, tag uint32) Rate {
 		gain = most // more would overflow the bucket in any case
 	}
 	r.Gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
-	r.longest = Forever / r.Step
+	r.longest, r.deepest = Forever/r.Step, MaxDebt
+	if r.Calendar = s.calendar(); r.Calendar != nil {
+		r.longest = 2 * s.mostPeriods()
+		r.deepest = min(MaxDebt, mulDiv(r.Gain, s.mostPeriods(), 1))
+	}
 	r.Fill = r.ownFill()
 	h := fnv.New32a()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Step)))
 	if r.Aligned {
 		h.Write([]byte{1})
+	}
+	if r.Calendar != nil {
+		h.Write([]byte(s.Location.String()))
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(s.Anchor.UnixMicro())))
 	}
 	r.Steps = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
 	return r
@@ -117,6 +130,9 @@ func (r *Rate) ownFill() Fill {
 		return Fill{upTo32(float64(r.Capacity)), upTo32(pace * up)}
 	}
 	pace = max(pace, float64(r.Step)/float64(r.Capacity))
+	if r.Calendar != nil { // whose periods may be longer than the mean
+		pace *= float64(r.Calendar.Longest()) / float64(r.Step)
+	}
 	return Fill{upTo32(float64(r.Capacity)), -upTo32(pace * up)}
 }
 
@@ -127,6 +143,16 @@ func (f Fill) and(g Fill) Fill {
 		pace = -pace
 	}
 	return Fill{max(f.Capacity, g.Capacity), pace}
+}
+
+// raised is what so many units become where all definitions that wrote them since the bucket was full had a lower
+// Capacity. What was added to the Capacity is there at once: a bucket that had it from the start would hold as much or
+// more. Their Capacity is known from f, which then is r's: so it is added once.
+func (r *Rate) raised(units int64, f Fill) int64 {
+	if before := int64(f.Capacity); before < r.Capacity {
+		units = min(r.Full, units+(r.Capacity-before)*r.Unit)
+	}
+	return units
 }
 
 // from is how long, in µs, the bucket takes from so many tokens.
@@ -180,7 +206,9 @@ func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), roomFor(s.Cap
 func (s Spec) MaxIn(d time.Duration) *big.Int {
 	r := NewRate(s, 0)
 	steps := new(big.Rat).Quo(inMicros(d), new(big.Rat).SetInt64(r.Step))
-	if s.Mode != Continuous || r.Step > 1 {
+	if r.Calendar != nil {
+		steps.SetInt64(r.Calendar.MostIn(d.Microseconds()))
+	} else if s.Mode != Continuous || r.Step > 1 {
 		steps.SetInt(ceil(steps))
 	}
 	tokens := steps.Mul(steps, big.NewRat(min(r.Gain, r.Full), r.Unit))

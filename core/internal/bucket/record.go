@@ -91,7 +91,7 @@ func (s *Record) valid() bool {
 func (r *Rate) Level(s *Record) Level {
 	units := float64(s.Tokens * float64(r.Unit))
 	units = math.Floor(units + float64(math.Abs(units)*RoundingError))
-	l := Level{int64(max(-MaxDebt, min(units, float64(r.Full)))), s.At}
+	l := Level{int64(max(-float64(r.deepest), min(units, float64(r.Full)))), s.At}
 	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
 		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
 	}

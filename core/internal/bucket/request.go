@@ -6,7 +6,8 @@ type Action uint8
 const (
 	// Take takes N tokens from every limit, or nothing from any.
 	Take Action = iota
-	// Refund puts N tokens back into every limit, as far as there is room.
+	// Refund puts N tokens back into every limit, as far as there is room. A negative N is a debit: it takes tokens
+	// whether or not they are there, as far as a debt may go.
 	Refund
 	// End ends a hold and does nothing else.
 	End
@@ -17,6 +18,8 @@ const (
 	Await
 	// Lease takes N tokens and up to More beyond them. It holds the latter for LeaseLife.
 	Lease
+	// AtMost takes N tokens and up to More beyond them, as many as are there.
+	AtMost
 )
 
 // LeaseLife is how long, in µs, tokens on lease may be used.
@@ -32,10 +35,33 @@ type Ending struct {
 type Request struct {
 	Plan   *Plan
 	Action Action
-	N      int64  // tokens
-	More   int64  // Reserve, Await: how far ahead tokens may be promised, in µs; Lease: tokens beyond N
-	Ticket int64  // Reserve, Await, Lease: of the hold that may begin
-	Ends   Ending // a hold that ends before the action
+	N      int64    // tokens, from each limit that counts requests
+	Each   *[]int64 // Take, Refund: else the tokens of each limit
+	More   int64    // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
+	Ticket int64    // Reserve, Await, Lease: of the hold that may begin
+	Ends   Ending   // a hold that ends before the action
+	Dry    bool     // Take: only find out whether there are tokens
+}
+
+// Of is how many tokens of the i-th limit r is about.
+func (r *Request) Of(i int) int64 {
+	switch {
+	case r.Each != nil:
+		return (*r.Each)[i]
+	case r.Plan.Rates[i].Other:
+		return 0
+	}
+	return r.N
+}
+
+// Moves reports whether r, if it is allowed, changes any level.
+func (r *Request) Moves() bool {
+	for i := range r.Plan.Rates {
+		if r.Of(i) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // promises reports whether r may be granted tokens that are not there yet.

@@ -9,6 +9,8 @@ import (
 	"math/big"
 	"strconv"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
 
 // Mode is how tokens come back to a bucket.
@@ -27,7 +29,27 @@ type Spec struct {
 	RefillRate     float64 // tokens every RefillInterval; a decimal fraction such as 0.1 means exactly that
 	RefillInterval time.Duration
 	Mode           Mode
+	Location       *time.Location // Aligned to the calendar there; nil: to the Unix clock
+	Anchor         time.Time      // when one of its periods begins; zero: see calendar.New
+	Other          bool           // tokens are not requests
 }
+
+// calendar is the calendar that s is aligned to, or nil.
+func (s Spec) calendar() *calendar.Calendar {
+	if s.Mode != Aligned || s.Location == nil {
+		return nil
+	}
+	if s.Location == time.UTC && s.Anchor.IsZero() && s.RefillInterval%calendar.Week != 0 && s.RefillInterval%calendar.Month != 0 {
+		return nil // these days are multiples on the Unix clock
+	}
+	return calendar.New(s.RefillInterval, s.Location, s.Anchor)
+}
+
+// mostPeriods is how many periods of a calendar a debt may take to be paid, and an empty bucket to fill.
+func (s Spec) mostPeriods() int64 { return min(MaxPeriods, int64(MaxFill/s.RefillInterval)) }
+
+// MaxPeriods bounds mostPeriods.
+const MaxPeriods = 4096
 
 // MaxFill bounds the time in which an empty bucket fills, so that every delay is a time.Duration and every instant a
 // whole number of microseconds in a float64.

@@ -7,7 +7,7 @@ package bucket
 // The script has the same branch for the same reason: looking for anything unusual costs as much as the bucket itself.
 func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, write, ok bool) {
 	rates := r.Plan.Rates
-	if r.Action != Take || r.Ends.Ticket != 0 || len(records) != len(rates) {
+	if r.Action != Take || r.Ends.Ticket != 0 || r.Dry || len(records) != len(rates) {
 		return 0, false, false
 	}
 	a.Levels.Grow(len(rates))
@@ -22,17 +22,17 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 			l.Units = rate.Full
 		}
 		*a.Levels.At(i) = l
-		if r.N > rate.Capacity || l.Units < r.N*rate.Unit {
+		if n := r.Of(i); n > rate.Capacity || l.Units < n*rate.Unit {
 			allowed = false
 		}
 	}
 	a.Now, a.Allowed = now, allowed
-	if !allowed || r.N == 0 {
+	if !allowed || !r.Moves() {
 		return 0, false, true
 	}
 	for i := range rates {
 		rate, s, l := &rates[i], &records[i], a.Levels.At(i)
-		l.Units -= r.N * rate.Unit
+		l.Units -= r.Of(i) * rate.Unit
 		s.Tokens, s.At = float64(l.Units)/float64(rate.Unit), now
 		s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l) // at least one token is gone, so it isn't full
 		keep = max(keep, s.Keep)

@@ -1,0 +1,149 @@
+// Package calendar divides time into months, weeks and days.
+package calendar
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Calendar divides time into periods of the calendar: months, or days, of which seven are a week. Their lengths differ:
+// months have 28 to 31 days, and where clocks are set forward a day has 23 hours.
+type Calendar struct {
+	months, days int64 // of a period; one of them is 0
+	location     *time.Location
+	year, month  int64 // of the period 0; month counts from 0
+	day          int   // it begins on this day of the month, or on the last day if the month has fewer
+	clock        [4]int
+
+	latest atomic.Pointer[Period] // that was asked for, for the next question is mostly about the same
+}
+
+// Period is a period and when it begins and ends, in µs since 1970.
+type Period struct{ Number, Start, End int64 }
+
+const (
+	forever = 1 << 53 // µs since 1970: no period begins later
+	latest  = 1 << 52 // the last instant that a clock may show
+)
+
+// Day, Week and Month are the lengths of periods that a calendar can have, or multiples of these. Month stands for calendar
+// months. It is the mean of 400 years, so that rates can be compared.
+const (
+	Day   = 24 * time.Hour
+	Week  = 7 * Day
+	Month = 2_629_746 * time.Second
+)
+
+// New returns the calendar of periods of length d in a location. It returns nil if there is none: d must be a
+// multiple of Day or Month. One period begins at the anchor, as a clock in the location shows it. If that is the zero time,
+// days begin at midnight, weeks on Monday, and months on the first; several months begin with a January.
+func New(d time.Duration, location *time.Location, anchor time.Time) *Calendar {
+	c := &Calendar{location: location}
+	switch {
+	case d <= 0:
+		return nil
+	case d%Month == 0: // before days: no multiple of Month up to 100 years is one of Day, but for 400 years
+		c.months = int64(d / Month)
+	case d%Day == 0:
+		c.days = int64(d / Day)
+	default:
+		return nil
+	}
+	if anchor.IsZero() {
+		day := 1
+		if d%Week == 0 {
+			day = 5 // a Monday
+		}
+		anchor = time.Date(1970, time.January, day, 0, 0, 0, 0, location)
+		c.year, c.month, c.day = 1970, 0, day
+		return c
+	}
+	anchor = anchor.In(location)
+	c.year, c.month, c.day = int64(anchor.Year()), int64(anchor.Month())-1, anchor.Day()
+	c.clock = [...]int{anchor.Hour(), anchor.Minute(), anchor.Second(), anchor.Nanosecond()}
+	return c
+}
+
+// Start returns when a period begins, in µs since 1970.
+func (c *Calendar) Start(number int64) int64 {
+	year, month, day := c.year, c.month, c.day
+	if c.months > 0 {
+		month += number * c.months
+		year += floorTo(month, 12) / 12
+		month -= floorTo(month, 12)
+		day = min(day, daysIn(year, month))
+	} else {
+		day += int(number * c.days)
+	}
+	t := time.Date(int(year), time.Month(month+1), day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], c.location)
+	return min(forever, t.Add(time.Microsecond-1).UnixMicro()) // rounded up
+}
+
+// daysIn is how many days a month has, which counts from 0.
+func daysIn(year, month int64) int {
+	return time.Date(int(year), time.Month(month+2), 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// Number returns the period that an instant is in.
+func (c *Calendar) Number(at int64) int64 { return c.At(at).Number }
+
+// At returns the period that an instant is in.
+func (c *Calendar) At(at int64) Period {
+	if p := c.latest.Load(); p != nil && p.Start <= at && at < p.End {
+		return *p
+	}
+	local := time.UnixMicro(at).In(c.location)
+	number := int64(0)
+	if c.months > 0 {
+		month := int64(local.Month()) - 1 + 12*(int64(local.Year())-c.year) - c.month
+		number = floorTo(month, c.months) / c.months
+	} else {
+		first := time.Date(int(c.year), time.Month(c.month+1), c.day, 0, 0, 0, 0, time.UTC)
+		today := time.Date(local.Year(), local.Month(), local.Day(), 0, 0, 0, 0, time.UTC)
+		days := (today.Unix() - first.Unix()) / (24 * 60 * 60)
+		number = floorTo(days, c.days) / c.days
+	}
+	// The period may begin later that day, or, where clocks were set, on another.
+	for c.Start(number) > at {
+		number--
+	}
+	for c.Start(number+1) <= at {
+		number++
+	}
+	p := Period{number, c.Start(number), c.Start(number + 1)}
+	c.latest.Store(&p)
+	return p
+}
+
+// Earlier returns the same point of a period some periods before that of an instant, or its end if it is shorter.
+func (c *Calendar) Earlier(at, periods int64) int64 {
+	p := c.At(at)
+	return min(c.Start(p.Number-periods)+at-p.Start, c.Start(p.Number-periods+1)-1)
+}
+
+// Longest is a length, in µs, that no period exceeds: days are longer where clocks were set back, and once there was one
+// of two days.
+func (c *Calendar) Longest() int64 {
+	return (24 * time.Hour).Microseconds() * (31*c.months + c.days + 1)
+}
+
+// MostIn is how many periods begin at most in a window of so many µs, from 1970 to 2112.
+func (c *Calendar) MostIn(micros int64) (most int64) {
+	first := c.Number(0)
+	for last := first; c.Start(last) < latest; last++ {
+		for c.Start(last)-c.Start(first) >= micros && first <= last {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
+// floorTo rounds n down to a multiple of m; n may be negative.
+func floorTo(n, m int64) int64 {
+	rest := n % m
+	if rest < 0 {
+		rest += m
+	}
+	return n - rest
+}

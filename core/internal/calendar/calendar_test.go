@@ -1,0 +1,69 @@
+package calendar
+
+import (
+	"testing"
+	"time"
+)
+
+// The starts of periods are what time.Date says, and every instant is in the period that began last: ten years hour by
+// hour, in both hemispheres, with and without an anchor.
+func TestCalendarIsThatOfTime(t *testing.T) {
+	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata"} {
+		location, err := time.LoadLocation(zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := time.Date(2015, time.December, 20, 0, 0, 0, 0, location)
+		for _, test := range []struct {
+			name   string
+			length time.Duration
+			anchor time.Time
+			starts func(t time.Time) bool // at a local midnight, or noon
+			hour   int
+		}{
+			{"days", Day, time.Time{}, func(time.Time) bool { return true }, 0},
+			{"weeks", Week, time.Time{}, func(t time.Time) bool { return t.Weekday() == time.Monday }, 0},
+			{"months", Month, time.Time{}, func(t time.Time) bool { return t.Day() == 1 }, 0},
+			{"quarters", 3 * Month, time.Time{}, func(t time.Time) bool { return t.Day() == 1 && t.Month()%3 == 1 }, 0},
+			{"weeks from Wednesday noon", Week, time.Date(2020, time.July, 8, 12, 0, 0, 0, location),
+				func(t time.Time) bool { return t.Weekday() == time.Wednesday }, 12},
+			{"months from the 31st", Month, time.Date(2025, time.October, 31, 12, 0, 0, 0, location),
+				func(t time.Time) bool { return t.Day() == 31 || t.AddDate(0, 0, 1).Day() == 1 }, 12},
+			{"years from a leap day", 12 * Month, time.Date(2024, time.February, 29, 12, 0, 0, 0, location), func(t time.Time) bool {
+				return t.Month() == time.February && t.AddDate(0, 0, 1).Day() == 1
+			}, 12},
+		} {
+			c := New(test.length, location, test.anchor)
+			number, periods := int64(0), 0
+			for day := range 3653 {
+				begin := time.Date(from.Year(), from.Month(), from.Day()+day, test.hour, 0, 0, 0, location)
+				if !test.starts(begin) {
+					continue
+				}
+				at := begin.UnixMicro()
+				if periods++; periods > 1 && c.Number(at) != number+1 {
+					t.Fatalf("%s in %s: period %d begins at %v, but one does there after %d", test.name, zone, c.Number(at), begin, number)
+				}
+				number = c.Number(at)
+				if got := c.Start(number); got != at {
+					t.Fatalf("%s in %s: a period begins at %v, want %v", test.name, zone, time.UnixMicro(got).In(location), begin)
+				}
+				if c.Number(at-1) != number-1 || c.Number(at+1) != number {
+					t.Fatalf("%s in %s: a period begins beside %v", test.name, zone, begin)
+				}
+			}
+			for at := from.UnixMicro(); at < from.AddDate(10, 0, 0).UnixMicro(); at += time.Hour.Microseconds() {
+				n := c.Number(at)
+				if c.Start(n) > at || c.Start(n+1) <= at {
+					t.Fatalf("%s in %s: %v is not in its period", test.name, zone, time.UnixMicro(at))
+				}
+				if length := c.Start(n+1) - c.Start(n); length <= 0 || length > c.Longest() {
+					t.Fatalf("%s in %s: a period of %d µs", test.name, zone, length)
+				}
+			}
+			if periods < 9 {
+				t.Fatalf("%s in %s: only %d periods", test.name, zone, periods)
+			}
+		}
+	}
+}
