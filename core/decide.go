@@ -41,31 +41,27 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 // returning a Result, because Results are large.
 func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 	now := l.rules.Load()
-	if r.N == 0 && !r.all || !l.watch.active() {
+	if r.peeks() || !l.watch.active() {
 		return l.decide(ctx, now, res, r)
 	}
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, r)
 	if !errors.Is(err, ErrCost) && !errors.Is(err, ErrNoKey) {
-		l.watch.report(ctx, now.policy.Name, now.plan.LeastCapacity(), res, key, time.Since(began), err)
+		l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), res, key, time.Since(began), err)
 	}
 	return err
 }
 
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
-	r.under(now.plan)
+	p := now.planOf(r.key)
+	r.under(p)
 	res.Cost = r.N
-	if err := checkKey(r.key); err != nil {
+	if err := r.check(ctx, p); err != nil {
 		return err
 	}
-	if r.N < 0 {
-		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
-	}
-	if err := ctx.Err(); err != nil {
-		return gone{err}
-	}
-	r.key = boundedKey(r.key)
+	key := r.key
+	r.key = boundedKey(key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
 		r.More = 0 // under Shadow no caller waits, so promise nothing ahead
@@ -80,9 +76,9 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 		res.answer, err = l.store.Do(ctx, *r)
 	}
 	if err != nil {
-		err = l.onFailure(ctx, now, res, r, err)
+		err = l.onFailure(ctx, now, res, r, key, err)
 	} else {
-		res.read(now.plan, r.N)
+		res.readOf(p, r)
 	}
 	if now.policy.Shadow {
 		return res.shadow(err)
@@ -90,9 +86,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	return err
 }
 
+// peeks reports whether r only asks for the state of its bucket.
+func (r *Request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
+
 // recalled answers r in a by a denial that the store remembers. It reports whether there is one.
 func (l *Limiter) recalled(r *Request, a *Answer) bool {
-	if !l.recalls || r.Action != bucket.Take || r.N == 0 {
+	if !l.recalls || r.Action != bucket.Take || r.N == 0 || r.Each != nil {
 		return false
 	}
 	denial, age := l.config.Recall(r.class.policy.Value(), r.key, r.Plan, r.N)
@@ -118,8 +117,8 @@ func (r *Result) shadow(err error) error {
 	return nil
 }
 
-// onFailure decides r as the policy's OnFailure says. err is the store's error.
-func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, err error) error {
+// onFailure decides r, which is about key, as the policy's OnFailure says. err is the store's error.
+func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, key string, err error) error {
 	res.answer, res.Cause = Answer{}, err
 	failed := l.failed(ctx, err)
 	if errors.As(failed, &gone{}) {
@@ -134,11 +133,12 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 		if now.localPlan == nil { // the failed store is a MemoryStore, so there is no fallback
 			break
 		}
-		r.under(now.localPlan)
+		p := now.localPlanOf(key)
+		r.under(p)
 		if err := l.fallback().decide(r, &res.answer); err != nil {
 			break
 		}
-		res.read(now.localPlan, r.N)
+		res.readOf(p, r)
 		res.Source = FromFallback
 		return nil
 	case FailClosed:
@@ -146,10 +146,46 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 	return failed
 }
 
-// under sets the limits for r. If r asks for all tokens, it also sets N.
+// check returns why r can't be decided, whatever the store says.
+func (r *Request) check(ctx context.Context, p *plan) error {
+	if err := checkKey(r.key); err != nil {
+		return err
+	}
+	if r.N < 0 {
+		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
+	}
+	if err := r.units.check(p); err != nil {
+		return err
+	}
+	if r.units == nil && !p.limited && (r.N > 0 || r.all) {
+		return fmt.Errorf("%w: %s", ErrUnit, Requests)
+	}
+	if err := ctx.Err(); err != nil {
+		return gone{err}
+	}
+	return nil
+}
+
+// under sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
 func (r *Request) under(p *plan) {
 	r.Plan, r.class = p.Plan, p.class
-	if r.all {
+	switch {
+	case r.all:
 		r.N = p.LeastCapacity()
+	case r.units != nil:
+		r.N, r.Each = r.units.requests(), r.units.each(p)
 	}
+}
+
+// readOf sets res's fields from its answer to r.
+func (res *Result) readOf(p *plan, r *Request) {
+	if r.Action != bucket.AtMost {
+		res.read(p, r.N, r.Each)
+		return
+	}
+	if !res.answer.Allowed { // it asked for one
+		res.read(p, 0, Units{}.each(p))
+		return
+	}
+	res.read(p, r.N+res.answer.Lent, nil)
 }

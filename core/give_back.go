@@ -7,7 +7,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Refund returns tokens to key's bucket, for work that turned out cheaper or was not done. No limit gets more than its
+// Refund returns tokens to the limits of key that count requests, for work that turned out cheaper or was not done. No limit gets more than its
 // capacity, less the tokens that are reserved or on lease. Refunding more than was taken admits more than the policy
 // says.
 //
@@ -24,7 +24,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens == 0 {
 		return nil
 	}
-	return l.giveBack(ctx, key, FromStore, bucket.Request{Plan: l.rules.Load().plan.Plan, Action: bucket.Refund, N: tokens})
+	return l.returnTo(ctx, key, FromStore, bucket.Request{Plan: l.rules.Load().planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
 // Undo returns the tokens that the decision res took from key. They go to where they came from: the store, or the
@@ -34,29 +34,41 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if !res.Allowed || res.ShadowDenied || res.Cost == 0 || res.plan == nil {
+	if !res.taken() {
 		return nil
 	}
-	r := bucket.Request{Plan: res.plan.ForRefund(), Action: bucket.Refund, N: res.Cost}
-	if res.ticket != 0 {
-		r.Action, r.N, r.Ends = bucket.End, 0, bucket.Ending{Ticket: res.ticket, Back: res.Cost}
+	switch {
+	case res.ticket != 0:
+		return l.endHold(ctx, key, &res, res.Cost)
+	case res.each != nil:
+		return l.giveBack(ctx, key, res.Source, res.plan, *res.each)
+	case res.Cost == 0:
+		return nil
 	}
-	return l.giveBack(ctx, key, res.Source, r)
+	r := bucket.Request{Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.Refund, N: res.Cost}
+	return l.returnTo(ctx, key, res.Source, r)
 }
 
-// giveBack sends r, which returns tokens to key, to the store that the tokens came from: source says which.
-func (l *Limiter) giveBack(ctx context.Context, key string, source Source, r bucket.Request) error {
+// endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
+func (l *Limiter) endHold(ctx context.Context, key string, res *Result, n int64) error {
+	return l.returnTo(ctx, key, res.Source, bucket.Request{
+		Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, Back: n},
+	})
+}
+
+// returnTo sends r, which returns tokens to key, to the store that the tokens came from: source says which.
+func (l *Limiter) returnTo(ctx context.Context, key string, source Source, r bucket.Request) error {
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
-	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from
+	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
 	}
 	store := l.store
 	if source == FromFallback {
 		store = l.fallback()
 	}
-	_, err := store.Do(ctx, Request{Request: r, class: l.rules.Load().plan.class, key: boundedKey(key)})
+	_, err := store.Do(ctx, Request{Request: r, class: l.rules.Load().planOf(key).class, key: boundedKey(key)})
 	return l.failed(ctx, err)
 }
 

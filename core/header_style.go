@@ -14,7 +14,7 @@ const (
 	// X-RateLimit-Remaining (T rounded down) and X-RateLimit-Reset (the Unix second at which the bucket is full).
 	HeadersLegacy HeaderStyle = 1 << (iota - 1)
 	// HeadersDraft11 sends the fields of draft-ietf-httpapi-ratelimit-headers-11, with one member for each limit:
-	// RateLimit-Policy (q=B, w=B/ρ seconds) and RateLimit (r=T rounded down, t=seconds). t is the time in which the
+	// RateLimit-Policy (q=B, w=B/ρ seconds, qu=the Unit, if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is the time in which the
 	// tokens left refill, or, in the Stepped and Aligned modes, the time until the next refill. If the limit has no
 	// token left or denies, r is 0 and t is the time until it has enough.
 	HeadersDraft11
@@ -60,6 +60,9 @@ func policyFields(limits []Limit) (ietf, draft6 string) {
 		}
 		capacity, window := itoa(l.Capacity), itoa(l.spec().Window())
 		b = append(appendString(b, l.Name), ";q="+capacity+";w="+window...)
+		if l.otherUnit() {
+			b = appendString(append(b, ";qu="...), l.Unit)
+		}
 		b6 = append(b6, capacity+";w="+window...)
 	}
 	return string(b), string(b6)

@@ -18,7 +18,7 @@ type KeptResult struct {
 func (r *Result) Keep() KeptResult {
 	a := &r.answer
 	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
-		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && !r.ShadowDenied
+		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.each == nil && !r.ShadowDenied && !r.untaken
 	if usual {
 		return KeptResult{plan: r.plan, now: a.Now, cost: r.Cost, level: *a.Levels.At(0), source: a.Source, headers: r.headers}
 	}
@@ -37,6 +37,6 @@ func (k *KeptResult) Result() (r Result) {
 	r.headers = k.headers
 	r.answer.Allowed, r.answer.Now, r.answer.Source = true, k.now, k.source
 	*r.answer.Levels.At(0) = k.level
-	r.read(k.plan, k.cost)
+	r.read(k.plan, k.cost, nil)
 	return r
 }

@@ -21,7 +21,8 @@ const (
 	// Stepped adds RefillRate tokens at once every RefillInterval, counted from the bucket's first use.
 	Stepped
 	// Aligned adds RefillRate tokens at once at every multiple of RefillInterval on the Unix clock: every minute at
-	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Use it for quotas.
+	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar: see [PerMonth],
+	// [PerWeek] and [Limit.In]. Use it for quotas.
 	Aligned
 )
 
@@ -61,6 +62,19 @@ type Limit struct {
 
 	// Mode is how the bucket refills within the interval. The zero value is Continuous.
 	Mode Mode
+
+	// Unit is what the tokens stand for, such as "tokens" of a language model or "bytes". It must be printable ASCII,
+	// at most 128 bytes. If it is empty, the limit counts requests: [Limiter.AllowN] takes its cost from such limits
+	// only, and [Limiter.AllowUnits] from all.
+	Unit string
+
+	// Location is where the days of an Aligned limit begin: see [Limit.In]. If it is nil, they are multiples on the Unix
+	// clock.
+	Location *time.Location
+
+	// Anchor is when one of the periods of an Aligned limit begins: see [Limit.Anchored]. It is zero if no day was
+	// chosen.
+	Anchor time.Time
 }
 
 // Number is what the shorthands for limits accept, so that neither a literal nor a configured int needs a conversion.
@@ -104,6 +118,12 @@ func (l Limit) WithName(name string) Limit {
 	return l
 }
 
+// WithUnit returns the limit with another Unit.
+func (l Limit) WithUnit(unit string) Limit {
+	l.Unit = unit
+	return l
+}
+
 // WithMode returns the limit with another Mode.
 func (l Limit) WithMode(mode Mode) Limit {
 	l.Mode = mode
@@ -116,6 +136,10 @@ func (l Limit) WithMode(mode Mode) Limit {
 // A Continuous bucket refills evenly, so the result is Capacity + RefillRate × d/RefillInterval. Stepped and Aligned
 // buckets refill at once, perhaps just after the window opens. They count a refill for every interval that d touches,
 // up to Capacity each, because a bucket loses what overflows. A result above the largest int64 is the largest int64.
+//
+// MaxIn is what a limit admits. A [Limiter.Debit], and a [Limiter.Settle] that charges more, are admitted already: what is
+// there of them counts, and what is not is a debt. Later requests wait until it is paid, so over a longer time the sum of
+// both is what the rate brings, and the debt.
 // MaxIn returns 0 if d is negative or no constructor would accept the Limit.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
@@ -130,7 +154,10 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 
 // spec returns l in the form that package bucket uses.
 func (l Limit) spec() bucket.Spec {
-	return bucket.Spec{Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode)}
+	return bucket.Spec{
+		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
+		Location: l.location(), Anchor: l.Anchor, Other: l.otherUnit(),
+	}
 }
 
 const (
@@ -179,6 +206,12 @@ func (l Limit) mistakes(path string) []error {
 			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
 		}
 	}
+	if l.Unit != "" {
+		if reason := badName(l.Unit); reason != "" {
+			wrong("Unit", l.Unit, reason)
+		}
+	}
+	l.calendarMistakes(wrong)
 	if l.Mode > Aligned {
 		wrong("Mode", l.Mode, "must be Continuous, Stepped or Aligned")
 	}

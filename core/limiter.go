@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -36,6 +37,24 @@ type rules struct {
 	// For FailLocal: the limits that this process grants on its own. Nil in other modes and with a MemoryStore.
 	localPlans *planCache
 	localPlan  *plan
+
+	overrides, localOverrides map[string]*plan // by key
+}
+
+// planOf returns the plan of a key.
+func (r *rules) planOf(key string) *plan {
+	if p := r.overrides[key]; p != nil {
+		return p
+	}
+	return r.plan
+}
+
+// localPlanOf is planOf for the fallback.
+func (r *rules) localPlanOf(key string) *plan {
+	if p := r.localOverrides[key]; p != nil {
+		return p
+	}
+	return r.localPlan
 }
 
 // NewLimiter binds a policy to a store. The error reports every mistake in both: it joins one [ConfigError] for each.
@@ -86,11 +105,23 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
 	}
-	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
+	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits, false)}
 	next.policy.Limits = next.plan.given
-	if policy.OnFailure == FailLocal && l.memory == nil {
+	local := policy.OnFailure == FailLocal && l.memory == nil
+	if local {
 		next.localPlans = &planCache{}
-		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
+		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare), false)
+	}
+	if len(policy.Overrides) > 0 {
+		next.overrides, next.localOverrides = make(map[string]*plan), make(map[string]*plan)
+		next.policy.Overrides = make(map[string][]Limit)
+	}
+	for key, limits := range policy.Overrides {
+		p := makePlan(policy.Name, limits, true)
+		next.overrides[key], next.policy.Overrides[key] = p, p.given
+		if local {
+			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare), true)
+		}
 	}
 	return next, nil
 }
@@ -162,7 +193,10 @@ func (l *Limiter) Name() string { return l.rules.Load().policy.Name }
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {
 	p := l.rules.Load().policy
-	p.Limits = slices.Clone(p.Limits)
+	p.Limits, p.Overrides = slices.Clone(p.Limits), maps.Clone(p.Overrides)
+	for key, limits := range p.Overrides {
+		p.Overrides[key] = slices.Clone(limits)
+	}
 	return p
 }
 

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // plan holds a policy's limits: checked, named and converted to integers. It never changes.
 type plan struct {
 	*bucket.Plan
 
-	class  *class  // of the policy's keys
-	given  []Limit // as configured
-	limits []Limit // as configured, each with a name
-	fields headerTexts
+	class   *class  // of the policy's keys
+	given   []Limit // as configured
+	limits  []Limit // as configured, each with a name
+	fields  headerTexts
+	limited bool // one of the limits counts requests
 }
 
 // maxLimits bounds how many limits a policy has, because every decision computes each of them.
@@ -57,8 +59,9 @@ func limitMistakes(policy string, limits []Limit, list string) []error {
 	return errs
 }
 
-// makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
-func makePlan(policy string, limits []Limit) *plan {
+// makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits. raises says
+// that what they add to a Capacity is there at once.
+func makePlan(policy string, limits []Limit, raises bool) *plan {
 	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits)}
 	rates := make([]bucket.Rate, len(limits))
 	for i, name := range nameLimits(policy, limits) {
@@ -69,7 +72,8 @@ func makePlan(policy string, limits []Limit) *plan {
 		p.limits[i].Name = name
 		rates[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name))
 	}
-	p.Plan = bucket.NewPlan(rates, false)
+	p.Plan = bucket.NewPlan(rates, raises)
+	p.limited = p.LeastCapacity() > 0
 	p.class = newClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)
 	return p
@@ -89,6 +93,9 @@ func nameLimits(policy string, limits []Limit) []string {
 		name := policy
 		if len(limits) > 1 {
 			name += "-" + shortDuration(l.RefillInterval)
+			if l.otherUnit() {
+				name += "-" + l.Unit
+			}
 		}
 		names[i] = name
 		for n := 2; taken[names[i]]; n++ { // two limits of the same interval
@@ -101,6 +108,9 @@ func nameLimits(policy string, limits []Limit) []string {
 
 // shortDuration formats d as people write it: 1m for 1m0s.
 func shortDuration(d time.Duration) string {
+	if d%Month == 0 {
+		return quantity.FormatInterval(d)
+	}
 	s := d.String()
 	for _, zero := range [...]string{"m0s", "h0m"} {
 		if n := len(s) - len(zero); n > 0 && s[n:] == zero {

@@ -3,7 +3,10 @@ package core
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 )
 
 // Policy is a named set of limits that hold together: a request is allowed only if every limit has enough tokens. It
@@ -15,6 +18,13 @@ type Policy struct {
 
 	// Limits are decided together, in one atomic step: at least one, at most 64.
 	Limits []Limit
+
+	// Overrides are other limits for some keys, such as those of a customer who got an exception. A key is what the key
+	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). They come before the limits of WithLimits.
+	//
+	// A limit of an override that has the name of another limit, or no name as that one, is the same bucket: what it adds
+	// to the Capacity is there at once, also for a key that was denied a moment ago. Replace them with SetPolicy.
+	Overrides map[string][]Limit
 
 	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.
 	OnFailure FailureMode
@@ -42,6 +52,12 @@ func (p Policy) Validate() error { return p.refusal() }
 func (p Policy) refusal(others ...error) error {
 	errs := append(p.mistakes(), others...)
 	errs = append(errs, limitMistakes(p.Name, p.Limits, "Policy.Limits")...)
+	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
+		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides["+strconv.Quote(clip(key, maxName))+"]")...)
+		if key == "" {
+			errs = append(errs, &ConfigError{"Policy.Overrides", key, "has an empty key, which no request can have"})
+		}
+	}
 	switch {
 	case p.isZero(): // a map returns one for a name that it does not hold
 		return fmt.Errorf("ratelimit: the policy is empty: if it comes from a map, check the name it is looked up by: %w", errors.Join(errs...))
@@ -53,7 +69,7 @@ func (p Policy) refusal(others ...error) error {
 
 // isZero reports whether p is the zero Policy.
 func (p Policy) isZero() bool {
-	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && !p.Shadow && p.Headers == HeadersDefault
+	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && p.Overrides == nil && !p.Shadow && p.Headers == HeadersDefault
 }
 
 // mistakes returns what is wrong with p, except for its limits.

@@ -76,9 +76,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return gone{err} // r.ok stays true, so that the caller can call Cancel again
 	}
 	r.ok = false
-	return r.limiter.giveBack(ctx, r.key, r.result.Source, bucket.Request{
-		Plan: r.result.plan.ForRefund(), Action: bucket.End, Ends: bucket.Ending{Ticket: r.result.ticket, Back: r.n},
-	})
+	return r.limiter.endHold(ctx, r.key, &r.result, r.n)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).

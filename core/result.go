@@ -27,7 +27,8 @@ type Result struct {
 	// ResetAfter is how long it takes until every limit is full again.
 	ResetAfter time.Duration
 
-	// Cost is how many tokens the request asked for.
+	// Cost is how many tokens the request asked for, of the limits that count requests. [LimitResult.Cost] has those of
+	// other units. For [Limiter.AllowAtMost] it is how many it got.
 	Cost int64
 
 	// Source is who decided.
@@ -42,14 +43,17 @@ type Result struct {
 	// Cause is why the store could not decide, or nil if it did. Do not show it to clients.
 	Cause error
 
-	answer Answer
-	ticket int64 // of the hold, if this is the result of a reservation; else 0
-	plan   *plan // nil if no limit was checked: FromFailOpen, or an error
+	answer  Answer
+	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
+	untaken bool     // another decision that belongs to this one denied, so nothing was taken
+	ticket  int64    // of the hold, if this is the result of a reservation; else 0
+	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error
 }
 
 // LimitResult is the state of one limit after a decision.
 type LimitResult struct {
 	Limit      Limit         // as configured, with its name
+	Cost       int64         // tokens that the request asked for
 	Remaining  int64         // whole tokens left
 	Violated   bool          // the limit lacked tokens, so the request was denied
 	RetryAfter time.Duration // until the limit has enough tokens for the request; 0 unless Violated
@@ -72,6 +76,7 @@ func (r Result) Limits() []LimitResult {
 func (r *Result) limit(i int) LimitResult {
 	s := LimitResult{
 		Limit:      r.plan.limits[i],
+		Cost:       r.costOf(i),
 		Remaining:  r.answer.Remaining(r.plan.Plan, i),
 		ResetAfter: duration(r.answer.ResetAfter(r.plan.Plan, i)),
 	}
@@ -82,19 +87,33 @@ func (r *Result) limit(i int) LimitResult {
 	return s
 }
 
+// costOf returns how many tokens the request asked of the i-th limit.
+func (r *Result) costOf(i int) int64 {
+	switch {
+	case r.each != nil:
+		return (*r.each)[i]
+	case r.plan.Rates[i].Other:
+		return 0
+	}
+	return r.Cost
+}
+
+// taken reports whether the decision took what it asked for, and can give it back.
+func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }
+
 // retryAfterOf returns how long it takes until the i-th limit has enough tokens for the denied request.
 func (r *Result) retryAfterOf(i int) time.Duration {
-	micros := r.answer.RetryAfter(r.plan.Plan, i, r.Cost)
+	micros := r.answer.RetryAfter(r.plan.Plan, i, r.costOf(i))
 	if micros == bucket.Never {
 		return Never
 	}
 	return duration(micros)
 }
 
-// read sets r's fields from its answer to a request of the given cost under p.
-func (r *Result) read(p *plan, cost int64) {
+// read sets r's fields from its answer to a request under p, of a cost or of tokens of each limit.
+func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	a := &r.answer
-	r.Allowed, r.Cost, r.Source, r.plan = a.Allowed, cost, a.Source, p
+	r.Allowed, r.Cost, r.Source, r.plan, r.each = a.Allowed, cost, a.Source, p, each
 	for i := range p.Rates {
 		remaining, retry := a.Remaining(p.Plan, i), time.Duration(0)
 		reset := duration(a.ResetAfter(p.Plan, i))

@@ -84,7 +84,8 @@ type Request struct {
 
 	class *class // of the policy's keys
 	key   string
-	all   bool // ask for as many tokens as one request can take; under sets N
+	all   bool  // ask for as many tokens as one request can take; under sets N
+	units Units // ask for these; under sets Each
 }
 
 // NewRequest returns a request on the bucket of a policy and key, for stores of this module.

@@ -65,7 +65,7 @@ type lease struct {
 
 // spend decides r in a on the lease of its key, if it has enough tokens.
 func (l *leases) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool) {
-	if l.most == 0 || r.N == 0 || r.Action != bucket.Take && r.Action != bucket.Refund {
+	if l.most == 0 || !leasable(r) || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
 	}
 	b := of(r)
@@ -165,7 +165,7 @@ func (l *leases) choose(r *core.Request) (leaseStep, *renewal) {
 		return join, k.renewal
 	}
 	r.Ends = k.end()
-	if r.Action != bucket.Take || r.N == 0 {
+	if r.Action != bucket.Take || !leasable(r) {
 		return ask, nil
 	}
 	extra := k.next(l.most, now)
@@ -359,3 +359,7 @@ func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 	}
 	return k.size
 }
+
+// leasable reports whether r may use tokens on lease: limits that count something else, or are aligned to a calendar, are
+// decided by the server each time.
+func leasable(r *core.Request) bool { return r.N > 0 && r.Each == nil && r.Plan.Plain }

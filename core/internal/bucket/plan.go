@@ -45,27 +45,51 @@ func (p *Plan) LeastCapacity() (least int64) {
 // Replace says that next has taken the place of p.
 func (p *Plan) Replace(next *Plan) { p.successor.Store(next) }
 
-// ForRefund returns the plan for refunding tokens that were taken under p: the limits of p that still exist, as they
-// are now. Former rates are wrong for the time since a change, and limits that p did not have were not charged. It
-// returns nil if no limit of p is left.
-func (p *Plan) ForRefund() *Plan {
+// Successor returns the plan that has taken the place of p, or p.
+func (p *Plan) Successor() *Plan {
 	now := p
 	for next := p.successor.Load(); next != nil; next = next.successor.Load() {
 		now = next
 	}
-	if now == p {
-		return p
-	}
-	var common []Rate
-	for i := range now.Rates {
-		if p.indexOf(now.Rates[i].Tag) >= 0 {
-			common = append(common, now.Rates[i])
+	return now
+}
+
+// ForRefund returns the plan for refunding tokens that were taken under p from all limits that count requests: the limits of
+// p that still exist, as they are now. Former rates are wrong for the time since a change, and limits that p did not have
+// were not charged. It returns nil if no limit of p is left.
+func (p *Plan) ForRefund() *Plan { return p.Successor().Common(p) }
+
+// Refunding returns the plan and the tokens of each of its limits for refunding tokens that were taken under before: back
+// from each limit of that. The plan is nil if there are none to refund.
+func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
+	each, any := make([]int64, len(p.Rates)), false
+	for i := range p.Rates {
+		if j := before.indexOf(p.Rates[i].Tag); j >= 0 {
+			each[i] = back[j]
+			any = any || back[j] != 0
 		}
 	}
-	if len(common) == 0 {
+	if !any {
+		return nil, nil
+	}
+	return p, &each
+}
+
+// Common returns the plan of those of p's limits that before has too: p if it has all of them, nil if it has none.
+func (p *Plan) Common(before *Plan) *Plan {
+	if p == before {
+		return p
+	}
+	var rates []Rate
+	for i := range p.Rates {
+		if before.indexOf(p.Rates[i].Tag) >= 0 {
+			rates = append(rates, p.Rates[i])
+		}
+	}
+	if len(rates) == 0 {
 		return nil
 	}
-	return NewPlan(common, now.Raises)
+	return NewPlan(rates, p.Raises)
 }
 
 // indexOf returns the index of the rate with a tag, or -1.

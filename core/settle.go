@@ -1,0 +1,82 @@
+package core
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// Settle corrects the decision res on key to what the request really took, once that is known: {"tokens": 840} where an
+// estimate of 1,000 was charged. Units that are not given keep what was charged. What is too much comes back, as by
+// [Limiter.Refund]. What is missing is charged even if it is not there: the bucket is in debt then, and denies later requests
+// until it has refilled.
+//
+// Call Settle at most once for a decision. It does nothing if res took nothing: it was denied, or nobody decided. Errors are
+// those of Refund, [ErrCost] for a negative number, and [ErrUnit]. It costs one round trip to Redis, and is sent at most
+// once: if there is no answer, it may or may not have been settled.
+func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Units) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if !res.taken() {
+		return nil
+	}
+	if err := units.check(res.plan); err != nil {
+		return err
+	}
+	back := make([]int64, len(res.plan.limits))
+	for i, limit := range res.plan.limits {
+		if actual, given := units[limit.unit()]; given {
+			back[i] = res.costOf(i) - actual
+		}
+	}
+	return l.giveBack(ctx, key, res.Source, res.plan, back)
+}
+
+// Debit charges n requests to key that can't be refused, such as those that another service has served already. If they are
+// not there, the bucket is in debt, and denies later requests until it has refilled. How deep a debt can be depends on the
+// limit: it is at least twice the Capacity, and for limits on a calendar up to 4,096 periods. Errors and cost are those of
+// [Limiter.Settle].
+func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
+	return l.DebitUnits(ctx, key, Units{Requests: n})
+}
+
+// DebitUnits is Debit of units. Here a unit that is not given is not charged, requests neither.
+func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	p := l.rules.Load().planOf(key)
+	if err := units.check(p); err != nil {
+		return err
+	}
+	if units[Requests] > 0 && !p.limited {
+		return fmt.Errorf("%w: %s", ErrUnit, Requests)
+	}
+	back := make([]int64, len(p.limits))
+	for i, limit := range p.limits {
+		back[i] = -units[limit.unit()]
+	}
+	return l.giveBack(ctx, key, FromStore, p, back)
+}
+
+// giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that
+// a decision came from: source says which.
+func (l *Limiter) giveBack(ctx context.Context, key string, source Source, p *plan, back []int64) error {
+	r := bucket.Request{Action: bucket.Refund}
+	r.Plan, r.Each = l.refundPlan(key, p, source).Refunding(p.Plan, back)
+	return l.returnTo(ctx, key, source, r)
+}
+
+// refundPlan returns the plan of key by which tokens come back that were taken under p.
+func (l *Limiter) refundPlan(key string, p *plan, source Source) *bucket.Plan {
+	now := l.rules.Load()
+	if now.overrides == nil && !p.Raises {
+		return p.Successor()
+	}
+	if source == FromFallback && now.localPlan != nil {
+		return now.localPlanOf(key).Plan
+	}
+	return now.planOf(key).Plan
+}
