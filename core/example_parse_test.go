@@ -11,11 +11,11 @@ func ExampleParseLimit() {
 	fmt.Println(limit.Capacity, limit.RefillInterval, err)
 	fmt.Println(limit)
 
-	_, err = core.ParseLimit("ten/month")
+	_, err = core.ParseLimit("ten/moon")
 	fmt.Println(err)
 	// Output:
 	// 1000 336h0m0s <nil>
 	// 1000/2weeks aligned name "per fortnight"
-	// ratelimit: limit "ten/month" (want RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
-	// Limit.RefillInterval: "month" must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m
+	// ratelimit: limit "ten/moon" (want RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"): Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000
+	// Limit.RefillInterval: "moon" must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m
 }

@@ -56,6 +56,26 @@ func (l *Limiter) endHold(ctx context.Context, key string, res *Result, n int64)
 	})
 }
 
+// giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that
+// a decision came from: source says which.
+func (l *Limiter) giveBack(ctx context.Context, key string, source Source, p *plan, back []int64) error {
+	r := bucket.Request{Action: bucket.Refund}
+	r.Plan, r.Each = l.refundPlan(key, p, source).Refunding(p.Plan, back)
+	return l.returnTo(ctx, key, source, r)
+}
+
+// refundPlan returns the plan of key by which tokens come back that were taken under p.
+func (l *Limiter) refundPlan(key string, p *plan, source Source) *bucket.Plan {
+	now := l.rules.Load()
+	if now.overrides == nil && !p.Raises {
+		return p.Successor()
+	}
+	if source == FromFallback && now.localPlan != nil {
+		return now.localPlanOf(key).Plan
+	}
+	return now.planOf(key).Plan
+}
+
 // returnTo sends r, which returns tokens to key, to the store that the tokens came from: source says which.
 func (l *Limiter) returnTo(ctx context.Context, key string, source Source, r bucket.Request) error {
 	if err := ctx.Err(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
+
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -75,59 +77,6 @@ type Limit struct {
 	// Anchor is when one of the periods of an Aligned limit begins: see [Limit.Anchored]. It is zero if no day was
 	// chosen.
 	Anchor time.Time
-}
-
-// Number is what the shorthands for limits accept, so that neither a literal nor a configured int needs a conversion.
-type Number interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~float32 | ~float64
-}
-
-// PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.
-func PerSecond[N Number](n N) Limit { return per(float64(n), time.Second) }
-
-// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1).
-func PerMinute[N Number](n N) Limit { return per(float64(n), time.Minute) }
-
-// PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
-func PerHour[N Number](n N) Limit { return per(float64(n), time.Hour) }
-
-// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1).
-func PerDay[N Number](n N) Limit { return per(float64(n), 24*time.Hour) }
-
-// Per returns a limit of n tokens every interval whose Capacity is n (at least 1): Per(5, 15*time.Minute).
-func Per[N Number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
-
-// per keeps invalid numbers, so that the constructor reports them. A fraction of a token rounds the Capacity up.
-func per(n float64, interval time.Duration) Limit {
-	capacity := int64(0)
-	if n > 0 {
-		capacity = int64(min(math.Ceil(n), maxCapacity+1))
-	}
-	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
-}
-
-// WithBurst returns the limit with another Capacity, which is the largest burst.
-func (l Limit) WithBurst(capacity int64) Limit {
-	l.Capacity = capacity
-	return l
-}
-
-// WithName returns the limit with another Name.
-func (l Limit) WithName(name string) Limit {
-	l.Name = name
-	return l
-}
-
-// WithUnit returns the limit with another Unit.
-func (l Limit) WithUnit(unit string) Limit {
-	l.Unit = unit
-	return l
-}
-
-// WithMode returns the limit with another Mode.
-func (l Limit) WithMode(mode Mode) Limit {
-	l.Mode = mode
-	return l
 }
 
 // MaxIn returns the most tokens that this limit admits in any window of length d: a full bucket and its refill in the
@@ -233,3 +182,64 @@ func badName(name string) string {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// unit is what l counts.
+func (l Limit) unit() string {
+	if l.Unit == "" {
+		return Requests
+	}
+	return l.Unit
+}
+
+// otherUnit reports whether l counts something else than requests.
+func (l Limit) otherUnit() bool { return l.unit() != Requests }
+
+// Month is the RefillInterval of limits by the calendar month: the months themselves, of 28 to 31 days. A multiple of it is
+// as many months: 3 * Month is a quarter, and 12 * Month a year. Its length is that of the mean month.
+const Month = calendar.Month
+
+// noLocation is what In makes of nil, which is the Location of limits without a calendar.
+var noLocation = time.FixedZone("nil", 0)
+
+// onCalendar reports whether l's periods are those of a calendar.
+func (l Limit) onCalendar() bool {
+	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%Month == 0
+}
+
+// location is where l's days begin; nil: it is aligned to no calendar.
+func (l Limit) location() *time.Location {
+	switch {
+	case !l.onCalendar():
+		return nil
+	case l.Location == nil:
+		return time.UTC
+	}
+	return l.Location
+}
+
+// calendarMistakes reports what is wrong with a limit on a calendar.
+func (l Limit) calendarMistakes(wrong func(name string, value any, reason string)) {
+	if !l.onCalendar() {
+		return
+	}
+	if l.Location == noLocation {
+		wrong("Location", nil, `must be a location: look at the error of time.LoadLocation, and import _ "time/tzdata" if time zone data is missing`)
+	}
+	if year := l.Anchor.Year(); !l.Anchor.IsZero() && (year < 1900 || year > 2200) {
+		wrong("Anchor", l.Anchor.Format(time.RFC3339), "must be between 1900 and 2200")
+	}
+	months := l.RefillInterval > 0 && l.RefillInterval%Month == 0
+	if !months && (l.RefillInterval <= 0 || l.RefillInterval%calendar.Day != 0) {
+		wrong("RefillInterval", l.RefillInterval, "must be whole days, weeks or months to be aligned to a calendar")
+	}
+	if l.Mode <= Aligned && l.Mode != Aligned {
+		if months {
+			wrong("Mode", l.Mode, "must be Aligned, for calendar months have no fixed length: use 30 * 24 * time.Hour for tokens that come evenly")
+		} else {
+			wrong("Mode", l.Mode, "must be Aligned for a limit with a Location or an Anchor")
+		}
+	}
+	if periods := float64(l.Capacity) / l.RefillRate; l.RefillRate > 0 && !math.IsInf(l.RefillRate, 0) && periods > bucket.MaxPeriods {
+		wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than "+itoa(bucket.MaxPeriods)+" periods to fill")
+	}
+}

@@ -8,31 +8,35 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// space is what may stand between words.
-const space = quantity.Space
-
 // ParseLimit reads a limit in the form
 //
-//	RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME]
+//	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [name NAME]
 //
 // such as
 //
 //	100/min burst 20
 //	0.1/s burst 5
 //	1_000/2 weeks aligned name "per fortnight"
+//	100_000 tokens/min
+//	10_000/month in Europe/Berlin from 2025-10-31
 //
 // RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
-// world reads them as points.
+// world reads them as points. UNIT is the [Limit.Unit]; without it, and if it is requests, the limit counts requests. A unit
+// of other characters than letters, digits and .:_-, or one that begins with a digit, stands in double quotes.
 //
 // INTERVAL is a unit, a count with a unit, or several of these, such as s, 30s, 5 min or 1h30m: every
 // positive [time.Duration] as Go prints it is one. The units are s, sec, second; m, min, minute; h, hr,
-// hour; d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go, m is the minute.
+// hour; d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go, m is the minute. mo, month
+// and y, year with their plurals are those of the calendar: see [PerMonth].
 //
 // What follows may stand in any order, each once:
 //
 //   - burst N is the Capacity, a whole number. Without it the Capacity is RATE, as [PerMinute] has it; a
 //     RATE that is not whole needs a burst.
-//   - continuous (the default), stepped or aligned is the [Mode].
+//   - continuous (the default), stepped or aligned is the [Mode]. Months, in and from are aligned.
+//   - in ZONE is the Location, as [time.LoadLocation] knows it: see [Limit.In]. "week in UTC" is [PerWeek].
+//   - from DATE is the Anchor: see [Limit.Anchored]. It is a day such as 2025-10-31, or with a time of day,
+//     2025-10-31T12:00 or 2025-10-31T12:00:00, in the location.
 //   - name NAME is the Name. A name of other characters than letters, digits and .:/_- stands in double
 //     quotes, with \" for a quote and \\ for a backslash.
 //
@@ -62,13 +66,15 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		wrong("", s, "must be at most "+itoa(quantity.MaxText)+" bytes long")
 		return Limit{}, mistakes
 	}
-	rate, rest, found := strings.Cut(s, "/")
-	if !found {
+	if !strings.Contains(s, "/") {
 		wrong("", strings.Trim(s, space), "has no slash between a rate and an interval")
 		return Limit{}, mistakes
 	}
 	var reason string
-	rate = strings.Trim(rate, space)
+	rate, unit, rest, problem := cutRate(s)
+	if l.Unit = unit; problem != "" {
+		wrong("Unit", unit, problem)
+	}
 	if l.RefillRate, reason = quantity.ParseNumber(rate); reason != "" {
 		wrong("RefillRate", rate, reason)
 	}
@@ -77,6 +83,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		wrong("RefillInterval", interval, reason)
 	}
 	given := make(map[string]bool)
+	from := ""
 	for rest != "" {
 		var word, field, value string
 		word, rest = cutWord(rest)
@@ -92,6 +99,19 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 			if l.Name, value, rest, reason = cutName(rest); reason != "" {
 				wrong(field, value, reason)
 			}
+		case "in":
+			field = "Location"
+			var zone string
+			if zone, value, rest, reason = cutName(rest); reason == "" {
+				l.Location, reason = loadLocation(zone)
+			}
+			if reason != "" {
+				wrong(field, value, reason)
+			}
+		case "from":
+			field = "Anchor"
+			value, rest = cutWord(rest)
+			from = value
 		default:
 			mode, ok := parseMode(keyword)
 			if ok {
@@ -105,6 +125,14 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 			wrong(field, value, "is given a second time")
 		}
 		given[field] = true
+	}
+	if from != "" || given["Anchor"] {
+		if l.Anchor, reason = parseAnchor(from, l.location()); reason != "" {
+			wrong("Anchor", from, reason)
+		}
+	}
+	if !given["Mode"] && l.onCalendar() {
+		l.Mode = Aligned
 	}
 	if !given["Capacity"] {
 		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
@@ -139,52 +167,6 @@ func known(mistakes []*ConfigError, field string) bool {
 	return false
 }
 
-// cutWord returns the first word of s, and what follows it without space in front.
-func cutWord(s string) (word, rest string) {
-	n := strings.IndexAny(s, space)
-	if n < 0 {
-		return s, ""
-	}
-	return s[:n], strings.TrimLeft(s[n:], space)
-}
-
-// cutName returns the name that s begins with, bare or in quotes, and how it is written.
-func cutName(s string) (name, written, rest, reason string) {
-	if !strings.HasPrefix(s, `"`) {
-		word, rest := cutWord(s)
-		switch {
-		case word == "":
-			return "", "", rest, "is missing"
-		case badName(word) == "" && !isBare(word):
-			return "", word, rest, `must be in double quotes, with \" for a quote and \\ for a backslash`
-		}
-		return word, word, rest, ""
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch c := s[i]; c {
-		case '"':
-			written, rest = s[:i+1], s[i+1:]
-			trimmed := strings.TrimLeft(rest, space)
-			switch {
-			case rest != "" && rest == trimmed:
-				return "", written, rest, "must be followed by space"
-			case b.Len() == 0:
-				return "", written, trimmed, "must not be empty"
-			}
-			return b.String(), written, trimmed, ""
-		case '\\':
-			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
-				return "", s, "", `has a backslash before neither " nor \`
-			}
-			b.WriteByte(s[i])
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return "", s, "", "has no closing quote"
-}
-
 // String is the limit in the form that [ParseLimit] reads, such as
 //
 //	100/min burst 20
@@ -194,27 +176,18 @@ func cutName(s string) (name, written, rest, reason string) {
 // largest unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to
 // the last bit.
 func (l Limit) String() string {
-	s := quantity.FormatNumber(l.RefillRate) + "/" + quantity.FormatInterval(l.RefillInterval)
+	s := quantity.FormatNumber(l.RefillRate) + l.unitText() + "/" + quantity.FormatInterval(l.RefillInterval)
 	if float64(l.Capacity) != l.RefillRate {
 		s += " burst " + itoa(l.Capacity)
 	}
-	if l.Mode != Continuous {
+	if l.Mode != Continuous && !(l.Mode == Aligned && l.onCalendar()) {
 		s += " " + strings.ToLower(l.Mode.String())
 	}
+	s += l.calendarText()
 	if l.Name == "" {
 		return s
 	}
-	if isBare(l.Name) {
-		return s + " name " + l.Name
-	}
-	return s + " name " + string(appendString(nil, l.Name))
-}
-
-// isBare reports whether a name needs no quotes.
-func isBare(name string) bool {
-	return strings.IndexFunc(name, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(".:/_-", r))
-	}) < 0
+	return s + " name " + bareOrQuoted(l.Name)
 }
 
 // MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it
@@ -223,7 +196,11 @@ func (l Limit) MarshalText() ([]byte, error) {
 	if l == (Limit{}) {
 		return []byte{}, nil
 	}
-	if errs := l.mistakes("Limit."); len(errs) > 0 {
+	errs := l.mistakes("Limit.")
+	if reason := l.unspeakable(); len(errs) == 0 && reason != "" {
+		errs = append(errs, &ConfigError{"Limit.Location", l.Location.String(), reason})
+	}
+	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))
 	}
 	return []byte(l.String()), nil

@@ -94,7 +94,7 @@ func TestParseLimitReportsEveryMistake(t *testing.T) {
 		"0/min":                      {"Limit.RefillRate: 0"},
 		"0.5/min":                    {"Limit.Capacity: "},
 		"1e16/min":                   {"Limit.Capacity: 1000000000000000"},
-		"1/month":                    {"Limit.RefillInterval: month"},
+		"1/moon":                     {"Limit.RefillInterval: moon"},
 		"1/5":                        {"Limit.RefillInterval: 5"},
 		"1/5m30":                     {"Limit.RefillInterval: 5m30"},
 		"1/min,":                     {"Limit.RefillInterval: min,"},

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -118,4 +120,38 @@ func shortDuration(d time.Duration) string {
 		}
 	}
 	return s
+}
+
+// check returns what is wrong with u for limits of p.
+func (u Units) check(p *plan) error {
+	if len(u) == 0 {
+		return nil
+	}
+	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
+		if u[unit] < 0 {
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], unit)
+		}
+		if unit != Requests && !p.counts(unit) {
+			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
+		}
+	}
+	return nil
+}
+
+// counts reports whether a limit of p counts a unit.
+func (p *plan) counts(unit string) bool {
+	return slices.ContainsFunc(p.limits, func(l Limit) bool { return l.unit() == unit })
+}
+
+// each is what u takes from each limit of p.
+func (u Units) each(p *plan) *[]int64 {
+	list := make([]int64, len(p.limits))
+	for i, l := range p.limits {
+		if unit := l.unit(); unit == Requests {
+			list[i] = u.requests()
+		} else {
+			list[i] = u[unit]
+		}
+	}
+	return &list
 }

@@ -27,9 +27,9 @@ func TestResultReportsEachLimit(t *testing.T) {
 		t.Errorf("the result describes the tightest limit: %d left, retry after %v, full in %v; want 2, 5m, 24h", res.Remaining, res.RetryAfter, res.ResetAfter)
 	}
 	want := []core.LimitResult{
-		{Limit: core.PerMinute(10).WithName("burst"), Remaining: 0, Violated: true, RetryAfter: 18 * time.Second, ResetAfter: time.Minute},
-		{Limit: core.PerHour(12).WithName("api-1h"), Remaining: 2, Violated: true, RetryAfter: 5 * time.Minute, ResetAfter: 50 * time.Minute},
-		{Limit: core.PerDay(100).WithName("day").WithMode(core.Stepped), Remaining: 90, ResetAfter: 24 * time.Hour},
+		{Limit: core.PerMinute(10).WithName("burst"), Cost: 3, Remaining: 0, Violated: true, RetryAfter: 18 * time.Second, ResetAfter: time.Minute},
+		{Limit: core.PerHour(12).WithName("api-1h"), Cost: 3, Remaining: 2, Violated: true, RetryAfter: 5 * time.Minute, ResetAfter: 50 * time.Minute},
+		{Limit: core.PerDay(100).WithName("day").WithMode(core.Stepped), Cost: 3, Remaining: 90, ResetAfter: 24 * time.Hour},
 	}
 	got := res.Limits()
 	for i := range want {

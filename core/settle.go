@@ -3,8 +3,6 @@ package core
 import (
 	"context"
 	"fmt"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Settle corrects the decision res on key to what the request really took, once that is known: {"tokens": 840} where an
@@ -59,24 +57,4 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 		back[i] = -units[limit.unit()]
 	}
 	return l.giveBack(ctx, key, FromStore, p, back)
-}
-
-// giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that
-// a decision came from: source says which.
-func (l *Limiter) giveBack(ctx context.Context, key string, source Source, p *plan, back []int64) error {
-	r := bucket.Request{Action: bucket.Refund}
-	r.Plan, r.Each = l.refundPlan(key, p, source).Refunding(p.Plan, back)
-	return l.returnTo(ctx, key, source, r)
-}
-
-// refundPlan returns the plan of key by which tokens come back that were taken under p.
-func (l *Limiter) refundPlan(key string, p *plan, source Source) *bucket.Plan {
-	now := l.rules.Load()
-	if now.overrides == nil && !p.Raises {
-		return p.Successor()
-	}
-	if source == FromFallback && now.localPlan != nil {
-		return now.localPlanOf(key).Plan
-	}
-	return now.planOf(key).Plan
 }

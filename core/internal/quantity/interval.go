@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
 
 const (
@@ -15,8 +17,9 @@ const (
 	// MaxText is far more than any limit needs, in bytes.
 	MaxText = 1024
 
-	day  = 24 * time.Hour
-	week = 7 * day
+	day   = calendar.Day
+	week  = calendar.Week
+	month = calendar.Month
 )
 
 // units are the names of times, in lower case. As in Go, m is the minute.
@@ -29,10 +32,12 @@ var units = map[string]time.Duration{
 	"h": time.Hour, "hr": time.Hour, "hrs": time.Hour, "hour": time.Hour, "hours": time.Hour,
 	"d": day, "day": day, "days": day,
 	"w": week, "week": week, "weeks": week,
+	"mo": month, "month": month, "months": month,
+	"y": 12 * month, "year": 12 * month, "years": 12 * month,
 }
 
 // WantInterval is the reason for text that is no interval.
-const WantInterval = "must be a time such as s, min, h, day, week, 30s, 5 min or 1h30m"
+const WantInterval = "must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m"
 
 // CutInterval reads the interval that s begins with: a unit, or counts with their units. It returns what it
 // read, for messages, and the rest of s after the space that follows.
@@ -41,7 +46,7 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 	if len(s) > MaxText {
 		return 0, s, "", WantInterval
 	}
-	total, rest := new(big.Rat), s
+	total, rest, months := new(big.Rat), s, false
 	for first := true; first || rest != "" && isDigit(rest[0]); first = false {
 		n := strings.IndexFunc(rest, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign
 		if n < 0 {
@@ -65,6 +70,7 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 			return 0, strings.TrimRight(read, Space), strings.TrimLeft(rest, Space), WantInterval
 		}
 		part, _ := new(big.Rat).SetString(count)
+		months = months || unit%month == 0
 		total.Add(total, part.Mul(part, new(big.Rat).SetInt64(int64(unit))))
 		read = s[:len(s)-len(rest)]
 		rest = strings.TrimLeft(rest, Space)
@@ -74,6 +80,8 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		return 0, read, rest, "must be whole nanoseconds"
 	case !total.Num().IsInt64():
 		return 0, read, rest, "must be at most 100 years"
+	case months && new(big.Int).Rem(total.Num(), big.NewInt(int64(month))).Sign() != 0:
+		return 0, read, rest, "must be whole months, or none"
 	}
 	return time.Duration(total.Num().Int64()), read, rest, ""
 }
@@ -109,7 +117,7 @@ func FormatInterval(d time.Duration) string {
 		one, many string
 		length    time.Duration
 	}{
-		{"week", "weeks", week}, {"day", "days", day}, {"h", "h", time.Hour}, {"min", "min", time.Minute},
+		{"year", "years", 12 * month}, {"month", "months", month}, {"week", "weeks", week}, {"day", "days", day}, {"h", "h", time.Hour}, {"min", "min", time.Minute},
 		{"s", "s", time.Second}, {"ms", "ms", time.Millisecond}, {"us", "us", time.Microsecond}, {"ns", "ns", time.Nanosecond},
 	} {
 		if n := d / unit.length; n == 1 && d == unit.length {

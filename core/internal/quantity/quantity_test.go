@@ -82,7 +82,7 @@ func TestParseInterval(t *testing.T) {
 		require.Empty(t, reason, text)
 		require.Equal(t, want, got, text)
 	}
-	for text, want := range map[string]string{"": quantity.WantInterval, "month": quantity.WantInterval, "5": quantity.WantInterval, "5 min burst": quantity.WantInterval,
+	for text, want := range map[string]string{"": quantity.WantInterval, "moon": quantity.WantInterval, "5": quantity.WantInterval, "5 min burst": quantity.WantInterval,
 		"0.1ns": "must be whole nanoseconds", "9999999999999 weeks": "must be at most 100 years", strings.Repeat("1", 1025) + "s": quantity.WantInterval} {
 		_, reason := quantity.ParseInterval(text)
 		require.Equal(t, want, reason, "%.40q", text)
@@ -95,9 +95,9 @@ func TestCutInterval(t *testing.T) {
 	require.Equal(t, 5*time.Minute, d)
 	require.Equal(t, "5 min", read)
 	require.Equal(t, "burst 20", rest)
-	_, read, rest, reason = quantity.CutInterval("month burst 20")
+	_, read, rest, reason = quantity.CutInterval("moon burst 20")
 	require.Equal(t, quantity.WantInterval, reason)
-	require.Equal(t, "month", read, "what can't be read is cut off too")
+	require.Equal(t, "moon", read, "what can't be read is cut off too")
 	require.Equal(t, "burst 20", rest)
 }
 

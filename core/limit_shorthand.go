@@ -1,0 +1,90 @@
+package core
+
+import (
+	"math"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
+)
+
+// Number is what the shorthands for limits accept, so that neither a literal nor a configured int needs a conversion.
+type Number interface {
+	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~float32 | ~float64
+}
+
+// PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.
+func PerSecond[N Number](n N) Limit { return per(float64(n), time.Second) }
+
+// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1).
+func PerMinute[N Number](n N) Limit { return per(float64(n), time.Minute) }
+
+// PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
+func PerHour[N Number](n N) Limit { return per(float64(n), time.Hour) }
+
+// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1).
+func PerDay[N Number](n N) Limit { return per(float64(n), 24*time.Hour) }
+
+// Per returns a limit of n tokens every interval whose Capacity is n (at least 1): Per(5, 15*time.Minute).
+func Per[N Number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
+
+// per keeps invalid numbers, so that the constructor reports them. A fraction of a token rounds the Capacity up.
+func per(n float64, interval time.Duration) Limit {
+	capacity := int64(0)
+	if n > 0 {
+		capacity = int64(min(math.Ceil(n), maxCapacity+1))
+	}
+	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
+}
+
+// WithBurst returns the limit with another Capacity, which is the largest burst.
+func (l Limit) WithBurst(capacity int64) Limit {
+	l.Capacity = capacity
+	return l
+}
+
+// WithName returns the limit with another Name.
+func (l Limit) WithName(name string) Limit {
+	l.Name = name
+	return l
+}
+
+// WithUnit returns the limit with another Unit.
+func (l Limit) WithUnit(unit string) Limit {
+	l.Unit = unit
+	return l
+}
+
+// WithMode returns the limit with another Mode.
+func (l Limit) WithMode(mode Mode) Limit {
+	l.Mode = mode
+	return l
+}
+
+// PerWeek returns a limit of n tokens every calendar week whose Capacity is n (at least 1). All come at once, on Monday at
+// 00:00 UTC. [Limit.In] chooses another place, and [Limit.Anchored] another day.
+func PerWeek[N Number](n N) Limit { return per(float64(n), calendar.Week).In(time.UTC) }
+
+// PerMonth returns a limit of n tokens every calendar month whose Capacity is n (at least 1). All come at once, on the first
+// of the month at 00:00 UTC. [Limit.In] chooses another place, and [Limit.Anchored] another day.
+func PerMonth[N Number](n N) Limit { return per(float64(n), Month).WithMode(Aligned) }
+
+// In returns the limit Aligned to the calendar of a location. Its RefillInterval must be whole days, weeks or months. Days
+// begin at midnight there, weeks on Monday, and several months with a January. A day on which clocks are set forward has 23
+// hours, and is one day.
+//
+// The store's clock decides which day it is. What that means in the location is known to each process from its time zone
+// data: without it, [time.LoadLocation] returns an error at start. Import time/tzdata where the system has none.
+func (l Limit) In(location *time.Location) Limit {
+	if l.Location = location; location == nil {
+		l.Location = noLocation
+	}
+	return l.WithMode(Aligned)
+}
+
+// Anchored returns the limit Aligned to a calendar one of whose periods begins at t: for months that begin on a customer's
+// billing day, weeks that begin on another day, or days that begin at noon. In a month that is shorter, the period begins
+// on the last day. The time of day is that of t in the limit's Location, by default UTC.
+func (l Limit) Anchored(t time.Time) Limit {
+	l.Anchor = t.Round(0).UTC()
+	return l.WithMode(Aligned)
+}

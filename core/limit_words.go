@@ -1,0 +1,71 @@
+package core
+
+import (
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+)
+
+// space is what may stand between words.
+const space = quantity.Space
+
+// cutWord returns the first word of s, and what follows it without space in front.
+func cutWord(s string) (word, rest string) {
+	n := strings.IndexAny(s, space)
+	if n < 0 {
+		return s, ""
+	}
+	return s[:n], strings.TrimLeft(s[n:], space)
+}
+
+// cutName returns the name that s begins with, bare or in quotes, and how it is written.
+func cutName(s string) (name, written, rest, reason string) {
+	if !strings.HasPrefix(s, `"`) {
+		word, rest := cutWord(s)
+		switch {
+		case word == "":
+			return "", "", rest, "is missing"
+		case badName(word) == "" && !isBare(word):
+			return "", word, rest, `must be in double quotes, with \" for a quote and \\ for a backslash`
+		}
+		return word, word, rest, ""
+	}
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; c {
+		case '"':
+			written, rest = s[:i+1], s[i+1:]
+			trimmed := strings.TrimLeft(rest, space)
+			switch {
+			case rest != "" && rest == trimmed:
+				return "", written, rest, "must be followed by space"
+			case b.Len() == 0:
+				return "", written, trimmed, "must not be empty"
+			}
+			return b.String(), written, trimmed, ""
+		case '\\':
+			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
+				return "", s, "", `has a backslash before neither " nor \`
+			}
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return "", s, "", "has no closing quote"
+}
+
+// bareOrQuoted is a name as ParseLimit reads it.
+func bareOrQuoted(name string) string {
+	if name != "" && isBare(name) {
+		return name
+	}
+	return string(appendString(nil, name))
+}
+
+// isBare reports whether a name needs no quotes.
+func isBare(name string) bool {
+	return strings.IndexFunc(name, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(".:/_-", r))
+	}) < 0
+}
