@@ -9,18 +9,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // policyJSON is a Policy as it is out.
 type policyJSON struct {
-	Name       string  `json:"name"`
-	Limits     []Limit `json:"limits"`
-	OnFailure  string  `json:"on_failure,omitzero"`
-	LocalShare float64 `json:"local_share,omitzero"`
-	Headers    any     `json:"headers,omitzero"`
-	Shadow     bool    `json:"shadow,omitzero"`
+	Name       string             `json:"name"`
+	Limits     []Limit            `json:"limits"`
+	Overrides  map[string][]Limit `json:"overrides,omitempty"`
+	OnFailure  string             `json:"on_failure,omitzero"`
+	LocalShare float64            `json:"local_share,omitzero"`
+	Headers    any                `json:"headers,omitzero"`
+	Shadow     bool               `json:"shadow,omitzero"`
 }
 
 // The names of values, in the order of the values; of styles, in the order of their bits.
@@ -29,8 +31,8 @@ var (
 	failureNames = []string{"local", "open", "closed"}
 	styleNames   = []string{"legacy", "ietf", "draft6"}
 	// The names of fields.
-	fieldsOfPolicy = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow"}
-	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode"}
+	fieldsOfPolicy = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow", "overrides"}
+	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor"}
 )
 
 // MarshalJSON writes a policy as package policyfile reads it, each limit as [Limit.String] has it. It leaves
@@ -43,7 +45,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	out := policyJSON{Name: p.Name, Limits: p.Limits, LocalShare: p.LocalShare, Shadow: p.Shadow}
+	out := policyJSON{Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, LocalShare: p.LocalShare, Shadow: p.Shadow}
 	if p.OnFailure != FailLocal {
 		out.OnFailure = failureNames[p.OnFailure]
 	}
@@ -64,8 +66,8 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an object with the fields of package policyfile: each limit is a string, as [ParseLimit] reads
-// it, or an object with the fields name, capacity, refill_rate, refill_interval (a string) and mode. Unknown fields
-// are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
+// it, or an object with the fields name, unit, capacity, refill_rate, refill_interval, mode, location and anchor, of which
+// all but the numbers are strings. {"tokens": "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
 // error, and when the JSON is null, it leaves p as it is.
 //
 // Package policyfile reports the same mistakes with their lines and columns: give it a [json.RawMessage].
@@ -119,11 +121,11 @@ func (r *jsonReader) check(p Policy) {
 	if r.wrongs["Policy"] {
 		return
 	}
-	limits := r.wrongs["Policy.Limits"]
-	for _, err := range append(p.mistakes(), limitMistakes(p.Name, p.Limits, "Policy.Limits")...) {
+	for _, err := range append(p.mistakes(), p.limitMistakes()...) {
 		m := err.(*ConfigError)
+		list, _, _ := strings.Cut(m.Field, "[")
 		limit, _, _ := strings.Cut(m.Field, "].")
-		if !r.wrongs[m.Field] && !r.wrongs[limit+"]"] && !(limits && strings.HasPrefix(m.Field, "Policy.Limits")) {
+		if !r.wrongs[m.Field] && !r.wrongs[limit+"]"] && !r.wrongs[list] {
 			r.errs = append(r.errs, m)
 		}
 	}
@@ -170,18 +172,35 @@ func (r *jsonReader) policy(v any) Policy {
 		p.Headers = r.headers(v, "Policy.Headers")
 	}
 	if v, given := o["limits"]; given {
-		list, ok := v.([]any)
-		if !ok {
-			r.wrong("Policy.Limits", v, "must be a list of limits")
+		p.Limits = r.limits(v, "Policy.Limits")
+	}
+	if v, given := o["overrides"]; given {
+		byKey, ok := v.(map[string]any)
+		if !ok || len(byKey) == 0 {
+			r.wrong("Policy.Overrides", v, "must be a mapping from keys to lists of limits")
+			return p
 		}
-		if ok && len(list) == 0 {
-			r.wrong("Policy.Limits", unquoted("[]"), "is an empty list: at least one is required")
-		}
-		for i, v := range list {
-			p.Limits = append(p.Limits, r.limit(v, "Policy.Limits["+strconv.Itoa(i)+"]"))
+		p.Overrides = make(map[string][]Limit)
+		for _, key := range slices.Sorted(maps.Keys(byKey)) {
+			p.Overrides[key] = r.limits(byKey[key], "Policy.Overrides."+key)
 		}
 	}
 	return p
+}
+
+// limits reads a list of limits.
+func (r *jsonReader) limits(v any, path string) (limits []Limit) {
+	list, ok := v.([]any)
+	if !ok {
+		r.wrong(path, v, "must be a list of limits")
+	}
+	if ok && len(list) == 0 {
+		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
+	}
+	for i, v := range list {
+		limits = append(limits, r.limit(v, path+"["+strconv.Itoa(i)+"]"))
+	}
+	return limits
 }
 
 // headers reads a style or a list of them.
@@ -231,6 +250,14 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 		}
 		return l
 	case map[string]any:
+		if unit, text, ok := ofUnit(v); ok {
+			l = r.limit(text, path)
+			if l.Unit != "" {
+				r.wrong(path+".Unit", l.Unit, "is a second unit beside "+unit)
+			}
+			l.Unit = plainUnit(unit)
+			return l
+		}
 	default:
 		r.wrong(path, v, "must be a string such as 100/min burst 20, or a mapping")
 		return l
@@ -238,10 +265,16 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 	o := r.object(v, path, "a limit", fieldsOfLimit, "refill_rate", "refill_interval")
 	l = Limit{
 		Name:           readJSON(r, o, path, "name", limitNameJSON),
+		Unit:           plainUnit(readJSON(r, o, path, "unit", limitNameJSON)),
 		Capacity:       readJSON(r, o, path, "capacity", tokensJSON),
 		RefillRate:     readJSON(r, o, path, "refill_rate", rateJSON),
 		RefillInterval: readJSON(r, o, path, "refill_interval", intervalJSON),
 		Mode:           Mode(readJSON(r, o, path, "mode", wordJSON(modeNames...))),
+		Location:       readJSON(r, o, path, "location", locationJSON),
+	}
+	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.location()) })
+	if _, given := o["mode"]; !given && l.onCalendar() {
+		l.Mode = Aligned
 	}
 	if _, given := o["capacity"]; !given {
 		var reason string
@@ -250,6 +283,15 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 		}
 	}
 	return l
+}
+
+// ofUnit reports whether v is a limit's text under the name of its unit.
+func ofUnit(v map[string]any) (unit, text string, ok bool) {
+	for unit, value := range v {
+		text, ok = value.(string)
+		return unit, text, ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit)
+	}
+	return "", "", false
 }
 
 // readJSON returns a field of an object by a function that returns a reason if it is wrong.

@@ -64,6 +64,22 @@ func limitNameJSON(v any) (s, reason string) {
 	return s, reason
 }
 
+func locationJSON(v any) (location *time.Location, reason string) {
+	name, reason := textJSON(v)
+	if reason != "" {
+		return nil, reason
+	}
+	return loadLocation(name)
+}
+
+func anchorJSON(v any, location *time.Location) (t time.Time, reason string) {
+	s, reason := textJSON(v)
+	if reason != "" {
+		return t, reason
+	}
+	return parseAnchor(s, location)
+}
+
 func boolJSON(v any) (b bool, reason string) {
 	b, ok := v.(bool)
 	if !ok {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 )
 
 // Policy is a named set of limits that hold together: a request is allowed only if every limit has enough tokens. It
@@ -51,13 +50,7 @@ func (p Policy) Validate() error { return p.refusal() }
 // refusal is the error for the mistakes in p and in what it is used with, or nil.
 func (p Policy) refusal(others ...error) error {
 	errs := append(p.mistakes(), others...)
-	errs = append(errs, limitMistakes(p.Name, p.Limits, "Policy.Limits")...)
-	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
-		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides["+strconv.Quote(clip(key, maxName))+"]")...)
-		if key == "" {
-			errs = append(errs, &ConfigError{"Policy.Overrides", key, "has an empty key, which no request can have"})
-		}
-	}
+	errs = append(errs, p.limitMistakes()...)
 	switch {
 	case p.isZero(): // a map returns one for a name that it does not hold
 		return fmt.Errorf("ratelimit: the policy is empty: if it comes from a map, check the name it is looked up by: %w", errors.Join(errs...))
@@ -65,6 +58,18 @@ func (p Policy) refusal(others ...error) error {
 		return fmt.Errorf("ratelimit: policy %q: %w", clip(p.Name, maxName), errors.Join(errs...))
 	}
 	return nil
+}
+
+// limitMistakes returns what is wrong with p's limits.
+func (p Policy) limitMistakes() []error {
+	errs := limitMistakes(p.Name, p.Limits, "Policy.Limits")
+	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
+		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides."+clip(key, maxName))...)
+		if key == "" {
+			errs = append(errs, &ConfigError{"Policy.Overrides", key, "has an empty key, which no request can have"})
+		}
+	}
+	return errs
 }
 
 // isZero reports whether p is the zero Policy.

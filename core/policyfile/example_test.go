@@ -41,7 +41,7 @@ onFailure: open
 	// line 4:5: limits[0]: "brust" is not understood: a limit is RATE/INTERVAL [burst N] [continuous|stepped|aligned] [name NAME], such as "100/min burst 20"
 	// line 4:5: limits[0]: "30" is not understood
 	// line 5:44: limits[1].refill_interval: 86400 needs a unit, such as 86400s
-	// line 6:1: "onFailure" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow
+	// line 6:1: "onFailure" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides
 }
 
 func ExampleError() {

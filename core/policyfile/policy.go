@@ -72,7 +72,14 @@ func (d *document) policy(v any, path string) (p core.Policy) {
 
 // place reports a mistake that core has found in the policy at a path.
 func (d *document) place(m *core.ConfigError, path string) {
-	path = strings.TrimSuffix(path+"."+inFile.Replace(m.Field), ".")
+	field, of := m.Field, ""
+	if end := strings.LastIndex(field, "]"); strings.HasPrefix(field, overridesField) { // the key is as it is
+		of, field = field[len(overridesField):end+1], "Overrides."+field[end+1:]
+		field = strings.Replace(inFile.Replace(field), "overrides.", "overrides."+of, 1)
+	} else {
+		field = inFile.Replace(field)
+	}
+	path = strings.TrimSuffix(path+"."+field, ".")
 	value, isString := m.Value.(string)
 	n := cmp.Or(d.values[path], d.values[path[:max(0, strings.LastIndex(path, "."))]]) // what is missing has no node
 	_, isScalar := d.values[path].(ast.ScalarNode)
@@ -88,7 +95,10 @@ func (d *document) place(m *core.ConfigError, path string) {
 	d.wrong(n, path, value, inFile.Replace(m.Reason))
 }
 
+// overridesField begins the fields of overrides.
+const overridesField = "Policy.Overrides."
+
 // inFile gives the fields of core.Policy and core.Limit the names that files use.
 var inFile = strings.NewReplacer("RateLimit-Policy", "RateLimit-Policy", "Policy.", "", "Policy", "", "Limits", "limits", "Name", "name",
 	"Capacity", "capacity", "RefillRate", "refill_rate", "RefillInterval", "refill_interval", "Mode", "mode", "Shadow", "shadow",
-	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers")
+	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers", "Overrides", "overrides", "Unit", "unit", "Location", "location", "Anchor", "anchor")

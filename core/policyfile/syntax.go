@@ -23,7 +23,7 @@ const (
 	maxTokens = 20_000
 	maxDepth  = 8       // of brackets
 	maxColumn = 100     // of the colons and dashes outside brackets
-	maxName   = 64      // bytes of a key
+	maxName   = 256     // bytes of a key
 	maxSize   = 2 << 20 // bytes that aliases can make of a file
 	maxErrors = 100     // keeps the report readable
 )
