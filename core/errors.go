@@ -40,6 +40,12 @@ var (
 	// ErrPromised means that a wait did not begin, because too many tokens are already promised to others.
 	ErrPromised = errors.New("ratelimit: too many tokens are promised already")
 
+	// ErrUnit means that no limit of the policy counts a unit that a request takes.
+	ErrUnit = errors.New("ratelimit: no limit counts this unit")
+
+	// ErrApart means that a store can't decide requests in one step, because their buckets are on different servers.
+	ErrApart = errors.New("ratelimit: the buckets are on different servers")
+
 	// ErrClock means that an injected clock returned a time outside the range that a store can keep.
 	ErrClock = errors.New("ratelimit: clock out of range")
 )

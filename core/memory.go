@@ -96,7 +96,11 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 		}
 	}
 	sh.latest = now
+	return s.decideAt(sh, hash, r, a, now)
+}
 
+// decideAt is decide at an instant, on a key of this shard and hash. It requires that sh.mu is held.
+func (s *MemoryStore) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
 	i := sh.find(hash, r.class, r.key)
 	var records []bucket.Record // none: the key was not used yet
 	if i >= 0 {

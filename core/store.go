@@ -26,6 +26,16 @@ type Store interface {
 	Reset(ctx context.Context, policy, key string) error
 }
 
+// JointStore is a [Store] that can decide several requests in one step.
+type JointStore interface {
+	Store
+
+	// DoTogether answers requests on different buckets. Either all are allowed and take their tokens, or none takes any,
+	// and an answer that is allowed says only that this bucket has the tokens. It returns [ErrApart], and takes nothing, if
+	// the buckets are in places where nothing is atomic. Otherwise its errors are those of Do.
+	DoTogether(ctx context.Context, requests []Request) ([]Answer, error)
+}
+
 // ConfiguredStore is a [Store] that has a configuration.
 type ConfiguredStore interface {
 	Store

@@ -1,7 +1,5 @@
 package core
 
-import "errors"
-
 // Requests is the unit of limits that name none.
 const Requests = "requests"
 
@@ -9,9 +7,6 @@ const Requests = "requests"
 // Units says otherwise: {Requests: 0, "tokens": 1200} takes tokens alone. A unit takes its number from every limit that
 // counts it.
 type Units map[string]int64
-
-// ErrUnit is the error of a unit that no limit of the policy counts.
-var ErrUnit = errors.New("no limit counts this unit")
 
 // requests is how many requests u counts as.
 func (u Units) requests() int64 {

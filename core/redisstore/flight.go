@@ -44,29 +44,44 @@ func (t *traffic) count(n int) {
 
 // ask has r decided by Redis, together with what others ask at this moment.
 func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) {
-	answer, err := f.board(ctx, r)
+	o, err := f.board(ctx, r, nil)
 	if err != nil {
 		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), err)
 	}
 	f.eviction.look(f.server)
-	return answer, nil
+	return o.answer, nil
 }
 
-// board puts r on the next flight and waits for its answer.
-func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error) {
+// askTogether has requests decided by Redis in one step.
+func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+	var others []member
+	for _, r := range requests[1:] {
+		others = append(others, member{redisKey(f.prefix, r.Policy(), r.Key()), r})
+	}
+	o, err := f.board(ctx, requests[0], others)
+	if err != nil {
+		return nil, err
+	}
+	f.eviction.look(f.server)
+	return append([]core.Answer{o.answer}, o.others...), nil
+}
+
+// board puts r on the next flight, with others that are decided together with it, and waits for its outcome.
+func (f *flights) board(ctx context.Context, r core.Request, others []member) (outcome, error) {
 	key := redisKey(f.prefix, r.Policy(), r.Key())
 	if f.breaker.open.Load() {
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
 		report, err := f.breaker.enter()
 		if err != nil {
-			return core.Answer{}, err
+			return outcome{}, err
 		}
 		c := f.calls.get(key, r)
-		c.kept = true
+		c.others, c.kept = others, true
 		go f.trial(c, report)
 		return f.await(ctx, c)
 	}
 	c := f.calls.get(key, r)
+	c.others = others
 	next := f.queue.add(c)
 	if client := f.clientFor(ctx, c, next); client != nil {
 		return f.flyAlone(ctx, c, client)
@@ -79,7 +94,7 @@ func (f *flights) board(ctx context.Context, r core.Request) (core.Answer, error
 
 // flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
 // which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-func (f *flights) flyAlone(ctx context.Context, c *call, client redis.UniversalClient) (core.Answer, error) {
+func (f *flights) flyAlone(ctx context.Context, c *call, client redis.UniversalClient) (outcome, error) {
 	defer func() { // also if a hook ends the goroutine
 		if next := f.queue.landed(); !next.idle() {
 			go f.depart(next, nil)
@@ -87,27 +102,27 @@ func (f *flights) flyAlone(ctx context.Context, c *call, client redis.UniversalC
 	}()
 	c.own = true
 	f.fly(c.alone(), nil, client)
-	answer, err := c.answer, c.err
+	o := c.outcome
 	f.calls.put(c)
-	if err != nil && ctx.Err() != nil {
-		err = ctx.Err()
+	if o.err != nil && ctx.Err() != nil {
+		o.err = ctx.Err()
 	}
-	return answer, err
+	return o, o.err
 }
 
 // await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
 // it returns tokens: those come back whether or not anybody waits.
-func (f *flights) await(ctx context.Context, c *call) (core.Answer, error) {
+func (f *flights) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
-		answer, err := c.answer, c.err
+		o := c.outcome
 		f.calls.put(c)
-		return answer, err
+		return o, o.err
 	case <-ctx.Done():
 		if !c.request.Gives() {
 			c.state.CompareAndSwap(waiting, left)
 		}
-		return core.Answer{}, ctx.Err()
+		return outcome{}, ctx.Err()
 	}
 }
 

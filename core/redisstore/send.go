@@ -30,7 +30,7 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 		return s.pipeline(ctx, calls, now)
 	}
 	outcomes, err = s.together(ctx, client, calls, now)
-	if err != nil && len(calls) > 1 && crossSlot(err) {
+	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.scattered.Store(true)
 		return s.pipeline(ctx, calls, now)
@@ -118,7 +118,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]out
 			cmd, again = again[0], again[1:]
 		}
 		for _, o := range s.landed(ctx, cmd, runs[i], now) {
-			if bad := (*core.StateError)(nil); o.err != nil && !errors.As(o.err, &bad) {
+			if bad := (*core.StateError)(nil); o.err != nil && !errors.As(o.err, &bad) && !errors.Is(o.err, core.ErrApart) {
 				failed++
 			}
 			outcomes = append(outcomes, o)
@@ -161,6 +161,9 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now st
 	}
 	if err == nil && errors.Is(outcomes[0].err, errPeriods) && morePeriods(calls, now) {
 		outcomes, err = s.together(ctx, s.client, calls, now)
+	}
+	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
+		err = core.ErrApart
 	}
 	if err != nil {
 		return slices.Repeat([]outcome{{err: err}}, len(calls))

@@ -142,6 +142,18 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 	return a, err
 }
 
+// DoTogether has requests decided in one round trip, by one script call. It returns [core.ErrApart] where the keys may be on
+// different servers: on a Cluster and a Ring.
+func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+	if len(s.config.Mistakes) > 0 {
+		return nil, errors.Join(s.config.Mistakes...)
+	}
+	if s.server.scattered.Load() {
+		return nil, core.ErrApart
+	}
+	return s.flights.askTogether(ctx, requests)
+}
+
 // recall is the Recall of the store's configuration.
 func (s *Store) recall(policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
 	known, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.instant())

@@ -95,7 +95,12 @@ func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 // Add puts tokens on top of the levels of p's limits, as far as the buckets have room.
 func (a *Answer) Add(p *Plan, tokens int64) {
 	for i := range p.Rates {
-		rate, l := &p.Rates[i], a.Levels.At(i)
-		l.Units = min(l.Units+rate.units(tokens), max(l.Units, rate.Full))
+		a.AddTo(p, i, tokens)
 	}
+}
+
+// AddTo puts tokens on top of the level of the i-th limit, as far as the bucket has room.
+func (a *Answer) AddTo(p *Plan, i int, tokens int64) {
+	rate, l := &p.Rates[i], a.Levels.At(i)
+	l.Units = min(l.Units+rate.units(tokens), max(l.Units, rate.Full))
 }

@@ -1,0 +1,50 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// DoTogether answers requests on different keys, in one step. It holds the locks of all their shards.
+func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Answer, error) {
+	hashes := make([]uint64, len(requests))
+	var shards []*shard
+	for i := range requests {
+		hashes[i] = requests[i].class.hashOf(requests[i].key)
+		shards = append(shards, s.shard(hashes[i]))
+	}
+	index := func(sh *shard) int { return slices.Index(s.shards, sh) }
+	slices.SortFunc(shards, func(a, b *shard) int { return cmp.Compare(index(a), index(b)) }) // in one order, so that nobody waits forever
+	shards = slices.Compact(shards)
+	for _, sh := range shards {
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+	}
+	now := s.now() // not before the instant of any decision so far: they were made under these locks
+	for _, sh := range shards {
+		if now < sh.latest {
+			now = s.read()
+		}
+	}
+	for _, sh := range shards {
+		sh.latest = now
+	}
+	decide := func(dry bool) (answers []Answer, all bool, err error) {
+		answers, all = make([]Answer, len(requests)), true
+		for i := range requests {
+			r := requests[i]
+			r.Dry = dry
+			if err := s.decideAt(s.shard(hashes[i]), hashes[i], &r, &answers[i], now); err != nil {
+				return nil, false, err
+			}
+			all = all && answers[i].Allowed
+		}
+		return answers, all, nil
+	}
+	answers, all, err := decide(true)
+	if err == nil && all {
+		answers, _, err = decide(false)
+	}
+	return answers, err
+}
