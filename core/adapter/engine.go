@@ -14,8 +14,8 @@ import (
 
 // Engine decides the requests of one middleware. It is safe for concurrent use.
 type Engine[C any] struct {
-	limiter *core.Limiter
-	key     func(C) (string, error)
+	rules   []Rule[C]
+	limiter *core.Limiter // of the first rule
 	options Options[C]
 
 	// Each warning is logged once.
@@ -27,22 +27,11 @@ type Engine[C any] struct {
 // mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
 // limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [Mistake]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
-	if err := mistakes(limiter, key, options); err != nil {
+	rule := Rule[C]{limiter, key}
+	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes()); err != nil {
 		panic(fmt.Errorf("ratelimit: %w", err))
 	}
-	return &Engine[C]{limiter: limiter, key: key, options: options}
-}
-
-// mistakes returns those in the arguments of a middleware.
-func mistakes[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) error {
-	var errs []error
-	if limiter == nil {
-		errs = append(errs, &core.ConfigError{Field: "New limiter", Value: nil, Reason: "must be a limiter from core.NewLimiter"})
-	}
-	if key == nil {
-		errs = append(errs, &core.ConfigError{Field: "New key", Value: nil, Reason: "must be a key function, such as ByIP()"})
-	}
-	return errors.Join(append(errs, Mistake(key), Mistake(options.Cost), Mistake(options.Limits))...)
+	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options}
 }
 
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
@@ -54,7 +43,13 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	}
 	v.ctx = x.Context()
 	before := x.Kept()
-	fromUser, err := e.decide(c, &v)
+	var fromUser bool
+	var err error
+	if len(e.rules) == 1 {
+		fromUser, err = e.decide(c, &v)
+	} else {
+		fromUser, err = e.decideTogether(c, &v)
+	}
 	outer, advice := takeNote(x, before)
 	if advice != "" {
 		v.advice, v.path = advice, x.Path()
@@ -62,7 +57,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if err != nil {
 		fail(e.options, c, &v, err, fromUser)
 		e.warnRefused(&v, x)
-		if e.limiter.Policy().Shadow {
+		if e.shadow() {
 			return Verdict{} // shadow mode refuses no request, even if its context has ended
 		}
 		if errors.Is(err, core.ErrUnavailable) {
@@ -83,17 +78,13 @@ const unavailableRetryAfter = "1"
 
 // decide sets the Result and the decision of v. fromUser reports whether err is from a function of the user.
 func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
-	key, err := call(e.key, c)
+	key, err := call(e.rules[0].Key, c)
 	if err != nil {
 		return true, err
 	}
-	cost, unknownCost := int64(1), false
-	if e.options.Cost != nil {
-		cost, err = e.options.Cost(c)
-		unknownCost = errors.Is(err, core.ErrUnknownCost)
-		if err != nil && !unknownCost {
-			return true, functionError{"cost", err}
-		}
+	take, err := e.options.charge(c)
+	if err != nil {
+		return true, err
 	}
 	limiter := e.limiter
 	if e.options.Limits != nil {
@@ -107,10 +98,13 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			}
 		}
 	}
-	if unknownCost {
+	switch {
+	case take.units != nil:
+		v.Result, err = limiter.AllowUnits(v.ctx, key, take.unitsOf(limiter))
+	case take.all:
 		v.Result, err = limiter.AllowAll(v.ctx, key)
-	} else {
-		v.Result, err = limiter.AllowN(v.ctx, key, cost)
+	default:
+		v.Result, err = limiter.AllowN(v.ctx, key, take.cost)
 	}
 	if err != nil {
 		return false, err
@@ -122,7 +116,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 // warnRefused logs the first refusal of each kind that nothing else reports: a request without a usable key, and in
 // shadow mode a request that an enforced policy would refuse.
 func (e *Engine[C]) warnRefused(v *Verdict, x Exchange) {
-	shadow := e.limiter.Policy().Shadow
+	shadow := e.shadow()
 	switch {
 	case v.Status == http.StatusInternalServerError && shadow:
 		e.warnShadowError.Do(func() { e.warn(v, x, shadowMessage) })
@@ -134,9 +128,20 @@ func (e *Engine[C]) warnRefused(v *Verdict, x Exchange) {
 }
 
 const (
+	twiceMessage  = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses; logged once per middleware"
 	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
 )
+
+// shadow reports whether all policies are in shadow mode.
+func (e *Engine[C]) shadow() bool {
+	for _, r := range e.rules {
+		if !r.Limiter.Policy().Shadow {
+			return false
+		}
+	}
+	return true
+}
 
 func (e *Engine[C]) warn(v *Verdict, x Exchange, message string) {
 	slog.Warn(message, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
@@ -146,11 +151,14 @@ func (e *Engine[C]) warn(v *Verdict, x Exchange, message string) {
 // once that one policy charged a request twice for the same key, as happens if the same middleware is installed for a
 // group and for a route in it.
 func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
+	if v.joint != nil {
+		v.joint.answer(x, outer)
+		return
+	}
 	for o := outer; o != nil; o = o.outer {
 		if !o.isNote() && o.limiter.Name() == v.limiter.Name() && o.key == v.key {
 			e.warnTwice.Do(func() {
-				slog.Warn("ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice",
-					"policy", v.limiter.Name(), "path", x.Path())
+				slog.Warn(twiceMessage, "policy", v.limiter.Name(), "path", x.Path())
 			})
 		}
 	}
@@ -166,12 +174,12 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 
 // WantsStatus reports whether Done needs the status of the response.
 func (e *Engine[C]) WantsStatus(v Verdict) bool {
-	return v.charged() && (e.options.Refund != nil || v.advice != "" && !e.warnedRoute.Load())
+	return v.charged() && (e.options.Refund != nil || e.options.Settle != nil || v.advice != "" && !e.warnedRoute.Load())
 }
 
 // Done ends an Allowed request that was answered with status. If the user's Refund returns true, it returns the
-// tokens to the buckets, even if the client has gone. It reports whether it did. It does nothing for a request that
-// was not charged.
+// tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what the
+// request took. It does nothing for a request that was not charged.
 func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	if !v.charged() {
 		return false
@@ -180,13 +188,42 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 		status = http.StatusOK // net/http sends 200 after an informational status
 	}
 	e.warnUnrouted(&v, status)
+	if e.options.Settle != nil {
+		e.settle(&v, e.options.Settle(c, status))
+	}
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
 	// The error is dropped: the response is on its way, and the buckets refill in time.
-	_ = v.limiter.Undo(context.WithoutCancel(v.ctx), v.key, v.Result)
+	ctx := context.WithoutCancel(v.ctx)
+	if v.joint != nil {
+		_ = v.joint.result.Undo(ctx)
+	} else {
+		_ = v.limiter.Undo(ctx, v.key, v.Result)
+	}
 	return true
 }
+
+// settle settles what a request took, also if the client has gone. A failure is logged: the response is on its way, and the
+// client is not to blame.
+func (e *Engine[C]) settle(v *Verdict, units core.Units) {
+	if units == nil {
+		return
+	}
+	ctx := context.WithoutCancel(v.ctx)
+	var err error
+	if v.joint != nil {
+		err = v.joint.result.Settle(ctx, units)
+	} else {
+		err = v.limiter.Settle(ctx, v.key, v.Result, units)
+	}
+	if err != nil {
+		slog.ErrorContext(v.ctx, "ratelimit: what a request took could not be settled", "policy", e.limiter.Name(), "error", err)
+	}
+}
+
+// Settles reports whether Done must be called when the response of v is over, and not as soon as its status is known.
+func (e *Engine[C]) Settles(v Verdict) bool { return v.charged() && e.options.Settle != nil }
 
 // warnUnrouted logs once that a request got a status as if it had a route although ByRoute found none.
 func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {

@@ -11,6 +11,8 @@ import (
 type Options[C any] struct {
 	Cost   func(C) (int64, error)        // tokens that a request takes; by default 1
 	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
+	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
+	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
 	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
 	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
 
@@ -23,8 +25,8 @@ type Options[C any] struct {
 type Verdict struct {
 	// Outcome is what the adapter does.
 	Outcome Outcome
-	// Result is the decision. It is zero if there is none: for a failed request and for one that passes without a
-	// limit.
+	// Result is the decision: of several limiters the tightest. It is zero if there is none: for a failed request and for
+	// one that passes without a limit.
 	Result core.Result
 	// Err is why there is no decision (Failed). Don't show its text to clients, unless AsIs is set.
 	Err error
@@ -35,6 +37,7 @@ type Verdict struct {
 
 	limiter *core.Limiter // that decided; nil without a decision
 	key     string
+	joint   *joint          // the decisions of several limiters
 	ctx     context.Context // that of Begin: frameworks may have replaced it when Done is called
 	advice  string          // of a ByRoute that found no route
 	path    string          // of a request with advice
@@ -53,4 +56,4 @@ const (
 )
 
 // charged reports whether a limiter allowed the request and took its tokens.
-func (v *Verdict) charged() bool { return v.Outcome == Allowed && v.limiter != nil }
+func (v *Verdict) charged() bool { return v.Outcome == Allowed && (v.limiter != nil || v.joint != nil) }

@@ -1,0 +1,62 @@
+package adapter
+
+import (
+	"errors"
+	"maps"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// charge is what a request takes.
+type charge struct {
+	cost  int64      // requests
+	all   bool       // as many requests as one request can take
+	units core.Units // nil: requests alone
+}
+
+// charge returns what the request c takes. Errors are of the user's functions.
+func (o *Options[C]) charge(c C) (take charge, err error) {
+	take.cost = 1
+	if o.Cost != nil {
+		take.cost, err = o.Cost(c)
+		take.all = errors.Is(err, core.ErrUnknownCost)
+		if err != nil && !take.all {
+			return take, functionError{"cost", err}
+		}
+	}
+	if o.Units == nil {
+		return take, nil
+	}
+	units, err := o.Units(c)
+	if err != nil {
+		return take, functionError{"units", err}
+	}
+	if units == nil {
+		return take, nil
+	}
+	if _, given := units[core.Requests]; !given && (o.Cost != nil || len(units) == 0) {
+		units = maps.Clone(units)
+		if !take.all {
+			units[core.Requests] = take.cost
+		}
+	} else {
+		take.all = false
+	}
+	take.units = units
+	return take, nil
+}
+
+// unitsOf is what the request takes of l, in units.
+func (t *charge) unitsOf(l *core.Limiter) core.Units {
+	if !t.all {
+		return t.units
+	}
+	units, least := maps.Clone(t.units), int64(0)
+	for _, limit := range l.Policy().Limits {
+		if (limit.Unit == "" || limit.Unit == core.Requests) && (least == 0 || limit.Capacity < least) {
+			least = limit.Capacity
+		}
+	}
+	units[core.Requests] = least
+	return units
+}
