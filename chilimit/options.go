@@ -29,6 +29,22 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(*http.Request) (in
 	return nethttp.CostByContentLengthOr(bytesPerToken, unknown)
 }
 
+// WithUnits sets what a request takes besides requests, such as tokens: see [core.Units]. A nil map takes nothing else. Of
+// several limiters each takes the units that it counts. An error is answered as that of a [KeyFunc] is.
+func WithUnits(units func(*http.Request) (core.Units, error)) Option {
+	return func(c *nethttp.Config) { c.Units = units }
+}
+
+// WithSettle corrects what a request took when its response is over: settle returns what it really took. Units that it
+// leaves out keep what was charged, and nil changes nothing. See [core.Limiter.Settle]. It is called once for each request
+// that was allowed, also if the client has gone. A failed settlement is logged. It can't be used together with
+// [WithRefund]: 0 requests are a refund.
+//
+// The response is over when the handler has returned or panicked, also a streamed one.
+func WithSettle(settle func(r *http.Request, status int) core.Units) Option {
+	return func(c *nethttp.Config) { c.Settle = settle }
+}
+
 // WithLimits sets the limits of a request, such as those of its user's plan. Nil means the limits of the policy. An
 // error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {

@@ -30,22 +30,30 @@ import (
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
 // bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
-	var o config
+	o := configured(options)
+	return middleware(adapter.New(limiter, fast.CopyKey(key), o.Options), o)
+}
+
+// configured returns what options set.
+func configured(options []Option) (o config) {
 	for _, option := range options {
 		if option != nil {
 			option(&o)
 		}
 	}
 	o.ErrorStatus = errorStatus
-	engine := adapter.New(limiter, fast.CopyKey(key), o.Options)
-	if o.denied == nil {
-		o.denied = func(_ *fiber.Ctx, res core.Result) error { return httpError(core.Problem(res)) }
-	}
+	return o
+}
+
+func middleware(engine *adapter.Engine[*fiber.Ctx], o config) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		v := engine.Begin(c, exchange{c})
 		switch v.Outcome {
 		case adapter.Denied:
-			return o.denied(c, v.Result)
+			if o.denied != nil {
+				return o.denied(c, v.Result)
+			}
+			return httpError(v.Problem())
 		case adapter.Failed:
 			switch {
 			case o.failed != nil:
@@ -59,7 +67,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 				break
 			}
 			status := fiber.StatusInternalServerError // if the handler panics
-			defer func() { engine.Done(c, v, status) }()
+			defer func() { done(engine, c, v, status) }()
 			err := c.Next()
 			if e := (*fiber.Error)(nil); errors.As(err, &e) {
 				status = e.Code
@@ -70,6 +78,21 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
 		}
 		return c.Next()
 	}
+}
+
+// done ends a request: if it is to be settled and its body is a stream, when that was sent. c is over then, so another one
+// shows the request.
+func done(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict, status int) {
+	if !engine.Settles(v) || !c.Response().IsBodyStream() {
+		engine.Done(c, v, status)
+		return
+	}
+	app, sent := c.App(), c.Context()
+	fast.WhenSent(sent, func() {
+		c := app.AcquireCtx(sent)
+		defer app.ReleaseCtx(c)
+		engine.Done(c, v, status)
+	})
 }
 
 func httpError(p core.ProblemDetails) error { return fiber.NewError(p.Status, p.Title) }

@@ -26,21 +26,30 @@ import (
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
 // bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
-	var o config
+	o := configured(options)
+	return middleware(adapter.New(limiter, key, o.Options), o)
+}
+
+// configured returns what options set.
+func configured(options []Option) (o config) {
 	for _, option := range options {
 		if option != nil {
 			option(&o)
 		}
 	}
 	o.ErrorStatus = answered
-	engine := adapter.New(limiter, key, o.Options)
-	if o.denied == nil {
-		o.denied = func(c *gin.Context, res core.Result) { adapter.WriteProblem(c.Writer, core.Problem(res)) }
-	}
+	return o
+}
+
+func middleware(engine *adapter.Engine[*gin.Context], o config) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		switch v := engine.Begin(c, exchange{c}); v.Outcome {
 		case adapter.Denied:
-			o.denied(c, v.Result)
+			if o.denied != nil {
+				o.denied(c, v.Result)
+			} else {
+				adapter.WriteProblem(c.Writer, v.Problem())
+			}
 			c.Abort()
 		case adapter.Failed:
 			switch {

@@ -55,5 +55,17 @@ const (
 	Failed
 )
 
+// Problem describes a denial: the limits of all limiters that lack tokens.
+func (v *Verdict) Problem() core.ProblemDetails {
+	p := core.Problem(v.Result)
+	if v.joint != nil {
+		p.ViolatedPolicies = nil
+		for _, r := range v.joint.result.Results {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, core.Problem(r).ViolatedPolicies...)
+		}
+	}
+	return p
+}
+
 // charged reports whether a limiter allowed the request and took its tokens.
 func (v *Verdict) charged() bool { return v.Outcome == Allowed && (v.limiter != nil || v.joint != nil) }

@@ -283,7 +283,7 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 		*o.answer.Levels.At(i) = r.Plan.Rates[i].Level(&levels[i])
 	}
 	switch {
-	case r.Action == bucket.Lease:
+	case r.Action == bucket.Lease, r.Action == bucket.AtMost:
 		o.answer.Lent = double(text[records:waitsAt])
 	case r.Action >= bucket.Reserve:
 		o.answer.Due = double(text[records:waitsAt])

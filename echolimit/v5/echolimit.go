@@ -29,23 +29,31 @@ import (
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
 // bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
-	var o config
+	o := configured(options)
+	return middleware(adapter.New(limiter, key, o.Options), o)
+}
+
+// configured returns what options set.
+func configured(options []Option) (o config) {
 	for _, option := range options {
 		if option != nil {
 			option(&o)
 		}
 	}
 	o.ErrorStatus = errorStatus
-	engine := adapter.New(limiter, key, o.Options)
-	if o.denied == nil {
-		o.denied = func(_ *echo.Context, res core.Result) error { return httpError(core.Problem(res)) }
-	}
+	return o
+}
+
+func middleware(engine *adapter.Engine[*echo.Context], o config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
 			v := engine.Begin(c, exchange{c})
 			switch v.Outcome {
 			case adapter.Denied:
-				return o.denied(c, v.Result)
+				if o.denied != nil {
+					return o.denied(c, v.Result)
+				}
+				return httpError(v.Problem())
 			case adapter.Failed:
 				switch {
 				case o.failed != nil:
@@ -55,8 +63,11 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 				}
 				return httpError(adapter.Refuse(v))
 			case adapter.Allowed:
-				if !engine.WantsStatus(v) {
-					break
+				switch {
+				case !engine.WantsStatus(v):
+					return next(c)
+				case engine.Settles(v):
+					return settled(engine, v, next, c)
 				}
 				nearest, plain := c.Response().(*echo.Response)
 				res := innermost(c.Response())
@@ -94,6 +105,29 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 		}
 		res, w = next, next.Unwrap()
 	}
+}
+
+// settled calls next, and has the engine settle the request when the response is over.
+func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
+	returned := false
+	defer func() { engine.Done(c, v, final(c, returned, err)) }()
+	err = next(c)
+	returned = true
+	return err
+}
+
+// final is the status of a response that is over.
+func final(c *echo.Context, returned bool, err error) int {
+	status := http.StatusInternalServerError
+	if returned && err == nil {
+		status = http.StatusOK
+	} else if code := errorStatus(c, err); code != 0 {
+		status = code
+	}
+	if res := innermost(c.Response()); res != nil && res.Committed {
+		status = res.Status
+	}
+	return status
 }
 
 func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }

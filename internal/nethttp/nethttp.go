@@ -18,12 +18,15 @@ type Config struct {
 
 // New returns the middleware.
 func New(limiter *core.Limiter, key func(*http.Request) (string, error), config Config) func(http.Handler) http.Handler {
-	engine := adapter.New(limiter, key, config.Options)
-	if config.Denied == nil {
-		config.Denied = func(w http.ResponseWriter, _ *http.Request, res core.Result) {
-			adapter.WriteProblem(w, core.Problem(res))
-		}
-	}
+	return middleware(adapter.New(limiter, key, config.Options), config)
+}
+
+// NewTogether returns the middleware of several limiters.
+func NewTogether(rules []adapter.Rule[*http.Request], config Config) func(http.Handler) http.Handler {
+	return middleware(adapter.NewTogether(rules, config.Options), config)
+}
+
+func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			x := enter(w, r)
@@ -31,7 +34,11 @@ func New(limiter *core.Limiter, key func(*http.Request) (string, error), config 
 			r = x.r
 			switch v := engine.Begin(r, x); v.Outcome {
 			case adapter.Denied:
-				config.Denied(w, r, v.Result)
+				if config.Denied != nil {
+					config.Denied(w, r, v.Result)
+				} else {
+					adapter.WriteProblem(w, v.Problem())
+				}
 			case adapter.Failed:
 				if config.Failed != nil {
 					config.Failed(w, r, v.Err)
@@ -127,6 +134,15 @@ func FromContext(ctx context.Context) (core.Result, bool) {
 		return core.Result{}, false
 	}
 	return adapter.FromContext(s.decision)
+}
+
+// AllFromContext returns all decisions about the request whose context is ctx.
+func AllFromContext(ctx context.Context) []core.Result {
+	s := slotOf(ctx)
+	if s == nil {
+		return nil
+	}
+	return adapter.AllFromContext(s.decision)
 }
 
 // slot is the context of a limited request. Each limiter adds one, before the key function runs, and the limiter's

@@ -1,0 +1,39 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
+)
+
+// Rule is one of the limiters of [NewTogether], with its key.
+type Rule struct {
+	Limiter *core.Limiter
+	Key     KeyFunc
+}
+
+// NewTogether returns a middleware that lets a request pass if all limiters have tokens for their keys, and takes nothing from
+// any if not: a user and the organisation, for instance. See [core.AllowTogether]. The header fields of all limiters are
+// sent, and the longest Retry-After. Everything else is as with [New], and [WithLimits] can't be used.
+func NewTogether(rules []Rule, options ...Option) func(http.Handler) http.Handler {
+	var c nethttp.Config
+	for _, option := range options {
+		if option != nil {
+			option(&c)
+		}
+	}
+	var list []adapter.Rule[*http.Request]
+	for _, r := range rules {
+		list = append(list, adapter.Rule[*http.Request]{Limiter: r.Limiter, Key: r.Key})
+	}
+	return nethttp.NewTogether(list, c)
+}
+
+// AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together,
+// the tightest comes first.
+func AllFromContext(ctx context.Context) []core.Result {
+	return nethttp.AllFromContext(ctx)
+}

@@ -1,0 +1,39 @@
+package fast
+
+import (
+	"log/slog"
+
+	"github.com/valyala/fasthttp"
+)
+
+// WhenSent has do called when the response of c was sent, or can't be sent any more. c has then what it has now: its request
+// and user values, but no other middleware.
+//
+// fasthttp tells nobody that a response is over. But it closes the user values of a request that implement io.Closer, before
+// it uses the request again. It has dropped those that were set before, so sent keeps them.
+func WhenSent(c *fasthttp.RequestCtx, do func()) {
+	s := &sent{c: c, do: do}
+	c.VisitUserValuesAll(func(key, value any) { s.values = append(s.values, [2]any{key, value}) })
+	c.SetUserValue(s, s)
+}
+
+// sent is a user value that is closed when the response was sent.
+type sent struct {
+	c      *fasthttp.RequestCtx
+	values [][2]any
+	do     func()
+}
+
+// Close is called by fasthttp, where a panic would end the process.
+func (s *sent) Close() error {
+	defer func() {
+		if p := recover(); p != nil {
+			slog.Error("ratelimit: a settle function panicked after the response", "panic", p)
+		}
+	}()
+	for _, v := range s.values {
+		s.c.SetUserValue(v[0], v[1])
+	}
+	s.do()
+	return nil
+}
