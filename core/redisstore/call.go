@@ -113,10 +113,13 @@ func outcomeOf(i int, outcomes []outcome, err error) outcome {
 const maxBatch = 512
 
 // alike reports whether a and b ask the same of one bucket, so that the script can decide them together.
-func alike(a, b *call) bool {
+func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key == b.key }
+
+// sameTake reports whether a and b take as much under the same limits, perhaps from two buckets.
+func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
-	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.N > 0 && x.Plan == y.Plan &&
-		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && a.key == b.key
+	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.Plan == y.Plan &&
+		x.Ends.Ticket == 0 && y.Ends.Ticket == 0
 }
 
 // run returns how many calls are alike from the first on.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -41,47 +40,54 @@ func lacksStruct(err error) bool {
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
-// requestSize is what most requests take: '>I2BdI2' in script.lua.
-const requestSize = 13
+// requestSize is what most requests take, besides their limits: '>I2I2BdI2' in script.lua.
+const requestSize = 15
 
 // endsFlag marks an action that ends a hold first.
 const endsFlag = 0x80
 
-// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command.
+// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is ""
+// for the server's clock.
 func scriptArgs(calls []*call, now string) []any {
-	args := make([]any, 3, 6+len(calls))
-	requests := make([]byte, 0, requestSize*len(calls))
-	var room [4]*bucket.Plan // calls rarely have more
-	plans := room[:0]
-	keys := 0
-	for rest := calls; len(rest) > 0; keys++ {
-		c, times := rest[0], run(rest)
-		rest = rest[times:]
+	args := make([]any, 3, 5+len(calls))
+	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // mostly there is one
+	var before *call                                                           // the first call of the last request
+	at, keys := 0, 0                                                           // where that request is, and of how many keys
+	for i := 0; i < len(calls); {
+		c, times := calls[i], run(calls[i:])
 		args = append(args, c.key)
-		list := slices.Index(plans, c.request.Plan)
-		if list < 0 {
-			list = len(plans)
-			plans = append(plans, c.request.Plan)
+		if times == 1 && keys > 0 && binary.BigEndian.Uint16(requests[at+13:]) == 1 && sameTake(before, c) {
+			keys++
+			binary.BigEndian.PutUint16(requests[at:], uint16(keys))
+		} else {
+			at, keys = len(requests), 1
+			requests = appendRequest(requests, &c.request.Request, before == nil || before.request.Plan != c.request.Plan, times)
 		}
-		requests = appendRequest(requests, &c.request.Request, list, times)
+		before = c
+		i += times
 	}
-	args[2] = keys
-	args = append(args, now, requests)
-	for _, p := range plans {
-		args = append(args, p.Packed)
+	args[2] = len(args) - 3
+	args = append(args, requests)
+	if now != "" {
+		args = append(args, now)
 	}
 	return args
 }
 
-// appendRequest appends r, which is asked so many times, and whose limits are the list-th.
-func appendRequest(b []byte, r *bucket.Request, list, times int) []byte {
-	b = binary.BigEndian.AppendUint16(b, uint16(list))
+// appendRequest appends r, for one key and so many times, and its limits if they follow.
+func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int) []byte {
+	limits, packed := 0, ""
+	if limitsFollow {
+		limits, packed = len(r.Plan.Rates), r.Plan.Packed
+	}
 	flags := byte(0)
 	if r.Ends.Ticket != 0 {
 		flags = endsFlag
 	}
-	b = appendDoubles(append(b, byte(r.Action)|flags), r.N)
+	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
+	b = appendDoubles(b, r.N)
 	b = binary.BigEndian.AppendUint16(b, uint16(times))
+	b = append(b, packed...)
 	if r.Action >= bucket.Reserve {
 		b = appendDoubles(b, r.More, r.Ticket)
 	}
@@ -100,9 +106,14 @@ func appendDoubles(b []byte, numbers ...int64) []byte {
 
 var errReply = errors.New("unexpected reply of the script")
 
-// readReply reads the script's reply to calls: now, then the answer to each.
+// readReply reads the script's reply to calls: now, then the answer to each; or if all are alike and allowed, the records
+// that were written.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
+	if len(text) == bucket.RecordSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) {
+		outcomes := make([]outcome, len(calls))
+		return outcomes, readRecords(text, calls, len(calls), nil, outcomes)
+	}
 	if len(text) < 8 {
 		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
 	}
@@ -144,17 +155,27 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 		return 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
 	allowed := int(bigEndian(text[1:3]))
-	var room [4]bucket.Record
-	levels, err := bucket.ParseRecords(room[:0], text[3:size])
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errReply, err)
-	}
 	if allowed > len(calls) {
 		return 0, fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
 	}
+	return size, readRecords(text[3:size], calls, allowed, &now, outcomes)
+}
+
+// readRecords reads the records after calls that are alike, of which the first so many were allowed. Without now that is
+// when the records were written.
+func readRecords(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
+	r := &calls[0].request
+	var room [4]bucket.Record
+	levels, err := bucket.ParseRecords(room[:0], text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errReply, err)
+	}
+	if now == nil {
+		now = &levels[0].At
+	}
 	for i := range calls {
 		a := &outcomes[i].answer
-		a.Allowed, a.Now = i < allowed, now
+		a.Allowed, a.Now = i < allowed, *now
 		a.Levels.Grow(len(levels))
 		later := int64(max(0, allowed-1-i)) // of the calls that were allowed
 		for j := range levels {
@@ -164,7 +185,7 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 			*a.Levels.At(j) = level
 		}
 	}
-	return size, nil
+	return nil
 }
 
 // The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' in an answer that has the waits.
@@ -181,7 +202,7 @@ const (
 func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
 	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
 		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
-			return outcome{err: keyError(text[3:size])}, size, nil
+			return outcome{err: keyError(strings.TrimRight(text[3:size], " "))}, size, nil
 		}
 	}
 	n := len(r.Plan.Rates)

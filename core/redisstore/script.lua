@@ -8,13 +8,14 @@
 -- All numbers are whole and below 2^53, so these doubles are exact. A token is `unit` units.
 --
 -- KEYS[i]   state of one (policy, key): the records of its limits
--- ARGV[1]   now in µs since 1970; '' for this server's clock
--- ARGV[2]   a request for each of KEYS: which list of limits, action, n, and how many times, of which all but take are
---           one; of reserve, await and lease also more and ticket; of an action with ENDS also the ticket of the hold that
---           ends, and how many tokens come back
--- ARGV[3…]  lists of limits: for each limit tag, steps, aligned, capacity, unit, gain, step, and its fill
+-- ARGV[1]   requests: for how many of KEYS, how many limits follow (none: those of the request before), action, n, and how
+--           many times; all but take are for one key and one time. Then, if limits follow, for each of them tag, steps,
+--           aligned, capacity, unit, gain, step, and its fill. Then, of reserve, await and lease, more and ticket; of an
+--           action with ENDS the ticket of the hold that ends, and how many tokens come back
+-- ARGV[2]   now in µs since 1970; without it this server's clock counts
 --
--- Returns one string: now, then an answer for each key. An answer is
+-- Returns one string: what was written, if it is the records of a single key and every time was allowed. Otherwise now,
+-- then an answer for each key. An answer is
 --   '+' or '-' (allowed or denied), and the record of each limit, refilled to now
 --   then, to reserve and await, when the tokens are due; to lease, how many tokens are on it
 --   or 'a' and 'd' for '+' and '-', and at the end two waits for each limit, in µs: for n (if allowed, for one more),
@@ -29,7 +30,7 @@
 -- tokens, end, ticket, 0, 0.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
-local REQUEST, REQUEST_SIZE = '>I2BdI2', 13
+local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, ERROR, COUNT = '>d', '>I2c0', '>I2'
 local TAKE, REFUND, RESERVE, AWAIT, LEASE = 0, 1, 3, 4, 5 -- 2 is END: it ends a hold and does nothing else
@@ -51,7 +52,7 @@ local values = unpack -- of a table
 local pack, unpack, format = struct.pack, struct.unpack, string.format
 local pcall = redis.pcall -- errors are answers
 
-local now = tonumber(ARGV[1])
+local now = ARGV[2] and tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -60,29 +61,34 @@ if not now then
   end
 end
 
-local keys, requests = KEYS, ARGV[2]
+local keys, requests = KEYS, ARGV[1]
 local answers = keys[2] and {} -- to a single request the answer is returned at once
-local others -- the requests that are not usual: for each its key's place, and its own in ARGV[2]
-local from = 1
--- The list of limits of the request before, the limits in it, and one of them: the only one, or the last
-local known, limits, packed
+local others -- the requests that are not usual: for each its key's place, its own in ARGV[1], and that of its limits
+local from, at_limits = 1
+local same, limits, action, n, times = 0 -- the request, which is that of so many more keys
+-- Its only limit, or the last
 local tag, hash, aligned, capacity, unit, gain, step, most, pace
 local parsed, levels, ats -- of each limit, if there are several
 for i = 1, #keys do
   local key = keys[i]
   local state = pcall('GET', key)
-  local list, action, n, times = unpack(REQUEST, requests, from)
-  from = from + REQUEST_SIZE
-  if list ~= known then
-    known, packed = list, ARGV[3 + list]
-    limits = #packed / LIMIT_SIZE
-    if limits == 1 then
-      tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, 1)
-    else
-      parsed, levels, ats = {}, {}, {}
-      for j = 1, limits do
-        parsed[j] = { unpack(LIMIT, packed, (j - 1) * LIMIT_SIZE + 1) }
+  if same > 0 then
+    same = same - 1
+  else
+    local follow
+    same, follow, action, n, times = unpack(REQUEST, requests, from)
+    same, from = same - 1, from + REQUEST_SIZE
+    if follow > 0 then
+      limits, at_limits = follow, from
+      if limits == 1 then
+        tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, from)
+      else
+        parsed, levels, ats = {}, {}, {}
+        for j = 1, limits do
+          parsed[j] = { unpack(LIMIT, requests, from + (j - 1) * LIMIT_SIZE) }
+        end
       end
+      from = from + limits * LIMIT_SIZE
     end
   end
 
@@ -174,7 +180,7 @@ for i = 1, #keys do
     end
     -- Store what is answered. The key lives until what was stored no longer mattered, rounded up; most writes need no more.
     if write then
-      local set
+      local set -- how long the state is, OK, or a table with an error
       local grain, before = GRAIN, GRAIN
       while last - now > FINE * grain do
         grain = COARSER * grain
@@ -184,7 +190,7 @@ for i = 1, #keys do
       end
       last = last - last % grain + grain
       if state and last <= kept - kept % before + before then
-        set = pcall('SET', key, answer, 'KEEPTTL')
+        set = pcall('SETRANGE', key, '0', answer) -- SET with KEEPTTL, but faster: what was there is as long
       else
         local ttl = (last - now) / 1000
         ttl = ttl + -ttl % 1 + MARGIN
@@ -193,25 +199,30 @@ for i = 1, #keys do
         end
         set = pcall('SET', key, answer, 'PX', ttl)
       end
-      if set.err then
+      if set ~= #answer and set.err then
         sign = nil
       end
     end
     if sign then
+      if not answers and write and allowed == times then
+        return answer
+      end
       if times > 1 then
         sign = '*' .. pack(COUNT, allowed)
       end
       if not answers then
         return pack(NUMBER, now) .. sign .. answer
       end
-      answers[i] = sign .. answer
+      answers[2 * i - 1], answers[2 * i] = sign, answer
     end
   end
 
   if not sign then
+    if answers then
+      answers[2 * i - 1], answers[2 * i] = '', '' -- for now
+    end
     others = others or {}
-    others[#others + 1] = i
-    others[#others + 1] = from - REQUEST_SIZE
+    others[#others + 1] = { key = i, limits = limits, at_limits = at_limits, action = action % ENDS, n = n, times = times, from = from, ends = action >= ENDS }
     if action >= ENDS then
       action, from = action - ENDS, from + PAIR_SIZE
     end
@@ -771,57 +782,52 @@ local function decide(key, state, limits, action, n, more, ticket, ends, back)
 end
 local lists = {} -- parsed when a key first uses them: the keys of a call mostly share their limits
 local refused = 0
-for o = 1, #others, 2 do
-  local i, from = others[o], others[o + 1]
-  local list, action, n, times = unpack(REQUEST, requests, from)
+for o = 1, #others do
+  local request = others[o]
+  local i, action, from = request.key, request.action, request.from
   local more, ticket, ends, back = 0, 0, 0, 0
-  from = from + REQUEST_SIZE
-  local ending = action >= ENDS
-  if ending then
-    action = action - ENDS
-  end
   if action >= RESERVE then
     more, ticket = unpack(PAIR, requests, from)
     from = from + PAIR_SIZE
   end
-  if ending then
+  if request.ends then
     ends, back = unpack(PAIR, requests, from)
   end
-  local limits = lists[list]
+  local limits = lists[request.at_limits]
   if not limits then
     limits = {}
-    local packed = ARGV[3 + list]
-    for first = 1, #packed, LIMIT_SIZE do
-      local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, first)
-      limits[#limits + 1] = {
+    for j = 1, request.limits do
+      local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, request.at_limits + (j - 1) * LIMIT_SIZE)
+      limits[j] = {
         tag = tag, hash = hash, aligned = aligned == 1, capacity = capacity, unit = unit, gain = gain, step = step,
         full = capacity * unit, most = most, pace = pace, level = 0, at = 0,
       }
     end
-    lists[list] = limits
+    lists[request.at_limits] = limits
   end
   local each, refusals = {}, 0
-  for t = 1, times do
-    local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), limits, action, n, more, ticket, ends, back)
+  for t = 1, request.times do
+    local sign, answer, refusal = decide(keys[i], pcall('GET', keys[i]), limits, action, request.n, more, ticket, ends, back)
     if sign == '!' then
       answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
       if refusal then
         refusals = refusals + 1
       end
-      if refusals == times and refused == #keys - 1 then
+      if refusals == request.times and refused == #keys - 1 then
         return { err = answer }
       end
+      answer = answer .. (' '):rep(-(3 + #answer) % RECORD_SIZE) -- so no reply with an error is as long as records alone
       answer = pack(ERROR, #answer, answer)
     end
     each[t] = sign .. answer
   end
-  if refusals == times then
+  if refusals == request.times then
     refused = refused + 1
   end
   local answer = table.concat(each)
   if not answers then
     return pack(NUMBER, now) .. answer
   end
-  answers[i] = answer
+  answers[2 * i] = answer
 end
 return pack(NUMBER, now) .. table.concat(answers)

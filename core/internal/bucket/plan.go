@@ -10,8 +10,8 @@ import (
 // Plan is the limits that a request is decided by. It never changes.
 type Plan struct {
 	Rates   []Rate
-	Packed  any  // Rates in a string of bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
-	Stepped bool // one of the limits is Stepped: its steps count from the bucket's first use
+	Packed  string // Rates in bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
+	Stepped bool   // one of the limits is Stepped: its steps count from the bucket's first use
 
 	successor atomic.Pointer[Plan]
 }
