@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
@@ -24,7 +26,8 @@ type ClientIP struct {
 	prefix6 int
 	errs    []error // mistakes in the options
 
-	warn sync.Once // for warnOfProxy
+	looked atomic.Int32 // for warnOfProxy: at how many requests, until lookAtAll
+	warn   sync.Once
 }
 
 // TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as "10.0.0.0/8" or
@@ -173,8 +176,20 @@ func (c *ClientIP) trusts(a netip.Addr) bool {
 	return false
 }
 
+// warnOfProxy looks at the first lookAtAll requests. Afterwards it looks at one in lookAtOneIn, in case a proxy comes in
+// front of a running service. On fasthttp looks at every request were a tenth of what middleware adds.
+const (
+	lookAtAll   = 1000
+	lookAtOneIn = 64
+)
+
 // warnOfProxy logs a warning, once, if header suggests an unnamed proxy whose clients share one bucket.
 func (c *ClientIP) warnOfProxy(header func(string) []string) {
+	if c.looked.Load() < lookAtAll {
+		c.looked.Add(1)
+	} else if rand.Uint32()%lookAtOneIn != 0 {
+		return
+	}
 	if len(header("X-Forwarded-For")) == 0 {
 		return
 	}

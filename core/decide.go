@@ -94,7 +94,7 @@ func (l *Limiter) recalled(r *Request, a *Answer) bool {
 	if !l.recalls || r.Action != bucket.Take || r.N == 0 || r.Each != nil {
 		return false
 	}
-	denial, age := l.config.Recall(r.class.policy.Value(), r.key, r.Plan, r.N)
+	denial, age := l.config.Recall(r.Hash(), r.class.policy.Value(), r.key, r.Plan, r.N)
 	if denial == nil {
 		return false
 	}

@@ -72,6 +72,21 @@ func TestUntrustedProxyWarnsOnce(t *testing.T) {
 	assert.Equal(t, 1, l.count("X-Forwarded-For"), "no warning if proxies are named and a client sends the header itself")
 }
 
+// A look at each request would cost too much, but a proxy may come in front of a service that runs for long.
+func TestUntrustedProxyWarnsAfterManyRequestsWithoutOne(t *testing.T) {
+	l := logs(t)
+	c := core.Must(core.NewClientIP())
+	for i := range 20_000 {
+		forwarded := forwardedFor()
+		if i >= 10_000 {
+			forwarded = forwardedFor("203.0.113.5")
+		}
+		_, err := c.Key("192.0.2.1:1", forwarded)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, l.count("core.TrustProxies"))
+}
+
 func TestTrustingEveryAddressWarns(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		l := logs(t)

@@ -12,14 +12,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
 )
 
-// bucketOf names a bucket by its policy and key.
-type bucketOf struct{ policy, key string }
+// bucketOf names a bucket by its policy and key. hash is the one of core.Request.Hash: it costs half of what a hash made
+// here does, because a limiter makes that of its policy only once.
+type bucketOf struct {
+	policy, key string
+	hash        uint64
+}
 
 // of names the bucket that r asks.
-func of(r *core.Request) bucketOf { return bucketOf{r.Policy(), r.Key()} }
+func of(r *core.Request) bucketOf { return bucketOf{r.Policy(), r.Key(), r.Hash()} }
+
+// named names the bucket of a policy and key.
+func named(policy, key string) bucketOf {
+	r := core.NewRequest(policy, key, bucket.Request{})
+	return of(&r)
+}
 
 // clone is b for keeping: its key may be a view of a buffer that its owner reuses.
-func (b bucketOf) clone() bucketOf { return bucketOf{b.policy, strings.Clone(b.key)} }
+func (b bucketOf) clone() bucketOf { return bucketOf{b.policy, strings.Clone(b.key), b.hash} }
 
 // call is one decision on its way to Redis and back.
 type call struct {
@@ -119,11 +129,13 @@ func outcomeOf(i int, outcomes []outcome, err error) outcome {
 const maxBatch = 512
 
 // alike reports whether a and b ask the same of one bucket, so that the script can decide them together.
-func alike(a, b *call) bool {
+func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key == b.key }
+
+// sameTake reports whether a and b take as much under the same limits, perhaps from two buckets.
+func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
-	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.N > 0 && x.Plan == y.Plan &&
-		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && x.Each == nil && y.Each == nil && a.others == nil && b.others == nil &&
-		a.key == b.key
+	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.Plan == y.Plan && x.Plan.Plain &&
+		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && x.Each == nil && y.Each == nil && a.others == nil && b.others == nil
 }
 
 // run returns how many calls are alike from the first on.

@@ -1,8 +1,6 @@
 package redisstore
 
 import (
-	"hash/maphash"
-	"math/bits"
 	"sync"
 	"time"
 
@@ -25,7 +23,6 @@ const (
 // denyCache remembers denials. Its zero value with a horizon is ready for use.
 type denyCache struct {
 	horizon time.Duration // 0: nothing is remembered
-	seed    maphash.Seed
 	shards  [denialShards]denialShard
 }
 
@@ -46,7 +43,7 @@ type denial struct {
 	plan   *bucket.Plan
 	cost   int64 // that was denied; all higher costs are denied too
 	answer core.Answer
-	heard  instant // when the answer came: not before its instant
+	heard  instant // when the answer came, to the microsecond: not before its instant
 	until  instant
 }
 
@@ -77,20 +74,19 @@ func (d *denyCache) repeat(r *core.Request, a *core.Answer, now instant) (ok boo
 
 // find returns the denial of a request for n tokens that is true at now, and its age in µs; nil if there is none.
 func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now instant) (answer *core.Answer, age int64, version uint32) {
-	hash := d.hash(b)
-	sh, slot := d.shard(hash)
+	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	known := sh.entries[hash]
+	known := sh.entries[b.hash]
 	switch {
 	case known == nil, known.bucket != b, known.plan != p, n < known.cost, n > known.cost && known.answer.Waits != nil:
 		return nil, 0, sh.versions[slot]
 	case now >= known.until, now < known.heard:
-		delete(sh.entries, hash)
+		delete(sh.entries, b.hash)
 		return nil, 0, sh.versions[slot]
 	}
 	sh.repeated++
-	return &known.answer, int64(now-known.heard+known.heard.sinceMicro()) / 1000, sh.versions[slot]
+	return &known.answer, int64(now-known.heard) / 1000, sh.versions[slot]
 }
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
@@ -113,8 +109,7 @@ func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, 
 	wait = min(wait, d.horizon)
 	a.Source = core.FromDenyCache
 	b := of(r)
-	hash := d.hash(b)
-	sh, slot := d.shard(hash)
+	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.versions[slot] != version || sh.giving[b] > 0 {
@@ -123,13 +118,13 @@ func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, 
 	if sh.entries == nil {
 		sh.entries = make(map[uint64]*denial)
 	}
-	if _, known := sh.entries[hash]; !known && len(sh.entries) >= maxDenials/denialShards {
+	if _, known := sh.entries[b.hash]; !known && len(sh.entries) >= maxDenials/denialShards {
 		for victim := range sh.entries { // any: a key under attack is back at once
 			delete(sh.entries, victim)
 			break
 		}
 	}
-	sh.entries[hash] = &denial{b.clone(), r.Plan, r.N, a, heard, asked - asked.sinceMicro() + instant(wait)}
+	sh.entries[b.hash] = &denial{b.clone(), r.Plan, r.N, a, heard - heard.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
 }
 
 // depart must be called before calls are sent.
@@ -165,15 +160,14 @@ func (d *denyCache) giving(b bucketOf) {
 	if d.horizon == 0 {
 		return
 	}
-	hash := d.hash(b)
-	sh, _ := d.shard(hash)
+	sh, _ := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.giving == nil {
 		sh.giving = make(map[bucketOf]int)
 	}
 	sh.giving[b]++
-	delete(sh.entries, hash)
+	delete(sh.entries, b.hash)
 }
 
 // given ends what giving began. If err leaves it open whether the tokens may still come, caching stays blocked for a
@@ -183,7 +177,7 @@ func (d *denyCache) given(b bucketOf, err error) {
 		return
 	}
 	end := func() {
-		sh, slot := d.shard(d.hash(b))
+		sh, slot := d.shard(b)
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 		sh.versions[slot]++
@@ -200,20 +194,14 @@ func (d *denyCache) given(b bucketOf, err error) {
 
 // taken forgets the denial of a key from which tokens were taken: its delay would be too short.
 func (d *denyCache) taken(b bucketOf) {
-	hash := d.hash(b)
-	sh, slot := d.shard(hash)
+	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.versions[slot]++
-	delete(sh.entries, hash)
+	delete(sh.entries, b.hash)
 }
 
-// hash returns the hash of a bucket's policy and key.
-func (d *denyCache) hash(b bucketOf) uint64 {
-	return bits.RotateLeft64(maphash.String(d.seed, b.policy), 1) ^ maphash.String(d.seed, b.key)
-}
-
-// shard returns where the denials of a hash are, and its slot there.
-func (d *denyCache) shard(hash uint64) (sh *denialShard, slot int) {
-	return &d.shards[hash%denialShards], int(hash / denialShards % denialSlots)
+// shard returns where the denials of b are, and its slot there.
+func (d *denyCache) shard(b bucketOf) (sh *denialShard, slot int) {
+	return &d.shards[b.hash%denialShards], int(b.hash / denialShards % denialSlots)
 }

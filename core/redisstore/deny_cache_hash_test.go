@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"hash/maphash"
 	"testing"
 	"time"
 
@@ -15,18 +14,18 @@ import (
 // The cache finds denials by a hash. A denial of another bucket with the same hash is no answer.
 func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
 	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)}, false)
-	d := denyCache{horizon: time.Second, seed: maphash.MakeSeed()}
+	d := denyCache{horizon: time.Second}
 	r := core.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
 	now := instantOf(time.Now())
 	var a core.Answer
 	d.keep(&r, a, 0, now, now)
-	mine, other := of(&r), bucketOf{"api", "other"}
+	mine, other := of(&r), named("api", "other")
 	known, _, _ := d.find(mine, p, 1, now)
 	require.NotNil(t, known, "the premise: the denial is remembered")
 
-	from, _ := d.shard(d.hash(mine))
-	to, _ := d.shard(d.hash(other))
-	to.entries = map[uint64]*denial{d.hash(other): from.entries[d.hash(mine)]}
+	from, _ := d.shard(mine)
+	to, _ := d.shard(other)
+	to.entries = map[uint64]*denial{other.hash: from.entries[mine.hash]}
 	known, _, _ = d.find(other, p, 1, now)
 	assert.Nil(t, known, "a bucket gets the denial of another one with the same hash")
 }

@@ -158,6 +158,8 @@ func (f *flights) depart(next departure, report func(error)) {
 		case !f.fly(next.batch, report, nil):
 			return // the flight was given up, and another goroutine goes on
 		default:
+			// Callers that have their answers may ask again: what they ask goes with the next flight, if they run first.
+			runtime.Gosched()
 			next, report = f.queue.landed(), nil
 		}
 	}

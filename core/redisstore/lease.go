@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"hash/maphash"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -32,7 +31,6 @@ type leases struct {
 
 	most   int64         // tokens on one lease; 0: none
 	idle   time.Duration // leaseIdle, but in tests
-	seed   maphash.Seed
 	shards [leaseShards]leaseShard
 }
 
@@ -295,7 +293,7 @@ func (l *leases) forget(b bucketOf) (back *core.Request) {
 
 // shard returns where a key is watched.
 func (l *leases) shard(b bucketOf) *leaseShard {
-	return &l.shards[maphash.String(l.seed, b.key)%leaseShards]
+	return &l.shards[b.hash%leaseShards]
 }
 
 // watch returns the watched key of r. It begins to watch it if need be, and returns nil when there is no room. mu is

@@ -50,7 +50,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)
 	require.ErrorIs(t, calls[1].err, errLost)
 	for key, doubted := range map[string]bool{"a": false, "b": true} {
-		sh, _ := s.denials.shard(s.denials.hash(bucketOf{"api", key}))
-		assert.Equal(t, doubted, sh.giving[bucketOf{"api", key}] > 0, "tokens may still return to %q", key)
+		sh, _ := s.denials.shard(named("api", key))
+		assert.Equal(t, doubted, sh.giving[named("api", key)] > 0, "tokens may still return to %q", key)
 	}
 }

@@ -71,14 +71,15 @@ func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 	} {
 		t.Run(c.prefix, func(t *testing.T) {
 			b := newBatchBench(t)
+			b.answered(b.take("known", 1), 9)
 			b.configure(c.name, c.value)
 			if c.prefix == "NOREPLICAS" && redistest.Major(t, b.client) < 7 {
 				t.Skip("scripts are held to min-replicas-to-write since Redis 6.0.20 and 6.2.7")
 			}
-			outcomes, err := b.send(b.take("new", 1), b.take("empty", 1), b.take("new", 0), b.take("spoilt", 1), b.take("other", 3))
+			outcomes, err := b.send(b.take("new", 1), b.take("empty", 1), b.take("new", 0), b.take("spoilt", 1), b.take("other", 3), b.take("known", 1))
 			require.NoError(t, err)
 			bad := (*core.StateError)(nil)
-			for _, i := range []int{0, 4} {
+			for _, i := range []int{0, 4, 5} {
 				require.ErrorContains(t, outcomes[i].err, c.prefix, "a grant must fail if it can't be written")
 				require.True(t, redis.HasErrorPrefix(outcomes[i].err, c.prefix), "the error must be the server's reply: %v", outcomes[i].err)
 				assert.NotErrorAs(t, outcomes[i].err, &bad, "a refused write is no StateError")
@@ -97,6 +98,7 @@ func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 			b.configure(c.name, c.well)
 			b.answered(b.take("new", 1), 9)
 			b.answered(b.take("other", 1), 9)
+			b.answered(b.take("known", 1), 8)
 		})
 	}
 }

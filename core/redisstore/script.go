@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,8 +42,8 @@ func lacksStruct(err error) bool {
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
-// requestSize is what most requests take: '>I2BdI2' in script.lua.
-const requestSize = 13
+// requestSize is what most requests take, besides their limits: '>I2I2BdI2' in script.lua.
+const requestSize = 15
 
 // Flags of an action.
 const (
@@ -54,49 +53,56 @@ const (
 	endsFlag   = 0x80 // ends a hold first
 )
 
-// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is
-// empty for the server's clock.
+// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is ""
+// for the server's clock.
 func scriptArgs(calls []*call, now string) []any {
-	args := make([]any, 3, 6+len(calls))
-	requests := make([]byte, 0, requestSize*len(calls))
-	var room [4]*bucket.Plan // calls rarely have more
-	plans := room[:0]        // a nil follows one that has a calendar
-	add := func(m *member, times int, joint byte) {
+	args := make([]any, 3, 5+len(calls))
+	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // mostly there is one
+	var calendars []byte
+	var before *bucket.Plan // of the last request
+	add := func(m *member, times int, flags byte) {
 		args = append(args, m.key)
-		list := slices.Index(plans, m.request.Plan)
-		if list < 0 {
-			list = len(plans)
-			plans = append(plans, m.request.Plan)
-			if m.request.Plan.Calendars(about(now)) != nil {
-				plans = append(plans, nil)
-			}
+		p := m.request.Plan
+		requests = appendRequest(requests, &m.request.Request, before != p, times, flags)
+		if before != p && !p.Plain {
+			calendars = append(calendars, p.Calendars(about(now))...)
 		}
-		requests = appendRequest(requests, &m.request.Request, list, times, joint)
+		before = p
 	}
-	for rest := calls; len(rest) > 0; {
-		c, times := rest[0], run(rest)
-		rest = rest[times:]
-		if len(c.others) == 0 {
-			add(&c.member, times, 0)
+	var last *call   // of the last request
+	at, keys := 0, 0 // where that request is, and of how many keys
+	for i := 0; i < len(calls); {
+		c, times := calls[i], run(calls[i:])
+		i += times
+		if times == 1 && keys > 0 && binary.BigEndian.Uint16(requests[at+13:]) == 1 && sameTake(last, c) {
+			args = append(args, c.key)
+			keys++
+			binary.BigEndian.PutUint16(requests[at:], uint16(keys))
 			continue
 		}
-		add(&c.member, 1, jointFlag)
-		last := len(c.others) - 1
-		for i := range c.others[:last] {
-			add(&c.others[i], 1, jointFlag)
+		at, keys, last = len(requests), 1, c
+		add(&c.member, times, jointBefore(len(c.others)))
+		for j := range c.others {
+			add(&c.others[j], 1, jointBefore(len(c.others)-1-j))
 		}
-		add(&c.others[last], 1, 0)
 	}
 	args[2] = len(args) - 3
-	args = append(args, now, requests)
-	for i, p := range plans {
-		if p != nil {
-			args = append(args, p.Packed)
-		} else {
-			args = append(args, plans[i-1].Calendars(about(now)).Packed)
-		}
+	args = append(args, requests)
+	if now != "" || calendars != nil {
+		args = append(args, now)
+	}
+	if calendars != nil {
+		args = append(args, calendars)
 	}
 	return args
+}
+
+// jointBefore is the flag of a request with which so many others behind it belong together.
+func jointBefore(others int) byte {
+	if others > 0 {
+		return jointFlag
+	}
+	return 0
 }
 
 // about is the instant now, or about that of the server's clock, in µs since 1970.
@@ -108,9 +114,12 @@ func about(now string) int64 {
 	return at
 }
 
-// appendRequest appends r, which is asked so many times, and whose limits are the list-th.
-func appendRequest(b []byte, r *bucket.Request, list, times int, flags byte) []byte {
-	b = binary.BigEndian.AppendUint16(b, uint16(list))
+// appendRequest appends r, for one key and so many times, and its limits if they follow.
+func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, flags byte) []byte {
+	limits, packed := 0, ""
+	if limitsFollow {
+		limits, packed = len(r.Plan.Rates), r.Plan.Packed
+	}
 	each := r.Each != nil || !r.Plan.Plain
 	if each {
 		flags |= eachFlag
@@ -121,8 +130,10 @@ func appendRequest(b []byte, r *bucket.Request, list, times int, flags byte) []b
 	if r.Plan.Raises {
 		flags |= raisesFlag
 	}
-	b = appendDoubles(append(b, byte(r.Action)|flags), r.N)
+	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
+	b = appendDoubles(b, r.N)
 	b = binary.BigEndian.AppendUint16(b, uint16(times))
+	b = append(b, packed...)
 	if r.Action >= bucket.Reserve {
 		b = appendDoubles(b, r.More, r.Ticket)
 	}
@@ -148,9 +159,14 @@ var (
 	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
 )
 
-// readReply reads the script's reply to calls: now, then the answer to each.
+// readReply reads the script's reply to calls: now, then the answer to each; or if all are alike and allowed, the records
+// that were written.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
+	if len(text) == bucket.RecordSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) && calls[0].others == nil {
+		outcomes := make([]outcome, len(calls))
+		return outcomes, readRecords(text, calls, len(calls), nil, outcomes)
+	}
 	if len(text) < 8 {
 		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
 	}
@@ -213,17 +229,27 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 		return 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
 	allowed := int(bigEndian(text[1:3]))
-	var room [4]bucket.Record
-	levels, err := bucket.ParseRecords(room[:0], text[3:size])
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errReply, err)
-	}
 	if allowed > len(calls) {
 		return 0, fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
 	}
+	return size, readRecords(text[3:size], calls, allowed, &now, outcomes)
+}
+
+// readRecords reads the records after calls that are alike, of which the first so many were allowed. Without now that is
+// when the records were written.
+func readRecords(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
+	r := &calls[0].request
+	var room [4]bucket.Record
+	levels, err := bucket.ParseRecords(room[:0], text)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errReply, err)
+	}
+	if now == nil {
+		now = &levels[0].At
+	}
 	for i := range calls {
 		a := &outcomes[i].answer
-		a.Allowed, a.Now = i < allowed, now
+		a.Allowed, a.Now = i < allowed, *now
 		a.Levels.Grow(len(levels))
 		later := int64(max(0, allowed-1-i)) // of the calls that were allowed
 		for j := range levels {
@@ -233,7 +259,7 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 			*a.Levels.At(j) = level
 		}
 	}
-	return size, nil
+	return nil
 }
 
 // The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' in an answer that has the waits.
@@ -251,7 +277,7 @@ const (
 func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
 	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
 		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
-			return outcome{err: keyError(text[3:size])}, size, nil
+			return outcome{err: keyError(strings.TrimRight(text[3:size], " "))}, size, nil
 		}
 	}
 	if strings.HasPrefix(text, string(periodsSign)) {

@@ -8,17 +8,18 @@
 -- All numbers are whole and below 2^53, so these doubles are exact. A token is `unit` units.
 --
 -- KEYS[i]   state of one (policy, key): the records of its limits
--- ARGV[1]   now in µs since 1970; '' for this server's clock
--- ARGV[2]   a request for each of KEYS: which list of limits, action, n, and how many times, of which all but take are
---           one; of reserve and the actions above it also more and ticket; of an action with ENDS also the ticket of the
---           hold that ends, and how many tokens come back; of one with EACH also the n of each limit; one with JOINT
---           belongs together with the next request: all take, or none does; of one
---           with RAISES what these limits add to the Capacity of those before is there at once
--- ARGV[3…]  lists of limits: for each limit tag, steps, aligned, capacity, unit, gain, step, and its fill; after a list in
---           which one is aligned to a calendar, the calendars: for each such limit the most units that it may owe, how many
---           periods follow, and when each of them begins
+-- ARGV[1]   requests: for how many of KEYS, how many limits follow (none: those of the request before), action, n, and how
+--           many times; all but take are for one key and one time. Then, if limits follow, for each of them tag, steps,
+--           aligned, capacity, unit, gain, step, and its fill. Then, of reserve and the actions above it, more and ticket;
+--           of an action with ENDS the ticket of the hold that ends, and how many tokens come back; of one with EACH the n
+--           of each limit. One with JOINT belongs together with the next request: all take, or none does. Of one with
+--           RAISES what these limits add to the Capacity of those before is there at once
+-- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
+-- ARGV[3]   calendars: for each limit that is aligned to one the most units that it may owe, how many periods follow, and
+--           when each of them begins, in the order in which these limits follow in ARGV[1]
 --
--- Returns one string: now, then an answer for each key. An answer is
+-- Returns one string: what was written, if it is the records of a single key and every time was allowed. Otherwise now,
+-- then an answer for each key. An answer is
 --   '+' or '-' (allowed or denied), and the record of each limit, refilled to now
 --   then, to reserve and await, when the tokens are due; to lease, how many tokens are on it
 --   or 'a' and 'd' for '+' and '-', and at the end two waits for each limit, in µs: for n (if allowed, for one more),
@@ -34,7 +35,7 @@
 -- tokens, end, ticket, 0, 0.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
-local REQUEST, REQUEST_SIZE = '>I2BdI2', 13
+local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
 local TAKE, REFUND, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 3, 4, 5, 6 -- 2 is END: it ends a hold and does nothing else
@@ -57,7 +58,7 @@ local values = unpack -- of a table
 local pack, unpack, format = struct.pack, struct.unpack, string.format
 local pcall = redis.pcall -- errors are answers
 
-local now = tonumber(ARGV[1])
+local now = ARGV[2] and tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
@@ -66,29 +67,34 @@ if not now then
   end
 end
 
-local keys, requests = KEYS, ARGV[2]
+local keys, requests = KEYS, ARGV[1]
 local answers = keys[2] and {} -- to a single request the answer is returned at once
-local others -- the requests that are not usual: for each its key's place, and its own in ARGV[2]
-local from = 1
--- The list of limits of the request before, the limits in it, and one of them: the only one, or the last
-local known, limits, packed
+local others -- the requests that are not usual: for each its key's place, its own in ARGV[1], and that of its limits
+local from, at_limits = 1
+local same, limits, action, n, times = 0 -- the request, which is that of so many more keys
+-- Its only limit, or the last
 local tag, hash, aligned, capacity, unit, gain, step, most, pace
 local parsed, levels, ats -- of each limit, if there are several
 for i = 1, #keys do
   local key = keys[i]
   local state = pcall('GET', key)
-  local list, action, n, times = unpack(REQUEST, requests, from)
-  from = from + REQUEST_SIZE
-  if list ~= known then
-    known, packed = list, ARGV[3 + list]
-    limits = #packed / LIMIT_SIZE
-    if limits == 1 then
-      tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, 1)
-    else
-      parsed, levels, ats = {}, {}, {}
-      for j = 1, limits do
-        parsed[j] = { unpack(LIMIT, packed, (j - 1) * LIMIT_SIZE + 1) }
+  if same > 0 then
+    same = same - 1
+  else
+    local follow
+    same, follow, action, n, times = unpack(REQUEST, requests, from)
+    same, from = same - 1, from + REQUEST_SIZE
+    if follow > 0 then
+      limits, at_limits = follow, from
+      if limits == 1 then
+        tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, from)
+      else
+        parsed, levels, ats = {}, {}, {}
+        for j = 1, limits do
+          parsed[j] = { unpack(LIMIT, requests, from + (j - 1) * LIMIT_SIZE) }
+        end
       end
+      from = from + limits * LIMIT_SIZE
     end
   end
 
@@ -180,7 +186,7 @@ for i = 1, #keys do
     end
     -- Store what is answered. The key lives until what was stored no longer mattered, rounded up; most writes need no more.
     if write then
-      local set
+      local set -- how long the state is, OK, or a table with an error
       local grain, before = GRAIN, GRAIN
       while last - now > FINE * grain do
         grain = COARSER * grain
@@ -190,7 +196,7 @@ for i = 1, #keys do
       end
       last = last - last % grain + grain
       if state and last <= kept - kept % before + before then
-        set = pcall('SET', key, answer, 'KEEPTTL')
+        set = pcall('SETRANGE', key, '0', answer) -- SET with KEEPTTL, but faster: what was there is as long
       else
         local ttl = (last - now) / 1000
         ttl = ttl + -ttl % 1 + MARGIN
@@ -199,32 +205,38 @@ for i = 1, #keys do
         end
         set = pcall('SET', key, answer, 'PX', ttl)
       end
-      if set.err then
+      if set ~= #answer and set.err then
         sign = nil
       end
     end
     if sign then
+      if not answers and write and allowed == times then
+        return answer
+      end
       if times > 1 then
         sign = '*' .. pack(COUNT, allowed)
       end
       if not answers then
         return pack(NUMBER, now) .. sign .. answer
       end
-      answers[i] = sign .. answer
+      answers[2 * i - 1], answers[2 * i] = sign, answer
     end
   end
 
   if not sign then
+    if answers then
+      answers[2 * i - 1], answers[2 * i] = '', '' -- for now
+    end
     others = others or {}
-    others[#others + 1] = i
-    others[#others + 1] = from - REQUEST_SIZE
-    if action >= ENDS then
-      action, from = action - ENDS, from + PAIR_SIZE
+    others[#others + 1] = { key = i, limits = limits, at_limits = at_limits, action = action, n = n, times = times, from = from }
+    local rest = action -- without its flags
+    if rest >= ENDS then
+      rest, from = rest - ENDS, from + PAIR_SIZE
     end
-    if action >= EACH then
-      action, from = action - EACH, from + limits * NUMBER_SIZE
+    if rest >= EACH then
+      rest, from = rest - EACH, from + limits * NUMBER_SIZE
     end
-    if action % RAISES >= RESERVE then
+    if rest % RAISES >= RESERVE then
       from = from + PAIR_SIZE
     end
   end
@@ -873,13 +885,40 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   end
   return allowed and 'a' or 'd', answer
 end
--- Returns the request at a place of ARGV[2], for the i-th key. The lists of limits are parsed when a request first uses
--- them: those of a call mostly share them.
-local lists = {}
-local function read(i, from)
-  local list, action, n, times = unpack(REQUEST, requests, from)
-  from = from + REQUEST_SIZE
-  local r = { i = i, times = times, more = 0, ticket = 0, ends = 0, back = 0 }
+
+-- Returns the limits of a request. They are parsed when a request first uses them: those of a call mostly share them.
+local lists, calendar_at = {}, 1
+local function limits_of(r)
+  local limits = lists[r.at_limits]
+  if limits then
+    return limits
+  end
+  limits = {}
+  for j = 1, r.limits do
+    local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
+    local limit = {
+      tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
+      full = capacity * unit, most = most, pace = pace, level = 0, at = 0, deepest = MAX_DEBT,
+    }
+    if aligned == CALENDAR then
+      local periods
+      limit.deepest, periods = unpack(PAIR, ARGV[3], calendar_at)
+      calendar_at = calendar_at + PAIR_SIZE
+      limit.starts = {}
+      for k = 1, periods do
+        limit.starts[k] = unpack(NUMBER, ARGV[3], calendar_at)
+        calendar_at = calendar_at + NUMBER_SIZE
+      end
+    end
+    limits[j] = limit
+  end
+  lists[r.at_limits] = limits
+  return limits
+end
+
+-- Reads what follows the limits of a request.
+local function read(r)
+  local action, from = r.action, r.from
   local ending = action >= ENDS
   action = ending and action - ENDS or action
   local each = action >= EACH
@@ -888,6 +927,7 @@ local function read(i, from)
   action = r.joint and action - JOINT or action
   r.raises = action >= RAISES
   r.action = r.raises and action - RAISES or action
+  r.more, r.ticket, r.ends, r.back = 0, 0, 0, 0
   if r.action >= RESERVE then
     r.more, r.ticket = unpack(PAIR, requests, from)
     from = from + PAIR_SIZE
@@ -896,56 +936,35 @@ local function read(i, from)
     r.ends, r.back = unpack(PAIR, requests, from)
     from = from + PAIR_SIZE
   end
-  local limits = lists[list]
-  if not limits then
-    limits = {}
-    local packed, calendars, at = ARGV[3 + list], ARGV[4 + list], 1
-    for first = 1, #packed, LIMIT_SIZE do
-      local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, packed, first)
-      local limit = {
-        tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
-        full = capacity * unit, most = most, pace = pace, level = 0, at = 0, deepest = MAX_DEBT,
-      }
-      if aligned == CALENDAR then
-        local count
-        limit.deepest, count = unpack(PAIR, calendars, at)
-        at = at + PAIR_SIZE
-        limit.starts = {}
-        for k = 1, count do
-          limit.starts[k] = unpack(NUMBER, calendars, at)
-          at = at + NUMBER_SIZE
-        end
-      end
-      limits[#limits + 1] = limit
-    end
-    lists[list] = limits
-  end
-  r.limits, r.n = limits, {}
-  for j = 1, #limits do
+  r.limits = limits_of(r)
+  local n = r.n
+  r.n = {}
+  for j = 1, #r.limits do
     r.n[j] = each and unpack(NUMBER, requests, from + (j - 1) * NUMBER_SIZE) or n
   end
-  return r
 end
 
--- decide of a request, whose key has this state
+-- The answer to a request once, and if it is an error of the server, what that said
 local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n, r.limits[j].raises = r.n[j], r.raises
   end
-  local sign, answer, refusal = decide(keys[r.i], state, r.limits, r.action, r.more, r.ticket, r.ends, r.back, dry)
+  local sign, answer, refusal = decide(keys[r.key], state, r.limits, r.action, r.more, r.ticket, r.ends, r.back, dry)
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
-    return sign .. pack(ERROR, #answer, answer), refusal and answer
+    refusal = refusal and answer
+    answer = answer .. (' '):rep(-(3 + #answer) % RECORD_SIZE) -- so no reply with an error is as long as records alone
+    return sign .. pack(ERROR, #answer, answer), refusal
   end
   return sign .. answer
 end
 
 -- Answers requests that belong together: all take, or none does. First each is decided as if it were alone, without
--- taking anything. Returns their answers, and for each why the server refused it, if it did.
+-- taking anything. Returns their answers, and for each what the server said if it refused to write.
 local function together(group)
   local found, refusals, states, all = {}, {}, {}, true
   for g, r in ipairs(group) do
-    states[g] = pcall('GET', keys[r.i])
+    states[g] = pcall('GET', keys[r.key])
     found[g], refusals[g] = answer_to(r, states[g], true)
     local sign = found[g]:sub(1, 1)
     all = all and (sign == '+' or sign == 'a')
@@ -956,13 +975,13 @@ local function together(group)
   local taken = {}
   for g, r in ipairs(group) do
     local refusal
-    taken[g], refusal = answer_to(r, pcall('GET', keys[r.i]), false)
+    taken[g], refusal = answer_to(r, pcall('GET', keys[r.key]), false)
     if taken[g]:sub(1, 1) == '!' then -- the server lets only some of the keys be written: the others become what they were
       for h = 1, g - 1 do
         if states[h] then
-          pcall('SET', keys[group[h].i], states[h], 'KEEPTTL')
+          pcall('SET', keys[group[h].key], states[h], 'KEEPTTL')
         else
-          pcall('DEL', keys[group[h].i])
+          pcall('DEL', keys[group[h].key])
         end
       end
       found[g], refusals[g] = taken[g], refusal
@@ -974,29 +993,29 @@ end
 
 local refused, refusal = 0, nil
 local group = {}
-for o = 1, #others, 2 do
-  local r = read(others[o], others[o + 1])
+answers = answers or {}
+for o = 1, #others do
+  local r = others[o]
+  read(r)
   group[#group + 1] = r
   if not r.joint then
-    local list, refusals = {}, {}
+    local list, refusals
     if #group > 1 then
       list, refusals = together(group)
     else
-      local last
+      local each, all = {}, nil -- what the server said, if it refused to write each time
       for t = 1, r.times do
-        list[t], last = answer_to(r, pcall('GET', keys[r.i]), false)
-        refusals[1] = t == 1 and last or refusals[1] and last
+        local said
+        each[t], said = answer_to(r, pcall('GET', keys[r.key]), false)
+        all = (t == 1 or all) and said
       end
-      list = { table.concat(list) }
+      list, refusals = { table.concat(each) }, { all or nil }
     end
     for g, member in ipairs(group) do
       if refusals[g] then
         refused, refusal = refused + 1, refusals[g]
       end
-      if not answers then
-        answers = {}
-      end
-      answers[member.i] = list[g]
+      answers[2 * member.key - 1], answers[2 * member.key] = '', list[g]
     end
     group = {}
   end

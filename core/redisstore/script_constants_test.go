@@ -87,7 +87,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"MAX_INT": 1 << 31,
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, "COUNT": -1, // formats, below
 		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
-		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed.(string))), "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
+		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
 		"ROUNDING_ERROR": -1,
 	} {
 		text, declared := lua[name]

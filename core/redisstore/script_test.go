@@ -64,3 +64,22 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 		})
 	}
 }
+
+// The records of a single key, all that is answered when it is allowed, must not be what a reply with errors can be.
+func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
+	b := newBatchBench(t)
+	for times := 1; times <= 40; times++ {
+		var calls []*call
+		for range times {
+			calls = append(calls, b.take("spoilt", 1))
+		}
+		reply, err := b.store.server.eval(t.Context(), b.client, scriptArgs(calls, ""))
+		require.NoError(t, err)
+		assert.Equal(t, 8, len(reply.(string))%bucket.RecordSize, "%d times", times)
+		outcomes, err := readReply(reply, calls)
+		require.NoError(t, err)
+		for _, o := range outcomes {
+			require.EqualError(t, o.err, "stored state: "+bucket.ErrUnreadable.Error())
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"reflect"
 	"strings"
@@ -90,14 +89,13 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 			o.ConfigureStore(&s.config)
 		}
 	}
-	seed := maphash.MakeSeed()
-	s.denials = denyCache{horizon: set.horizon, seed: seed}
+	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, log: s.log}
 	s.flights = flights{
 		server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials,
 		breaker: newBreaker(set.failures, set.pause, s.log),
 	}
-	s.leases = leases{flights: &s.flights, denials: &s.denials, now: s.now, most: set.lease, idle: leaseIdle, seed: seed}
+	s.leases = leases{flights: &s.flights, denials: &s.denials, now: s.now, most: set.lease, idle: leaseIdle}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
 		return s
@@ -155,8 +153,8 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 }
 
 // recall is the Recall of the store's configuration.
-func (s *Store) recall(policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
-	known, age, _ = s.denials.find(bucketOf{policy, key}, p, n, s.instant())
+func (s *Store) recall(hash uint64, policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
+	known, age, _ = s.denials.find(bucketOf{policy, key, hash}, p, n, s.instant())
 	return known, age
 }
 
@@ -167,7 +165,7 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	}
 	report, err := s.flights.breaker.enter()
 	if err == nil {
-		b := bucketOf{policy, key}
+		b := named(policy, key)
 		settles := s.leases.forget(b) // with the key goes the hold in Redis
 		err = s.del(ctx, b)
 		report(err)

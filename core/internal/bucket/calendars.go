@@ -5,23 +5,31 @@ import (
 	"math"
 )
 
-// Calendars is a part of the calendars of a plan's limits, for stores that decide elsewhere.
-type Calendars struct {
-	// Packed is, for each limit that has a calendar, in doubles: the most units that it may owe, how many periods follow,
+// calendars is a part of the calendars of a plan's limits, for stores that decide elsewhere.
+type calendars struct {
+	// packed is, for each limit that has a calendar, in doubles: the most units that it may owe, how many periods follow,
 	// and when each of them begins, in µs since 1970.
-	Packed any
+	packed string
 
 	from, to int64 // instants for which it was made
 	reach    int64 // periods before and after that instant, beyond those in which a bucket fills
 }
 
 // Calendars returns the periods around an instant: those in which buckets of these limits fill, before it and after it.
-// It returns nil if no limit has a calendar.
-func (p *Plan) Calendars(at int64) *Calendars {
+// It returns "" if no limit has a calendar.
+func (p *Plan) Calendars(at int64) string {
+	if c := p.around(at); c != nil {
+		return c.packed
+	}
+	return ""
+}
+
+// around returns what Calendars returns.
+func (p *Plan) around(at int64) *calendars {
 	if p.Plain {
 		return nil
 	}
-	c := p.calendars.Load()
+	c := p.calendar.Load()
 	if c == nil || at < c.from || at >= c.to {
 		reach := int64(2)
 		if c != nil {
@@ -29,7 +37,7 @@ func (p *Plan) Calendars(at int64) *Calendars {
 		}
 		c = p.packCalendars(at, reach)
 		if c != nil {
-			p.calendars.Store(c)
+			p.calendar.Store(c)
 		}
 	}
 	return c
@@ -38,18 +46,18 @@ func (p *Plan) Calendars(at int64) *Calendars {
 // MoreCalendars has Calendars return more periods from now on, for decisions on older state or a deeper debt. It returns
 // false if there are enough for any.
 func (p *Plan) MoreCalendars(at int64) bool {
-	c := p.Calendars(at)
+	c := p.around(at)
 	if c == nil || c.reach > 4*MaxPeriods {
 		return false
 	}
-	p.calendars.Store(p.packCalendars(at, 4*c.reach))
+	p.calendar.Store(p.packCalendars(at, 4*c.reach))
 	return true
 }
 
 // packCalendars returns the periods around an instant, with so many more before and after it; nil if there are no calendars.
-func (p *Plan) packCalendars(at, reach int64) *Calendars {
+func (p *Plan) packCalendars(at, reach int64) *calendars {
 	var packed []byte
-	result := &Calendars{from: 0, to: Forever, reach: reach}
+	result := &calendars{from: 0, to: Forever, reach: reach}
 	for i := range p.Rates {
 		rate := &p.Rates[i]
 		if rate.Calendar == nil {
@@ -68,7 +76,7 @@ func (p *Plan) packCalendars(at, reach int64) *Calendars {
 	if packed == nil {
 		return nil
 	}
-	result.Packed = string(packed)
+	result.packed = string(packed)
 	return result
 }
 

@@ -10,12 +10,12 @@ import (
 // Plan is the limits that a request is decided by. It never changes.
 type Plan struct {
 	Rates   []Rate
-	Packed  any  // Rates in a string of bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
-	Stepped bool // one of the limits is Stepped: its steps count from the bucket's first use
-	Plain   bool // all limits count requests, none has a calendar, and what is added to a Capacity has to refill
-	Raises  bool // what these limits add to the Capacity of those before is there at once
+	Packed  string // Rates in bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
+	Stepped bool   // one of the limits is Stepped: its steps count from the bucket's first use
+	Plain   bool   // all limits count requests, none has a calendar, and what is added to a Capacity has to refill
+	Raises  bool   // what these limits add to the Capacity of those before is there at once
 
-	calendars atomic.Pointer[Calendars]
+	calendar  atomic.Pointer[calendars]
 	successor atomic.Pointer[Plan]
 }
 
