@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,12 +107,10 @@ func (a *app) left(t *testing.T, key, organisation string) map[string]int64 {
 
 func (a *app) check(t *testing.T, what, key, organisation string, want map[string]int64) {
 	t.Helper()
-	if got := a.left(t, key, organisation); !mapsEqual(got, want) {
+	if got := a.left(t, key, organisation); !maps.Equal(got, want) {
 		t.Errorf("%s: %v are left, want %v", what, got, want)
 	}
 }
-
-func mapsEqual(a, b map[string]int64) bool { return fmt.Sprint(a) == fmt.Sprint(b) } // in the order of the keys
 
 // waiting is a provider that sends tokens, and then generates nothing more until it is released. It closes the channel
 // `gone` when a client hangs up.
@@ -274,17 +274,19 @@ func TestDenialNamesWhatIsUsedUp(t *testing.T) {
 
 // The budget comes back when the month ends in Berlin, an hour before it ends in UTC.
 func TestBudgetIsOfTheMonth(t *testing.T) {
-	now := time.Date(2026, time.January, 31, 22, 59, 0, 0, time.UTC)
-	a := start(t, core.NewMemoryStore(core.WithClock(func() time.Time { return now })), provider(0))
+	var passed atomic.Int64 // seconds
+	begin := time.Date(2026, time.January, 31, 22, 59, 0, 0, time.UTC)
+	clock := func() time.Time { return begin.Add(time.Duration(passed.Load()) * time.Second) }
+	a := start(t, core.NewMemoryStore(core.WithClock(clock)), provider(0))
 	if err := a.organisations.DebitUnits(t.Context(), "initech", core.Units{"tokens": 1_000_000}); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(59 * time.Second)
+	passed.Store(59)
 	res := a.ask(t.Context(), t, "cid-secret", "hello", 20)
 	if got := res.Header.Values("RateLimit"); len(got) != 2 || !strings.Contains(strings.Join(got, ", "), `"organisation-budget";r=0;t=1`) {
 		t.Errorf("RateLimit %q, want a member for the budget with r=0 and t=1", got)
 	}
-	now = now.Add(time.Second)
+	passed.Store(60)
 	if left := a.left(t, "cid", "initech")["organisation-budget"]; left != 1_000_000 {
 		t.Errorf("in February %d tokens are left, want all", left)
 	}
