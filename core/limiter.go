@@ -123,28 +123,7 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare), true)
 		}
 	}
-	next.shareUnits()
 	return next, nil
-}
-
-// shareUnits has each plan accept the units of all: a key whose override leaves one out is not limited in it.
-func (r *rules) shareUnits() {
-	if r.overrides == nil {
-		return
-	}
-	units := make(map[string]bool)
-	plans := slices.AppendSeq([]*plan{r.plan}, maps.Values(r.overrides))
-	for _, p := range plans {
-		for _, l := range p.limits {
-			units[l.unit()] = true
-		}
-	}
-	if r.localPlan != nil {
-		plans = slices.AppendSeq(append(plans, r.localPlan), maps.Values(r.localOverrides))
-	}
-	for _, p := range plans {
-		p.others, p.limited = units, units[Requests]
-	}
 }
 
 // SetPolicy replaces the policy from the next decision on, for limits that change while a service runs.

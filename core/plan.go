@@ -20,8 +20,7 @@ type plan struct {
 	given   []Limit // as configured
 	limits  []Limit // as configured, each with a name
 	fields  headerTexts
-	limited bool            // one of the limits, or of others, counts requests
-	others  map[string]bool // units that other keys' limits count; these don't limit them
+	limited bool // one of the limits counts requests
 }
 
 // maxLimits bounds how many limits a policy has, because every decision computes each of them.
@@ -139,9 +138,9 @@ func (u Units) check(p *plan) error {
 	return nil
 }
 
-// counts reports whether a limit of p, or of another key of its policy, counts a unit.
+// counts reports whether a limit of p counts a unit.
 func (p *plan) counts(unit string) bool {
-	return p.others[unit] || slices.ContainsFunc(p.limits, func(l Limit) bool { return l.unit() == unit })
+	return slices.ContainsFunc(p.limits, func(l Limit) bool { return l.unit() == unit })
 }
 
 // each is what u takes from each limit of p.

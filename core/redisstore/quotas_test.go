@@ -193,25 +193,17 @@ func TestOverridesHoldForTheirKeys(t *testing.T) {
 	})
 }
 
-// An override may leave out a unit: its key is not limited in it.
-func TestOverrideWithoutAUnitDoesNotLimitIt(t *testing.T) {
+// A request of so many is about the limits that count requests, whatever else the policy limits.
+func TestCostIsOfRequestsAlone(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
-		calls, tokens := core.PerHour(3).WithName("calls"), core.PerHour(1000).WithName("tokens").WithUnit("tokens")
-		l, err := core.NewLimiter(store, core.Policy{Name: "llm", Limits: []core.Limit{calls, tokens},
-			Overrides: map[string][]core.Limit{"free": {calls}, "busy": {tokens}}})
+		l := callsAndTokens(t, store)
+		limittest.Use(t, l, "k", 2)
+		require.Equal(t, []int64{1, 1000}, leftOfEach(t, l, "k"))
+		require.NoError(t, l.Refund(t.Context(), "k", 1))
+		require.Equal(t, []int64{2, 1000}, leftOfEach(t, l, "k"))
+		res, err := l.AllowAll(t.Context(), "all")
 		require.NoError(t, err)
-		res, err := l.AllowUnits(t.Context(), "free", core.Units{"tokens": 5000})
-		require.NoError(t, err)
-		require.True(t, res.Allowed)
-		require.NoError(t, l.Settle(t.Context(), "free", res, core.Units{"tokens": 6000}))
-		require.Equal(t, []int64{2}, leftOfEach(t, l, "free"))
-		for range 5 {
-			limittest.Use(t, l, "busy", 1)
-		}
-		require.Equal(t, []int64{1000}, leftOfEach(t, l, "busy"))
-		joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "free", Units: core.Units{"tokens": 5000}})
-		require.NoError(t, err)
-		require.True(t, joint.Allowed)
-		require.NoError(t, joint.Settle(t.Context(), core.Units{"tokens": 6000}))
+		require.EqualValues(t, 3, res.Cost)
+		require.Equal(t, []int64{0, 1000}, leftOfEach(t, l, "all"))
 	})
 }
