@@ -95,25 +95,26 @@ func (j JointResult) Undo(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each.
+// Settle corrects what the request took. It is [Limiter.Settle] of each limiter, of the units that it counts. A unit that none
+// of them counts is [ErrUnit].
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	var errs []error
+	missing := maps.Clone(units)
 	for i, r := range j.Results {
-		l := j.charges[i].Limiter
-		errs = append(errs, l.Settle(ctx, j.charges[i].Key, r, l.counted(units)))
+		c := j.charges[i]
+		counted := maps.Clone(units)
+		maps.DeleteFunc(counted, func(unit string, _ int64) bool { return !c.Limiter.Counts(c.Key, unit) })
+		maps.DeleteFunc(missing, func(unit string, _ int64) bool { return c.Limiter.Counts(c.Key, unit) })
+		errs = append(errs, c.Limiter.Settle(ctx, c.Key, r, counted))
+	}
+	for unit := range missing {
+		errs = append(errs, fmt.Errorf("%w: %q", ErrUnit, unit))
 	}
 	return errors.Join(errs...)
 }
 
-// Counts reports whether a limit of the policy counts a unit.
-func (l *Limiter) Counts(unit string) bool { return l.rules.Load().plan.counts(unit) }
-
-// counted returns those of units that l counts.
-func (l *Limiter) counted(units Units) Units {
-	units = maps.Clone(units)
-	maps.DeleteFunc(units, func(unit string, _ int64) bool { return !l.Counts(unit) })
-	return units
-}
+// Counts reports whether a limit of key counts a unit.
+func (l *Limiter) Counts(key, unit string) bool { return l.rules.Load().planOf(key).counts(unit) }
 
 // member is one charge while it is decided.
 type member struct {

@@ -92,7 +92,7 @@ func (e *Engine[C]) decideTogether(c C, v *Verdict) (fromUser bool, err error) {
 			charges[i].Units = (&charge{all: true, units: core.Units{}}).unitsOf(k.limiter)
 		}
 		for unit, n := range take.units {
-			if unit == core.Requests || k.limiter.Counts(unit) {
+			if unit == core.Requests || k.limiter.Counts(k.key, unit) {
 				charges[i].Units[unit], counted[unit] = n, true
 			}
 		}
