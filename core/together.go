@@ -147,7 +147,7 @@ func (j JointResult) Undo(ctx context.Context) error {
 }
 
 // Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each. It changes
-// nothing if a number is negative, or if no limiter counts a unit.
+// nothing if a number is negative ([ErrCost]), or if no limiter counts a unit ([ErrUnit]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	for _, unit := range slices.Sorted(maps.Keys(units)) {
 		if units[unit] < 0 {
@@ -172,15 +172,22 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 // counts reports whether one of the limiters counts a unit, or did when it decided.
 func (j *JointResult) counts(unit string) bool {
 	for i, r := range j.Results {
-		if j.charges[i].Limiter.Counts(unit) || r.plan != nil && r.plan.counts(unit) {
+		if j.charges[i].Limiter.Counts("", unit) || r.plan != nil && r.plan.counts(unit) {
 			return true
 		}
 	}
 	return false
 }
 
-// Counts reports whether a limit of the policy, or of one of its overrides, counts a unit.
-func (l *Limiter) Counts(unit string) bool { return l.rules.Load().counts(unit) }
+// Counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
+// any key does.
+func (l *Limiter) Counts(key, unit string) bool {
+	now := l.rules.Load()
+	if key == "" {
+		return now.counts(unit)
+	}
+	return now.planOf(key).counts(unit)
+}
 
 // member is one charge while it is decided.
 type member struct {

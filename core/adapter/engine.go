@@ -98,7 +98,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			}
 		}
 	}
-	if take.units == nil && e.options.Units != nil && !limiter.Counts(core.Requests) {
+	if take.units == nil && e.options.Units != nil && !limiter.Counts("", core.Requests) {
 		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 	}
 	switch {

@@ -103,11 +103,11 @@ func (e *Engine[C]) decideTogether(c C, x Exchange, v *Verdict) (fromUser bool, 
 		if take.all {
 			charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
 		}
-		if e.options.Units == nil && !k.limiter.Counts(core.Requests) {
+		if e.options.Units == nil && !k.limiter.Counts("", core.Requests) {
 			return false, fmt.Errorf("policy %q: %w: %s", k.limiter.Name(), core.ErrUnit, core.Requests)
 		}
 		for unit, n := range take.units {
-			if unit == core.Requests || k.limiter.Counts(unit) {
+			if unit == core.Requests || k.limiter.Counts("", unit) {
 				charges[i].Units[unit], counted[unit] = n, true
 			}
 		}
