@@ -36,6 +36,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Settle", (*suite[K, O]).settle},
 		{"SettleAfterClient", (*suite[K, O]).settleAfterClient},
 		{"Stream", (*suite[K, O]).stream},
+		{"Together", (*suite[K, O]).jointly},
 		{"Limits", (*suite[K, O]).limits},
 		{"Skip", (*suite[K, O]).skip},
 		{"Refund", (*suite[K, O]).refund},
