@@ -12,8 +12,8 @@
 --           many times; all but take are for one key and one time. Then, if limits follow, for each of them tag, steps,
 --           aligned, capacity, unit, gain, step, and its fill. Then, of reserve and the actions above it, more and ticket;
 --           of an action with ENDS the ticket of the hold that ends, and how many tokens come back; of one with EACH the n
---           of each limit. One with JOINT belongs together with the next request: all take, or none does. Of one with
---           RAISES what these limits add to the Capacity of those before is there at once
+--           of each limit. One with JOINT belongs together with the next request: all take, or none does. The last of them has
+--           EACH. Of one with RAISES what these limits add to the Capacity of those before is there at once
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit that is aligned to one the most units that it may owe, how many periods follow, and
 --           when each of them begins, in the order in which these limits follow in ARGV[1]
