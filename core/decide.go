@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -56,7 +57,9 @@ func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	p := now.planOf(r.key)
 	r.under(p)
-	res.Cost = r.N
+	if res.Cost = r.N; r.Action == bucket.AtMost {
+		res.Cost += r.More
+	}
 	if err := r.check(ctx, p); err != nil {
 		return err
 	}
@@ -64,7 +67,9 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	r.key = boundedKey(key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
-		r.More = 0 // under Shadow no caller waits, so promise nothing ahead
+		if r.Action != bucket.AtMost {
+			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
+		}
 		res.headers = HeadersNone
 	}
 	var err error
@@ -110,7 +115,7 @@ func (r *Result) shadow(err error) error {
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
-	case !r.Allowed && r.Cost > 0:
+	case !r.Allowed && (r.Cost > 0 || r.each != nil && slices.Max(*r.each) > 0):
 		r.ShadowDenied = true
 	}
 	r.Allowed, r.RetryAfter = true, 0
