@@ -60,6 +60,12 @@ var kit = adaptertest.Kit[chilimit.KeyFunc, chilimit.Option]{
 	CostByContentLengthOr: func(bytesPerToken, unknown int64) chilimit.Option {
 		return chilimit.WithCost(chilimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
+	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) chilimit.Option {
+		return chilimit.WithUnits(func(r *http.Request) (core.Units, error) { return units(r.Header.Get) })
+	},
+	WithSettle: func(settle func(adaptertest.Header, int) core.Units) chilimit.Option {
+		return chilimit.WithSettle(func(r *http.Request, status int) core.Units { return settle(r.Header.Get, status) })
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) chilimit.Option {
 		return chilimit.WithLimits(func(r *http.Request) ([]core.Limit, error) { return limits(r.Header.Get) })
 	},
@@ -115,6 +121,7 @@ func serve(l net.Listener, app adaptertest.App[chilimit.KeyFunc, chilimit.Option
 				http.Error(w, "handler", reply.Status)
 				return
 			}
+			w.Header().Set(adaptertest.AllHeader, adaptertest.All(chilimit.AllFromContext(r.Context())))
 			w.WriteHeader(reply.Status)
 			_, _ = io.WriteString(w, adaptertest.Body(chilimit.FromContext(r.Context())))
 		})
@@ -124,7 +131,15 @@ func serve(l net.Listener, app adaptertest.App[chilimit.KeyFunc, chilimit.Option
 
 func limiters(described []adaptertest.Limiter[chilimit.KeyFunc, chilimit.Option]) (chain []func(http.Handler) http.Handler) {
 	for _, m := range described {
-		chain = append(chain, chilimit.New(m.Limiter, m.Key, m.Options...))
+		if m.Together == nil {
+			chain = append(chain, chilimit.New(m.Limiter, m.Key, m.Options...))
+			continue
+		}
+		var rules []chilimit.Rule
+		for _, r := range m.Together {
+			rules = append(rules, chilimit.Rule(r))
+		}
+		chain = append(chain, chilimit.NewTogether(rules, m.Options...))
 	}
 	return chain
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -46,25 +47,34 @@ func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 	}
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, r)
-	if !errors.Is(err, ErrCost) && !errors.Is(err, ErrNoKey) {
+	if !mistaken(err) {
 		l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), res, key, time.Since(began), err)
 	}
 	return err
+}
+
+// mistaken reports whether err says that the request can't be decided, whatever the store says. That is no decision.
+func mistaken(err error) bool {
+	return errors.Is(err, ErrCost) || errors.Is(err, ErrNoKey) || errors.Is(err, ErrUnit)
 }
 
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	p := now.planOf(r.key)
 	r.under(p)
-	res.Cost = r.N
-	if err := r.check(ctx, p); err != nil {
+	if res.Cost = r.N; r.Action == bucket.AtMost {
+		res.Cost += r.More
+	}
+	if err := r.check(ctx, now); err != nil {
 		return err
 	}
 	key := r.key
 	r.key = boundedKey(key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
-		r.More = 0 // under Shadow no caller waits, so promise nothing ahead
+		if r.Action != bucket.AtMost {
+			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
+		}
 		res.headers = HeadersNone
 	}
 	var err error
@@ -110,11 +120,16 @@ func (r *Result) shadow(err error) error {
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
-	case !r.Allowed && r.Cost > 0:
+	case !r.Allowed && r.asked():
 		r.ShadowDenied = true
 	}
 	r.Allowed, r.RetryAfter = true, 0
 	return nil
+}
+
+// asked reports whether the request asked for any tokens.
+func (r *Result) asked() bool {
+	return r.Cost > 0 || r.each != nil && slices.Max(*r.each) > 0
 }
 
 // onFailure decides r, which is about key, as the policy's OnFailure says. err is the store's error.
@@ -147,17 +162,17 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 }
 
 // check returns why r can't be decided, whatever the store says.
-func (r *Request) check(ctx context.Context, p *plan) error {
+func (r *Request) check(ctx context.Context, now *rules) error {
 	if err := checkKey(r.key); err != nil {
 		return err
 	}
 	if r.N < 0 {
 		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
 	}
-	if err := r.units.check(p); err != nil {
+	if err := r.units.check(now, nil); err != nil {
 		return err
 	}
-	if r.units == nil && !p.limited && (r.N > 0 || r.all) {
+	if r.units == nil && !now.plan.limited && (r.N > 0 || r.all) && !now.overrideUnits[Requests] {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if err := ctx.Err(); err != nil {

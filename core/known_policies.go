@@ -30,7 +30,7 @@ func (k *knownPolicies) note(policy string, limits []Limit, change bool) (before
 			k.limits, k.warned = make(map[string][]Limit), make(map[string]bool)
 		}
 		k.limits[policy] = limits
-	case !k.warned[policy] && !slices.Equal(remembered, limits):
+	case !k.warned[policy] && !slices.EqualFunc(remembered, limits, Limit.same):
 		k.warned[policy] = true
 		return remembered
 	}

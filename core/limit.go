@@ -206,6 +206,14 @@ func (l Limit) onCalendar() bool {
 	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%Month == 0
 }
 
+// same reports whether l and other are the same limit. Their Locations may have been loaded separately.
+func (l Limit) same(other Limit) bool {
+	if l.Location != nil && other.Location != nil && l.Location.String() == other.Location.String() {
+		l.Location, other.Location = nil, nil
+	}
+	return l == other
+}
+
 // location is where l's days begin; nil: it is aligned to no calendar.
 func (l Limit) location() *time.Location {
 	switch {

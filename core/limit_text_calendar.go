@@ -2,6 +2,7 @@ package core
 
 import (
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -69,14 +70,21 @@ func (l Limit) calendarText() (s string) {
 	return s
 }
 
+// locations holds those that loadLocation returned, by their names: the same limit in text is then the same Limit.
+var locations sync.Map
+
 // loadLocation returns the location of a name.
 func loadLocation(name string) (location *time.Location, reason string) {
+	if known, ok := locations.Load(name); ok {
+		return known.(*time.Location), ""
+	}
 	location, err := time.LoadLocation(name)
 	switch {
 	case name == "":
 		return nil, "must be a time zone such as Europe/Berlin"
 	case err == nil:
-		return location, ""
+		known, _ := locations.LoadOrStore(name, location)
+		return known.(*time.Location), ""
 	}
 	if _, err := time.LoadLocation("Europe/Berlin"); err != nil {
 		return nil, `is not known, for this process has no time zone data: import _ "time/tzdata", or install the package tzdata`

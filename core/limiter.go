@@ -39,6 +39,7 @@ type rules struct {
 	localPlan  *plan
 
 	overrides, localOverrides map[string]*plan // by key
+	overrideUnits             map[string]bool  // what the limits of overrides count
 }
 
 // planOf returns the plan of a key.
@@ -114,11 +115,14 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	}
 	if len(policy.Overrides) > 0 {
 		next.overrides, next.localOverrides = make(map[string]*plan), make(map[string]*plan)
-		next.policy.Overrides = make(map[string][]Limit)
+		next.policy.Overrides, next.overrideUnits = make(map[string][]Limit), make(map[string]bool)
 	}
 	for key, limits := range policy.Overrides {
 		p := makePlan(policy.Name, limits, true)
 		next.overrides[key], next.policy.Overrides[key] = p, p.given
+		for _, limit := range p.limits {
+			next.overrideUnits[limit.unit()] = true
+		}
 		if local {
 			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare), true)
 		}

@@ -10,19 +10,21 @@ import (
 
 // Observer receives each decision, for metrics, traces and logs. The goroutine that asked for the decision calls the
 // Observer before it returns the decision, so an Observer must be quick and must not block. It must be safe for
-// concurrent use. Peeks, refunds and resets are not decisions.
+// concurrent use. Peeks, refunds and resets are not decisions. Neither are settlements and debits, but the Observer
+// receives those that failed: see [OutcomeUnsettled].
 type Observer func(ctx context.Context, o Observation)
 
-// Observation describes one decision to an [Observer].
+// Observation describes one decision, or one failed settlement, to an [Observer].
 type Observation struct {
 	Policy   string        // the policy's name
 	Limit    string        // the name of the tightest limit; "" if no store or fallback decided
+	Unit     string        // what Limit counts, such as [Requests]; "" if Limit is ""
 	Outcome  Outcome       // the result of the request
 	Source   Source        // who decided; FromStore for an error too
-	Cost     int64         // tokens asked for; if clients choose their cost, they choose this, up to the largest int64
-	Capacity int64         // the most that one request can take: the smallest Capacity of the policy's limits
+	Cost     int64         // requests asked for, not other units; if clients choose their cost, they choose this, up to the largest int64
+	Capacity int64         // the most requests that one request can take: the smallest Capacity of the limits that count them, or 0
 	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
-	Err      error         // the error of OutcomeError; else why the store could not decide, or nil
+	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
 	Key      string        // "" without WithObservedKeys
 }
 
@@ -39,6 +41,9 @@ const (
 	// OutcomeError means that there is no decision: the store can't answer and the policy fails closed, or the
 	// caller's context has ended.
 	OutcomeError
+	// OutcomeUnsettled means that a Settle or a Debit failed: its bucket may hold too many or too few tokens. It is not a
+	// decision: Limit, Cost and Capacity are zero. Source is where the bucket is.
+	OutcomeUnsettled
 )
 
 // String returns the outcome's name in lower case, as metrics use it.
@@ -52,6 +57,8 @@ func (o Outcome) String() string {
 		return "shadow-denied"
 	case OutcomeError:
 		return "error"
+	case OutcomeUnsettled:
+		return "unsettled"
 	}
 	return "Outcome(" + itoa(int64(o)) + ")"
 }
@@ -106,7 +113,8 @@ func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
 // report calls the observers with a decision that took d, and logs it if it is a denial.
 func (w *watch) report(ctx context.Context, policy string, capacity int64, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Capacity: capacity, Limit: res.limitName(), Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+	o.Limit, o.Unit = res.tightestLimit()
 	switch {
 	case err != nil:
 		o.Outcome, o.Err = OutcomeError, err
@@ -115,12 +123,7 @@ func (w *watch) report(ctx context.Context, policy string, capacity int64, res *
 	case !res.Allowed:
 		o.Outcome = OutcomeDenied
 	}
-	if w.keys {
-		o.Key = key
-	}
-	for _, observer := range w.observers {
-		observer(ctx, o)
-	}
+	w.call(ctx, o, key)
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
 		sum := sha256.Sum256([]byte(key))
@@ -130,12 +133,23 @@ func (w *watch) report(ctx context.Context, policy string, capacity int64, res *
 	}
 }
 
-// limitName returns the name of the tightest limit, or "" if no limit decided.
-func (r *Result) limitName() string {
-	if r.plan == nil {
-		return ""
+// call calls the observers with o, which is about key.
+func (w *watch) call(ctx context.Context, o Observation, key string) {
+	if w.keys {
+		o.Key = key
 	}
-	return r.plan.limits[r.tightest].Name
+	for _, observer := range w.observers {
+		observer(ctx, o)
+	}
+}
+
+// tightestLimit returns the name of the tightest limit and what it counts, or "" if no limit decided.
+func (r *Result) tightestLimit() (name, unit string) {
+	if r.plan == nil {
+		return "", ""
+	}
+	l := &r.plan.limits[r.tightest]
+	return l.Name, l.unit()
 }
 
 // retryAfter returns RetryAfter as it would be without shadow mode.

@@ -122,8 +122,8 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// check returns what is wrong with u for limits of p.
-func (u Units) check(p *plan) error {
+// check returns what is wrong with u under r. took, if it is not nil, is a plan whose units are right too.
+func (u Units) check(r *rules, took *plan) error {
 	if len(u) == 0 {
 		return nil
 	}
@@ -131,12 +131,15 @@ func (u Units) check(p *plan) error {
 		if u[unit] < 0 {
 			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], unit)
 		}
-		if unit != Requests && !p.counts(unit) {
+		if unit != Requests && !r.counts(unit) && (took == nil || !took.counts(unit)) {
 			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
 		}
 	}
 	return nil
 }
+
+// counts reports whether a limit of the policy, or of an override, counts a unit.
+func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
 
 // counts reports whether a limit of p counts a unit.
 func (p *plan) counts(unit string) bool {

@@ -2,7 +2,9 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 )
 
 // Settle corrects the decision res on key to what the request really took, once that is known: {"tokens": 840} where an
@@ -12,7 +14,7 @@ import (
 //
 // Call Settle at most once for a decision. It does nothing if res took nothing: it was denied, or nobody decided. Errors are
 // those of Refund, [ErrCost] for a negative number, and [ErrUnit]. It costs one round trip to Redis, and is sent at most
-// once: if there is no answer, it may or may not have been settled.
+// once: if there is no answer, it may or may not have been settled. Observers receive a failure as [OutcomeUnsettled].
 func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Units) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -20,7 +22,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 	if !res.taken() {
 		return nil
 	}
-	if err := units.check(res.plan); err != nil {
+	if err := units.check(l.rules.Load(), res.plan); err != nil {
 		return err
 	}
 	back := make([]int64, len(res.plan.limits))
@@ -29,7 +31,17 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 			back[i] = res.costOf(i) - actual
 		}
 	}
-	return l.giveBack(ctx, key, res.Source, res.plan, back)
+	return l.settle(ctx, key, res.Source, res.plan, back)
+}
+
+// settle gives back tokens as giveBack does, and reports a failure to the observers, unless the caller's context has ended.
+func (l *Limiter) settle(ctx context.Context, key string, source Source, p *plan, back []int64) error {
+	began := time.Now()
+	err := l.giveBack(ctx, key, source, p, back)
+	if err != nil && !errors.As(err, &gone{}) {
+		l.watch.call(ctx, Observation{Policy: l.Name(), Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
+	}
+	return err
 }
 
 // Debit charges n requests to key that can't be refused, such as those that another service has served already. If they are
@@ -45,16 +57,17 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	p := l.rules.Load().planOf(key)
-	if err := units.check(p); err != nil {
+	now := l.rules.Load()
+	if err := units.check(now, nil); err != nil {
 		return err
 	}
-	if units[Requests] > 0 && !p.limited {
+	p := now.planOf(key)
+	if units[Requests] > 0 && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	back := make([]int64, len(p.limits))
 	for i, limit := range p.limits {
 		back[i] = -units[limit.unit()]
 	}
-	return l.giveBack(ctx, key, FromStore, p, back)
+	return l.settle(ctx, key, FromStore, p, back)
 }

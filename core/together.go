@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -34,6 +35,7 @@ type JointResult struct {
 	Results []Result
 
 	charges []Charge
+	shadow  []bool // whether the limiter of a charge is in shadow mode
 }
 
 // AllowTogether takes from several limiters, each with its own key and cost, if all have the tokens, and nothing from any if
@@ -56,6 +58,9 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 	}
 	j := joint{members: members}
 	if err := j.decide(ctx); err != nil {
+		if m := j.failed; m.limiter.watch.active() && !mistaken(err) {
+			m.limiter.watch.report(ctx, m.now.policy.Name, m.now.planOf(m.key).LeastCapacity(), &m.res, m.key, time.Since(began), err)
+		}
 		return JointResult{}, err
 	}
 	res := JointResult{Allowed: !j.denied, charges: charges}
@@ -66,7 +71,7 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		if !m.res.Allowed {
 			res.RetryAfter = max(res.RetryAfter, m.res.RetryAfter)
 		}
-		res.Results = append(res.Results, m.res)
+		res.Results, res.shadow = append(res.Results, m.res), append(res.shadow, m.now.policy.Shadow)
 		if w := &m.limiter.watch; w.active() && (!j.denied || !m.res.Allowed) { // who took nothing for another's sake decided nothing
 			w.report(ctx, m.now.policy.Name, m.now.planOf(m.key).LeastCapacity(), &m.res, m.key, time.Since(began), nil)
 		}
@@ -75,15 +80,61 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 }
 
 // Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
-// allowed one that with the fewest tokens left.
-func (j JointResult) Tightest() (tightest Result) {
-	for i, r := range j.Results {
-		if i == 0 || r.RetryAfter > tightest.RetryAfter || r.RetryAfter == tightest.RetryAfter && r.plan != nil &&
-			(tightest.plan == nil || r.Remaining < tightest.Remaining) {
-			tightest = r
+// allowed one that with the fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and those in
+// shadow mode less than all others.
+func (j JointResult) Tightest() Result {
+	order := j.Order()
+	if len(order) == 0 {
+		return Result{}
+	}
+	return j.Results[order[len(order)-1]]
+}
+
+// Order returns the indexes of Results, the one that constrains the client least first, and the tightest last.
+func (j JointResult) Order() []int {
+	order := make([]int, len(j.Results))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		switch {
+		case !j.Results[i].Allowed:
+			return 3
+		case j.shadow[i]:
+			return 0
+		case j.Results[i].plan == nil:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(j.Results[a].RetryAfter, j.Results[b].RetryAfter),
+			cmp.Compare(j.Results[b].Remaining, j.Results[a].Remaining))
+	})
+	return order
+}
+
+// WriteHeaders writes the header fields of all limiters to h: members of lists for each, fields of one value of the tightest,
+// and the longest Retry-After, or none if the request can never be allowed. See [Result.WriteHeaders].
+func (j JointResult) WriteHeaders(h HeaderWriter) {
+	for _, i := range j.Order() {
+		r := j.Results[i]
+		if !r.Allowed {
+			r.RetryAfter = j.RetryAfter
+		}
+		r.WriteHeaders(h)
+	}
+}
+
+// Problem describes a denial, as [Problem] does: the limits of all limiters that lack tokens.
+func (j JointResult) Problem() ProblemDetails {
+	p := Problem(Result{})
+	for _, r := range j.Results {
+		if !r.Allowed {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(r).ViolatedPolicies...)
 		}
 	}
-	return tightest
+	return p
 }
 
 // Undo returns what the request took, to all limiters. It is [Limiter.Undo] of each.
@@ -95,24 +146,47 @@ func (j JointResult) Undo(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each.
+// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each. It changes
+// nothing if a number is negative ([ErrCost]), or if no limiter counts a unit ([ErrUnit]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
+	for _, unit := range slices.Sorted(maps.Keys(units)) {
+		if units[unit] < 0 {
+			return fmt.Errorf("%w: %d %s", ErrCost, units[unit], clip(unit, maxName))
+		}
+		if unit != Requests && !j.counts(unit) {
+			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
+		}
+	}
 	var errs []error
 	for i, r := range j.Results {
-		l := j.charges[i].Limiter
-		errs = append(errs, l.Settle(ctx, j.charges[i].Key, r, l.counted(units)))
+		if r.plan == nil {
+			continue
+		}
+		its := maps.Clone(units)
+		maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
+		errs = append(errs, j.charges[i].Limiter.Settle(ctx, j.charges[i].Key, r, its))
 	}
 	return errors.Join(errs...)
 }
 
-// Counts reports whether a limit of the policy counts a unit.
-func (l *Limiter) Counts(unit string) bool { return l.rules.Load().plan.counts(unit) }
+// counts reports whether one of the limiters counts a unit, or did when it decided.
+func (j *JointResult) counts(unit string) bool {
+	for i, r := range j.Results {
+		if j.charges[i].Limiter.Counts("", unit) || r.plan != nil && r.plan.counts(unit) {
+			return true
+		}
+	}
+	return false
+}
 
-// counted returns those of units that l counts.
-func (l *Limiter) counted(units Units) Units {
-	units = maps.Clone(units)
-	maps.DeleteFunc(units, func(unit string, _ int64) bool { return !l.Counts(unit) })
-	return units
+// Counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
+// any key does.
+func (l *Limiter) Counts(key, unit string) bool {
+	now := l.rules.Load()
+	if key == "" {
+		return now.counts(unit)
+	}
+	return now.planOf(key).counts(unit)
 }
 
 // member is one charge while it is decided.
@@ -150,7 +224,7 @@ func join(ctx context.Context, charges []Charge) ([]*member, error) {
 		if c.Cost < 0 {
 			r.N = c.Cost
 		}
-		if err := r.check(ctx, p); err != nil {
+		if err := r.check(ctx, m.now); err != nil {
 			return nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
 		}
 		for _, other := range members {
@@ -176,6 +250,7 @@ type joint struct {
 	members []*member
 	taken   []*member // in the order of their decisions
 	denied  bool
+	failed  *member // whose error decide returned
 }
 
 // decide decides all members. If one denies, or the error is not nil, nothing is taken.
@@ -243,8 +318,9 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 	case err != nil:
 		for _, m := range group {
 			r := requests[slices.Index(group, m)]
-			m.res.headers, r.Dry = m.now.policy.Headers, j.denied
+			m.res.headers, m.res.Cost, r.Dry = m.now.policy.Headers, r.N, j.denied
 			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
+				j.failed = m
 				return err
 			}
 			j.note(m)
@@ -277,6 +353,7 @@ func (j *joint) takeOne(ctx context.Context, m *member) error {
 	r := m.request
 	r.Dry = j.denied
 	if err := m.limiter.decide(ctx, m.now, &m.res, &r); err != nil {
+		j.failed = m
 		return err
 	}
 	j.note(m)

@@ -61,6 +61,12 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	CostByContentLengthOr: func(bytesPerToken, unknown int64) echolimit.Option {
 		return echolimit.WithCost(echolimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
+	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) echolimit.Option {
+		return echolimit.WithUnits(func(c echo.Context) (core.Units, error) { return units(c.Request().Header.Get) })
+	},
+	WithSettle: func(settle func(adaptertest.Header, int) core.Units) echolimit.Option {
+		return echolimit.WithSettle(func(c echo.Context, status int) core.Units { return settle(c.Request().Header.Get, status) })
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) echolimit.Option {
 		return echolimit.WithLimits(func(c echo.Context) ([]core.Limit, error) { return limits(c.Request().Header.Get) })
 	},
@@ -119,6 +125,7 @@ func serve(l net.Listener, app adaptertest.App[echolimit.KeyFunc, echolimit.Opti
 			if reply.AsError {
 				return echo.NewHTTPError(reply.Status)
 			}
+			c.Response().Header().Set(adaptertest.AllHeader, adaptertest.All(echolimit.AllFromContext(c)))
 			return c.String(reply.Status, adaptertest.Body(echolimit.FromContext(c)))
 		}, limiters(route.Use)...)
 	}
@@ -127,7 +134,15 @@ func serve(l net.Listener, app adaptertest.App[echolimit.KeyFunc, echolimit.Opti
 
 func limiters(described []adaptertest.Limiter[echolimit.KeyFunc, echolimit.Option]) (chain []echo.MiddlewareFunc) {
 	for _, m := range described {
-		chain = append(chain, echolimit.New(m.Limiter, m.Key, m.Options...))
+		if m.Together == nil {
+			chain = append(chain, echolimit.New(m.Limiter, m.Key, m.Options...))
+			continue
+		}
+		var rules []echolimit.Rule
+		for _, r := range m.Together {
+			rules = append(rules, echolimit.Rule(r))
+		}
+		chain = append(chain, echolimit.NewTogether(rules, m.Options...))
 	}
 	return chain
 }

@@ -92,8 +92,16 @@ func middleware(engine *adapter.Engine[echo.Context], o config) echo.MiddlewareF
 
 // settled calls next, and has the engine settle the request when the response is over.
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
-	returned := false
-	defer func() { engine.Done(c, v, final(c, returned, err)) }()
+	returned, flushed := false, false // net/http sends 200 at a flush without telling echo
+	res := c.Response()
+	res.Writer = nethttp.OnFlush(res.Writer, func() { flushed = flushed || !res.Committed })
+	defer func() {
+		status := http.StatusOK
+		if !flushed {
+			status = final(c, returned, err)
+		}
+		engine.Done(c, v, status)
+	}()
 	err = next(c)
 	returned = true
 	return err

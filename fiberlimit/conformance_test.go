@@ -1,6 +1,7 @@
 package fiberlimit_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -62,6 +63,12 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	CostByContentLengthOr: func(bytesPerToken, unknown int64) fiberlimit.Option {
 		return fiberlimit.WithCost(fiberlimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
+	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) fiberlimit.Option {
+		return fiberlimit.WithUnits(func(c *fiber.Ctx) (core.Units, error) { return units(requestHeader(c)) })
+	},
+	WithSettle: func(settle func(adaptertest.Header, int) core.Units) fiberlimit.Option {
+		return fiberlimit.WithSettle(func(c *fiber.Ctx, status int) core.Units { return settle(requestHeader(c), status) })
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fiberlimit.Option {
 		return fiberlimit.WithLimits(func(c *fiber.Ctx) ([]core.Limit, error) { return limits(requestHeader(c)) })
 	},
@@ -111,6 +118,11 @@ func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Op
 			if reply.AsError {
 				return fiber.NewError(reply.Status)
 			}
+			if reply.Stream != nil {
+				c.Status(reply.Status).Context().SetBodyStreamWriter(func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
+				return nil
+			}
+			c.Set(adaptertest.AllHeader, adaptertest.All(fiberlimit.AllFromContext(c)))
 			return c.Status(reply.Status).SendString(adaptertest.Body(fiberlimit.FromContext(c)))
 		})...)
 	}
@@ -119,7 +131,15 @@ func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Op
 
 func limiters(described []adaptertest.Limiter[fiberlimit.KeyFunc, fiberlimit.Option]) (chain []fiber.Handler) {
 	for _, m := range described {
-		chain = append(chain, fiberlimit.New(m.Limiter, m.Key, m.Options...))
+		if m.Together == nil {
+			chain = append(chain, fiberlimit.New(m.Limiter, m.Key, m.Options...))
+			continue
+		}
+		var rules []fiberlimit.Rule
+		for _, r := range m.Together {
+			rules = append(rules, fiberlimit.Rule(r))
+		}
+		chain = append(chain, fiberlimit.NewTogether(rules, m.Options...))
 	}
 	return chain
 }

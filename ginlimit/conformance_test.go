@@ -59,6 +59,12 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	CostByContentLengthOr: func(bytesPerToken, unknown int64) ginlimit.Option {
 		return ginlimit.WithCost(ginlimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
+	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) ginlimit.Option {
+		return ginlimit.WithUnits(func(c *gin.Context) (core.Units, error) { return units(c.GetHeader) })
+	},
+	WithSettle: func(settle func(adaptertest.Header, int) core.Units) ginlimit.Option {
+		return ginlimit.WithSettle(func(c *gin.Context, status int) core.Units { return settle(c.GetHeader, status) })
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) ginlimit.Option {
 		return ginlimit.WithLimits(func(c *gin.Context) ([]core.Limit, error) { return limits(c.GetHeader) })
 	},
@@ -108,6 +114,7 @@ func serve(l net.Listener, app adaptertest.App[ginlimit.KeyFunc, ginlimit.Option
 				_ = c.AbortWithError(reply.Status, errors.New("handler"))
 				return
 			}
+			c.Header(adaptertest.AllHeader, adaptertest.All(ginlimit.AllFromContext(c)))
 			c.String(reply.Status, "%s", adaptertest.Body(ginlimit.FromContext(c)))
 		})...)
 	}
@@ -116,7 +123,15 @@ func serve(l net.Listener, app adaptertest.App[ginlimit.KeyFunc, ginlimit.Option
 
 func limiters(described []adaptertest.Limiter[ginlimit.KeyFunc, ginlimit.Option]) (chain []gin.HandlerFunc) {
 	for _, m := range described {
-		chain = append(chain, ginlimit.New(m.Limiter, m.Key, m.Options...))
+		if m.Together == nil {
+			chain = append(chain, ginlimit.New(m.Limiter, m.Key, m.Options...))
+			continue
+		}
+		var rules []ginlimit.Rule
+		for _, r := range m.Together {
+			rules = append(rules, ginlimit.Rule(r))
+		}
+		chain = append(chain, ginlimit.NewTogether(rules, m.Options...))
 	}
 	return chain
 }

@@ -60,6 +60,12 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	CostByContentLengthOr: func(bytesPerToken, unknown int64) httplimit.Option {
 		return httplimit.WithCost(httplimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
+	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) httplimit.Option {
+		return httplimit.WithUnits(func(r *http.Request) (core.Units, error) { return units(r.Header.Get) })
+	},
+	WithSettle: func(settle func(adaptertest.Header, int) core.Units) httplimit.Option {
+		return httplimit.WithSettle(func(r *http.Request, status int) core.Units { return settle(r.Header.Get, status) })
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) httplimit.Option {
 		return httplimit.WithLimits(func(r *http.Request) ([]core.Limit, error) { return limits(r.Header.Get) })
 	},
@@ -102,6 +108,7 @@ func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Opti
 				http.Error(w, "handler", reply.Status)
 				return
 			}
+			w.Header().Set(adaptertest.AllHeader, adaptertest.All(httplimit.AllFromContext(r.Context())))
 			w.WriteHeader(reply.Status)
 			_, _ = io.WriteString(w, adaptertest.Body(httplimit.FromContext(r.Context())))
 		})))
@@ -121,7 +128,15 @@ func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Opti
 
 func limited(limiters []adaptertest.Limiter[httplimit.KeyFunc, httplimit.Option], h http.Handler) http.Handler {
 	for _, m := range slices.Backward(limiters) {
-		h = httplimit.New(m.Limiter, m.Key, m.Options...)(h)
+		if m.Together == nil {
+			h = httplimit.New(m.Limiter, m.Key, m.Options...)(h)
+			continue
+		}
+		var rules []httplimit.Rule
+		for _, r := range m.Together {
+			rules = append(rules, httplimit.Rule(r))
+		}
+		h = httplimit.NewTogether(rules, m.Options...)(h)
 	}
 	return h
 }

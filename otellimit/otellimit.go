@@ -11,6 +11,7 @@
 //	| ratelimit.decisions         | counter   | {decision} | policy, limit, outcome, source       | decisions                                          |
 //	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked for, each at most a Capacity          |
 //	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long decisions took, with waits for Redis      |
+//	| ratelimit.unsettled         | counter   | {failure}  | policy                               | settlements and debits that failed                 |
 //	| ratelimit.breaker.state     | gauge     | {state}    | store                                | 0 closed, 1 half-open, 2 open                      |
 //	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often the breaker opened                       |
 //	| ratelimit.fallback          | counter   | s          | store                                | how long the breaker was not closed                |
@@ -55,9 +56,10 @@ const scope = "github.com/tokenbucket-go/ratelimit/otellimit"
 
 // Telemetry measures decisions and stores. Create it with [New]. It is safe for concurrent use.
 type Telemetry struct {
-	decisions, tokens metric.Int64Counter
-	duration          metric.Float64Histogram
-	series            *series.Cache[*labels]
+	decisions, tokens, unsettled metric.Int64Counter
+	duration                     metric.Float64Histogram
+	series                       *series.Cache[*labels]
+	failures                     *series.Cache[[]metric.AddOption]
 
 	settings series.Settings
 	meters   metric.MeterProvider
@@ -88,7 +90,7 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 
 // WithMaxSeries bounds the sets of attributes of each of the three instruments for decisions to n. The default is 2,000.
 // Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at most 20
-// sets. A backend that stores a series for each bucket of a histogram stores 18 for each set of durations. The SDK has
+// sets. Failed settlements have at most n sets more, and one for "(other)". A backend that stores a series for each bucket of a histogram stores 18 for each set of durations. The SDK has
 // its own bound for each instrument. If n is below 1, New fails.
 func WithMaxSeries(n int) Option {
 	return func(t *Telemetry) { t.settings.SetMost(n) }
@@ -114,6 +116,9 @@ func New(options ...Option) (*Telemetry, error) {
 		return nil, fmt.Errorf("otellimit: %w", err)
 	}
 	t.series = series.New(t.settings.Most, newLabels)
+	t.failures = series.New(t.settings.Most, func(k series.Key) []metric.AddOption {
+		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("ratelimit.policy", k.Policy)))}
+	})
 	return t, nil
 }
 
@@ -135,7 +140,7 @@ func (t *Telemetry) Close() error {
 
 // register creates the instruments.
 func (t *Telemetry) register(meter metric.Meter) error {
-	var errs [3]error
+	var errs [4]error
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions."))
 	t.tokens, errs[1] = meter.Int64Counter("ratelimit.tokens", metric.WithUnit("{token}"),
@@ -143,6 +148,8 @@ func (t *Telemetry) register(meter metric.Meter) error {
 	t.duration, errs[2] = meter.Float64Histogram("ratelimit.decision.duration", metric.WithUnit("s"),
 		metric.WithDescription(series.DurationHelp),
 		metric.WithExplicitBucketBoundaries(series.Bounds...))
+	t.unsettled, errs[3] = meter.Int64Counter("ratelimit.unsettled", metric.WithUnit("{failure}"),
+		metric.WithDescription(series.UnsettledHelp))
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -162,9 +169,13 @@ func newLabels(k series.Key) *labels {
 	}
 }
 
-// Observe measures a decision and adds an event to the span in ctx. It is a [core.Observer]: pass it to
+// Observe measures a decision and adds an event to the span in ctx. A failed settlement it only counts. It is a [core.Observer]: pass it to
 // [core.WithObserver]. If no span is recorded, it allocates only for a new series.
 func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
+	if o.Outcome == core.OutcomeUnsettled {
+		t.unsettled.Add(ctx, 1, t.failures.Get(series.Key{Policy: o.Policy})...)
+		return
+	}
 	l := t.series.Get(series.Of(&o))
 	t.decisions.Add(ctx, 1, l.counted...)
 	t.tokens.Add(ctx, series.Tokens(&o), l.counted...)

@@ -9,6 +9,7 @@
 //	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
 //	ratelimit_tokens_total{policy,outcome}                     tokens that decisions asked for, each at most a Capacity
 //	ratelimit_decision_duration_seconds{policy,source}         how long decisions took: a histogram, classic and native
+//	ratelimit_unsettled_total{policy}                          settlements and debits that failed
 //	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
 //	ratelimit_breaker_opened_total{store}                      how often the breaker opened
 //	ratelimit_fallback_seconds_total{store}                    how long the breaker was not closed
@@ -20,7 +21,8 @@
 // empty if no limit is known, for example after an error. Keys of clients are in no series. So a policy of n limits, those
 // of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes to or from shadow mode, and
 // usually 2·n. It has one histogram of durations for each source. Each takes as many series as it has buckets, plus 3.
-// [WithMaxSeries] bounds all of them together.
+// [WithMaxSeries] bounds all of them together. Failed settlements have one series for each policy with any, and are in no
+// other series.
 package promlimit
 
 import (
@@ -40,10 +42,11 @@ import (
 // Collector counts decisions. It reads the stores when Prometheus scrapes it. Create it with [New]. It is safe for
 // concurrent use.
 type Collector struct {
-	decisions, tokens *prometheus.CounterVec
-	duration          *prometheus.HistogramVec
-	series            *series.Cache[*counted]
-	durations         *series.Cache[prometheus.Observer]
+	decisions, tokens, unsettled *prometheus.CounterVec
+	duration                     *prometheus.HistogramVec
+	series                       *series.Cache[*counted]
+	durations                    *series.Cache[prometheus.Observer]
+	failures                     *series.Cache[prometheus.Counter]
 
 	settings series.Settings
 	buckets  []float64
@@ -80,7 +83,7 @@ func WithBuckets(seconds ...float64) Option {
 // WithMaxSeries bounds the series of decisions, of tokens and of durations (as classic histograms), each to n. The default
 // is 2,000. Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at
 // most 20 series of decisions, 4 of tokens and 5 histograms. So the default allows at most 6,114 series, and 111
-// histograms of durations name their policy. If n is below 1, registering the Collector fails.
+// histograms of durations name their policy. Failed settlements have at most n series more, and one for "(other)". If n is below 1, registering the Collector fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
@@ -120,6 +123,11 @@ func New(options ...Option) *Collector {
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour, // a histogram with too many buckets starts again at most this often
 	}, []string{"policy", "source"})
+	c.unsettled = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "ratelimit_unsettled_total",
+		Help: series.UnsettledHelp,
+	}, []string{"policy"})
+	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return c.unsettled.WithLabelValues(k.Policy) })
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
 	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
 		return c.duration.WithLabelValues(k.Policy, k.Source.String())
@@ -134,9 +142,13 @@ func New(options ...Option) *Collector {
 	return c
 }
 
-// Observe counts a decision. It is a [core.Observer]: pass it to [core.WithObserver]. It allocates only for a new series
+// Observe counts a decision or a failed settlement. It is a [core.Observer]: pass it to [core.WithObserver]. It allocates only for a new series
 // and for exemplars.
 func (c *Collector) Observe(ctx context.Context, o core.Observation) {
+	if o.Outcome == core.OutcomeUnsettled {
+		c.failures.Get(series.Key{Policy: o.Policy}).Inc()
+		return
+	}
 	s := c.series.Get(series.Of(&o))
 	s.decisions.Inc()
 	s.tokens.Add(float64(series.Tokens(&o)))
@@ -171,6 +183,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	c.decisions.Describe(ch)
 	c.tokens.Describe(ch)
 	c.duration.Describe(ch)
+	c.unsettled.Describe(ch)
 	for _, d := range storeDescs {
 		ch <- d
 	}
@@ -181,6 +194,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.decisions.Collect(ch)
 	c.tokens.Collect(ch)
 	c.duration.Collect(ch)
+	c.unsettled.Collect(ch)
 	for _, store := range c.settings.Stores {
 		collect(ch, store)
 	}

@@ -46,17 +46,12 @@ func (o *Options[C]) charge(c C) (take charge, err error) {
 	return take, nil
 }
 
-// unitsOf is what the request takes of l, in units.
-func (t *charge) unitsOf(l *core.Limiter) core.Units {
+// unitsOf is what the request takes from key of l, in units.
+func (t *charge) unitsOf(l *core.Limiter, key string) core.Units {
 	if !t.all {
 		return t.units
 	}
-	units, least := maps.Clone(t.units), int64(0)
-	for _, limit := range l.Policy().Limits {
-		if (limit.Unit == "" || limit.Unit == core.Requests) && (least == 0 || limit.Capacity < least) {
-			least = limit.Capacity
-		}
-	}
-	units[core.Requests] = least
+	units := maps.Clone(t.units)
+	units[core.Requests] = l.Capacity(key)
 	return units
 }

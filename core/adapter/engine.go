@@ -48,7 +48,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if len(e.rules) == 1 {
 		fromUser, err = e.decide(c, &v)
 	} else {
-		fromUser, err = e.decideTogether(c, &v)
+		fromUser, err = e.decideTogether(c, x, &v)
 	}
 	outer, advice := takeNote(x, before)
 	if advice != "" {
@@ -98,9 +98,12 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			}
 		}
 	}
+	if take.units == nil && e.options.Units != nil && !limiter.Counts("", core.Requests) {
+		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
+	}
 	switch {
 	case take.units != nil:
-		v.Result, err = limiter.AllowUnits(v.ctx, key, take.unitsOf(limiter))
+		v.Result, err = limiter.AllowUnits(v.ctx, key, take.unitsOf(limiter, key))
 	case take.all:
 		v.Result, err = limiter.AllowAll(v.ctx, key)
 	default:

@@ -13,9 +13,9 @@ import (
 
 // names are the identifiers that every adapter exports.
 var names = []string{
-	"ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
-	"CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "OnDenied", "OnError", "Option",
-	"WithCost", "WithLimits", "WithRefund", "WithSkip",
+	"AllFromContext", "ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
+	"CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "NewTogether",
+	"OnDenied", "OnError", "Option", "Rule", "WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
 }
 
 // ownNames are the identifiers that only one adapter exports.

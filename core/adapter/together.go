@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -70,15 +69,28 @@ type kept struct {
 	key     string
 }
 
-// decideTogether sets the decisions of v.
-func (e *Engine[C]) decideTogether(c C, v *Verdict) (fromUser bool, err error) {
+// decideTogether sets the decisions of v. A rule in shadow mode whose key is missing has none: it must not refuse the request.
+func (e *Engine[C]) decideTogether(c C, x Exchange, v *Verdict) (fromUser bool, err error) {
 	j := &joint{twice: &e.warnTwice}
+	var missing error
 	for _, r := range e.rules {
 		key, err := call(r.Key, c)
-		if err != nil {
+		switch {
+		case err == nil:
+			j.rules = append(j.rules, kept{r.Limiter, key})
+		case !r.Limiter.Policy().Shadow:
 			return true, err
+		default:
+			missing = err
 		}
-		j.rules = append(j.rules, kept{r.Limiter, key})
+	}
+	if missing != nil {
+		if len(j.rules) == 0 {
+			return true, missing
+		}
+		e.warnNoKey.Do(func() {
+			slog.Warn(shadowMessage, "policy", e.limiter.Name(), "status", core.ProblemOf(missing).Status, "path", x.Path(), "error", missing)
+		})
 	}
 	take, err := e.options.charge(c)
 	if err != nil {
@@ -89,10 +101,13 @@ func (e *Engine[C]) decideTogether(c C, v *Verdict) (fromUser bool, err error) {
 	for i, k := range j.rules {
 		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{core.Requests: take.cost}}
 		if take.all {
-			charges[i].Units = (&charge{all: true, units: core.Units{}}).unitsOf(k.limiter)
+			charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+		}
+		if e.options.Units == nil && !k.limiter.Counts("", core.Requests) {
+			return false, fmt.Errorf("policy %q: %w: %s", k.limiter.Name(), core.ErrUnit, core.Requests)
 		}
 		for unit, n := range take.units {
-			if unit == core.Requests || k.limiter.Counts(unit) {
+			if unit == core.Requests || k.limiter.Counts("", unit) {
 				charges[i].Units[unit], counted[unit] = n, true
 			}
 		}
@@ -114,16 +129,7 @@ func (e *Engine[C]) decideTogether(c C, v *Verdict) (fromUser bool, err error) {
 // answer stores the decisions with the request, the tightest in front and all in front of outer, and sets the header fields of
 // the response, those of the tightest last: it decides on the fields that have one value.
 func (j *joint) answer(x Exchange, outer *Decision) {
-	order := make([]int, len(j.rules))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		r, s := &j.result.Results[a], &j.result.Results[b]
-		return cmp.Or(cmp.Compare(r.RetryAfter, s.RetryAfter), cmp.Compare(s.Remaining, r.Remaining))
-	})
-	for _, i := range order {
-		k := j.rules[i]
+	for _, k := range j.rules {
 		for o := outer; o != nil; o = o.outer {
 			if !o.isNote() && o.limiter.Name() == k.limiter.Name() && o.key == k.key {
 				j.twice.Do(func() {
@@ -132,12 +138,11 @@ func (j *joint) answer(x Exchange, outer *Decision) {
 			}
 		}
 	}
-	for _, i := range order {
-		r, k := &j.result.Results[i], j.rules[i]
-		outer = &Decision{r.Keep(), k.limiter, k.key, outer}
-		r.WriteHeaders(x.Response())
+	for _, i := range j.result.Order() {
+		outer = &Decision{j.result.Results[i].Keep(), j.rules[i].limiter, j.rules[i].key, outer}
 	}
 	x.Keep(outer)
+	j.result.WriteHeaders(x.Response())
 }
 
 // AllFromContext returns the Results of all decisions about a request, the newest first. kept is what the request's Kept

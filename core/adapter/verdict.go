@@ -57,14 +57,10 @@ const (
 
 // Problem describes a denial: the limits of all limiters that lack tokens.
 func (v *Verdict) Problem() core.ProblemDetails {
-	p := core.Problem(v.Result)
 	if v.joint != nil {
-		p.ViolatedPolicies = nil
-		for _, r := range v.joint.result.Results {
-			p.ViolatedPolicies = append(p.ViolatedPolicies, core.Problem(r).ViolatedPolicies...)
-		}
+		return v.joint.result.Problem()
 	}
-	return p
+	return core.Problem(v.Result)
 }
 
 // charged reports whether a limiter allowed the request and took its tokens.

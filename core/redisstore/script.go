@@ -47,6 +47,7 @@ const requestSize = 15
 
 // Flags of an action.
 const (
+	dryFlag    = 0x08 // only finds out whether there are tokens
 	raisesFlag = 0x10 // what these limits add to a Capacity is there at once
 	jointFlag  = 0x20 // belongs together with the next request
 	eachFlag   = 0x40 // tells the tokens of each limit
@@ -129,6 +130,9 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	if r.Plan.Raises {
 		flags |= raisesFlag
+	}
+	if r.Dry {
+		flags |= dryFlag
 	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
 	b = appendDoubles(b, r.N)

@@ -109,8 +109,17 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 
 // settled calls next, and has the engine settle the request when the response is over.
 func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
-	returned := false
-	defer func() { engine.Done(c, v, final(c, returned, err)) }()
+	returned, flushed := false, false // net/http sends 200 at a flush without telling echo
+	if res := innermost(c.Response()); res != nil {
+		res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() { flushed = flushed || !res.Committed })
+	}
+	defer func() {
+		status := http.StatusOK
+		if !flushed {
+			status = final(c, returned, err)
+		}
+		engine.Done(c, v, status)
+	}()
 	err = next(c)
 	returned = true
 	return err

@@ -5,6 +5,7 @@ package fasthttplimit
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -23,21 +24,47 @@ const (
 
 // New returns a middleware that lets a request pass if limiter has tokens for its key.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
-	var o config
+	o := configured(options)
+	return middleware(adapter.New(limiter, copyKey(key), o.Options), o)
+}
+
+// Rule is one of the limiters of [NewTogether], with its key.
+type Rule struct {
+	Limiter *core.Limiter
+	Key     KeyFunc
+}
+
+// NewTogether returns a middleware that lets a request pass if all limiters have tokens for their keys, and takes nothing
+// from any if not.
+func NewTogether(rules []Rule, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
+	o := configured(options)
+	var list []adapter.Rule[*fasthttp.RequestCtx]
+	for _, r := range rules {
+		list = append(list, adapter.Rule[*fasthttp.RequestCtx]{Limiter: r.Limiter, Key: copyKey(r.Key)})
+	}
+	return middleware(adapter.NewTogether(list, o.Options), o)
+}
+
+// configured returns what options set.
+func configured(options []Option) (o config) {
 	for _, option := range options {
 		if option != nil {
 			option(&o)
 		}
 	}
-	engine := adapter.New(limiter, copyKey(key), o.Options)
-	if o.denied == nil {
-		o.denied = func(c *fasthttp.RequestCtx, res core.Result) { refuse(c, core.Problem(res)) }
-	}
+	return o
+}
+
+func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(c *fasthttp.RequestCtx) {
 			switch v := engine.Begin(c, exchange{c}); v.Outcome {
 			case adapter.Denied:
-				o.denied(c, v.Result)
+				if o.denied != nil {
+					o.denied(c, v.Result)
+				} else {
+					refuse(c, v.Problem())
+				}
 			case adapter.Failed:
 				if o.failed != nil {
 					o.failed(c, v.Err)
@@ -50,12 +77,34 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 					return
 				}
 				status := http.StatusInternalServerError // if the handler panics
-				defer func() { engine.Done(c, v, status) }()
+				defer func() {
+					if engine.Settles(v) && c.Response.IsBodyStream() { // the response is not over yet
+						end := &whenSent{func() { engine.Done(c, v, status) }}
+						c.SetUserValue(end, end)
+						return
+					}
+					engine.Done(c, v, status)
+				}()
 				next(c)
 				status = c.Response.StatusCode()
 			}
 		}
 	}
+}
+
+// whenSent is a user value. Fasthttp closes it when the response was sent, or can't be sent any more. It has dropped the
+// other user values then.
+type whenSent struct{ do func() }
+
+// Close is called by fasthttp, where a panic would end the process.
+func (w *whenSent) Close() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("settle function: %v", p)
+		}
+	}()
+	w.do()
+	return nil
 }
 
 // copyKey copies what key returns: strings of fasthttp are views of buffers that it reuses.
@@ -83,6 +132,11 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 // FromContext returns the decision about the request.
 func FromContext(c *fasthttp.RequestCtx) (core.Result, bool) {
 	return adapter.FromContext(c.UserValue(keptKey{}))
+}
+
+// AllFromContext returns the decisions of all limiters about the request, the newest first.
+func AllFromContext(c *fasthttp.RequestCtx) []core.Result {
+	return adapter.AllFromContext(c.UserValue(keptKey{}))
 }
 
 type keptKey struct{}
@@ -220,6 +274,16 @@ func CostByContentLength(bytesPerToken int64) func(*fasthttp.RequestCtx) (int64,
 // CostByContentLengthOr is CostByContentLength with another cost for a body of unknown length.
 func CostByContentLengthOr(bytesPerToken, unknown int64) func(*fasthttp.RequestCtx) (int64, error) {
 	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+}
+
+// WithUnits sets what a request takes besides requests, such as tokens.
+func WithUnits(units func(*fasthttp.RequestCtx) (core.Units, error)) Option {
+	return func(o *config) { o.Units = units }
+}
+
+// WithSettle corrects what a request took when its response is over. If its body is a stream, c has no user values then.
+func WithSettle(settle func(c *fasthttp.RequestCtx, status int) core.Units) Option {
+	return func(o *config) { o.Settle = settle }
 }
 
 // WithLimits sets the limits of a request. Nil means those of the policy.

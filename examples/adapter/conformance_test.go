@@ -1,6 +1,7 @@
 package fasthttplimit_test
 
 import (
+	"bufio"
 	"context"
 	"net"
 	"net/http"
@@ -66,6 +67,12 @@ var kit = adaptertest.Kit[fasthttplimit.KeyFunc, fasthttplimit.Option]{
 	CostByContentLengthOr: func(bytesPerToken, unknown int64) fasthttplimit.Option {
 		return fasthttplimit.WithCost(fasthttplimit.CostByContentLengthOr(bytesPerToken, unknown))
 	},
+	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) fasthttplimit.Option {
+		return fasthttplimit.WithUnits(func(c *fasthttp.RequestCtx) (core.Units, error) { return units(header(c)) })
+	},
+	WithSettle: func(settle func(adaptertest.Header, int) core.Units) fasthttplimit.Option {
+		return fasthttplimit.WithSettle(func(c *fasthttp.RequestCtx, status int) core.Units { return settle(header(c), status) })
+	},
 	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fasthttplimit.Option {
 		return fasthttplimit.WithLimits(func(c *fasthttp.RequestCtx) ([]core.Limit, error) { return limits(header(c)) })
 	},
@@ -105,6 +112,12 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 				c.Error("", reply.Status)
 				return
 			}
+			if reply.Stream != nil {
+				c.SetStatusCode(reply.Status)
+				c.SetBodyStreamWriter(func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
+				return
+			}
+			c.Response.Header.Set(adaptertest.AllHeader, adaptertest.All(fasthttplimit.AllFromContext(c)))
 			write(c, reply.Status, adaptertest.Body(fasthttplimit.FromContext(c)))
 		})})
 	}
@@ -124,7 +137,15 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 
 func limited(by described, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	for _, m := range slices.Backward(by) {
-		h = fasthttplimit.New(m.Limiter, m.Key, m.Options...)(h)
+		if m.Together == nil {
+			h = fasthttplimit.New(m.Limiter, m.Key, m.Options...)(h)
+			continue
+		}
+		var rules []fasthttplimit.Rule
+		for _, r := range m.Together {
+			rules = append(rules, fasthttplimit.Rule(r))
+		}
+		h = fasthttplimit.NewTogether(rules, m.Options...)(h)
 	}
 	return h
 }

@@ -91,10 +91,11 @@ func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, sta
 		engine.Done(c, v, status)
 		return
 	}
-	app, sent := c.App(), c.RequestCtx()
+	app, sent, ctx := c.App(), c.RequestCtx(), c.Context()
 	fast.WhenSent(sent, func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
+		c.SetContext(ctx) // which AcquireCtx has removed
 		engine.Done(c, v, status)
 	})
 }

@@ -2,6 +2,7 @@ package fast
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 )
@@ -34,6 +35,11 @@ func (s *sent) Close() error {
 	for _, v := range s.values {
 		s.c.SetUserValue(v[0], v[1])
 	}
+	defer func() {
+		for _, v := range slices.Backward(s.values) { // fasthttp would keep them until it needs their place
+			s.c.RemoveUserValue(v[0])
+		}
+	}()
 	s.do()
 	return nil
 }

@@ -39,6 +39,8 @@ type Kit[K, O any] struct {
 	CostByContentLength   func(bytesPerToken int64) O
 	CostByContentLengthOr func(bytesPerToken, unknown int64) O
 
+	WithUnits  func(func(Header) (core.Units, error)) O
+	WithSettle func(func(r Header, status int) core.Units) O
 	WithLimits func(func(Header) ([]core.Limit, error)) O
 	WithSkip   func(func(Header) bool) O
 	WithRefund func(func(r Header, status int) bool) O
@@ -82,11 +84,20 @@ type App[K, O any] struct {
 	Routes []Route[K, O]
 }
 
-// Limiter is one middleware, as passed to New.
+// Limiter is one middleware, as passed to New or to NewTogether.
 type Limiter[K, O any] struct {
 	Limiter *core.Limiter
 	Key     K
 	Options []O
+	// Together are the rules of NewTogether. If it is nil, the middleware is that of New. Otherwise Limiter and Key are not
+	// used, and the list may be empty.
+	Together []Rule[K]
+}
+
+// Rule is one of the rules of NewTogether. The adapter's Rule has the same fields, so one can be converted to the other.
+type Rule[K any] struct {
+	Limiter *core.Limiter
+	Key     K
 }
 
 // Route is one route.
@@ -103,11 +114,16 @@ type Route[K, O any] struct {
 type Reply struct {
 	Status int
 	// AsError has the handler report the status as the framework does, such as by returning its HTTP error. Otherwise
-	// the handler writes the status, and as the body [Body] of what FromContext returns.
+	// the handler writes the status, the header field AllHeader with [All] of what AllFromContext returns, and as the body
+	// [Body] of what FromContext returns.
 	AsError bool
 	// Aborts has the handler write Status and a body, flush them and panic with [http.ErrAbortHandler], as a reverse
 	// proxy does if its upstream hangs up. It is used only if the kit sets Streams.
 	Aborts bool
+	// Stream has the handler answer with Status and what Stream writes to w. After flush it has reached the client: flush
+	// returns an error if the client has gone. The handler ends when Stream returns. Where handlers can't write before they
+	// return, the framework calls Stream afterwards.
+	Stream func(w io.Writer, flush func() error)
 	// Flushes has the handler flush before it has written anything, which sends status 200, and panic. It is used only
 	// if the kit sets Streams.
 	Flushes bool
@@ -118,6 +134,22 @@ var ValueKey any = "adaptertest.value"
 
 // ErrorHeader is the response header field that an app's error handler sets to the status of the framework's error.
 const ErrorHeader = "App-Error"
+
+// AllHeader is the response header field that handlers set to [All] of what AllFromContext returned.
+const AllHeader = "App-All"
+
+// All returns the value of AllHeader.
+func All(results []core.Result) string {
+	var list []string
+	for _, res := range results {
+		name := "none"
+		if limits := res.Limits(); len(limits) > 0 {
+			name = limits[0].Limit.Name
+		}
+		list = append(list, fmt.Sprint(name, " ", res.Remaining))
+	}
+	return strings.Join(list, ", ")
+}
 
 // Body returns the body of a handler's answer. Its arguments are what FromContext returned.
 func Body(res core.Result, ok bool) string {
@@ -132,10 +164,14 @@ func Colons(pattern string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(pattern, "{", ":"), "}", "")
 }
 
-// Send writes to w and panics if r sets Aborts or Flushes. Otherwise it returns true: the handler must answer the way its
-// framework does. It is for frameworks on net/http.
+// Send writes to w if r sets Stream, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the handler
+// must answer the way its framework does. It is for frameworks on net/http.
 func (r Reply) Send(w http.ResponseWriter) (mustAnswer bool) {
 	switch {
+	case r.Stream != nil:
+		w.WriteHeader(r.Status)
+		r.Stream(w, http.NewResponseController(w).Flush)
+		return false
 	case r.Aborts:
 		w.WriteHeader(r.Status)
 		_, _ = io.WriteString(w, "begun")

@@ -1,0 +1,391 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+)
+
+// settlements records the calls of a settle function.
+type settlements struct {
+	units func() core.Units // what the function returns; nil means nil
+
+	mu    sync.Mutex
+	seen  []int         // the statuses
+	users []string      // the values of the field User
+	each  chan struct{} // receives a value after each call, if it is not nil
+}
+
+func (s *settlements) settle(h Header, status int) core.Units {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.seen, s.users = append(s.seen, status), append(s.users, strings.Clone(h("User")))
+	if s.each != nil {
+		defer func() { s.each <- struct{}{} }()
+	}
+	if s.units == nil {
+		return nil
+	}
+	return s.units()
+}
+
+func (s *settlements) statuses() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+// giving returns settlements of a number of words.
+func giving(words int64) *settlements {
+	return &settlements{units: func() core.Units { return core.Units{"words": words} }}
+}
+
+// wantSettled checks the statuses that a settle function was called with.
+func (c *trial[K, O]) wantSettled(s *settlements, statuses ...int) {
+	c.t.Helper()
+	if seen := s.statuses(); !slices.Equal(seen, statuses) {
+		c.errorf("the settle function was called with %v, want %v", seen, statuses)
+	}
+}
+
+// settle checks WithSettle.
+func (s *suite[K, O]) settle() {
+	k := s.kit
+	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })
+	for _, test := range []struct {
+		rule         string
+		units        core.Units
+		calls, words int
+		next         int // status of the next request, of 1 request and 10 words
+	}{
+		{"less than was charged comes back", core.Units{"words": 3}, 3, 9, 429},
+		{"nothing at all comes back as a whole", core.Units{"words": 0, core.Requests: 0}, 4, 12, 200},
+		{"what was charged changes nothing", core.Units{"words": 10}, 3, 2, 429},
+		{"more than was charged is taken", core.Units{"words": 11, core.Requests: 2}, 2, 1, 429},
+		{"nil leaves what was charged", nil, 3, 2, 429},
+		{"no units leave what was charged", core.Units{}, 3, 2, 429},
+		{"units that are left out keep what was charged", core.Units{core.Requests: 4}, 0, 2, 429},
+	} {
+		s.rule("WithSettle: "+test.rule, func(c *trial[K, O]) {
+			settled := settlements{units: func() core.Units { return test.units }}
+			l := c.limiter(counting("test", 4, 12))
+			app := c.use(l, k.Global("all"), ten, k.WithSettle(settled.settle))
+			c.wantStatus(app.send(request{}), http.StatusOK, "the request")
+			c.wantSettled(&settled, 200)
+			c.wantLeft(l, "afterwards", "calls", test.calls, "words", test.words)
+			c.wantStatus(c.use(l, k.Global("all"), ten).send(request{}), test.next, "the next request")
+		})
+	}
+	s.rule("WithSettle: what is not there becomes a debt, and later requests are denied", func(c *trial[K, O]) {
+		l := c.limiter(counting("test", 4, 12))
+		one := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 1}, nil })
+		c.wantStatus(c.use(l, k.Global("all"), ten, k.WithSettle(giving(20).settle)).send(request{}), http.StatusOK, "10 words that were 20, of 12")
+		c.wantStatus(c.use(l, k.Global("all"), one).send(request{}), http.StatusTooManyRequests, "one word more")
+	})
+	s.rule("WithSettle: requests are settled without WithUnits too", func(c *trial[K, O]) {
+		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
+		l := c.holding(5)
+		c.wantStatus(c.use(l, k.Global("all"), k.WithSettle(settled.settle)).send(request{}), http.StatusOK, "the request")
+		c.wantRemaining(c.use(l, k.Global("all")).send(request{}), 1, "the next request, of 5 less 3")
+	})
+	for _, reply := range []Reply{
+		{Status: 200}, {Status: 201}, {Status: 401}, {Status: 401, AsError: true}, {Status: 404, AsError: true},
+		{Status: 500}, {Status: 503, AsError: true},
+	} {
+		rule := fmt.Sprintf("the settle function is called once, with the status that the client gets (%d, as error: %v)", reply.Status, reply.AsError)
+		s.rule(rule, func(c *trial[K, O]) {
+			settled := giving(4)
+			l := c.limiter(counting("test", 4, 12))
+			app := c.serve(c.app(func(context.Context) Reply { return reply },
+				Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+			c.wantStatus(app.send(request{header: header("User", "ann")}), reply.Status, "the request")
+			c.wantSettled(settled, reply.Status)
+			if !slices.Equal(settled.users, []string{"ann"}) {
+				c.errorf("the settle function saw the users %q, want that of the request", settled.users)
+			}
+			c.wantLeft(l, "afterwards", "calls", 3, "words", 8)
+		})
+	}
+	s.rule("a request whose handler panics is settled with 500", func(c *trial[K, O]) {
+		settled := giving(0)
+		l := c.limiter(counting("test", 4, 12))
+		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
+			Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+		for range 2 {
+			c.wantStatus(app.send(request{}), http.StatusInternalServerError, "the request")
+		}
+		c.wantSettled(settled, 500, 500)
+		c.wantLeft(l, "afterwards", "calls", 2, "words", 12)
+	})
+	for _, reply := range []Reply{{Status: 201, Aborts: true}, {Status: 502, Aborts: true}, {Status: 200, Flushes: true}} {
+		if !k.Streams {
+			break
+		}
+		rule := fmt.Sprintf("a request is settled with the status that was sent, even if the handler panics later (%d, flushed without a status: %v)", reply.Status, reply.Flushes)
+		s.rule(rule, func(c *trial[K, O]) {
+			settled := giving(0)
+			settled.each = make(chan struct{}, 9)
+			app := c.serve(c.app(func(context.Context) Reply { return reply },
+				Limiter[K, O]{Limiter: c.limiter(counting("test", 4, 12)), Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+			_, _ = app.try(context.Background(), request{})
+			if !c.within(settled.each) {
+				c.errorf("the settle function was not called")
+			}
+			c.wantSettled(settled, reply.Status)
+		})
+	}
+	s.rule("the settle function is not called for a request that was denied, skipped or not decided", func(c *trial[K, O]) {
+		settled := giving(10)
+		app := c.use(c.limiter(counting("test", 4, 12)), k.ByHeader("User"), ten, k.WithSettle(settled.settle),
+			k.WithSkip(func(h Header) bool { return h("Skip") != "" }))
+		for _, step := range []struct {
+			field  string
+			status int
+		}{{"User", 200}, {"User", 429}, {"Skip", 200}, {"Other", 400}} {
+			c.wantStatus(app.send(request{header: header(step.field, "ann")}), step.status, step.field)
+		}
+		c.wantSettled(settled, 200)
+	})
+	s.rule("a failed settlement is logged and counted, and the client sees nothing of it", func(c *trial[K, O]) {
+		var counted atomic.Int64
+		observer := core.WithObserver(func(_ context.Context, o core.Observation) {
+			if o.Outcome == core.OutcomeUnsettled {
+				counted.Add(1)
+			}
+		})
+		l, err := core.NewLimiter(&failingStore{Store: c.store, good: 1}, counting("test", 4, 12), observer)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		settled := giving(3)
+		app := c.use(l, k.Global("all"), ten, k.WithSettle(settled.settle))
+		log := logtest.Capture(func() {
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusOK, "the request")
+			if strings.Contains(fmt.Sprint(got), secret) {
+				c.errorf("the answer shows an internal error: %v", got)
+			}
+		})
+		for _, want := range []string{"could not be settled", "policy=test", "level=ERROR"} {
+			if n := strings.Count(log, want); n != 1 {
+				c.errorf("%q was logged %d times, want once: %s", want, n, log)
+			}
+		}
+		if n := counted.Load(); n != 1 {
+			c.errorf("an observer received %d failed settlements, want 1", n)
+		}
+	})
+	s.rule("a settlement of a unit that no limit counts changes nothing and is logged", func(c *trial[K, O]) {
+		l := c.limiter(counting("test", 4, 12))
+		settled := settlements{units: func() core.Units { return core.Units{"words": 1, "pages": 1} }}
+		log := logtest.Capture(func() {
+			c.wantStatus(c.use(l, k.Global("all"), ten, k.WithSettle(settled.settle)).send(request{}), http.StatusOK, "the request")
+		})
+		if !strings.Contains(log, "pages") {
+			c.errorf("the log does not say why: %s", log)
+		}
+		c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+	})
+	s.rule("the settle function of an outer limiter gets the status of an inner limiter's refusal", func(c *trial[K, O]) {
+		settled := giving(0)
+		outer := c.limiter(counting("outer", 4, 12))
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{Limiter: outer, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}},
+			Limiter[K, O]{Limiter: c.holding(1), Key: k.Global("all")}))
+		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
+		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "refused by the inner limiter")
+		c.wantSettled(settled, 200, 429)
+		c.wantLeft(outer, "afterwards", "calls", 2, "words", 12)
+	})
+	s.rule("in shadow mode the settle function is called, and a request that would be denied gives nothing back", func(c *trial[K, O]) {
+		settled := giving(0)
+		policy := counting("test", 4, 12)
+		policy.Shadow = true
+		app := c.use(c.limiter(policy), k.Global("all"), k.WithUnits(func(Header) (core.Units, error) {
+			return core.Units{core.Requests: 0, "words": 13}, nil
+		}), k.WithSettle(settled.settle))
+		l := c.limiter(counting("test", 4, 12))
+		c.wantStatus(c.use(l, k.Global("all"), ten).send(request{}), http.StatusOK, "10 of 12 words")
+		c.wantStatus(app.send(request{}), http.StatusOK, "13 of 2 words, not enforced")
+		c.wantSettled(settled, 200)
+		c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+	})
+	s.rule("WithSettle and WithRefund can't be used together: New panics", func(c *trial[K, O]) {
+		var reported statuses
+		c.wantPanic(Limiter[K, O]{Limiter: c.holding(1), Key: k.Global("all"), Options: []O{k.WithSettle(giving(1).settle), k.WithRefund(reported.refunding)}},
+			"WithSettle", "WithRefund")
+	})
+}
+
+// failingStore fails after some calls.
+type failingStore struct {
+	core.Store
+
+	good  int64 // calls that it answers
+	calls atomic.Int64
+}
+
+func (s *failingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	if s.calls.Add(1) > s.good {
+		return core.Answer{}, errSecret
+	}
+	return s.Store.Do(ctx, r)
+}
+
+// settleAfterClient checks that a request is settled although its client has gone.
+func (s *suite[K, O]) settleAfterClient() {
+	s.rule("a request is settled although the client left while the handler ran", func(c *trial[K, O]) {
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		gone := make(chan struct{})
+		settled := giving(3)
+		settled.each = make(chan struct{}, 9)
+		store := announcedStore{c.store, make(chan struct{}, 10)}
+		l := c.limiterOn(store, counting("test", 4, 12))
+		app := c.serve(c.app(func(ctx context.Context) Reply {
+			leave()
+			if c.kit.ContextEnds {
+				<-ctx.Done()
+			} else {
+				<-gone
+			}
+			return Reply{Status: http.StatusAccepted}
+		}, Limiter[K, O]{Limiter: l, Key: c.kit.Global("all"), Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}}))
+		if got, err := app.try(ctx, request{header: header("Words", "10")}); err == nil {
+			c.errorf("the client was answered %d although it had left", got.status)
+		}
+		close(gone)
+		for _, action := range []string{"took", "settled"} {
+			if !c.within(store.done) {
+				c.errorf("the limiter never %s the words", action)
+				return
+			}
+		}
+		c.wantSettled(settled, http.StatusAccepted)
+		c.wantLeft(c.limiter(counting("test", 4, 12)), "afterwards", "calls", 3, "words", 9)
+	})
+}
+
+// stream checks WithSettle for responses that are streamed.
+func (s *suite[K, O]) stream() {
+	k := s.kit
+	// streaming serves an app whose handler streams, and settles what the stream has written to produced.
+	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
+		settled := &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }, each: make(chan struct{}, 9)}
+		return c.serve(c.app(func(context.Context) Reply { return Reply{Status: http.StatusAccepted, Stream: stream} },
+			Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words), k.WithSettle(settled.settle)}})), settled
+	}
+	s.rule("a streamed response is settled when it is over: what its stream writes last is seen", func(c *trial[K, O]) {
+		store := announcedStore{c.store, make(chan struct{}, 10)}
+		var produced atomic.Int64
+		app, settled := streaming(c, c.limiterOn(store, counting("test", 4, 12)), &produced, func(w io.Writer, flush func() error) {
+			for i := range 7 {
+				_, _ = fmt.Fprintln(w, i)
+				_ = flush()
+			}
+			produced.Store(7)
+		})
+		for i := range 2 {
+			produced.Store(0)
+			got := app.send(request{header: header("Words", "5", "User", "ann")})
+			if got.status != http.StatusAccepted || got.body != "0\n1\n2\n3\n4\n5\n6\n" {
+				c.errorf("answered %d %q", got.status, got.body)
+			}
+			for _, action := range []string{"took", "settled"} {
+				if !c.within(store.done) {
+					c.errorf("request %d: the limiter never %s the words", i+1, action)
+					return
+				}
+			}
+			if i == 0 {
+				c.wantLeft(c.limiter(counting("test", 4, 12)), "after 7 words that were charged as 5", "calls", 3, "words", 5)
+			}
+		}
+		c.wantSettled(settled, http.StatusAccepted, http.StatusAccepted)
+		settled.mu.Lock()
+		defer settled.mu.Unlock()
+		if !slices.Equal(settled.users, []string{"ann", "ann"}) {
+			c.errorf("the settle function saw the users %q, want that of the request", settled.users)
+		}
+	})
+	s.rule("a streamed response is settled once although the client left in the middle", func(c *trial[K, O]) {
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		var produced atomic.Int64
+		store := announcedStore{c.store, make(chan struct{}, 10)}
+		ended := make(chan struct{})
+		app, settled := streaming(c, c.limiterOn(store, counting("test", 4, 300)), &produced, func(w io.Writer, flush func() error) {
+			defer close(ended)
+			for n := int64(1); ; n++ { // until the client has gone
+				if _, err := fmt.Fprintln(w, n, strings.Repeat("x", 10_000)); err != nil {
+					return
+				}
+				if err := flush(); err != nil {
+					return
+				}
+				if n == 3 {
+					produced.Store(n)
+					leave()
+				}
+			}
+		})
+		if got, err := app.try(ctx, request{header: header("Words", "250")}); err == nil {
+			c.errorf("the premise: the client leaves, but it was answered %d", got.status)
+		}
+		if !c.within(ended) {
+			c.errorf("the stream never ended")
+		}
+		for _, action := range []string{"took", "settled"} {
+			if !c.within(store.done) {
+				c.errorf("the limiter never %s the words", action)
+				return
+			}
+		}
+		c.wantSettled(settled, http.StatusAccepted)
+		c.wantLeft(c.limiter(counting("test", 4, 300)), "after 3 words that were charged as 250", "calls", 3, "words", 297)
+	})
+	s.rule("a streamed response that is not to be settled is charged once", func(c *trial[K, O]) {
+		l := c.limiter(counting("test", 4, 12))
+		app := c.serve(c.app(func(context.Context) Reply {
+			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, _ func() error) { _, _ = io.WriteString(w, "all") }}
+		}, Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words)}}))
+		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "the request")
+		c.wantLeft(l, "afterwards", "calls", 3, "words", 7)
+	})
+	s.rule("two limiters settle one streamed response", func(c *trial[K, O]) {
+		store := announcedStore{c.store, make(chan struct{}, 10)}
+		var produced atomic.Int64
+		settled := [2]*settlements{}
+		var use []Limiter[K, O]
+		for i, name := range []string{"outer", "inner"} {
+			settled[i] = &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }}
+			use = append(use, Limiter[K, O]{Limiter: c.limiterOn(store, counting(name, 4, 12)), Key: k.Global("all"),
+				Options: []O{k.WithUnits(words), k.WithSettle(settled[i].settle)}})
+		}
+		app := c.serve(c.app(func(context.Context) Reply {
+			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, _ func() error) {
+				_, _ = io.WriteString(w, "all")
+				produced.Store(2)
+			}}
+		}, use...))
+		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "the request")
+		for range 4 {
+			if !c.within(store.done) {
+				c.errorf("not both limiters took and settled the words")
+				return
+			}
+		}
+		c.wantSettled(settled[0], 200)
+		c.wantSettled(settled[1], 200)
+		c.wantLeft(c.limiter(counting("outer", 4, 12)), "the outer limiter", "calls", 3, "words", 10)
+		c.wantLeft(c.limiter(counting("inner", 4, 12)), "the inner limiter", "calls", 3, "words", 10)
+	})
+}

@@ -1,0 +1,521 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+)
+
+// named returns a limiter on the trial's store whose policy and limit have a name, and whose buckets hold n tokens.
+func (c *trial[K, O]) named(name string, n int64) *core.Limiter {
+	c.t.Helper()
+	return c.limiter(core.Policy{Name: name, Limits: []core.Limit{slow(n)}})
+}
+
+// useTogether runs an app with the middleware of NewTogether in front of all routes.
+func (c *trial[K, O]) useTogether(rules []Rule[K], options ...O) *server {
+	c.t.Helper()
+	return c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{Together: rules, Options: options}))
+}
+
+// wantAll checks what AllFromContext returned to the handler.
+func (c *trial[K, O]) wantAll(got response, want, when string) {
+	c.t.Helper()
+	if all := got.header.Get(AllHeader); got.status != http.StatusOK || all != want {
+		c.errorf("%s: answered %d, AllFromContext returned %q, want 200 and %q", when, got.status, all, want)
+	}
+}
+
+// listed returns the names of the members of a list field.
+func listed(h http.Header, name string) (names []string) {
+	list, err := httpsfv.UnmarshalList(h.Values(name))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, m := range list {
+		names = append(names, fmt.Sprint(m.(httpsfv.Item).Value))
+	}
+	return names
+}
+
+// wantListed checks that the list fields of a response have a member for each of names, in any order.
+func (c *trial[K, O]) wantListed(got response, when string, names ...string) {
+	c.t.Helper()
+	for _, field := range []string{ietfField, policyField} {
+		found := listed(got.header, field)
+		slices.Sort(found)
+		slices.Sort(names)
+		if !slices.Equal(found, names) {
+			c.errorf("%s: %s has members for %q, want %q", when, field, found, names)
+		}
+	}
+}
+
+// jointly checks NewTogether.
+func (s *suite[K, O]) jointly() {
+	k := s.kit
+	s.rule("NewTogether takes from all limiters or from none", func(c *trial[K, O]) {
+		user, org := c.named("user", 5), c.named("org", 2)
+		app := c.useTogether([]Rule[K]{{user, k.ByHeader("User")}, {org, k.Global("all")}})
+		for i, status := range []int{200, 200, 429, 429} {
+			c.wantStatus(app.send(request{header: header("User", "ann")}), status, fmt.Sprintf("request %d, 5 of the user and 2 of the organisation", i+1))
+		}
+		if left := c.left(user, k.ByHeader("User")); left["user"] != 3 {
+			c.errorf("%v are left of the user's 5, want 3: the denied requests take nothing", left)
+		}
+		c.wantStatus(app.send(request{header: header("User", "bob")}), http.StatusTooManyRequests, "another user of the organisation")
+	})
+	s.rule("a denied request does not reach the handler", func(c *trial[K, O]) {
+		var calls atomic.Int64
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{Together: []Rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}}}))
+		for _, status := range []int{200, 429, 429} {
+			c.wantStatus(app.send(request{}), status, "a request")
+		}
+		if n := calls.Load(); n != 1 {
+			c.errorf("the handler was called %d times, want once", n)
+		}
+	})
+	s.rule("NewTogether of one rule is New", func(c *trial[K, O]) {
+		l := c.named("one", 2)
+		app := c.useTogether([]Rule[K]{{l, k.Global("all")}})
+		for _, status := range []int{200, 200, 429} {
+			got := app.send(request{})
+			c.wantStatus(got, status, "a request")
+			c.wantListed(got, "a request", "one")
+		}
+	})
+	s.rule("responses have the fields of all limiters; fields of one value are those of the tightest", func(c *trial[K, O]) {
+		for _, order := range [][]string{{"few", "many", "most"}, {"many", "most", "few"}, {"most", "few", "many"}} {
+			capacity := map[string]int64{"few": 1, "many": 5, "most": 9}
+			var rules []Rule[K]
+			for _, name := range order {
+				rules = append(rules, Rule[K]{c.named(name, capacity[name]), k.Global(strings.Join(order, " "))})
+			}
+			app := c.useTogether(rules)
+			for _, want := range []struct {
+				status          int
+				remaining, most string
+			}{{200, "0", "few 0, many 4, most 8"}, {429, "0", ""}} {
+				got := app.send(request{})
+				when := fmt.Sprint(order)
+				c.wantStatus(got, want.status, when)
+				c.wantListed(got, when, "few", "many", "most")
+				if got.header.Get(legacyLimit) != "1" || got.header.Get(legacyRemaining) != want.remaining || len(got.header.Values(legacyLimit)) != 1 {
+					c.errorf("%s, answered %d: X-RateLimit-Limit and -Remaining are %q and %q, want those of few", when, got.status, got.header.Values(legacyLimit), got.header.Values(legacyRemaining))
+				}
+				if want.status != http.StatusOK {
+					continue
+				}
+				c.wantAll(got, want.most, when+": the tightest comes first")
+				if got.body != "remaining 0 of 1 limits, from store" {
+					c.errorf("%s: FromContext returned %q, want the tightest limiter's", when, got.body)
+				}
+			}
+		}
+	})
+	s.rule("Retry-After is the longest of all limiters", func(c *trial[K, O]) {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			quick := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 7 * time.Second}
+			slower := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 70 * time.Second}
+			key := k.Global(fmt.Sprint(order))
+			rules := []Rule[K]{{c.limiter(core.Policy{Name: "quick", Limits: []core.Limit{quick}}), key}, {c.limiter(core.Policy{Name: "slower", Limits: []core.Limit{slower}}), key}}
+			app := c.useTogether([]Rule[K]{rules[order[0]], rules[order[1]]})
+			c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusTooManyRequests, "the second request")
+			if after := got.header.Values(retryAfterField); !slices.Equal(after, []string{"70"}) {
+				c.errorf("Retry-After is %q, want 70: of 7 and 70 the longest", after)
+			}
+			if cache := got.header.Values(cacheField); !slices.Equal(cache, []string{"no-store"}) {
+				c.errorf("Cache-Control is %q, want no-store", cache)
+			}
+		}
+	})
+	s.rule("a request that one limiter can never allow has no Retry-After", func(c *trial[K, O]) {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			rules := []Rule[K]{{c.named("small", 2), k.Global(fmt.Sprint(order))}, {c.named("used", 5), k.Global(fmt.Sprint(order))}}
+			app := c.useTogether([]Rule[K]{rules[order[0]], rules[order[1]]}, k.WithCost(costHeader))
+			c.wantStatus(app.send(request{header: header("Cost", "2")}), http.StatusOK, "cost 2")
+			got := app.send(request{header: header("Cost", "4")})
+			c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of at most 2, and of 3 of 5")
+			if after := got.header.Values(retryAfterField); len(after) > 0 {
+				c.errorf("Retry-After is %q, want none", after)
+			}
+		}
+	})
+	s.rule("the default answer to a denial names the limits of all limiters that lack tokens, and no others", func(c *trial[K, O]) {
+		shadow := core.Policy{Name: "shadow", Limits: []core.Limit{slow(1)}, Shadow: true}
+		app := c.useTogether([]Rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}, {c.named("three", 1), k.Global("all")},
+			{c.limiter(shadow), k.Global("all")}})
+		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
+		got := app.send(request{})
+		if !k.ProblemBody {
+			c.wantStatus(got, http.StatusTooManyRequests, "the second request")
+			return
+		}
+		p := c.wantProblem(got, http.StatusTooManyRequests, "the second request")
+		slices.Sort(p.ViolatedPolicies)
+		if p.Type != quotaExceeded || !slices.Equal(p.ViolatedPolicies, []string{"one", "three"}) {
+			c.errorf("the body is %q, want type %s and the violated policies one and three", got.body, quotaExceeded)
+		}
+	})
+	s.rule("OnDenied gets the tightest limiter's denial", func(c *trial[K, O]) {
+		var seen atomic.Pointer[core.Result]
+		app := c.useTogether([]Rule[K]{{c.named("one", 9), k.Global("all")}, {c.named("two", 1), k.Global("all")}, {c.named("three", 5), k.Global("all")}},
+			k.OnDenied(func(res core.Result) (int, string) {
+				seen.Store(&res)
+				return http.StatusTeapot, "mine"
+			}))
+		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
+		got := app.send(request{})
+		if got.status != http.StatusTeapot || got.body != "mine" {
+			c.errorf("answered %d %q, want what OnDenied wrote", got.status, got.body)
+		}
+		c.wantListed(got, "the second request", "one", "two", "three")
+		res := seen.Load()
+		if res == nil || res.Allowed || res.RetryAfter <= 0 || len(res.Limits()) != 1 || res.Limits()[0].Limit.Name != "two" {
+			c.errorf("OnDenied got %+v, want the denial of two", res)
+		}
+		if p := core.Problem(*res); !slices.Equal(p.ViolatedPolicies, []string{"two"}) {
+			c.errorf("core.Problem of it names %q, want two", p.ViolatedPolicies)
+		}
+	})
+	s.rule("a missing key of any rule is 400, and nothing is taken", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 3)
+		for _, rules := range [][]Rule[K]{{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, {{one, k.ByHeader("Nobody")}, {two, k.Global("all")}}} {
+			c.wantRefusal(c.useTogether(rules).send(request{}), http.StatusBadRequest, "the request")
+		}
+		failing := k.Custom(func(Header) (string, error) { return "", errSecret })
+		c.wantRefusal(c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, failing}}).send(request{}), http.StatusInternalServerError, "a failing key")
+		c.wantLeft(one, "afterwards", "one", 3)
+		c.wantLeft(two, "afterwards", "two", 3)
+	})
+	s.rule("cost and units go to each limiter that counts them", func(c *trial[K, O]) {
+		calls, both := c.named("calls only", 9), c.limiter(counting("both", 9, 50))
+		counted := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{counting("", 1, 50).Limits[1]}})
+		app := c.useTogether([]Rule[K]{{calls, k.Global("all")}, {both, k.Global("all")}, {counted, k.Global("all")}}, k.WithCost(costHeader), k.WithUnits(words))
+		c.wantStatus(app.send(request{header: header("Cost", "2", "Words", "20")}), http.StatusOK, "2 requests and 20 words")
+		c.wantStatus(app.send(request{header: header("Cost", "1")}), http.StatusOK, "1 request and nil units")
+		c.wantStatus(app.send(request{header: header("Cost", "1", "Words", "31")}), http.StatusTooManyRequests, "31 of 30 words")
+		c.wantLeft(calls, "afterwards", "calls only", 6)
+		c.wantLeft(both, "afterwards", "calls", 6, "words", 30)
+		c.wantLeft(counted, "afterwards", "words", 30)
+		app = c.useTogether([]Rule[K]{{calls, k.Global("all")}, {both, k.Global("all")}}, k.WithUnits(words), k.CostByContentLength(1000))
+		c.wantStatus(app.send(request{method: http.MethodPost, body: "x", chunked: true, header: header("Words", "3")}), http.StatusTooManyRequests, "a body of unknown length: all of 6 of 9")
+	})
+	s.rule("a body of unknown length costs the whole Capacity of each limiter", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 7)
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.CostByContentLength(1000))
+		c.wantStatus(app.send(request{method: http.MethodPost, body: "x", chunked: true}), http.StatusOK, "a chunked body")
+		c.wantLeft(one, "afterwards", "one", 0)
+		c.wantLeft(two, "afterwards", "two", 0)
+	})
+	for _, bad := range []struct {
+		rule    string
+		options []O
+	}{
+		{"an error of the cost function", []O{k.WithCost(func(Header) (int64, error) { return 1, errSecret })}},
+		{"a negative cost", []O{k.WithCost(func(Header) (int64, error) { return -1, nil })}},
+		{"an error of the units function", []O{k.WithUnits(func(Header) (core.Units, error) { return nil, errSecret })}},
+		{"a negative number of units", []O{k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": -1}, nil })}},
+		{"a unit that none of the limiters counts", []O{k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 1, "pages": 1}, nil })}},
+	} {
+		s.rule(bad.rule+" is answered with 500, and nothing is taken", func(c *trial[K, O]) {
+			one, two := c.named("one", 3), c.limiter(counting("two", 3, 9))
+			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, bad.options...)
+			c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the request")
+			c.wantLeft(one, "afterwards", "one", 3)
+			c.wantLeft(two, "afterwards", "calls", 3, "words", 9)
+		})
+	}
+	s.rule("a limiter that counts no requests is a mistake without WithUnits: 500", func(c *trial[K, O]) {
+		counted := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{counting("", 1, 50).Limits[1]}})
+		app := c.useTogether([]Rule[K]{{c.named("one", 3), k.Global("all")}, {counted, k.Global("all")}})
+		c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the request")
+	})
+	s.rule("a skipped request takes nothing", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 3)
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, k.WithSkip(func(Header) bool { return true }))
+		if got := app.send(request{}); got.status != http.StatusOK || got.body != "no result" || len(limitFields(got.header)) > 0 || got.header.Get(AllHeader) != "" {
+			c.errorf("a skipped request was answered %d %q with %v", got.status, got.body, got.header)
+		}
+		c.wantLeft(one, "afterwards", "one", 3)
+	})
+	s.rule("a limiter in shadow mode denies nothing, sends no fields, and is charged with the others", func(c *trial[K, O]) {
+		policy := core.Policy{Name: "trial", Limits: []core.Limit{slow(2)}, Shadow: true}
+		one := c.named("one", 4)
+		for _, rules := range [][]Rule[K]{{{c.limiter(policy), k.Global("all")}, {one, k.Global("all")}}} {
+			app := c.useTogether(rules)
+			for i, status := range []int{200, 200, 200, 200, 429} {
+				got := app.send(request{})
+				when := fmt.Sprintf("request %d, of 4, and of 2 that are not enforced", i+1)
+				c.wantStatus(got, status, when)
+				c.wantListed(got, when, "one")
+				if want := fmt.Sprintf("remaining %d of 1 limits, from store", 3-i); status == http.StatusOK && got.body != want {
+					c.errorf("%s: FromContext returned %q, want that of the limiter that is enforced: %q", when, got.body, want)
+				}
+			}
+		}
+		policy.Shadow = false
+		c.wantLeft(c.limiter(policy), "afterwards", "trial", 0)
+	})
+	s.rule("a missing key of a limiter in shadow mode refuses nothing, and the others decide", func(c *trial[K, O]) {
+		policy := core.Policy{Name: "trial", Limits: []core.Limit{slow(2)}, Shadow: true}
+		for _, first := range []bool{true, false} {
+			rules := []Rule[K]{{c.limiter(policy), k.ByHeader("Nobody")}, {c.named("one", 1), k.Global(fmt.Sprint(first))}}
+			if !first {
+				slices.Reverse(rules)
+			}
+			app := c.useTogether(rules)
+			log := logtest.Capture(func() {
+				for _, status := range []int{200, 429, 429} {
+					got := app.send(request{})
+					c.wantStatus(got, status, "a request")
+					c.wantListed(got, "a request", "one")
+				}
+			})
+			if n := strings.Count(log, "shadow mode"); n != 1 {
+				c.errorf("the missing key was logged %d times, want once: %s", n, log)
+			}
+		}
+	})
+	s.rule("if all limiters are in shadow mode, nothing is refused", func(c *trial[K, O]) {
+		var rules []Rule[K]
+		for _, name := range []string{"one", "two"} {
+			rules = append(rules, Rule[K]{c.limiter(core.Policy{Name: name, Limits: []core.Limit{slow(1)}, Shadow: true}), k.ByHeader("User")})
+		}
+		app := c.useTogether(rules)
+		for _, user := range []string{"ann", "ann", "ann", ""} {
+			got := app.send(request{header: header("User", user)})
+			c.wantStatus(got, http.StatusOK, "a request of "+user)
+			if len(limitFields(got.header)) > 0 {
+				c.errorf("the answer has fields of limits that are not enforced: %v", got.header)
+			}
+		}
+	})
+	s.jointOutages()
+	s.jointEnds()
+	s.jointMistakes()
+}
+
+// jointOutages checks NewTogether while the store of one limiter does not answer.
+func (s *suite[K, O]) jointOutages() {
+	k := s.kit
+	for _, both := range []bool{false, true} {
+		away := func(c *trial[K, O], mode core.FailureMode) (*core.Limiter, *server) {
+			one := c.named("one", 4)
+			if both {
+				one = c.limiterOn(brokenStore{}, core.Policy{Name: "one", Limits: []core.Limit{slow(4)}, OnFailure: mode})
+			}
+			two := c.limiterOn(brokenStore{}, core.Policy{Name: "two", Limits: []core.Limit{slow(2)}, OnFailure: mode})
+			return one, c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}})
+		}
+		s.rule(fmt.Sprintf("FailClosed of a limiter answers 503 and takes nothing from the others (both away: %v)", both), func(c *trial[K, O]) {
+			one, app := away(c, core.FailClosed)
+			got := app.send(request{})
+			c.wantRefusal(got, http.StatusServiceUnavailable, "the request")
+			if got.header.Get(retryAfterField) == "" {
+				c.errorf("the answer has no Retry-After: %v", got.header)
+			}
+			if !both {
+				c.wantLeft(one, "afterwards", "one", 4)
+			}
+		})
+		s.rule(fmt.Sprintf("FailOpen of a limiter leaves the decision to the others (both away: %v)", both), func(c *trial[K, O]) {
+			_, app := away(c, core.FailOpen)
+			for i, status := range []int{200, 200, 200, 200, 429} {
+				if both {
+					status = http.StatusOK
+				}
+				got := app.send(request{})
+				when := fmt.Sprintf("request %d", i+1)
+				c.wantStatus(got, status, when)
+				switch want := fmt.Sprintf("one %d, none 0", 3-i); {
+				case both && (len(limitFields(got.header)) > 0 || got.header.Get(AllHeader) != "none 0, none 0"):
+					c.errorf("%s: answered with %v, want no fields of a limit", when, got.header)
+				case !both && status == http.StatusOK:
+					c.wantAll(got, want, when+": who decided nothing comes last")
+					c.wantListed(got, when, "one")
+				}
+			}
+		})
+		s.rule(fmt.Sprintf("FailLocal of a limiter limits each process on its own (both away: %v)", both), func(c *trial[K, O]) {
+			one, app := away(c, core.FailLocal)
+			for i, status := range []int{200, 200, 429, 429} {
+				got := app.send(request{})
+				c.wantStatus(got, status, fmt.Sprintf("request %d with a capacity of 2", i+1))
+				c.wantListed(got, "with the fallback", "one", "two")
+			}
+			if !both {
+				c.wantLeft(one, "afterwards", "one", 2)
+			}
+		})
+	}
+}
+
+// jointEnds checks refunds and settlements of a joint decision, and other limiters around it.
+func (s *suite[K, O]) jointEnds() {
+	k := s.kit
+	s.rule("WithRefund returns the tokens to all limiters", func(c *trial[K, O]) {
+		var reported statuses
+		one, two := c.named("one", 4), c.named("two", 4)
+		for _, status := range []int{500, 200} {
+			app := c.serve(c.app(answer(status), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}},
+				Options: []O{k.WithRefund(reported.refunding), k.WithCost(costHeader)}}))
+			c.wantStatus(app.send(request{header: header("Cost", "3")}), status, "the request")
+			left := map[int]int{500: 4, 200: 1}[status]
+			c.wantLeft(one, fmt.Sprint("after ", status), "one", left)
+			c.wantLeft(two, fmt.Sprint("after ", status), "two", left)
+		}
+		if seen := reported.all(); !slices.Equal(seen, []int{500, 200}) {
+			c.errorf("Refund was called with %v, want 500 and 200", seen)
+		}
+	})
+	s.rule("WithSettle settles in each limiter what it counts, and is called once", func(c *trial[K, O]) {
+		one, two := c.named("one", 9), c.limiter(counting("two", 9, 50))
+		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3, "words": 5} }}
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.WithUnits(words), k.WithSettle(settled.settle))
+		c.wantStatus(app.send(request{header: header("Words", "20")}), http.StatusOK, "the request")
+		c.wantSettled(&settled, 200)
+		c.wantLeft(one, "afterwards", "one", 6)
+		c.wantLeft(two, "afterwards", "calls", 6, "words", 45)
+		c.wantStatus(app.send(request{header: header("Words", "46")}), http.StatusTooManyRequests, "46 of 45 words")
+		c.wantSettled(&settled, 200)
+	})
+	s.rule("a joint settlement that fails is logged once and not shown", func(c *trial[K, O]) {
+		failing := c.limiterOn(&failingStore{Store: c.store, good: 1}, core.Policy{Name: "two", Limits: []core.Limit{slow(9)}})
+		one := c.named("one", 9)
+		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {failing, k.Global("all")}}, k.WithSettle(settled.settle))
+		log := logtest.Capture(func() {
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusOK, "the request")
+			if strings.Contains(fmt.Sprint(got), secret) {
+				c.errorf("the answer shows an internal error: %v", got)
+			}
+		})
+		if n := strings.Count(log, "could not be settled"); n != 1 {
+			c.errorf("the failure was logged %d times, want once: %s", n, log)
+		}
+		c.wantLeft(one, "the limiter whose store answers", "one", 6)
+	})
+	s.rule("limiters in front and behind: all fields are sent, and AllFromContext returns all, the newest first", func(c *trial[K, O]) {
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{Limiter: c.named("front", 9), Key: k.Global("all")},
+			Limiter[K, O]{Together: []Rule[K]{{c.named("one", 2), k.Global("all")}, {c.named("two", 5), k.Global("all")}}},
+			Limiter[K, O]{Limiter: c.named("behind", 7), Key: k.Global("all")}))
+		got := app.send(request{})
+		c.wantAll(got, "behind 6, one 1, two 4, front 8", "through all")
+		c.wantListed(got, "through all", "front", "one", "two", "behind")
+		if got.header.Get(legacyLimit) != "2" || got.header.Get(legacyRemaining) != "1" {
+			c.errorf("X-RateLimit-Limit and -Remaining are %q and %q, want those of the tightest", got.header.Get(legacyLimit), got.header.Get(legacyRemaining))
+		}
+		c.wantStatus(app.send(request{}), http.StatusOK, "the second request")
+		got = app.send(request{})
+		c.wantStatus(got, http.StatusTooManyRequests, "the third request, of which one has no token")
+		c.wantListed(got, "the third request", "front", "one", "two")
+	})
+	s.rule("AllFromContext returns nothing without a limiter, and one result with one", func(c *trial[K, O]) {
+		if got := c.serve(c.app(answer(http.StatusOK))).send(request{}); got.header.Get(AllHeader) != "" {
+			c.errorf("without a limiter it returned %q", got.header.Get(AllHeader))
+		}
+		c.wantAll(c.use(c.named("one", 3), k.Global("all")).send(request{}), "one 2", "with one limiter")
+	})
+	s.rule("a warning is logged once if a request is charged twice by one policy for the same key", func(c *trial[K, O]) {
+		one := c.named("one", 99)
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{Limiter: one, Key: k.Global("all")},
+			Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {c.named("two", 99), k.Global("all")}}}))
+		log := logtest.Capture(func() {
+			for range 3 {
+				c.wantStatus(app.send(request{}), http.StatusOK, "a request")
+			}
+		})
+		if n := strings.Count(log, "charged twice"); n != 1 || !strings.Contains(log, "policy=one") {
+			c.errorf("the warning was logged %d times, want once: %s", n, log)
+		}
+		log = logtest.Capture(func() {
+			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {one, k.Global("others")}})
+			c.wantStatus(app.send(request{}), http.StatusOK, "two keys of one limiter")
+		})
+		if log != "" {
+			c.errorf("two keys of one limiter are no mistake: %s", log)
+		}
+	})
+	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 3)
+		app := c.app(answer(http.StatusOK), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})
+		app.Context = func(ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		}
+		c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
+		c.wantLeft(one, "afterwards", "one", 3)
+	})
+	s.rule("keys that arrive over one connection keep their own buckets in NewTogether", func(c *trial[K, O]) {
+		raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })
+		app := c.useTogether([]Rule[K]{{c.named("one", 1), raw}, {c.named("two", 99), k.Global("all")}})
+		for _, status := range []int{200, 429} {
+			for i := range 20 {
+				c.wantStatus(app.send(request{header: header("User", fmt.Sprintf("user-%03d", i))}), status, fmt.Sprint("user ", i))
+			}
+		}
+	})
+	s.rule("as many concurrent requests pass together as the smallest capacity allows", func(c *trial[K, O]) {
+		app := c.useTogether([]Rule[K]{{c.named("one", 40), k.Global("all")}, {c.named("two", 17), k.Global("all")}})
+		var allowed atomic.Int64
+		done := make(chan struct{}, 8)
+		for range 8 {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for range 10 {
+					if got, err := app.try(context.Background(), request{}); err == nil && got.status == http.StatusOK {
+						allowed.Add(1)
+					}
+				}
+			}()
+		}
+		for range 8 {
+			<-done
+		}
+		if n := allowed.Load(); n != 17 {
+			c.errorf("%d of 80 requests passed, want 17", n)
+		}
+	})
+}
+
+// jointMistakes checks that NewTogether panics if the program gives it wrong arguments.
+func (s *suite[K, O]) jointMistakes() {
+	k := s.kit
+	var none K
+	for _, mistake := range []struct {
+		rule    string
+		rules   func(l *core.Limiter) []Rule[K]
+		options []O
+		want    []string
+	}{
+		{"no rules", func(*core.Limiter) []Rule[K] { return []Rule[K]{} }, nil, []string{"NewTogether: 0 rules given"}},
+		{"a nil limiter and a nil key", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, none}, {nil, k.Global("all")}} }, nil,
+			[]string{"NewTogether rules[0].Key: <nil> must be", "NewTogether rules[1].Limiter: <nil> must be"}},
+		{"mistakes in several keys and in the cost", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.ByHeader("X User")}, {l, k.Global("")}} },
+			[]O{k.CostByContentLength(0)}, []string{`ByHeader: "X User" must be`, `Global: "" must be`, "CostByContentLength bytesPerToken: 0 must be"}},
+		{"WithLimits", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.Global("all")}, {l, k.Global("others")}} },
+			[]O{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, nil })}, []string{"WithLimits"}},
+		{"WithSettle and WithRefund", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.Global("all")}, {nil, k.Global("others")}} },
+			[]O{k.WithSettle(giving(1).settle), k.WithRefund(func(Header, int) bool { return false })}, []string{"WithSettle", "WithRefund", "rules[1].Limiter"}},
+	} {
+		s.rule("NewTogether panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
+			c.wantPanic(Limiter[K, O]{Together: mistake.rules(c.holding(1)), Options: mistake.options}, mistake.want...)
+		})
+	}
+}
