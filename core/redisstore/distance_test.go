@@ -128,7 +128,8 @@ func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 		distant := &distantServer{trip: ms}
 		_, l := distant.store(t)
 		meets(l)
-		crowd(l, 10) // for connections
+		crowd(l, 10)    // for connections
+		synctest.Wait() // until the calls that answered them have landed
 		distant.most.Store(0)
 		crowd(l, 10)
 		assert.Equal(t, int64(10), distant.most.Load(), "a call each")
