@@ -62,7 +62,9 @@ func mistaken(err error) bool {
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	p := now.planOf(r.key)
 	r.under(p)
-	res.Cost = r.N
+	if res.Cost = r.N; r.Action == bucket.AtMost {
+		res.Cost += r.More
+	}
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
@@ -70,7 +72,9 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	r.key = boundedKey(key)
 	res.headers = now.policy.Headers
 	if now.policy.Shadow {
-		r.More = 0 // under Shadow no caller waits, so promise nothing ahead
+		if r.Action != bucket.AtMost {
+			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
+		}
 		res.headers = HeadersNone
 	}
 	var err error

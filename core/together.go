@@ -318,7 +318,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 	case err != nil:
 		for _, m := range group {
 			r := requests[slices.Index(group, m)]
-			m.res.headers, r.Dry = m.now.policy.Headers, j.denied
+			m.res.headers, m.res.Cost, r.Dry = m.now.policy.Headers, r.N, j.denied
 			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
 				j.failed = m
 				return err

@@ -38,6 +38,8 @@ var given = map[string]string{
 	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
 	"ginEngine": "*gin.Engine", "r": "*gin.Engine", "echoServer": "*echo.Echo", "chiRouter": "chi.Router", "fiberApp": "*fiber.App",
 	"mux": "*http.ServeMux", "login": "http.Handler", "cors": "func(http.Handler) http.Handler", "proxy": "*httputil.ReverseProxy",
+	"organisation": "*core.Limiter", "byKey": "func(*http.Request) (string, error)", "byOrganisation": "func(*http.Request) (string, error)",
+	"estimate": "func(*http.Request) (core.Units, error)", "used": "func(*http.Request, int) core.Units",
 }
 
 var (

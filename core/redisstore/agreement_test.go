@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ type seen struct {
 	RetryAfter, ResetAfter time.Duration
 	Limits                 string
 	Headers                string
+	Cost                   int64
 	OK                     bool
 	Delay                  time.Duration
 	Err                    string
@@ -47,6 +50,25 @@ type replica struct {
 	name     string
 	limiter  *core.Limiter
 	reserved []*core.Reservation
+	results  []core.Result // that took tokens of the limits at that time
+}
+
+// after is what a caller sees of key after a call that returned err.
+func (r *replica) after(ctx context.Context, key string, err error) seen {
+	if err != nil {
+		return seen{Err: err.Error()}
+	}
+	return see(r.limiter.Peek(ctx, key))
+}
+
+// took keeps a result, and is what a caller sees of it.
+func (r *replica) took(res core.Result, err error) seen {
+	if err == nil {
+		r.results = append(r.results, res)
+	}
+	s := see(res, err)
+	s.Cost = res.Cost
+	return s
 }
 
 // TestStoresAgree sends the same random requests on one key to the Lua script, to its Go twin in memory and to a store
@@ -69,7 +91,14 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 		}
 		key := strconv.Itoa(lives)
 		clock := limittest.DrawClock(t)
-		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(t, "limits")
+		common := limittest.DrawLimits(limittest.DrawAnyLimit).Draw(t, "limits")
+		var override []core.Limit // the key's own limits; nil: none
+		now := func() []core.Limit {
+			if override != nil {
+				return override
+			}
+			return common
+		}
 
 		stores := []core.Store{
 			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
@@ -79,7 +108,17 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 		replicas := []*replica{{name: "RedisStore"}, {name: "MemoryStore"}, {name: "Decide"}}
 		deploy := func() {
 			for i, r := range replicas {
-				l, err := core.NewLimiter(stores[i], core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
+				p := core.Policy{Name: "api", Limits: common, OnFailure: core.FailClosed}
+				if override != nil {
+					p.Overrides = map[string][]core.Limit{key: override}
+				}
+				if r.limiter != nil && len(p.Limits)%2 == 0 {
+					if err := r.limiter.SetPolicy(p); err != nil {
+						t.Fatalf("SetPolicy: %v", err)
+					}
+					continue
+				}
+				l, err := core.NewLimiter(stores[i], p)
 				if err != nil {
 					t.Fatalf("NewLimiter: %v", err)
 				}
@@ -92,23 +131,48 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 		for range rapid.IntRange(1, 30).Draw(t, "operations") {
 			var do func(r *replica) seen
 			what := rapid.SampledFrom([]string{
-				"take", "take", "take", "take", "peek", "refund", "reserve", "cancel", "reset", "deploy", "back",
+				"take", "take", "units", "units", "peek", "refund", "reserve", "cancel", "reset", "deploy", "override", "back",
+				"at most", "debit", "debit units", "settle", "undo",
 			}).Draw(t, "operation")
+			limits := now()
 			clock.Move(limittest.DrawMove(limits, retry).Draw(t, "move"))
 			switch what {
 			case "take":
 				cost := limittest.DrawCost(limits).Draw(t, "cost")
-				do = func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, cost)) }
+				do = func(r *replica) seen { return r.took(r.limiter.AllowN(ctx, key, cost)) }
+			case "units":
+				units := limittest.DrawUnits(limits).Draw(t, "units")
+				do = func(r *replica) seen { return r.took(r.limiter.AllowUnits(ctx, key, units)) }
+			case "at most":
+				most := limittest.DrawCost(limits).Draw(t, "most")
+				do = func(r *replica) seen { return r.took(r.limiter.AllowAtMost(ctx, key, most)) }
+			case "debit":
+				n := limittest.DrawDebt(limits).Draw(t, "debit")
+				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Debit(ctx, key, n)) }
+			case "debit units":
+				units := limittest.DrawUnits(limits).Draw(t, "debit")
+				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.DebitUnits(ctx, key, units)) }
+			case "settle", "undo":
+				if len(replicas[0].results) == 0 {
+					continue
+				}
+				i := rapid.IntRange(0, len(replicas[0].results)-1).Draw(t, "result")
+				var charged []core.Limit
+				for _, l := range replicas[0].results[i].Limits() {
+					charged = append(charged, l.Limit)
+				}
+				units := limittest.DrawUnits(charged).Draw(t, "actual")
+				do = func(r *replica) seen {
+					if what == "undo" {
+						return r.after(ctx, key, r.limiter.Undo(ctx, key, r.results[i]))
+					}
+					return r.after(ctx, key, r.limiter.Settle(ctx, key, r.results[i], units))
+				}
 			case "peek":
 				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
 			case "refund":
 				n := limittest.DrawCost(limits).Draw(t, "refund")
-				do = func(r *replica) seen {
-					if err := r.limiter.Refund(ctx, key, n); err != nil {
-						return seen{Err: err.Error()}
-					}
-					return see(r.limiter.Peek(ctx, key))
-				}
+				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Refund(ctx, key, n)) }
 			case "reserve":
 				n := limittest.DrawCost(limits).Draw(t, "reservation")
 				do = func(r *replica) seen {
@@ -126,29 +190,29 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 					continue
 				}
 				i := rapid.IntRange(0, len(replicas[0].reserved)-1).Draw(t, "reservation")
-				do = func(r *replica) seen {
-					if err := r.reserved[i].Cancel(ctx); err != nil {
-						return seen{Err: err.Error()}
-					}
-					return see(r.limiter.Peek(ctx, key))
-				}
+				do = func(r *replica) seen { return r.after(ctx, key, r.reserved[i].Cancel(ctx)) }
 			case "reset":
-				do = func(r *replica) seen {
-					if err := r.limiter.Reset(ctx, key); err != nil {
-						return seen{Err: err.Error()}
-					}
-					return see(r.limiter.Peek(ctx, key))
-				}
+				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Reset(ctx, key)) }
 			case "deploy":
-				limits = changeLimits(t, limits)
+				common = changeLimits(t, common)
+				deploy()
+				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
+			case "override":
+				switch {
+				case override == nil, rapid.Bool().Draw(t, "changed"):
+					override = changeLimits(t, limits)
+				default:
+					override = nil
+				}
 				deploy()
 				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
 			case "back":
 				clock.Move(-limittest.DrawBack.Draw(t, "back"))
 				do = func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, 1)) }
 			}
+			limits = now()
 			want := do(replicas[0])
-			if want.Err != "" {
+			if want.Err != "" && !strings.Contains(want.Err, core.ErrUnit.Error()) {
 				t.Fatalf("%s: %s", what, want.Err)
 			}
 			for _, r := range replicas[1:] {
@@ -196,19 +260,19 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 
 // changeLimits changes limits as a new deployment of a policy may.
 func changeLimits(t *rapid.T, limits []core.Limit) []core.Limit {
-	limits = append([]core.Limit(nil), limits...)
+	limits = slices.Clone(limits)
 	i := rapid.IntRange(0, len(limits)-1).Draw(t, "limit")
 	switch rapid.SampledFrom([]string{"replace", "capacity", "add", "remove", "swap"}).Draw(t, "change") {
 	case "replace":
 		name := limits[i].Name
-		limits[i] = limittest.DrawLimit.Draw(t, "replacement").WithName(name)
+		limits[i] = limittest.DrawAnyLimit.Draw(t, "replacement").WithName(name)
 	case "capacity":
 		if l := limits[i].WithBurst(limittest.DrawCapacity.Draw(t, "capacity")); limittest.Valid(l) {
 			limits[i] = l
 		}
 	case "add":
 		if len(limits) < 6 {
-			limits = append(limits, limittest.DrawLimit.Draw(t, "addition"))
+			limits = append(limits, limittest.DrawAnyLimit.Draw(t, "addition"))
 		}
 	case "remove":
 		if len(limits) > 1 {

@@ -134,7 +134,7 @@ func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key 
 // sameTake reports whether a and b take as much under the same limits, perhaps from two buckets.
 func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
-	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.Plan == y.Plan && x.Plan.Plain &&
+	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.Plan == y.Plan && x.Plan.Plain && !x.Dry && !y.Dry &&
 		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && x.Each == nil && y.Each == nil && a.others == nil && b.others == nil
 }
 

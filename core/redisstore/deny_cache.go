@@ -103,7 +103,7 @@ func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, 
 		if a.Now+a.ResetAfter(r.Plan, i) >= bucket.Forever-1 {
 			return // state can't hold this instant, so the next denial may tell an earlier one
 		}
-		micros := min(a.RetryAfter(r.Plan, i, r.N), d.horizon.Microseconds()+1)
+		micros := min(a.RetryAfter(r.Plan, i, r.Of(i)), d.horizon.Microseconds()+1)
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
 	}
 	wait = min(wait, d.horizon)

@@ -89,6 +89,7 @@ func crowd(l *core.Limiter, callers int) (answered int64) {
 func meets(l *core.Limiter) {
 	for range 3 {
 		crowd(l, 64)
+		synctest.Wait() // until the calls have landed: a lone one tells the round trip best
 	}
 }
 
@@ -100,8 +101,10 @@ func TestDistantServerIsKeptBusy(t *testing.T) {
 					distant := &distantServer{trip: trip}
 					store, l := distant.store(t)
 					meets(l)
-					crowd(l, callers) // for connections
-					time.Sleep(time.Second)
+					for range 3 {
+						crowd(l, callers+maxBatch) // for connections: as many as later, and one more
+						time.Sleep(time.Second)
+					}
 					assert.Equal(t, int64(callers), crowd(l, callers), "a distant server must answer all callers")
 					assert.Zero(t, store.Stats().Opened, "the breaker must stay closed")
 				})
@@ -115,6 +118,7 @@ func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 		distant := &distantServer{trip: 100 * time.Microsecond, work: 10 * time.Microsecond, turn: make(chan struct{}, 1)}
 		_, l := distant.store(t)
 		meets(l)
+		distant.most.Store(0) // until then the round trip was not known
 		for range 100 {
 			crowd(l, 4000)
 		}
@@ -128,7 +132,8 @@ func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 		distant := &distantServer{trip: ms}
 		_, l := distant.store(t)
 		meets(l)
-		crowd(l, 10) // for connections
+		crowd(l, 10)    // for connections
+		synctest.Wait() // until the calls that answered them have landed
 		distant.most.Store(0)
 		crowd(l, 10)
 		assert.Equal(t, int64(10), distant.most.Load(), "a call each")

@@ -146,15 +146,13 @@ func (f *flights) depart(next departure, report func(error)) {
 		case next.connect > 0:
 			began := time.Now()
 			err := f.server.connect()
-			f.queue.connected(next.connect, err)
 			if lost(err) {
 				f.breaker.fail(began, err)
 			}
-			next = f.queue.begin()
+			next = f.queue.beginConnected(next.connect, err)
 		case next.after > 0:
 			time.Sleep(next.after)
-			f.queue.waited()
-			next = f.queue.begin()
+			next = f.queue.waited()
 		case !f.fly(next.batch, report, nil):
 			return // the flight was given up, and another goroutine goes on
 		default:

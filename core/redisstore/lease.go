@@ -360,4 +360,4 @@ func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 
 // leasable reports whether r may use tokens on lease: limits that count something else, or are aligned to a calendar, are
 // decided by the server each time.
-func leasable(r *core.Request) bool { return r.N > 0 && r.Each == nil && r.Plan.Plain }
+func leasable(r *core.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }

@@ -135,7 +135,7 @@ func (o *oracle) settled(lists [][]limitRule) {
 
 // seen records that the store answered under rules without taking tokens.
 func (o *oracle) seen(rules []limitRule) {
-	if len(o.stepsBack) > 0 { // which the store stores
+	if len(o.stepsBack) > 0 || o.leases { // which the store stores, as it does the end of a lease that went with the request
 		o.touch(rules)
 		return
 	}

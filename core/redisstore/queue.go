@@ -87,10 +87,8 @@ func (q *queue) landed() departure {
 	return q.depart(time.Now())
 }
 
-// begin begins a flight for those who wait, if any do.
+// begin begins a flight for those who wait, if any do. q.mu is held.
 func (q *queue) begin() departure {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if len(q.calls) == 0 {
 		return departure{}
 	}
@@ -140,12 +138,13 @@ func (q *queue) gap(now time.Time) time.Duration {
 	return fullBatch - now.Sub(q.last)
 }
 
-// waited ends the wait for the gap between flights.
-func (q *queue) waited() {
+// waited ends the wait for the gap between flights, and begins the flight.
+func (q *queue) waited() departure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending--
 	q.paced = false
+	return q.begin()
 }
 
 // connect begins the wait for a connection, of a flight beyond those under way and pending. q.mu is held.
@@ -158,6 +157,19 @@ func (q *queue) connect() (nth int) {
 func (q *queue) connected(nth int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.connectionMade(nth, err)
+}
+
+// beginConnected is connected for a flight that begins now.
+func (q *queue) beginConnected(nth int, err error) departure {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.connectionMade(nth, err)
+	return q.begin()
+}
+
+// connectionMade is connected. q.mu is held.
+func (q *queue) connectionMade(nth int, err error) {
 	q.pending--
 	if lost(err) {
 		return

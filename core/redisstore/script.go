@@ -47,6 +47,7 @@ const requestSize = 15
 
 // Flags of an action.
 const (
+	dryFlag    = 0x08 // only finds out whether there are tokens
 	raisesFlag = 0x10 // what these limits add to a Capacity is there at once
 	jointFlag  = 0x20 // belongs together with the next request
 	eachFlag   = 0x40 // tells the tokens of each limit
@@ -81,9 +82,17 @@ func scriptArgs(calls []*call, now string) []any {
 			continue
 		}
 		at, keys, last = len(requests), 1, c
-		add(&c.member, times, jointBefore(len(c.others)))
+		if len(c.others) == 0 {
+			add(&c.member, times, 0)
+			continue
+		}
+		add(&c.member, 1, jointFlag)
 		for j := range c.others {
-			add(&c.others[j], 1, jointBefore(len(c.others)-1-j))
+			flags := byte(jointFlag)
+			if j == len(c.others)-1 {
+				flags = eachFlag // else the script might take it for a usual request, and decide it alone
+			}
+			add(&c.others[j], 1, flags)
 		}
 	}
 	args[2] = len(args) - 3
@@ -95,14 +104,6 @@ func scriptArgs(calls []*call, now string) []any {
 		args = append(args, calendars)
 	}
 	return args
-}
-
-// jointBefore is the flag of a request with which so many others behind it belong together.
-func jointBefore(others int) byte {
-	if others > 0 {
-		return jointFlag
-	}
-	return 0
 }
 
 // about is the instant now, or about that of the server's clock, in µs since 1970.
@@ -120,7 +121,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	if limitsFollow {
 		limits, packed = len(r.Plan.Rates), r.Plan.Packed
 	}
-	each := r.Each != nil || !r.Plan.Plain
+	each := r.Each != nil || !r.Plan.Plain || flags&eachFlag != 0
 	if each {
 		flags |= eachFlag
 	}
@@ -129,6 +130,9 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	if r.Plan.Raises {
 		flags |= raisesFlag
+	}
+	if r.Dry {
+		flags |= dryFlag
 	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
 	b = appendDoubles(b, r.N)

@@ -12,8 +12,9 @@
 --           many times; all but take are for one key and one time. Then, if limits follow, for each of them tag, steps,
 --           aligned, capacity, unit, gain, step, and its fill. Then, of reserve and the actions above it, more and ticket;
 --           of an action with ENDS the ticket of the hold that ends, and how many tokens come back; of one with EACH the n
---           of each limit. One with JOINT belongs together with the next request: all take, or none does. Of one with
---           RAISES what these limits add to the Capacity of those before is there at once
+--           of each limit. One with JOINT belongs together with the next request: all take, or none does. The last of them has
+--           EACH. Of one with RAISES what these limits add to the Capacity of those before is there at once. One to take with
+--           DRY only finds out whether there are tokens
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit that is aligned to one the most units that it may owe, how many periods follow, and
 --           when each of them begins, in the order in which these limits follow in ARGV[1]
@@ -39,14 +40,14 @@ local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
 local TAKE, REFUND, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 3, 4, 5, 6 -- 2 is END: it ends a hold and does nothing else
-local RAISES, JOINT, EACH, ENDS = 16, 32, 64, 128
+local DRY, RAISES, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
 local CALENDAR = 2 -- what `aligned` is then
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
 local FOREVER = 2 ^ 53
 local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
 local ROUNDING_ERROR = 2 ^ -52
-local MAX_OTHERS, MAX_HOLDS = 256, 4096
+local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS = 256, 4096, 4096
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
 local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL.
 local FINE, COARSER = 64, 8 -- If it is more than 64 grains ahead, of one 8 times as long; and so on
@@ -71,6 +72,7 @@ local keys, requests = KEYS, ARGV[1]
 local answers = keys[2] and {} -- to a single request the answer is returned at once
 local others -- the requests that are not usual: for each its key's place, its own in ARGV[1], and that of its limits
 local from, at_limits = 1
+local joint = false -- this request belongs together with the one before
 local same, limits, action, n, times = 0 -- the request, which is that of so many more keys
 -- Its only limit, or the last
 local tag, hash, aligned, capacity, unit, gain, step, most, pace
@@ -101,7 +103,7 @@ for i = 1, #keys do
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
   local sign, level, at, kept, since, allowed = '+', nil, nil, 0, 0, times
-  if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
+  if action ~= TAKE or joint or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
     for j = 1, limits do
@@ -236,7 +238,8 @@ for i = 1, #keys do
     if rest >= EACH then
       rest, from = rest - EACH, from + limits * NUMBER_SIZE
     end
-    if rest % RAISES >= RESERVE then
+    joint = rest >= JOINT
+    if rest % DRY >= RESERVE then
       from = from + PAIR_SIZE
     end
   end
@@ -281,9 +284,10 @@ end
 
 -- When a period begins
 local function start(limit, number)
-  local at = limit.starts[number]
+  local starts = limit.starts
+  local at = starts[number]
   if not at then
-    missing = true
+    missing = missing or number < 1 or starts[#starts] < FOREVER
   end
   return at or FOREVER
 end
@@ -728,7 +732,10 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
           steps = last - step_at(limit, now)
           if limit.starts then
             periods = period(limit, limit.written_at) - period(limit, now)
-            steps = limit.keep - earlier(limit, limit.keep, periods)
+            steps = 0
+            if (limit.keep - limit.written_at) / limit.step < MAX_PERIODS then -- later ones may be too far away to count
+              steps = limit.keep - earlier(limit, limit.keep, periods)
+            end
           end
           limit.keep = limit.keep - math.min(steps, by)
           at, write = now, true
@@ -741,7 +748,9 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       if limit.raises and limit.keep > now and limit.kept_most < limit.capacity then
         level = math.min(limit.full, level + (limit.capacity - limit.kept_most) * limit.unit)
       end
-      if limit.holds then
+      if limit.starts and limit.keep <= now and not limit.holds then
+        at = now -- the state may be older than the periods that were sent
+      elseif limit.holds then
         level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
       else
         level, at = refill(limit.full, limit, level, at, now, 0)
@@ -821,14 +830,14 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
     local keep, tokens = limit.keep, limit.level / limit.unit
     local full = full_at(limit, held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0))
     local record
+    if full >= FOREVER then -- the last step that can be stored
+      full = FOREVER - 1
+      if not limit.starts then
+        full = full - (full - step_at(limit, limit.at)) % limit.step
+      end
+    end
     if write then
       local most, pace = limit.most, limit.pace
-      if full >= FOREVER then -- the last step that can be stored
-        full = FOREVER - 1
-        if not limit.starts then
-          full = full - (full - step_at(limit, limit.at)) % limit.step
-        end
-      end
       if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
         full, most, pace = holding().keep_for_all(limit, tokens, full)
       end
@@ -926,7 +935,9 @@ local function read(r)
   r.joint = action >= JOINT
   action = r.joint and action - JOINT or action
   r.raises = action >= RAISES
-  r.action = r.raises and action - RAISES or action
+  action = r.raises and action - RAISES or action
+  r.dry = action >= DRY
+  r.action = r.dry and action - DRY or action
   r.more, r.ticket, r.ends, r.back = 0, 0, 0, 0
   if r.action >= RESERVE then
     r.more, r.ticket = unpack(PAIR, requests, from)
@@ -976,7 +987,9 @@ local function together(group)
   for g, r in ipairs(group) do
     local refusal
     taken[g], refusal = answer_to(r, pcall('GET', keys[r.key]), false)
-    if taken[g]:sub(1, 1) == '!' then -- the server lets only some of the keys be written: the others become what they were
+    local sign = taken[g]:sub(1, 1)
+    if sign == '!' or sign == '?' then -- the server lets only some of the keys be written, or what is left of the tokens lies
+      -- in periods that were not sent: the others become what they were
       for h = 1, g - 1 do
         if states[h] then
           pcall('SET', keys[group[h].key], states[h], 'KEEPTTL')
@@ -1006,7 +1019,7 @@ for o = 1, #others do
       local each, all = {}, nil -- what the server said, if it refused to write each time
       for t = 1, r.times do
         local said
-        each[t], said = answer_to(r, pcall('GET', keys[r.key]), false)
+        each[t], said = answer_to(r, pcall('GET', keys[r.key]), r.dry)
         all = (t == 1 or all) and said
       end
       list, refusals = { table.concat(each) }, { all or nil }

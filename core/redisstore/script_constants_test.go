@@ -74,13 +74,13 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	lua := constants(t)
 	for name, want := range map[string]int64{
 		"TAKE": int64(bucket.Take), "REFUND": int64(bucket.Refund), "RESERVE": int64(bucket.Reserve), "AWAIT": int64(bucket.Await), "LEASE": int64(bucket.Lease),
-		"AT_MOST": int64(bucket.AtMost), "CALENDAR": 2, "RAISES": raisesFlag, "JOINT": jointFlag, "EACH": eachFlag,
+		"AT_MOST": int64(bucket.AtMost), "CALENDAR": 2, "DRY": dryFlag, "RAISES": raisesFlag, "JOINT": jointFlag, "EACH": eachFlag,
 		"ENDS":         endsFlag,
 		"RECORD_SIZE":  bucket.RecordSize,
 		"REQUEST_SIZE": requestSize,
 		"LEASE_LIFE":   bucket.LeaseLife, "FIRST_LEASE": bucket.FirstLease, "AT_ONCE": bucket.AtOnce,
 		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever, "LATEST": bucket.Latest,
-		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds,
+		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds, "MAX_PERIODS": bucket.MaxPeriods,
 		"MARGIN": time.Second.Milliseconds(), // as the docs say
 		"GRAIN":  (2 * time.Second).Microseconds(),
 		"FINE":   64, "COARSER": 8, // their quotient is the eighth of the docs

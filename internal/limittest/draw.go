@@ -55,8 +55,10 @@ var DrawLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l
 }).Filter(Valid)
 
-// Valid reports whether a constructor accepts l. It relies on MaxIn, which returns 0 for other limits.
-func Valid(l core.Limit) bool { return l.MaxIn(0) > 0 }
+// Valid reports whether a constructor accepts l.
+func Valid(l core.Limit) bool {
+	return core.Policy{Name: "a", Limits: []core.Limit{l}}.Validate() == nil
+}
 
 // DrawLimits draws 1 to 6 limits, some of them with names.
 func DrawLimits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limit] {
@@ -103,7 +105,7 @@ func DrawMove(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Du
 
 // DrawBack draws how far a clock steps back.
 var DrawBack = rapid.OneOf(
-	rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour, 30 * 24 * time.Hour}),
+	rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour, 30 * 24 * time.Hour, 400 * 24 * time.Hour}),
 	rapid.Map(rapid.Int64Range(1, int64(time.Minute)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 

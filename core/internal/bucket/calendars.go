@@ -13,7 +13,11 @@ type calendars struct {
 
 	from, to int64 // instants for which it was made
 	reach    int64 // periods before and after that instant, beyond those in which a bucket fills
+	all      bool  // they are all periods from 1970 on
 }
+
+// leastReach is the reach of the periods that are sent at first.
+const leastReach = 2
 
 // Calendars returns the periods around an instant: those in which buckets of these limits fill, before it and after it.
 // It returns "" if no limit has a calendar.
@@ -31,11 +35,7 @@ func (p *Plan) around(at int64) *calendars {
 	}
 	c := p.calendar.Load()
 	if c == nil || at < c.from || at >= c.to {
-		reach := int64(2)
-		if c != nil {
-			reach = c.reach
-		}
-		c = p.packCalendars(at, reach)
+		c = p.packCalendars(at, leastReach)
 		if c != nil {
 			p.calendar.Store(c)
 		}
@@ -43,11 +43,11 @@ func (p *Plan) around(at int64) *calendars {
 	return c
 }
 
-// MoreCalendars has Calendars return more periods from now on, for decisions on older state or a deeper debt. It returns
-// false if there are enough for any.
+// MoreCalendars has Calendars return more periods until another period begins, for decisions on older state or a deeper
+// debt. It returns false if there are no more.
 func (p *Plan) MoreCalendars(at int64) bool {
 	c := p.around(at)
-	if c == nil || c.reach > 4*MaxPeriods {
+	if c == nil || c.all {
 		return false
 	}
 	p.calendar.Store(p.packCalendars(at, 4*c.reach))
@@ -57,7 +57,7 @@ func (p *Plan) MoreCalendars(at int64) bool {
 // packCalendars returns the periods around an instant, with so many more before and after it; nil if there are no calendars.
 func (p *Plan) packCalendars(at, reach int64) *calendars {
 	var packed []byte
-	result := &calendars{from: 0, to: Forever, reach: reach}
+	result := &calendars{from: 0, to: Forever, reach: reach, all: true}
 	for i := range p.Rates {
 		rate := &p.Rates[i]
 		if rate.Calendar == nil {
@@ -66,7 +66,9 @@ func (p *Plan) packCalendars(at, reach int64) *calendars {
 		now := rate.Calendar.At(at)
 		result.from, result.to = max(result.from, now.Start), min(result.to, now.End)
 		periods := (rate.Full+rate.Gain-1)/rate.Gain + reach
-		first, last := now.Number-periods, now.Number+periods
+		oldest, latest := rate.Calendar.Number(0), rate.Calendar.Number(Forever-1)+1
+		first, last := max(oldest, now.Number-periods), min(latest, now.Number+periods)
+		result.all = result.all && first == oldest && last == latest
 		packed = appendDouble(packed, rate.deepest)
 		packed = appendDouble(packed, last-first+1)
 		for n := first; n <= last; n++ {

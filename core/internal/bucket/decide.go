@@ -116,8 +116,10 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	}
 	c, periods := rate.Calendar, int64(0)
 	if c != nil && steps > 0 {
-		periods = c.Number(own.At) - c.Number(now)
-		steps = own.Keep - c.Earlier(own.Keep, periods)
+		periods, steps = c.Number(own.At)-c.Number(now), 0
+		if (own.Keep-own.At)/rate.Step < MaxPeriods { // later ones, which another definition wrote, may be too far away to count
+			steps = own.Keep - c.Earlier(own.Keep, periods)
+		}
 	}
 	own.Keep -= min(steps, by)
 	own.At = now
@@ -259,7 +261,8 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 // fullEarlier reports whether another definition wrote a record that r's limits would need longer to fill.
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 	for i := range s.own {
-		if keep := s.own[i].Keep; keep > a.Now && keep < s.fullAt(i, &r.Plan.Rates[i], *a.Levels.At(i), a.Now) {
+		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
+		if keep := s.own[i].Keep; keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) {
 			return true
 		}
 	}

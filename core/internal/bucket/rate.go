@@ -74,7 +74,7 @@ func NewRate(s Spec, tag uint32) Rate {
 	r.longest, r.deepest = Forever/r.Step, MaxDebt
 	if r.Calendar = s.calendar(); r.Calendar != nil {
 		r.longest = 2 * s.mostPeriods()
-		r.deepest = min(MaxDebt, mulDiv(r.Gain, s.mostPeriods(), 1))
+		r.deepest = min(MaxDebt, mulDiv(min(r.Gain, r.Full), s.mostPeriods(), 1)) // a period pays no more than fills the bucket
 	}
 	r.Fill = r.ownFill()
 	h := fnv.New32a()

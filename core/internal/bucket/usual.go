@@ -34,7 +34,9 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 		rate, s, l := &rates[i], &records[i], a.Levels.At(i)
 		l.Units -= r.Of(i) * rate.Unit
 		s.Tokens, s.At = float64(l.Units)/float64(rate.Unit), now
-		s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l) // at least one token is gone, so it isn't full
+		if s.Keep = rate.steppedAt(*l); l.Units < rate.Full { // a limit that r takes nothing from may be full
+			s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l)
+		}
 		keep = max(keep, s.Keep)
 	}
 	return keep, true, true

@@ -75,8 +75,40 @@ func (c *Calendar) Start(number int64) int64 {
 	} else {
 		day += int(number * c.days)
 	}
-	t := time.Date(int(year), time.Month(month+1), day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], c.location)
+	switch { // instants farther away may not fit
+	case year > 2300:
+		return forever
+	case year < 1700:
+		return -forever
+	}
+	t := c.shows(int(year), time.Month(month+1), day)
 	return min(forever, t.Add(time.Microsecond-1).UnixMicro()) // rounded up
+}
+
+// shows returns when the clocks in the location show a period's time on a day. Where they are set forward past it, as at
+// midnight in Santiago, that is when they are set: what time.Date returns may be a part of the day before. Where they are
+// set back and show it twice, that is the first time.
+func (c *Calendar) shows(year int, month time.Month, day int) time.Time {
+	in := func(location *time.Location) time.Time {
+		return time.Date(year, month, day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], location)
+	}
+	t, want := in(c.location), in(time.UTC)
+	shown := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
+	switch {
+	case shown.Before(want):
+		_, next := t.ZoneBounds()
+		return next
+	case shown.After(want):
+		set, _ := t.ZoneBounds()
+		return set
+	}
+	_, before := t.Add(-3 * time.Hour).Zone()
+	_, after := t.Zone()
+	first := t.Add(time.Duration(after-before) * time.Second)
+	if hour, minute, _ := first.Clock(); before > after && hour == want.Hour() && minute == want.Minute() {
+		return first
+	}
+	return t
 }
 
 // daysIn is how many days a month has, which counts from 0.

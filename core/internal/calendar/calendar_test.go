@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The starts of periods are what time.Date says, and every instant is in the period that began last: ten years hour by
-// hour, in both hemispheres, with and without an anchor.
+// The starts of periods are what time.Date says, and every instant is in the period that began last: ten years, in both
+// hemispheres, with and without an anchor.
 func TestCalendarIsThatOfTime(t *testing.T) {
-	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata"} {
+	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "America/Santiago", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata"} {
 		location, err := time.LoadLocation(zone)
 		if err != nil {
 			t.Fatal(err)
@@ -37,6 +37,9 @@ func TestCalendarIsThatOfTime(t *testing.T) {
 			number, periods := int64(0), 0
 			for day := range 3653 {
 				begin := time.Date(from.Year(), from.Month(), from.Day()+day, test.hour, 0, 0, 0, location)
+				if begin.Hour() != test.hour { // clocks are set forward at midnight
+					_, begin = begin.ZoneBounds()
+				}
 				if !test.starts(begin) {
 					continue
 				}
@@ -52,7 +55,7 @@ func TestCalendarIsThatOfTime(t *testing.T) {
 					t.Fatalf("%s in %s: a period begins beside %v", test.name, zone, begin)
 				}
 			}
-			for at := from.UnixMicro(); at < from.AddDate(10, 0, 0).UnixMicro(); at += time.Hour.Microseconds() {
+			for at := from.UnixMicro(); at < from.AddDate(10, 0, 0).UnixMicro(); at += 5 * time.Hour.Microseconds() {
 				n := c.Number(at)
 				if c.Start(n) > at || c.Start(n+1) <= at {
 					t.Fatalf("%s in %s: %v is not in its period", test.name, zone, time.UnixMicro(at))

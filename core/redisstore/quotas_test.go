@@ -1,0 +1,209 @@
+package redisstore_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// onBothStores runs a test on a MemoryStore and on Redis, by a clock that stands still until it is moved.
+func onBothStores(t *testing.T, test func(t *testing.T, store core.Store, clock *limittest.Clock)) {
+	t.Run("memory", func(t *testing.T) {
+		clock := limittest.NewClock()
+		test(t, core.NewMemoryStore(core.WithClock(clock.Now)), clock)
+	})
+	t.Run("redis", func(t *testing.T) {
+		clock := limittest.NewClock()
+		client := redistest.Client(t)
+		client.AddHook(&redistest.Keeper{})
+		test(t, redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second)), clock)
+	})
+}
+
+// callsAndTokens is 3 requests and 1,000 tokens an hour.
+func callsAndTokens(t *testing.T, store core.Store) *core.Limiter {
+	return limittest.Limiter(t, store, "llm", core.PerHour(3).WithName("calls"), core.PerHour(1000).WithName("tokens").WithUnit("tokens"))
+}
+
+// leftOfEach is what each limit of key has left.
+func leftOfEach(t *testing.T, l *core.Limiter, key string) (left []int64) {
+	t.Helper()
+	res, err := l.Peek(t.Context(), key)
+	require.NoError(t, err)
+	for _, limit := range res.Limits() {
+		left = append(left, limit.Remaining)
+	}
+	return left
+}
+
+func TestUnitsAreTakenFromAllLimitsOrNone(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		l := callsAndTokens(t, store)
+		res, err := l.AllowUnits(t.Context(), "k", core.Units{"tokens": 600})
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+		require.Equal(t, []int64{2, 400}, leftOfEach(t, l, "k"), "a request and its tokens")
+		res, err = l.AllowUnits(t.Context(), "k", core.Units{"tokens": 600})
+		require.NoError(t, err)
+		require.False(t, res.Allowed)
+		require.Equal(t, []string{"tokens"}, core.Problem(res).ViolatedPolicies)
+		require.Equal(t, []int64{2, 400}, leftOfEach(t, l, "k"), "a denied request takes nothing")
+		res, err = l.AllowUnits(t.Context(), "k", core.Units{core.Requests: 0, "tokens": 400})
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+		require.Equal(t, []int64{2, 0}, leftOfEach(t, l, "k"), "tokens without a request")
+		_, err = l.AllowUnits(t.Context(), "k", core.Units{"token": 1})
+		require.ErrorIs(t, err, core.ErrUnit, "a unit that no limit counts")
+	})
+}
+
+func TestSettleCorrectsAnEstimate(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		l := callsAndTokens(t, store)
+		res, err := l.AllowUnits(t.Context(), "k", core.Units{"tokens": 600})
+		require.NoError(t, err)
+		require.NoError(t, l.Settle(t.Context(), "k", res, core.Units{"tokens": 100}))
+		require.Equal(t, []int64{2, 900}, leftOfEach(t, l, "k"), "what was too much comes back")
+		res, err = l.AllowUnits(t.Context(), "k", core.Units{"tokens": 100})
+		require.NoError(t, err)
+		require.NoError(t, l.Settle(t.Context(), "k", res, core.Units{"tokens": 300}))
+		require.Equal(t, []int64{1, 600}, leftOfEach(t, l, "k"), "what was missing is charged")
+		res, err = l.AllowUnits(t.Context(), "k", core.Units{"tokens": 500})
+		require.NoError(t, err)
+		require.NoError(t, l.Settle(t.Context(), "k", res, core.Units{core.Requests: 0, "tokens": 0}))
+		require.Equal(t, []int64{1, 600}, leftOfEach(t, l, "k"), "a request that was free")
+		denied, err := l.AllowUnits(t.Context(), "k", core.Units{"tokens": 700})
+		require.NoError(t, err)
+		require.NoError(t, l.Settle(t.Context(), "k", denied, core.Units{"tokens": 0}))
+		require.Equal(t, []int64{1, 600}, leftOfEach(t, l, "k"), "a denied request has nothing to settle")
+	})
+}
+
+func TestDebtIsWaitedOut(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
+		l := limittest.Limiter(t, store, "jobs", core.PerHour(60))
+		require.NoError(t, l.Debit(t.Context(), "k", 90))
+		res, err := l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.False(t, res.Allowed)
+		require.Equal(t, 31*time.Minute, res.RetryAfter, "30 of debt and 1 to take, one a minute")
+		clock.Move(31*time.Minute - time.Microsecond)
+		res, err = l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.False(t, res.Allowed)
+		clock.Move(time.Microsecond)
+		res, err = l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+	})
+}
+
+func TestAsMuchAsIsThere(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		l := limittest.Limiter(t, store, "batch", core.PerHour(10))
+		for _, want := range []int64{7, 3, 0} {
+			res, err := l.AllowAtMost(t.Context(), "k", 7)
+			require.NoError(t, err)
+			require.Equal(t, want, res.Cost)
+			require.Equal(t, want > 0, res.Allowed)
+		}
+	})
+}
+
+// Many requests at once, of three users: as many pass as their organisation has, and users pay for those alone.
+func TestSeveralKeysPayTogetherOrNotAtAll(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		users := limittest.Limiter(t, store, "user", core.PerDay(30))
+		organisations := limittest.Limiter(t, store, "organisation", core.PerDay(50))
+		var allowed atomic.Int64
+		var all sync.WaitGroup
+		names := []string{"ann", "bob", "cid"}
+		for i := range 120 {
+			all.Go(func() {
+				res, err := core.AllowTogether(t.Context(),
+					core.Charge{Limiter: users, Key: names[i%3]}, core.Charge{Limiter: organisations, Key: "acme"})
+				if err != nil {
+					t.Error(err)
+				}
+				if res.Allowed {
+					allowed.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 50, allowed.Load(), "as many as the organisation has")
+		left := int64(0)
+		for _, name := range names {
+			left += limittest.Left(t, users, name)
+		}
+		require.EqualValues(t, 3*30-50, left, "users pay for nothing else")
+	})
+}
+
+func TestMonthsAreThoseOfTheCalendar(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	for name, test := range map[string]struct {
+		limit core.Limit
+		now   time.Time
+		want  time.Duration // until there is a token again
+	}{
+		"UTC":               {core.PerMonth(1), time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC), 28 * 24 * time.Hour},
+		"Berlin":            {core.PerMonth(1).In(berlin), time.Date(2026, time.March, 1, 0, 0, 0, 0, berlin), 31*24*time.Hour - time.Hour},
+		"from the 31st":     {core.PerMonth(1).Anchored(time.Date(2025, time.October, 31, 0, 0, 0, 0, time.UTC)), time.Date(2026, time.January, 31, 0, 0, 0, 0, time.UTC), 28 * 24 * time.Hour},
+		"a week":            {core.PerWeek(1), time.Date(2026, time.March, 4, 0, 0, 0, 0, time.UTC), 5 * 24 * time.Hour},
+		"a day of 23 hours": {core.PerDay(1).In(berlin), time.Date(2026, time.March, 29, 0, 0, 0, 0, berlin), 23 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
+				clock.Move(test.now.Sub(clock.Now()))
+				l := limittest.Limiter(t, store, "plan", test.limit)
+				limittest.Use(t, l, "k", 1)
+				res, err := l.Allow(t.Context(), "k")
+				require.NoError(t, err)
+				require.Equal(t, test.want, res.RetryAfter)
+				clock.Move(test.want)
+				limittest.Use(t, l, "k", 1)
+			})
+		})
+	}
+}
+
+func TestOverridesHoldForTheirKeys(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(2).WithName("calls")}}
+		l, err := core.NewLimiter(store, policy)
+		require.NoError(t, err)
+		limittest.Use(t, l, "ann", 2)
+		limittest.Use(t, l, "bob", 2)
+		policy.Overrides = map[string][]core.Limit{"bob": {core.PerHour(5).WithName("calls")}}
+		require.NoError(t, l.SetPolicy(policy))
+		require.EqualValues(t, 0, limittest.Left(t, l, "ann"))
+		require.EqualValues(t, 3, limittest.Left(t, l, "bob"), "what was added to the Capacity is there at once")
+		limittest.Use(t, l, "bob", 3)
+		require.EqualValues(t, 0, limittest.Left(t, l, "bob"), "and only once")
+	})
+}
+
+// A request of so many is about the limits that count requests, whatever else the policy limits.
+func TestCostIsOfRequestsAlone(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		l := callsAndTokens(t, store)
+		limittest.Use(t, l, "k", 2)
+		require.Equal(t, []int64{1, 1000}, leftOfEach(t, l, "k"))
+		require.NoError(t, l.Refund(t.Context(), "k", 1))
+		require.Equal(t, []int64{2, 1000}, leftOfEach(t, l, "k"))
+		res, err := l.AllowAll(t.Context(), "all")
+		require.NoError(t, err)
+		require.EqualValues(t, 3, res.Cost)
+		require.Equal(t, []int64{0, 1000}, leftOfEach(t, l, "all"))
+	})
+}

@@ -1,0 +1,303 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// ring is a client of two databases, as of two servers.
+func ring(t *testing.T) *redis.Ring {
+	t.Helper()
+	addr := redistest.Addr(t)
+	client := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"one": addr, "two": addr},
+		NewClient: func(o *redis.Options) *redis.Client {
+			return redis.NewClient(o)
+		},
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// flakyStore fails some requests that take tokens.
+type flakyStore struct {
+	core.Store
+	every int64
+	count atomic.Int64
+}
+
+func (s *flakyStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	if r.Takes() && s.count.Add(1)%s.every == 0 { // what is given back comes back
+		return core.Answer{}, errors.New("away")
+	}
+	return s.Store.Do(ctx, r)
+}
+
+// togetherLimits are the limits of three policies.
+var togetherLimits = [][]core.Limit{
+	{core.PerDay(400)},
+	{core.PerDay(600), core.PerMonth(5000).WithUnit("tokens")},
+	{core.PerWeek(900).WithUnit("tokens"), core.PerDay(500).WithMode(core.Stepped)},
+}
+
+// Many goroutines charge random limiters and keys together. Every bucket then lacks exactly what the allowed requests cost:
+// no limit admits more than it has, and nobody pays for a denial.
+func TestTogetherChargesWhatIsAllowed(t *testing.T) {
+	clock := limittest.NewClock()
+	memory := func(n int) func(*testing.T) []core.Store {
+		return func(*testing.T) []core.Store {
+			return []core.Store{core.NewMemoryStore(core.WithClock(clock.Now), core.WithMaxKeys(n))}
+		}
+	}
+	onRedis := func(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) core.Store {
+		t.Helper()
+		return redisstore.New(client, append(options, redisstore.WithPrefix(redistest.Prefix()), patient)...)
+	}
+	for name, open := range map[string]func(*testing.T) []core.Store{
+		"memory, one shard":   memory(100),
+		"memory, many shards": memory(100_000),
+		"Redis": func(t *testing.T) []core.Store {
+			client := redistest.Client(t)
+			client.AddHook(&redistest.Keeper{})
+			return []core.Store{onRedis(t, client, core.WithClock(clock.Now))}
+		},
+		"Redis, its own clock": func(t *testing.T) []core.Store { return []core.Store{onRedis(t, redistest.Client(t))} },
+		"Ring":                 func(t *testing.T) []core.Store { return []core.Store{onRedis(t, ring(t))} },
+		"Redis and memory": func(t *testing.T) []core.Store {
+			return []core.Store{onRedis(t, redistest.Client(t)), core.NewMemoryStore()}
+		},
+		"two on Redis": func(t *testing.T) []core.Store {
+			return []core.Store{onRedis(t, redistest.Client(t)), onRedis(t, redistest.Client(t))}
+		},
+		"with a store that fails": func(t *testing.T) []core.Store {
+			return []core.Store{onRedis(t, redistest.Client(t)), &flakyStore{Store: core.NewMemoryStore(), every: 5}}
+		},
+	} {
+		for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
+			t.Run(fmt.Sprint(name, ", ", mode), func(t *testing.T) { chargeTogether(t, open(t), mode) })
+		}
+	}
+}
+
+func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
+	ctx := context.Background()
+	const keys = 3
+	var limiters []*core.Limiter
+	for i, limits := range togetherLimits {
+		l, err := core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})
+		require.NoError(t, err)
+		limiters = append(limiters, l)
+	}
+	var (
+		spent   [3][keys][2]atomic.Int64 // by limiter, key and limit
+		wg      sync.WaitGroup
+		allowed atomic.Int64
+		denied  atomic.Int64
+	)
+	for range 8 {
+		wg.Go(func() {
+			for range 60 {
+				var charges []core.Charge
+				var at [][2]int
+				for _, pair := range rand.Perm(3 * keys)[:1+rand.IntN(4)] {
+					i, k := pair/keys, pair%keys
+					c := core.Charge{Limiter: limiters[i], Key: fmt.Sprint("k", k), Cost: rand.Int64N(20)}
+					if len(togetherLimits[i]) > 1 && rand.IntN(2) == 0 {
+						c.Units = core.Units{"tokens": rand.Int64N(60)}
+					}
+					charges, at = append(charges, c), append(at, [2]int{i, k})
+				}
+				j, err := core.AllowTogether(ctx, charges...)
+				if err != nil {
+					if !errors.Is(err, core.ErrUnavailable) {
+						t.Error(err)
+					}
+					continue
+				}
+				if !j.Allowed {
+					denied.Add(1)
+					continue
+				}
+				allowed.Add(1)
+				if rand.IntN(10) == 0 && mode == core.FailClosed && len(stores) == 1 {
+					if err := j.Undo(ctx); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				for n, res := range j.Results {
+					for m, l := range res.Limits() {
+						if res.Source == core.FromStore {
+							spent[at[n][0]][at[n][1]][m].Add(l.Cost)
+						}
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if allowed.Load() == 0 || denied.Load() == 0 {
+		t.Errorf("premise: %d allowed, %d denied", allowed.Load(), denied.Load())
+	}
+	for i, l := range limiters {
+		for k := range keys {
+			res, err := l.Peek(ctx, fmt.Sprint("k", k))
+			for err != nil || res.Source != core.FromStore {
+				res, err = l.Peek(ctx, fmt.Sprint("k", k))
+			}
+			for m, limit := range res.Limits() {
+				got, want := limit.Limit.Capacity-limit.Remaining, spent[i][k][m].Load()
+				if got > want || got < want-5 { // in the seconds of the test some tokens refill, where the clock is real
+					t.Errorf("limit %q of policy %d, key %d: %d tokens are gone, but the allowed requests cost %d", limit.Limit.Name, i, k, got, want)
+				}
+				if want > limit.Limit.Capacity+5 {
+					t.Errorf("limit %q of policy %d, key %d admitted %d of %d", limit.Limit.Name, i, k, want, limit.Limit.Capacity)
+				}
+			}
+		}
+	}
+}
+
+// twoOnRedis are two limiters of one store.
+func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one, two *core.Limiter) {
+	t.Helper()
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	return limittest.Limiter(t, store, "one", core.PerDay(10)), limittest.Limiter(t, store, "two", core.PerDay(10))
+}
+
+func TestTogetherLeavesOthersAloneWhereOneKeyCannotBeUsed(t *testing.T) {
+	ctx := t.Context()
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	one, two := twoOnRedis(t, client, prefix)
+	require.NoError(t, client.LPush(ctx, prefix+"two:k", "a list").Err())
+	for _, charges := range [][]core.Charge{
+		{{Limiter: one, Key: "k"}, {Limiter: two, Key: "k"}}, {{Limiter: two, Key: "k"}, {Limiter: one, Key: "k"}},
+	} {
+		_, err := core.AllowTogether(ctx, charges...)
+		bad := (*core.StateError)(nil)
+		require.ErrorAs(t, err, &bad)
+		assert.EqualValues(t, 10, limittest.Left(t, one, "k"))
+	}
+	exists, err := client.Exists(ctx, prefix+"one:k").Result()
+	require.NoError(t, err)
+	assert.Zero(t, exists, "the other key was not written")
+}
+
+// The server's user may write one key and only read the other.
+func TestTogetherUndoesWhatItWroteWhereAnotherWriteIsRefused(t *testing.T) {
+	ctx := t.Context()
+	server := redistest.Start(t)
+	admin := server.Client(t)
+	if redistest.Major(t, admin) < 7 {
+		t.Skip("rights to read a key alone came with Redis 7")
+	}
+	const prefix = "p:"
+	require.NoError(t, admin.Do(ctx, "acl", "setuser", "reader", "on", ">secret", "+@all", "~p:one:*", "%R~p:two:*").Err())
+	options := *admin.Options()
+	options.Username, options.Password = "reader", "secret"
+	client := redis.NewClient(&options)
+	t.Cleanup(func() { _ = client.Close() })
+	one, two := twoOnRedis(t, client, prefix)
+	charge := func() {
+		t.Helper()
+		for _, charges := range [][]core.Charge{
+			{{Limiter: one, Key: "k"}, {Limiter: two, Key: "k"}}, {{Limiter: two, Key: "k"}, {Limiter: one, Key: "k"}},
+		} {
+			_, err := core.AllowTogether(ctx, charges...)
+			require.ErrorIs(t, err, core.ErrUnavailable)
+			require.ErrorContains(t, err, "NOPERM")
+		}
+	}
+	charge()
+	exists, err := admin.Exists(ctx, "p:one:k", "p:two:k").Result()
+	require.NoError(t, err)
+	assert.Zero(t, exists, "a key that was not there is not there again")
+	limittest.Use(t, one, "k", 3)
+	before, err := admin.Get(ctx, "p:one:k").Result()
+	require.NoError(t, err)
+	charge()
+	after, err := admin.Get(ctx, "p:one:k").Result()
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+	ttl, err := admin.TTL(ctx, "p:one:k").Result()
+	require.NoError(t, err)
+	assert.Positive(t, ttl, "the key keeps a TTL")
+}
+
+// The first try to take may find that the periods of a calendar were not sent after another bucket was charged.
+func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
+	for days := range 40 {
+		clock := limittest.NewClock()
+		clock.Move(time.Until(clock.Now()) + time.Duration(days-20)*24*time.Hour)
+		client := redistest.Client(t)
+		client.AddHook(&redistest.Keeper{})
+		client.AddHook(&farServer{clock: clock})
+		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient)
+		plain := limittest.Limiter(t, store, "a", core.PerMonth(10)) // on a calendar, so that the hook sets its time too
+		quota := limittest.Limiter(t, store, "b", core.Limit{Capacity: 10, RefillRate: 1, RefillInterval: 24 * time.Hour}.In(limittest.Zone("Europe/Berlin")))
+		j, err := core.AllowTogether(t.Context(), core.Charge{Limiter: plain, Key: "k"}, core.Charge{Limiter: quota, Key: "k", Cost: 10})
+		require.NoError(t, err)
+		require.True(t, j.Allowed)
+		require.EqualValues(t, 9, limittest.Left(t, plain, "k"), "a server %d days ahead", days-20)
+		require.EqualValues(t, 0, limittest.Left(t, quota, "k"))
+	}
+}
+
+func TestTogetherOfOneBucketTwiceIsAnError(t *testing.T) {
+	one, two := twoOnRedis(t, redistest.Client(t), redistest.Prefix())
+	derived, err := one.WithLimits(core.PerHour(3))
+	require.NoError(t, err)
+	for _, again := range []*core.Limiter{one, derived} {
+		_, err = core.AllowTogether(t.Context(), core.Charge{Limiter: one, Key: "k"}, core.Charge{Limiter: two, Key: "k"}, core.Charge{Limiter: again, Key: "k"})
+		require.ErrorContains(t, err, "charged twice")
+	}
+	assert.EqualValues(t, 10, limittest.Left(t, one, "k"))
+	assert.EqualValues(t, 10, limittest.Left(t, two, "k"))
+}
+
+// A policy in shadow mode denies nothing, and takes nothing where another one denies.
+func TestTogetherWithAShadowPolicy(t *testing.T) {
+	ctx := t.Context()
+	for name, stores := range map[string][2]core.Store{
+		"two stores": {core.NewMemoryStore(), redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient)},
+		"Redis":      {redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient)},
+	} {
+		if stores[1] == nil {
+			stores[1] = stores[0]
+		}
+		strict := limittest.Limiter(t, stores[0], "strict", core.PerDay(3))
+		shadow, err := core.NewLimiter(stores[1], core.Policy{Name: "shadow", Limits: []core.Limit{core.PerDay(2)}, Shadow: true})
+		require.NoError(t, err)
+		for n := range 5 {
+			j, err := core.AllowTogether(ctx, core.Charge{Limiter: shadow, Key: "k"}, core.Charge{Limiter: strict, Key: "k"})
+			require.NoError(t, err)
+			assert.Equal(t, n < 3, j.Allowed, "%s: request %d", name, n)
+			assert.Equal(t, n == 2 || n > 2, j.Results[0].ShadowDenied, "%s: request %d", name, n)
+			require.NoError(t, j.Settle(ctx, core.Units{core.Requests: 1}))
+			if n == 0 {
+				require.NoError(t, j.Undo(ctx))
+				require.NoError(t, shadow.Debit(ctx, "k", 1))
+				require.NoError(t, strict.Debit(ctx, "k", 1))
+			}
+		}
+		assert.EqualValues(t, 0, limittest.Left(t, strict, "k"))
+		res, err := shadow.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.EqualValues(t, 0, res.Remaining)
+	}
+}

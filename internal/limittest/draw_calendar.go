@@ -1,0 +1,86 @@
+package limittest
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+	_ "time/tzdata" // so that the same locations are there everywhere
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Zones are locations with different clocks: of both hemispheres, with and without summer time, at odd offsets, and one
+// that left out a day.
+var Zones = []string{
+	"UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata", "Pacific/Apia",
+	"Australia/Lord_Howe",
+}
+
+// Zone returns the location with a name.
+func Zone(name string) *time.Location { return core.Must(time.LoadLocation(name)) }
+
+const day = 24 * time.Hour
+
+// DrawCalendarLimit draws a limit by the day, week or month somewhere, at times with an anchor.
+var DrawCalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := core.Limit{
+		Capacity: DrawCapacity.Draw(t, "capacity"),
+		RefillInterval: rapid.SampledFrom([]time.Duration{
+			day, 2 * day, 7 * day, 14 * day, core.Month, core.Month, 3 * core.Month, 12 * core.Month, 1200 * core.Month,
+		}).Draw(t, "interval"),
+	}.In(Zone(rapid.SampledFrom(Zones).Draw(t, "zone")))
+	l.RefillRate = drawRate(l.Capacity).Draw(t, "rate")
+	if rapid.Bool().Draw(t, "anchored") {
+		l = l.Anchored(time.Date(rapid.IntRange(1990, 2040).Draw(t, "year"), time.Month(rapid.IntRange(1, 12).Draw(t, "month")),
+			rapid.SampledFrom([]int{1, 15, 28, 29, 30, 31}).Draw(t, "day"), rapid.IntRange(0, 23).Draw(t, "hour"), 30, 0, 1500, l.Location))
+	}
+	return l
+}).Filter(Valid)
+
+// DrawAnyLimit draws a limit of any unit, perhaps on a calendar.
+var DrawAnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := rapid.OneOf(DrawLimit, DrawLimit, DrawCalendarLimit).Draw(t, "limit")
+	return l.WithUnit(rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"}).Draw(t, "unit"))
+})
+
+// DrawUnits draws what a request takes of the units that limits count, mostly at most the smallest capacity of each.
+func DrawUnits(limits []core.Limit) *rapid.Generator[core.Units] {
+	return rapid.Custom(func(t *rapid.T) core.Units {
+		units := make(core.Units)
+		all := byUnit(limits)
+		for _, unit := range slices.Sorted(maps.Keys(all)) {
+			counted := all[unit]
+			if rapid.IntRange(0, 3).Draw(t, unit+" given") > 0 {
+				units[unit] = DrawCost(counted).Draw(t, unit)
+			}
+		}
+		return units
+	})
+}
+
+// DrawDebt draws a number of tokens to charge in any case: a few, several times the capacity, or more than any bucket owes.
+func DrawDebt(limits []core.Limit) *rapid.Generator[int64] {
+	return rapid.OneOf(
+		DrawCost(limits),
+		rapid.Custom(func(t *rapid.T) int64 {
+			debt := float64(limits[0].Capacity) * math.Exp(rapid.Float64Range(0, 12).Draw(t, "magnitude"))
+			return int64(min(debt, 1<<62))
+		}),
+	)
+}
+
+// byUnit returns the limits of each unit, as they are named in core.Units.
+func byUnit(limits []core.Limit) map[string][]core.Limit {
+	all := make(map[string][]core.Limit)
+	for _, l := range limits {
+		unit := l.Unit
+		if unit == "" {
+			unit = core.Requests
+		}
+		all[unit] = append(all[unit], l)
+	}
+	return all
+}
