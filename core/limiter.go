@@ -58,6 +58,25 @@ func (r *rules) localPlanOf(key string) *plan {
 	return r.localPlan
 }
 
+// check returns what is wrong with u under r. took, if it is not nil, is a plan whose units are right too.
+func (u Units) check(r *rules, took *plan) error {
+	if len(u) == 0 {
+		return nil
+	}
+	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
+		if u[unit] < 0 {
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], unit)
+		}
+		if unit != Requests && !r.counts(unit) && (took == nil || !took.counts(unit)) {
+			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
+		}
+	}
+	return nil
+}
+
+// counts reports whether a limit of the policy, or of an override, counts a unit.
+func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
+
 // NewLimiter binds a policy to a store. The error reports every mistake in both: it joins one [ConfigError] for each.
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
@@ -193,6 +212,10 @@ func (l *Limiter) failed(ctx context.Context, err error) error {
 
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.rules.Load().policy.Name }
+
+// Capacity returns the most requests that one request of key can take: the smallest Capacity of the key's limits that count
+// requests. It is 0 if none does.
+func (l *Limiter) Capacity(key string) int64 { return l.rules.Load().planOf(key).LeastCapacity() }
 
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {

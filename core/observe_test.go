@@ -49,7 +49,7 @@ func TestObserverReceivesEachDecision(t *testing.T) {
 	}
 	_, err := l.Reserve(ctx, "k", 1)
 	require.NoError(t, err)
-	allowed := core.Observation{Policy: "api", Limit: "few", Outcome: core.OutcomeAllowed, Cost: 1}
+	allowed := core.Observation{Policy: "api", Limit: "few", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 1}
 	denied := allowed
 	denied.Outcome = core.OutcomeDenied
 	assert.Equal(t, []core.Observation{allowed, allowed, denied, allowed}, said(*told))
@@ -106,7 +106,7 @@ func TestObservationSourceIsWhoDecided(t *testing.T) {
 		assert.GreaterOrEqual(t, stats.Decisions, stats.Calls)
 	})
 	failures := map[core.FailureMode]core.Observation{
-		core.FailLocal:  {Limit: "api", Source: core.FromFallback},
+		core.FailLocal:  {Limit: "api", Unit: core.Requests, Source: core.FromFallback},
 		core.FailOpen:   {Source: core.FromFailOpen},
 		core.FailClosed: {Outcome: core.OutcomeError},
 	}
@@ -219,4 +219,105 @@ func TestLoggerLogsOutageAndRecovery(t *testing.T) {
 	assert.Equal(t, storestats.BreakerClosed, after.Breaker)
 	assert.Greater(t, after.Away, stats.Away)
 	assert.Equal(t, after.Away, s.Stats().Away, "Away stops when the outage ends")
+}
+
+// failing is a store that fails after some calls.
+type failing struct {
+	core.Store
+
+	good int
+}
+
+func (f *failing) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	if f.good--; f.good < 0 {
+		return core.Answer{}, errors.New("away")
+	}
+	return f.Store.Do(ctx, r)
+}
+
+func TestObserverReceivesFailedSettlements(t *testing.T) {
+	ctx := context.Background()
+	words := core.PerDay(100).WithName("words")
+	words.Unit = "words"
+	l, told := watched(t, &failing{core.NewMemoryStore(), 1}, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9), words}}, core.WithObservedKeys())
+	res, err := l.AllowUnits(ctx, "k", core.Units{"words": 50})
+	require.NoError(t, err)
+
+	*told = nil
+	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"words": 40}), core.ErrUnavailable)
+	require.ErrorIs(t, l.Debit(ctx, "k", 1), core.ErrUnavailable)
+	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"words": 1}), core.ErrUnavailable)
+	failed := core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "k"}
+	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*told))
+	for _, o := range *told {
+		require.ErrorIs(t, o.Err, core.ErrUnavailable)
+		assert.Positive(t, o.Latency)
+	}
+
+	*told = nil
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	require.ErrorIs(t, l.Settle(gone, "k", res, core.Units{"words": 40}), context.Canceled)
+	require.ErrorIs(t, l.Debit(gone, "k", 1), context.Canceled)
+	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"words": -1}), core.ErrCost)
+	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"pages": 1}), core.ErrUnit)
+	require.ErrorIs(t, l.Debit(ctx, "", 1), core.ErrNoKey)
+	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"pages": 1}), core.ErrUnit)
+	require.NoError(t, l.Settle(ctx, "k", core.Result{}, core.Units{"words": 1}))
+	assert.Empty(t, *told, "ended contexts and mistakes are no failed settlements")
+	assert.Equal(t, "unsettled", core.OutcomeUnsettled.String())
+}
+
+func TestSuccessfulSettlementsAreNotObserved(t *testing.T) {
+	ctx := context.Background()
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}})
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	require.NoError(t, l.Settle(ctx, "k", res, core.Units{core.Requests: 3}))
+	require.NoError(t, l.Debit(ctx, "k", 1))
+	assert.Len(t, *told, 1, "the decision")
+}
+
+func TestObservationUnitIsThatOfItsLimit(t *testing.T) {
+	ctx := context.Background()
+	words := core.PerDay(3).WithName("words")
+	words.Unit = "words"
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9).WithName("calls"), words}})
+	_, err := l.AllowUnits(ctx, "k", core.Units{"words": 4})
+	require.NoError(t, err)
+	_, err = l.AllowN(ctx, "k", 8)
+	require.NoError(t, err)
+	_, err = l.AllowUnits(ctx, "k", core.Units{"pages": 1})
+	require.ErrorIs(t, err, core.ErrUnit)
+	assert.Equal(t, []core.Observation{
+		{Policy: "api", Limit: "words", Unit: "words", Outcome: core.OutcomeDenied, Cost: 1},
+		{Policy: "api", Limit: "calls", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 8},
+	}, said(*told), "a unit that no limit counts is a mistake and no decision")
+}
+
+func TestObserverReceivesJointDecisions(t *testing.T) {
+	ctx := context.Background()
+	store := core.NewMemoryStore()
+	one, toldOne := watched(t, store, core.Policy{Name: "one", Limits: []core.Limit{core.PerDay(1)}})
+	two, toldTwo := watched(t, &failing{store, 2}, core.Policy{Name: "two", Limits: []core.Limit{core.PerDay(9)}, OnFailure: core.FailClosed})
+	for range 2 {
+		_, err := core.AllowTogether(ctx, core.Charge{Limiter: one, Key: "k"}, core.Charge{Limiter: two, Key: "k"})
+		require.NoError(t, err)
+	}
+	allowed := core.Observation{Policy: "one", Limit: "one", Unit: core.Requests, Cost: 1}
+	denied := allowed
+	denied.Outcome = core.OutcomeDenied
+	assert.Equal(t, []core.Observation{allowed, denied}, said(*toldOne))
+	allowed.Policy, allowed.Limit = "two", "two"
+	assert.Equal(t, []core.Observation{allowed}, said(*toldTwo), "a limiter that took nothing for another's sake decided nothing")
+
+	*toldOne, *toldTwo = nil, nil
+	_, err := core.AllowTogether(ctx, core.Charge{Limiter: one, Key: "other"}, core.Charge{Limiter: two, Key: "other"})
+	require.ErrorIs(t, err, core.ErrUnavailable)
+	assert.Empty(t, *toldOne)
+	require.Len(t, *toldTwo, 1)
+	assert.Equal(t, core.OutcomeError, (*toldTwo)[0].Outcome, "who could not decide")
+	res, err := one.Peek(ctx, "other")
+	require.NoError(t, err)
+	assert.Equal(t, int64(1), res.Remaining, "what was taken came back")
 }

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,25 +119,6 @@ func shortDuration(d time.Duration) string {
 	}
 	return s
 }
-
-// check returns what is wrong with u under r. took, if it is not nil, is a plan whose units are right too.
-func (u Units) check(r *rules, took *plan) error {
-	if len(u) == 0 {
-		return nil
-	}
-	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
-		if u[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], unit)
-		}
-		if unit != Requests && !r.counts(unit) && (took == nil || !took.counts(unit)) {
-			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
-		}
-	}
-	return nil
-}
-
-// counts reports whether a limit of the policy, or of an override, counts a unit.
-func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
 
 // counts reports whether a limit of p counts a unit.
 func (p *plan) counts(unit string) bool {

@@ -8,10 +8,6 @@ const Requests = "requests"
 // counts it.
 type Units map[string]int64
 
-// Capacity returns the most requests that one request of key can take: the smallest Capacity of the key's limits that count
-// requests. It is 0 if none does.
-func (l *Limiter) Capacity(key string) int64 { return l.rules.Load().planOf(key).LeastCapacity() }
-
 // requests is how many requests u counts as.
 func (u Units) requests() int64 {
 	if n, given := u[Requests]; given {

@@ -77,6 +77,7 @@ func exposed(t *testing.T) map[string]map[string]bool {
 			c.Observe(context.Background(), core.Observation{Policy: "api", Limit: "l", Outcome: outcome, Source: source, Cost: 1})
 		}
 	}
+	c.Observe(context.Background(), core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled})
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))
 	families, err := registry.Gather()

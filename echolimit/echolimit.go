@@ -33,17 +33,19 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 }
 
 // configured returns what options set.
-func configured(options []Option) (o config) {
+func configured(options []Option) *config {
+	o := new(config)
 	for _, option := range options {
 		if option != nil {
-			option(&o)
+			option(o)
 		}
 	}
 	o.ErrorStatus = errorStatus
 	return o
 }
 
-func middleware(engine *adapter.Engine[echo.Context], o config) echo.MiddlewareFunc {
+// middleware takes o as a pointer, because echo makes the inner closure for each request.
+func middleware(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			x := shown.Show(c)

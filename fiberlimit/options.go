@@ -47,7 +47,8 @@ func WithUnits(units func(*fiber.Ctx) (core.Units, error)) Option {
 // [WithRefund]: 0 requests are a refund.
 //
 // The response is over when the handler has returned or panicked, or, if its body is a stream, when that was sent or the
-// client has gone. Then c is another one for the same request: it has its header, body and Locals, but no route.
+// client has gone. Then c is another one for the same request: it has its header, body and Locals, but no route. If the client
+// has gone, the function that writes the stream may still run, until its next flush fails.
 func WithSettle(settle func(c *fiber.Ctx, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }

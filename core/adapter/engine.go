@@ -48,7 +48,9 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if len(e.rules) == 1 {
 		fromUser, err = e.decide(c, &v)
 	} else {
-		fromUser, err = e.decideTogether(c, x, &v)
+		fromUser, err = decideTogether(e.rules, &e.options, c, &v, &joint{twice: &e.warnTwice}, func(missing error) {
+			e.warnNoKey.Do(func() { e.warn(&Verdict{Status: core.ProblemOf(missing).Status, Err: missing}, x, shadowMessage) })
+		})
 	}
 	outer, advice := takeNote(x, before)
 	if advice != "" {
@@ -131,7 +133,6 @@ func (e *Engine[C]) warnRefused(v *Verdict, x Exchange) {
 }
 
 const (
-	twiceMessage  = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses; logged once per middleware"
 	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
 )

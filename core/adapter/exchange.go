@@ -106,6 +106,17 @@ func FromContext(kept any) (core.Result, bool) {
 	return d.result.Result(), true
 }
 
+// AllFromContext returns the Results of all decisions about a request, the newest first. kept is what the request's Kept
+// returns.
+func AllFromContext(kept any) (all []core.Result) {
+	for d, _ := kept.(*Decision); d != nil; d = d.outer {
+		if !d.isNote() {
+			all = append(all, d.result.Result())
+		}
+	}
+	return all
+}
+
 // KeyFunc returns the key of a request: who or what is limited. A missing value is [core.ErrNoKey].
 //
 // Every extractor of this package puts its kind and the name of its field into the key, so the API key "192.0.2.1"

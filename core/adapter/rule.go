@@ -1,0 +1,90 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Rule is one of several limiters of a middleware, with its key.
+type Rule[C any] struct {
+	Limiter *core.Limiter
+	Key     func(C) (string, error)
+}
+
+// mistakes returns those in a rule, whose fields the caller calls so.
+func (r Rule[C]) mistakes(limiter, key string) error {
+	var errs []error
+	if r.Limiter == nil {
+		errs = append(errs, &core.ConfigError{Field: limiter, Value: nil, Reason: "must be a limiter from core.NewLimiter"})
+	}
+	if r.Key == nil {
+		errs = append(errs, &core.ConfigError{Field: key, Value: nil, Reason: "must be a key function, such as ByIP()"})
+	}
+	return errors.Join(append(errs, Mistake(r.Key))...)
+}
+
+// mistakes returns those in the options.
+func (o *Options[C]) mistakes() error {
+	errs := []error{Mistake(o.Cost), Mistake(o.Limits), Mistake(o.Units)}
+	if o.Settle != nil && o.Refund != nil {
+		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
+	}
+	return errors.Join(errs...)
+}
+
+// decideTogether sets the decisions of v and stores them in j. A rule in shadow mode whose key is missing has none, because it
+// must not refuse the request: warn gets the error.
+func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *joint, warn func(error)) (fromUser bool, err error) {
+	var missing error
+	for _, r := range rules {
+		key, err := call(r.Key, c)
+		switch {
+		case err == nil:
+			j.rules = append(j.rules, kept{r.Limiter, key})
+		case !r.Limiter.Policy().Shadow:
+			return true, err
+		default:
+			missing = err
+		}
+	}
+	if missing != nil {
+		if len(j.rules) == 0 {
+			return true, missing
+		}
+		warn(missing)
+	}
+	take, err := o.charge(c)
+	if err != nil {
+		return true, err
+	}
+	charges := make([]core.Charge, len(j.rules))
+	counted := make(map[string]bool)
+	for i, k := range j.rules {
+		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{core.Requests: take.cost}}
+		if take.all {
+			charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+		}
+		if o.Units == nil && !k.limiter.Counts("", core.Requests) {
+			return false, fmt.Errorf("policy %q: %w: %s", k.limiter.Name(), core.ErrUnit, core.Requests)
+		}
+		for unit, n := range take.units {
+			if unit == core.Requests || k.limiter.Counts("", unit) {
+				charges[i].Units[unit], counted[unit] = n, true
+			}
+		}
+	}
+	for unit := range take.units {
+		if !counted[unit] {
+			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
+		}
+	}
+	j.result, err = core.AllowTogether(v.ctx, charges...)
+	if err != nil {
+		return false, err
+	}
+	v.joint, v.Result = j, j.result.Tightest()
+	v.Result.Allowed = j.result.Allowed
+	return false, nil
+}
