@@ -82,6 +82,46 @@ func (pl *player) allowAll(h *handle) error {
 	return pl.judge(h, least, res, err)
 }
 
+// atMost calls AllowAtMost. No limit may have more than it got.
+func (pl *player) atMost(h *handle, most int64) error {
+	pl.call(h)
+	res, err := h.AllowAtMost(context.Background(), livesKey, most)
+	pl.note("%28s %s.AllowAtMost(%d): %d, %s", pl.at(), h.name, most, res.Cost, outcome{&res, err})
+	switch {
+	case err != nil:
+	case !res.Allowed:
+		return pl.judge(h, 1, res, err)
+	case res.Cost < 1 || res.Cost > most:
+		return broken("AtMost", "got %d of %d", res.Cost, most)
+	case res.Cost < most && (res.Remaining > 0 || pl.surely(h.rules, res.Cost+1, pl.oracle.now)):
+		return broken("AtMost", "got %d of %d, and %d are left", res.Cost, most, res.Remaining)
+	}
+	return pl.judge(h, res.Cost, res, err)
+}
+
+// charge calls Debit. Without leases, which end with it, every limit then has so many tokens less.
+func (pl *player) charge(h *handle, n int64) error {
+	before, err := pl.peek(h)
+	if err != nil {
+		return err
+	}
+	pl.call(h)
+	err = h.Debit(context.Background(), livesKey, n)
+	pl.note("%28s %s.Debit(%d): %v", pl.at(), h.name, n, err)
+	if err != nil {
+		return broken("an error", "Debit: %v", err)
+	}
+	pl.debit(h.rules, n)
+	pl.wrote(h.rules)
+	after, err := pl.peek(h)
+	for i := 0; err == nil && !pl.leases && i < len(h.rules); i++ {
+		if had, has := before.Limits()[i].Remaining, after.Limits()[i].Remaining; has != max(0, had-n) {
+			err = broken("Debit", "%q had %d tokens and has %d after a debit of %d", h.rules[i].name, had, has, n)
+		}
+	}
+	return err
+}
+
 func (pl *player) peek(h *handle) (core.Result, error) {
 	pl.call(h)
 	res, err := h.Peek(context.Background(), livesKey)
