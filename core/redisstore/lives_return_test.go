@@ -64,7 +64,9 @@ func (pl *player) giveBack(h *handle, o op) error {
 		case actual > k.n:
 			pl.debit(common(k.h.rules, k.g.rules), actual-k.n)
 		}
-		pl.touch(k.h.rules) // it is written under all of them
+		if k.g != nil && actual != k.n && shareName(k.h.rules, k.g.rules) {
+			pl.touch(k.h.rules) // all of them are written
+		}
 	case doRefund:
 		n := 1 + int64(o.part*float64(k.n))
 		n = min(n, k.n)

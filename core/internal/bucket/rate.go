@@ -53,7 +53,7 @@ const (
 
 // NewRate requires a valid s.
 func NewRate(s Spec, tag uint32) Rate {
-	r := Rate{Tag: tag, Aligned: s.Mode == Aligned, Capacity: s.Capacity, Step: s.step()}
+	r := Rate{Tag: tag, Aligned: s.Mode == Aligned, Other: s.Other, Capacity: s.Capacity, Step: s.step()}
 	perStep := decimal(s.RefillRate)
 	if s.Mode == Continuous {
 		r.Step, perStep = s.continuousStep()
