@@ -136,7 +136,7 @@ func (o *oracle) settled(lists [][]limitRule) {
 
 // seen records that the store answered under rules without taking tokens.
 func (o *oracle) seen(rules []limitRule) {
-	if len(o.stepsBack) > 0 { // which the store stores
+	if len(o.stepsBack) > 0 || o.leases { // a step back is stored, and so is the end of a lease
 		o.touch(rules)
 		return
 	}
