@@ -251,7 +251,7 @@ func TestTogetherUndoesWhatItWroteWhereAnotherWriteIsRefused(t *testing.T) {
 func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	for days := range 40 {
 		clock := limittest.NewClock()
-		clock.Move(time.Until(clock.Now()) + time.Duration(days-20)*24*time.Hour)
+		clock.Move(time.Since(clock.Now()) + time.Duration(days-20)*24*time.Hour)
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
 		client.AddHook(&farServer{clock: clock})
