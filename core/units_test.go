@@ -101,3 +101,19 @@ func TestDebtOfACalendarIsPaid(t *testing.T) {
 	clock.Move(res.RetryAfter)
 	limittest.Use(t, l, "k", 1)
 }
+
+// A tiny share of a quota still fills its bucket within 4,096 periods.
+func TestTinyShareOfACalendar(t *testing.T) {
+	ctx := t.Context()
+	l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerWeek(1)}, LocalShare: 1e-6,
+	})
+	require.NoError(t, err)
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	res, err = l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed)
+	assert.InDelta(t, 4096*7*24, res.RetryAfter.Hours(), 7*24)
+}

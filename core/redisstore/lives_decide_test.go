@@ -24,8 +24,8 @@ func (pl *player) allow(h *handle, n int64) error {
 	left := pl.left
 	promised := left.h == h && left.count == pl.count && left.at == pl.oracle.now && n <= left.n
 	pl.call(h)
-	res, err := h.AllowN(context.Background(), livesKey, n)
-	pl.note("%28s %s.AllowN(%d): %s", pl.at(), h.name, n, outcome{&res, err})
+	way, res, err := pl.take(h, n)
+	pl.note("%28s %s.%s(%d): %s", pl.at(), h.name, way, n, outcome{&res, err})
 	if err := pl.judge(h, n, res, err); err != nil {
 		return err
 	}
@@ -40,6 +40,26 @@ func (pl *player) allow(h *handle, n int64) error {
 		}
 	}
 	return nil
+}
+
+// take takes n tokens in one of three ways, which must decide alike.
+func (pl *player) take(h *handle, n int64) (way string, res core.Result, err error) {
+	ctx := context.Background()
+	switch {
+	case pl.decisions%4 == 1:
+		pl.now = append(pl.now, isUnits)
+		res, err = h.AllowUnits(ctx, livesKey, core.Units{core.Requests: n})
+		return "AllowUnits", res, err
+	case pl.decisions%4 == 2 && h.p.lease == 0: // tokens on lease are not there for several buckets
+		pl.now = append(pl.now, isTogether)
+		j, err := core.AllowTogether(ctx, core.Charge{Limiter: h.p.wide, Key: livesKey}, core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: n})
+		if err != nil {
+			return "AllowTogether", res, err
+		}
+		return "AllowTogether", j.Results[1], nil
+	}
+	res, err = h.AllowN(ctx, livesKey, n)
+	return "AllowN", res, err
 }
 
 // otherSince reports whether another process has made a call since the store last denied a request of p.

@@ -66,6 +66,8 @@ const (
 	doDebit
 	doCorrect // settles a decision with another cost
 	// These are not drawn: an operation can be one of them in addition.
+	isUnits
+	isTogether
 	isTier
 	isLease
 	isVersion
@@ -76,7 +78,7 @@ const (
 
 var kindNames = [kinds]string{
 	"AllowN", "AllowAll", "Peek", "Reserve", "Cancel", "Refund", "Undo", "Wait", "Reset", "SetPolicy", "FLUSHALL",
-	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "WithLimits", "lease", "versions", "clock on", "clock back",
+	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "units", "together", "WithLimits", "lease", "versions", "clock on", "clock back",
 }
 
 // costKind is how an operation chooses its cost.
