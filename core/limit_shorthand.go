@@ -70,7 +70,8 @@ func PerMonth[N Number](n N) Limit { return per(float64(n), Month).WithMode(Alig
 
 // In returns the limit Aligned to the calendar of a location. Its RefillInterval must be whole days, weeks or months. Days
 // begin at midnight there, weeks on Monday, and several months with a January. A day on which clocks are set forward has 23
-// hours, and is one day.
+// hours, and is one day. If the clocks skip the time at which a period begins, it begins when they are set forward; if they
+// show it twice, the first time.
 //
 // The store's clock decides which day it is. What that means in the location is known to each process from its time zone
 // data: without it, [time.LoadLocation] returns an error at start. Import time/tzdata where the system has none.

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // Policy is a named set of limits that hold together: a request is allowed only if every limit has enough tokens. It
@@ -103,6 +105,9 @@ func scaled(limits []Limit, share float64) []Limit {
 			l.Capacity = max(1, shareOf(l.Capacity, share))
 			// The Capacity may have been rounded up to 1, so keep the bucket filling within maxFill.
 			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(maxFill))
+			if l.onCalendar() {
+				slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
+			}
 			l.RefillRate = max(l.RefillRate*share, slowest)
 		}
 		local[i] = l

@@ -112,7 +112,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 				if override != nil {
 					p.Overrides = map[string][]core.Limit{key: override}
 				}
-				if r.limiter != nil && len(p.Limits)%2 == 0 {
+				if r.limiter != nil && len(p.Limits)%2 == 0 { // half of the deployments change a running process
 					if err := r.limiter.SetPolicy(p); err != nil {
 						t.Fatalf("SetPolicy: %v", err)
 					}

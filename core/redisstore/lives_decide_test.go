@@ -24,8 +24,8 @@ func (pl *player) allow(h *handle, n int64) error {
 	left := pl.left
 	promised := left.h == h && left.count == pl.count && left.at == pl.oracle.now && n <= left.n
 	pl.call(h)
-	res, err := h.AllowN(context.Background(), livesKey, n)
-	pl.note("%28s %s.AllowN(%d): %s", pl.at(), h.name, n, outcome{&res, err})
+	way, res, err := pl.take(h, n)
+	pl.note("%28s %s.%s(%d): %s", pl.at(), h.name, way, n, outcome{&res, err})
 	if err := pl.judge(h, n, res, err); err != nil {
 		return err
 	}
@@ -40,6 +40,26 @@ func (pl *player) allow(h *handle, n int64) error {
 		}
 	}
 	return nil
+}
+
+// take takes n tokens in one of three ways, which must decide alike.
+func (pl *player) take(h *handle, n int64) (way string, res core.Result, err error) {
+	ctx := context.Background()
+	switch {
+	case pl.decisions%4 == 1:
+		pl.now = append(pl.now, isUnits)
+		res, err = h.AllowUnits(ctx, livesKey, core.Units{core.Requests: n})
+		return "AllowUnits", res, err
+	case pl.decisions%4 == 2 && h.p.lease == 0: // tokens on lease are not there for several buckets
+		pl.now = append(pl.now, isTogether)
+		j, err := core.AllowTogether(ctx, core.Charge{Limiter: h.p.wide, Key: livesKey}, core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: n})
+		if err != nil {
+			return "AllowTogether", res, err
+		}
+		return "AllowTogether", j.Results[1], nil
+	}
+	res, err = h.AllowN(ctx, livesKey, n)
+	return "AllowN", res, err
 }
 
 // otherSince reports whether another process has made a call since the store last denied a request of p.
@@ -80,6 +100,46 @@ func (pl *player) allowAll(h *handle) error {
 		return broken("AllowAll", "the cost is %d, want %d", res.Cost, least)
 	}
 	return pl.judge(h, least, res, err)
+}
+
+// atMost calls AllowAtMost. No limit may have more than it got.
+func (pl *player) atMost(h *handle, most int64) error {
+	pl.call(h)
+	res, err := h.AllowAtMost(context.Background(), livesKey, most)
+	pl.note("%28s %s.AllowAtMost(%d): %d, %s", pl.at(), h.name, most, res.Cost, outcome{&res, err})
+	switch {
+	case err != nil:
+	case !res.Allowed:
+		return pl.judge(h, 1, res, err)
+	case res.Cost < 1 || res.Cost > most:
+		return broken("AtMost", "got %d of %d", res.Cost, most)
+	case res.Cost < most && (res.Remaining > 0 || pl.surely(h.rules, res.Cost+1, pl.oracle.now)):
+		return broken("AtMost", "got %d of %d, and %d are left", res.Cost, most, res.Remaining)
+	}
+	return pl.judge(h, res.Cost, res, err)
+}
+
+// charge calls Debit. Without leases, which end with it, every limit then has so many tokens less.
+func (pl *player) charge(h *handle, n int64) error {
+	before, err := pl.peek(h)
+	if err != nil {
+		return err
+	}
+	pl.call(h)
+	err = h.Debit(context.Background(), livesKey, n)
+	pl.note("%28s %s.Debit(%d): %v", pl.at(), h.name, n, err)
+	if err != nil {
+		return broken("an error", "Debit: %v", err)
+	}
+	pl.debit(h.rules, n)
+	pl.wrote(h.rules)
+	after, err := pl.peek(h)
+	for i := 0; err == nil && !pl.leases && i < len(h.rules); i++ {
+		if had, has := before.Limits()[i].Remaining, after.Limits()[i].Remaining; has != max(0, had-n) {
+			err = broken("Debit", "%q had %d tokens and has %d after a debit of %d", h.rules[i].name, had, has, n)
+		}
+	}
+	return err
 }
 
 func (pl *player) peek(h *handle) (core.Result, error) {

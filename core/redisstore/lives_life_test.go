@@ -62,7 +62,12 @@ const (
 	doSettle // gives leases back as if they were idle
 	doRetry  // waits for the last RetryAfter and repeats the request
 	doOther  // uses other keys of the store
+	doAtMost
+	doDebit
+	doCorrect // settles a decision with another cost
 	// These are not drawn: an operation can be one of them in addition.
+	isUnits
+	isTogether
 	isTier
 	isLease
 	isVersion
@@ -73,7 +78,7 @@ const (
 
 var kindNames = [kinds]string{
 	"AllowN", "AllowAll", "Peek", "Reserve", "Cancel", "Refund", "Undo", "Wait", "Reset", "SetPolicy", "FLUSHALL",
-	"death", "settle", "retry", "other key", "WithLimits", "lease", "versions", "clock on", "clock back",
+	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "units", "together", "WithLimits", "lease", "versions", "clock on", "clock back",
 }
 
 // costKind is how an operation chooses its cost.
@@ -133,6 +138,7 @@ func drawLife(seed uint64, leases bool) *life {
 var weights = [...]int{
 	doAllow: 30, doAll: 6, doPeek: 5, doReserve: 14, doCancel: 10, doRefund: 5, doUndo: 7, doWait: 4, doReset: 2,
 	doSetPolicy: 5, doFlush: 2, doDeath: 2, doSettle: 3, doRetry: 10, doOther: 1,
+	doAtMost: 6, doDebit: 4, doCorrect: 6,
 }
 
 func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {

@@ -20,6 +20,7 @@ type oracle struct {
 	returned  int64      // when something was last given back
 	stale     bool       // something from before a reset was given back
 	leases    bool       // some process may hold a lease
+	charged   int64      // debits
 }
 
 // grant is tokens that were admitted, or promised for an instant. A refund is a grant of a negative number.
@@ -252,6 +253,16 @@ func (o *oracle) moved(n int64, rules []limitRule) {
 	o.touch(rules)
 	for _, x := range rules {
 		o.line(x.name).insert(&grant{asked: o.now, at: o.now, n: -n})
+	}
+}
+
+// debit records that n tokens were charged, whether or not they were there. Nobody was admitted for them.
+func (o *oracle) debit(rules []limitRule, n int64) {
+	o.touch(rules)
+	o.charged += n
+	g := &grant{asked: o.now, at: o.now, n: n, rules: rules, era: o.era}
+	for _, x := range rules {
+		o.line(x.name).flow(flow{at: o.now, n: n, of: g})
 	}
 }
 

@@ -190,7 +190,11 @@ func (pl *player) do(o op) error {
 		return pl.ask(h, pl.cost(h, o))
 	case doWait:
 		return pl.wait(h, pl.cost(h, o))
-	case doCancel, doUndo, doRefund:
+	case doAtMost:
+		return pl.atMost(h, pl.cost(h, o))
+	case doDebit:
+		return pl.charge(h, 1+int64(o.part*o.part*3*float64(leastCapacity(h.rules))))
+	case doCancel, doUndo, doRefund, doCorrect:
 		return pl.giveBack(h, o)
 	case doReset:
 		pl.note("%28s %s.Reset", pl.at(), h.name)

@@ -14,6 +14,7 @@ type process struct {
 	id    int
 	store core.Store
 	base  *handle
+	wide  *core.Limiter // of another policy, which denies nothing
 	tiers map[int]*handle
 	told  func() // called by the observer
 	lent  int64  // how many tokens a lease from before a reset may still have
@@ -44,6 +45,9 @@ func (pl *player) run(i int, spec proc) error {
 	})
 	l, err := core.NewLimiter(p.store, core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}, observer, silent)
 	if err != nil {
+		return broken("an error", "NewLimiter: %v", err)
+	}
+	if p.wide, err = core.NewLimiter(p.store, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: core.FailClosed}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	p.base = &handle{l, p, fmt.Sprintf("p%d", i), list, pl.rules[list]}

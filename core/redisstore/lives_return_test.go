@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -46,6 +47,26 @@ func (pl *player) giveBack(h *handle, o op) error {
 			return broken("an error", "Undo: %v", err)
 		}
 		pl.back(k, k.n, k.h.rules, false)
+	case doCorrect:
+		actual := int64(o.part * 3 * float64(k.n))
+		if k.g == nil {
+			actual = min(actual, k.n)
+		}
+		err := k.h.Settle(ctx, livesKey, k.res, core.Units{core.Requests: actual})
+		pl.note("%28s %s.Settle(%d) of %d taken at %s: %v", pl.at(), k.h.name, actual, k.n, k.due(), err)
+		if err != nil {
+			return broken("an error", "Settle: %v", err)
+		}
+		pl.drop(k)
+		switch {
+		case actual < k.n:
+			pl.back(k, k.n-actual, k.h.rules, false)
+		case actual > k.n:
+			pl.debit(common(k.h.rules, k.g.rules), actual-k.n)
+		}
+		if k.g != nil && actual != k.n && shareName(k.h.rules, k.g.rules) {
+			pl.touch(k.h.rules) // all of them are written
+		}
 	case doRefund:
 		n := 1 + int64(o.part*float64(k.n))
 		n = min(n, k.n)
@@ -82,7 +103,10 @@ func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 		// After its due instant a reservation is used, and Cancel does nothing. If the clock was set back, no store knows that
 		// instant, so clients don't cancel.
 		return k.r != nil && !k.touched && (k.g == nil || k.g.at >= pl.oracle.now || k.backs == len(pl.stepsBack) && k.era == pl.era)
-	case doUndo:
+	case doUndo, doCorrect:
+		if as == doCorrect && (k.r != nil || k.n < k.res.Cost) {
+			return false
+		}
 		if k.r == nil {
 			return !k.touched && k.era == pl.era // tokens taken before a reset must not be refunded
 		}
@@ -168,7 +192,7 @@ func (pl *player) full(h *handle, what string) error {
 
 // longest returns how long the slowest limit takes at most to earn all promised tokens and fill up.
 func (pl *player) longest() int64 {
-	owed, last := int64(0), int64(0)
+	owed, last := pl.charged, int64(0)
 	for _, g := range pl.reserved {
 		owed += g.first
 		due := g.at - pl.oracle.now

@@ -77,7 +77,10 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 			return []core.Store{onRedis(t, client, core.WithClock(clock.Now))}
 		},
 		"Redis, its own clock": func(t *testing.T) []core.Store { return []core.Store{onRedis(t, redistest.Client(t))} },
-		"Ring":                 func(t *testing.T) []core.Store { return []core.Store{onRedis(t, ring(t))} },
+		"Redis, with leases": func(t *testing.T) []core.Store {
+			return []core.Store{onRedis(t, redistest.Client(t), redisstore.WithLease(20))}
+		},
+		"Ring": func(t *testing.T) []core.Store { return []core.Store{onRedis(t, ring(t))} },
 		"Redis and memory": func(t *testing.T) []core.Store {
 			return []core.Store{onRedis(t, redistest.Client(t)), core.NewMemoryStore()}
 		},
@@ -142,7 +145,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 				}
 				for n, res := range j.Results {
 					for m, l := range res.Limits() {
-						if res.Source == core.FromStore {
+						if res.Source == core.FromStore || res.Source == core.FromLease {
 							spent[at[n][0]][at[n][1]][m].Add(l.Cost)
 						}
 					}
@@ -153,6 +156,11 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	wg.Wait()
 	if allowed.Load() == 0 || denied.Load() == 0 {
 		t.Errorf("premise: %d allowed, %d denied", allowed.Load(), denied.Load())
+	}
+	for _, s := range stores {
+		if s, ok := s.(*redisstore.Store); ok {
+			s.GiveBack()
+		}
 	}
 	for i, l := range limiters {
 		for k := range keys {
@@ -243,7 +251,7 @@ func TestTogetherUndoesWhatItWroteWhereAnotherWriteIsRefused(t *testing.T) {
 func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	for days := range 40 {
 		clock := limittest.NewClock()
-		clock.Move(time.Until(clock.Now()) + time.Duration(days-20)*24*time.Hour)
+		clock.Move(time.Since(clock.Now()) + time.Duration(days-20)*24*time.Hour)
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
 		client.AddHook(&farServer{clock: clock})

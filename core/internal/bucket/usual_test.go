@@ -16,6 +16,7 @@ var drawSpec = rapid.Custom(func(t *rapid.T) Spec {
 		RefillRate:     float64(rapid.Int64Range(1, 70).Draw(t, "rate")),
 		RefillInterval: rapid.SampledFrom([]time.Duration{time.Second, 2 * time.Second, time.Minute, 7 * time.Millisecond}).Draw(t, "interval"),
 		Mode:           Mode(rapid.IntRange(int(Continuous), int(Aligned)).Draw(t, "mode")),
+		Other:          rapid.IntRange(0, 3).Draw(t, "other unit") == 0,
 	}
 })
 
@@ -40,6 +41,11 @@ func TestUsualDecidesAsDecideDoes(t *testing.T) {
 		for range rapid.IntRange(10, 30).Draw(t, "requests") {
 			now += rapid.Int64Range(-10_000, 3_000_000).Draw(t, "move") / rapid.SampledFrom([]int64{1, 1, 1000}).Draw(t, "part")
 			r := Request{Plan: rapid.SampledFrom(plans).Draw(t, "plan"), N: rapid.Int64Range(0, 60).Draw(t, "n")}
+			if rapid.IntRange(0, 3).Draw(t, "units") == 0 {
+				n := len(r.Plan.Rates)
+				each := rapid.SliceOfN(rapid.Int64Range(0, 60), n, n).Draw(t, "each")
+				r.Each = &each
+			}
 			if rapid.IntRange(0, 9).Draw(t, "refund") == 0 {
 				r.Action = Refund
 			}

@@ -1,0 +1,91 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to its Go twin
+// in memory. Both must answer the same for each bucket.
+func TestStoresAgreeOnChargesTogether(t *testing.T) {
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		clock := limittest.DrawClock(t)
+		stores := []core.Store{
+			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+			core.NewMemoryStore(core.WithClock(clock.Now)),
+		}
+		var lists [][]core.Limit
+		limiters := make([][]*core.Limiter, len(stores))
+		for range 3 {
+			lists = append(lists, limittest.DrawLimits(limittest.DrawAnyLimit).Draw(t, "limits"))
+		}
+		shadow := rapid.IntRange(0, 5).Draw(t, "shadow") // none of them, mostly
+		for i, store := range stores {
+			for p, limits := range lists {
+				l, err := core.NewLimiter(store, core.Policy{
+					Name: fmt.Sprint("p", p), Limits: limits, OnFailure: core.FailClosed, Shadow: p == shadow,
+					Overrides: map[string][]core.Limit{"other": lists[(p+1)%len(lists)]},
+				})
+				if err != nil {
+					t.Fatalf("NewLimiter: %v", err)
+				}
+				limiters[i] = append(limiters[i], l)
+			}
+		}
+		retry := time.Duration(0)
+		for range rapid.IntRange(1, 20).Draw(t, "operations") {
+			clock.Move(limittest.DrawMove(lists[0], retry).Draw(t, "move"))
+			if rapid.IntRange(0, 9).Draw(t, "back") == 0 {
+				clock.Move(-limittest.DrawBack.Draw(t, "by"))
+			}
+			type part struct {
+				policy int
+				key    string
+				units  core.Units
+			}
+			var parts []part
+			for _, place := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "places")[:rapid.IntRange(1, 4).Draw(t, "charges")] {
+				p, key := place/2, []string{"key", "other"}[place%2]
+				limits := lists[(p+place%2)%len(lists)]
+				parts = append(parts, part{p, key, limittest.DrawUnits(limits).Draw(t, "units")})
+			}
+			debit := rapid.IntRange(0, 4).Draw(t, "debit") == 0
+			var got [2]string
+			for i := range stores {
+				var charges []core.Charge
+				for _, c := range parts {
+					charges = append(charges, core.Charge{Limiter: limiters[i][c.policy], Key: c.key, Units: c.units})
+				}
+				if debit {
+					err := limiters[i][parts[0].policy].DebitUnits(ctx, parts[0].key, parts[0].units)
+					got[i] = fmt.Sprint(err)
+					continue
+				}
+				j, err := core.AllowTogether(ctx, charges...)
+				if err != nil {
+					t.Fatalf("AllowTogether: %v", err)
+				}
+				got[i] = fmt.Sprint(j.Allowed, j.RetryAfter)
+				for n, res := range j.Results {
+					got[i] += fmt.Sprintf("\n  %s %+v", parts[n].key, see(res, nil))
+				}
+				retry = j.RetryAfter
+			}
+			if got[0] != got[1] {
+				t.Fatalf("at %v, Redis and memory must agree on %+v of %+v:\n%s\n%s", clock.Now().UnixMicro(), parts, lists, got[0], got[1])
+			}
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+var unitRules = []storeRule{
+	{"units are taken from the limits that count them", unitsApart},
+	{"of several units all are taken or none", unitsAllOrNothing},
+	{"as much as is there is taken", atMostTakesWhatIsThere},
+	{"a debit charges what is not there", debitMakesDebt},
+	{"a settlement returns what was too much", settlementReturns},
+	{"a settlement charges what was too little", settlementCharges},
+}
+
+// tokens is the unit of half of the rules' limits.
+const tokens = "tokens"
+
+func (s *subject) requestsAndTokens() *core.Limiter {
+	return s.limiter(core.PerMinute(10).WithName("requests"), core.PerMinute(600).WithName("tokens").WithUnit(tokens))
+}
+
+// units takes units of key.
+func (s *subject) units(l *core.Limiter, units core.Units) core.Result {
+	s.Helper()
+	res, err := l.AllowUnits(s.Context(), key, units)
+	if err != nil {
+		s.Fatalf("AllowUnits(%v): %v", units, err)
+	}
+	return res
+}
+
+// have checks how many tokens each of the limits of key has.
+func (s *subject) have(l *core.Limiter, rule string, left ...int64) {
+	s.Helper()
+	for i, limit := range s.take(l, 0).Limits() {
+		if limit.Remaining != left[i] {
+			s.Errorf("%s: the limit %q has %d left, want %d", rule, limit.Limit.Name, limit.Remaining, left[i])
+		}
+	}
+}
+
+func unitsApart(s *subject) {
+	l := s.requestsAndTokens()
+	if res := s.units(l, core.Units{tokens: 200}); !res.Allowed || res.Cost != 1 {
+		s.Errorf("200 of 600 tokens: allowed %v, as %d requests; want allowed as 1", res.Allowed, res.Cost)
+	}
+	s.have(l, "1 request of 200 tokens", 9, 400)
+	s.units(l, core.Units{core.Requests: 0, tokens: 100})
+	s.have(l, "100 tokens alone", 9, 300)
+	s.take(l, 4)
+	s.have(l, "4 requests alone", 5, 300)
+	if _, err := l.AllowUnits(s.Context(), key, core.Units{"bytes": 1}); !errors.Is(err, core.ErrUnit) {
+		s.Errorf("a unit that no limit counts: %v, want ErrUnit", err)
+	}
+	s.no(l.Refund(s.Context(), key, 2))
+	s.have(l, "a refund of requests", 7, 300)
+}
+
+func unitsAllOrNothing(s *subject) {
+	l := s.requestsAndTokens()
+	s.units(l, core.Units{tokens: 500})
+	for range 3 {
+		res := s.units(l, core.Units{tokens: 130})
+		if res.Allowed || res.RetryAfter != 3*time.Second {
+			s.Errorf("130 tokens of 100, which refill at 10 a second: allowed %v, retry after %v; want denied, 3s", res.Allowed, res.RetryAfter)
+		}
+	}
+	s.have(l, "a denial by the tokens takes no request", 9, 100)
+	s.clock.move(3 * time.Second)
+	if !s.units(l, core.Units{tokens: 130}).Allowed {
+		s.Error("after RetryAfter the units must be there")
+	}
+	s.take(l, 8)
+	if s.units(l, core.Units{tokens: 0}).Allowed {
+		s.Error("a request that finds no requests left must be denied")
+	}
+	s.have(l, "a denial by the requests takes no tokens", 0, 0)
+}
+
+func atMostTakesWhatIsThere(s *subject) {
+	l := s.limiter(core.PerMinute(10))
+	for _, step := range []struct{ most, got int64 }{{4, 4}, {9, 6}, {3, 0}} {
+		res, err := l.AllowAtMost(s.Context(), key, step.most)
+		s.no(err)
+		if res.Cost != step.got || res.Allowed != (step.got > 0) {
+			s.Errorf("AllowAtMost(%d) got %d, allowed %v; want %d", step.most, res.Cost, res.Allowed, step.got)
+		}
+		if !res.Allowed && res.RetryAfter != 6*time.Second {
+			s.Errorf("the next token comes after %v, want 6s", res.RetryAfter)
+		}
+	}
+	s.denies(l, 1, 0, 6*time.Second, "a denial of AllowAtMost takes nothing")
+}
+
+func debitMakesDebt(s *subject) {
+	l := s.limiter(core.PerMinute(10))
+	s.no(l.Debit(s.Context(), key, 4))
+	s.holds(l, 6, "a debit of 4")
+	s.no(l.Debit(s.Context(), key, 11))
+	s.denies(l, 1, 0, 36*time.Second, "a debt of 5 and one token take 36 seconds")
+	s.clock.move(36 * time.Second)
+	s.grants(l, 1, 0, "a debt ends")
+	if res := s.take(l, 0); res.ResetAfter != time.Minute {
+		s.Errorf("after a debt the bucket is full in %v, want 1m", res.ResetAfter)
+	}
+}
+
+func settlementReturns(s *subject) {
+	l := s.requestsAndTokens()
+	res := s.units(l, core.Units{tokens: 500})
+	s.no(l.Settle(s.Context(), key, res, core.Units{tokens: 120}))
+	s.have(l, "120 of 500 tokens were used", 9, 480)
+	denied := s.units(l, core.Units{tokens: 500})
+	s.no(l.Settle(s.Context(), key, denied, core.Units{tokens: 0}))
+	s.have(l, "a denial took nothing that can come back", 9, 480)
+}
+
+func settlementCharges(s *subject) {
+	l := s.requestsAndTokens()
+	res := s.units(l, core.Units{tokens: 500})
+	s.no(l.Settle(s.Context(), key, res, core.Units{tokens: 700}))
+	res = s.units(l, core.Units{tokens: 50})
+	if res.Allowed || res.RetryAfter != 15*time.Second {
+		s.Errorf("a debt of 100 and 50 tokens: allowed %v, retry after %v; want denied, 15s", res.Allowed, res.RetryAfter)
+	}
+	s.clock.move(15 * time.Second)
+	if !s.units(l, core.Units{tokens: 50}).Allowed {
+		s.Error("a debt ends")
+	}
+}

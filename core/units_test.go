@@ -1,0 +1,119 @@
+package core_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+func left(t *testing.T, l *core.Limiter) (list []int64) {
+	t.Helper()
+	res, err := l.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	for _, limit := range res.Limits() {
+		list = append(list, limit.Remaining)
+	}
+	return list
+}
+
+// In shadow mode a denied request has taken nothing, so nothing can come back.
+func TestShadowDenialOfUnitsAloneTakesNothing(t *testing.T) {
+	ctx := t.Context()
+	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerDay(10), core.PerDay(100).WithUnit("tokens")}, Shadow: true,
+	})
+	require.NoError(t, err)
+	_, err = l.AllowUnits(ctx, "k", core.Units{"tokens": 60})
+	require.NoError(t, err)
+	res, err := l.AllowUnits(ctx, "k", core.Units{core.Requests: 0, "tokens": 60})
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	assert.True(t, res.ShadowDenied)
+	require.NoError(t, l.Undo(ctx, "k", res))
+	require.NoError(t, l.Settle(ctx, "k", res, core.Units{"tokens": 0}))
+	assert.Equal(t, []int64{9, 40}, left(t, l))
+}
+
+func TestAllowAtMostInShadowModeAndWithoutAStore(t *testing.T) {
+	ctx := t.Context()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, Shadow: true}
+	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
+	require.NoError(t, err)
+	for _, want := range []int64{7, 3} {
+		res, err := l.AllowAtMost(ctx, "k", 7)
+		require.NoError(t, err)
+		assert.Equal(t, want, res.Cost)
+		assert.False(t, res.ShadowDenied)
+	}
+	res, err := l.AllowAtMost(ctx, "k", 7)
+	require.NoError(t, err)
+	assert.True(t, res.ShadowDenied, "none were left")
+
+	policy.Shadow, policy.OnFailure = false, core.FailOpen
+	l, err = core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, policy)
+	require.NoError(t, err)
+	res, err = l.AllowAtMost(ctx, "k", 7)
+	require.NoError(t, err)
+	assert.EqualValues(t, 7, res.Cost, "nobody says that there are fewer")
+	j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a", Cost: 3}, core.Charge{Limiter: l, Key: "b", Cost: 4})
+	require.NoError(t, err)
+	assert.EqualValues(t, 3, j.Results[0].Cost)
+	assert.EqualValues(t, 4, j.Results[1].Cost)
+}
+
+// A Stepped limit that a request takes nothing from keeps its steps.
+func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
+	ctx := t.Context()
+	clock := limittest.NewClock()
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
+		core.PerHour(10).WithName("r"), core.PerMinute(100).WithUnit("tokens").WithMode(core.Stepped))
+	take := func(units core.Units) core.Result {
+		t.Helper()
+		res, err := l.AllowUnits(ctx, "k", units)
+		require.NoError(t, err)
+		return res
+	}
+	take(core.Units{"tokens": 100}) // a step begins here, and every minute
+	clock.Move(90 * time.Second)
+	take(core.Units{"tokens": 0}) // they are full
+	assert.True(t, take(core.Units{"tokens": 100}).Allowed)
+	assert.Equal(t, 30*time.Second, take(core.Units{"tokens": 100}).RetryAfter)
+}
+
+// A debt is at most what the periods of 4,096 pay, however much comes with one.
+func TestDebtOfACalendarIsPaid(t *testing.T) {
+	ctx := t.Context()
+	clock := limittest.NewClock()
+	limit := core.Limit{Capacity: 5, RefillRate: 1000, RefillInterval: 24 * time.Hour}.In(time.UTC).WithName("a")
+	limit = limit.Anchored(time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC))
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", limit)
+	require.NoError(t, l.Debit(ctx, "k", 1<<60))
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed)
+	assert.InDelta(t, 4097*24, res.RetryAfter.Hours(), 24)
+	clock.Move(res.RetryAfter)
+	limittest.Use(t, l, "k", 1)
+}
+
+// A tiny share of a quota still fills its bucket within 4,096 periods.
+func TestTinyShareOfACalendar(t *testing.T) {
+	ctx := t.Context()
+	l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerWeek(1)}, LocalShare: 1e-6,
+	})
+	require.NoError(t, err)
+	res, err := l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	res, err = l.Allow(ctx, "k")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed)
+	assert.InDelta(t, 4096*7*24, res.RetryAfter.Hours(), 7*24)
+}
