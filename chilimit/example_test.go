@@ -79,6 +79,27 @@ func ExampleOption() {
 	// 200
 }
 
+// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+func ExampleRule() {
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	limit := chilimit.NewTogether([]chilimit.Rule{
+		{Limiter: limiter("user", 5), Key: chilimit.ByHeader("X-User")},
+		{Limiter: limiter("organisation", 1), Key: chilimit.ByHeader("X-Organisation")},
+	})
+	r := chi.NewRouter()
+	r.With(limit).Get("/", func(http.ResponseWriter, *http.Request) {})
+
+	for _, user := range []string{"ann", "bob"} {
+		fmt.Println(user, send(r, "GET", "/", http.Header{"X-User": {user}, "X-Organisation": {"acme"}}).Code)
+	}
+	// Output:
+	// ann 200
+	// bob 429
+}
+
 // A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

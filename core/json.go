@@ -176,8 +176,12 @@ func (r *jsonReader) policy(v any) Policy {
 	}
 	if v, given := o["overrides"]; given {
 		byKey, ok := v.(map[string]any)
-		if !ok || len(byKey) == 0 {
+		switch {
+		case !ok:
 			r.wrong("Policy.Overrides", v, "must be a mapping from keys to lists of limits")
+			return p
+		case len(byKey) == 0:
+			r.wrong("Policy.Overrides", unquoted("{}"), "is an empty mapping: leave it out")
 			return p
 		}
 		p.Overrides = make(map[string][]Limit)
@@ -250,6 +254,10 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 		}
 		return l
 	case map[string]any:
+		if unit, n := numberOfUnit(v); unit != "" {
+			r.wrong(path, json.Number(n), "needs an interval: write "+clip(unit, maxName)+": "+clip(n, 20)+"/min, or another")
+			return l
+		}
 		if unit, text, ok := ofUnit(v); ok {
 			l = r.limit(text, path)
 			if l.Unit != "" {
@@ -292,6 +300,16 @@ func ofUnit(v map[string]any) (unit, text string, ok bool) {
 		return unit, text, ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit)
 	}
 	return "", "", false
+}
+
+// numberOfUnit returns what v is if it is a number under the name of a unit, in which an interval was forgotten; else "".
+func numberOfUnit(v map[string]any) (unit, n string) {
+	for unit, value := range v {
+		if n, ok := value.(json.Number); ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit) {
+			return unit, n.String()
+		}
+	}
+	return "", ""
 }
 
 // readJSON returns a field of an object by a function that returns a reason if it is wrong.

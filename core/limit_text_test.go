@@ -125,7 +125,7 @@ func TestParseLimitReportsEveryMistake(t *testing.T) {
 			require.Error(t, err)
 			reports(t, err, want...)
 			require.Zero(t, l, "a limit with mistakes is not returned")
-			require.Equal(t, 1, strings.Count(err.Error(), "RATE/INTERVAL"), "the message shows the grammar, once: %v", err)
+			require.Equal(t, 1, strings.Count(err.Error(), "RATE [UNIT]/INTERVAL"), "the message shows the grammar, once: %v", err)
 			require.Contains(t, err.Error(), "[continuous|stepped|aligned]", "all of it")
 		})
 	}

@@ -88,6 +88,28 @@ func ExampleOption() {
 	// 429
 }
 
+// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+func ExampleRule() {
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	limit := fiberlimit.NewTogether([]fiberlimit.Rule{
+		{Limiter: limiter("user", 5), Key: fiberlimit.ByHeader("X-User")},
+		{Limiter: limiter("organisation", 1), Key: fiberlimit.ByHeader("X-Organisation")},
+	})
+	app := fiber.New()
+	app.Get("/", limit, func(*fiber.Ctx) error { return nil })
+
+	for _, user := range []string{"ann", "bob"} {
+		code, _, _ := send(app, "GET", "/", http.Header{"X-User": {user}, "X-Organisation": {"acme"}})
+		fmt.Println(user, code)
+	}
+	// Output:
+	// ann 200
+	// bob 429
+}
+
 // A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

@@ -110,6 +110,28 @@ func ExampleWithCost() {
 	// 429 1
 }
 
+// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+func ExampleRule() {
+	gin.SetMode(gin.ReleaseMode)
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	limit := ginlimit.NewTogether([]ginlimit.Rule{
+		{Limiter: limiter("user", 5), Key: ginlimit.ByHeader("X-User")},
+		{Limiter: limiter("organisation", 1), Key: ginlimit.ByHeader("X-Organisation")},
+	})
+	r := gin.New()
+	r.GET("/", limit, func(*gin.Context) {})
+
+	for _, user := range []string{"ann", "bob"} {
+		fmt.Println(user, send(r, "GET", "/", http.Header{"X-User": {user}, "X-Organisation": {"acme"}}).Code)
+	}
+	// Output:
+	// ann 200
+	// bob 429
+}
+
 // A handler can read the decision.
 func ExampleFromContext() {
 	gin.SetMode(gin.ReleaseMode)

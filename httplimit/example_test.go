@@ -95,6 +95,26 @@ func ExampleWithRefund() {
 	// 429
 }
 
+// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+func ExampleRule() {
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	limit := httplimit.NewTogether([]httplimit.Rule{
+		{Limiter: limiter("user", 5), Key: httplimit.ByHeader("X-User")},
+		{Limiter: limiter("organisation", 1), Key: httplimit.ByHeader("X-Organisation")},
+	})
+	handler := limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+
+	for _, user := range []string{"ann", "bob"} {
+		fmt.Println(user, send(handler, "GET", "/", http.Header{"X-User": {user}, "X-Organisation": {"acme"}}).Code)
+	}
+	// Output:
+	// ann 200
+	// bob 429
+}
+
 // A handler can read the decision.
 func ExampleFromContext() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

@@ -130,7 +130,7 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: a, limits: [{refill_rate: 1e-999, refill_interval: s}]}":                   "line 1:34: limits[0].refill_rate: 1e-999 is too small",
 		"{name: a, limits: [1/s], local_share: 1e999}":                                     "line 1:39: local_share: 1e999 is too large",
 		"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
-		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE/INTERVAL`,
+		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE [UNIT]/INTERVAL`,
 		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
 		"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides\nline 1:1: name: is required",
 		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
@@ -168,4 +168,46 @@ func TestMistakesBeyondTheBoundAreNotTold(t *testing.T) {
 	list := places(t, err)
 	require.Len(t, list, 101)
 	require.ErrorContains(t, err, "line 101:2: too many mistakes: only the first 100 are reported")
+}
+
+// Mistakes in limits of units and in overrides are reported where they are, with the keys as they are written.
+func TestMistakesInUnitsAndOverrides(t *testing.T) {
+	_, err := policyfile.Load(strings.NewReader(`policies:
+  - name: a
+    limits:
+      - tokens: ten/min
+      - tokens: 100 images/min
+      - tokens: 100
+      - tokens: 100/month in Europe/Berlinn
+      - tokens: 100/month from 2025-13-01
+      - 5/min in Europe/Berlin
+    overrides:
+      header:x-api-key:k-123:
+        - ten/min
+        - {capacity: -1, refill_rate: 5, refill_interval: 30}
+      Name: [0/min]
+      bob: 5/min
+      cid: []
+      "": [5/min]
+  - name: b
+    limits: [5/min]
+    overrides: {}
+`))
+	want := `line 4:9: policies[0].limits[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000
+line 5:9: policies[0].limits[1].unit: "images" is a second unit beside tokens
+line 6:9: policies[0].limits[2]: 100 needs an interval: write tokens: 100/min, or another
+line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone such as Europe/Berlin
+line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00
+line 9:9: policies[0].limits[5].refill_interval: 1m0s must be whole days, weeks or months to be aligned to a calendar
+line 11:7: policies[0].overrides: has an empty key, which no request can have
+line 12:11: policies[0].overrides.header:x-api-key:k-123[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000
+line 13:22: policies[0].overrides.header:x-api-key:k-123[1].capacity: -1 must be from 1 to 999999999999999 tokens
+line 13:59: policies[0].overrides.header:x-api-key:k-123[1].refill_interval: 30 needs a unit, such as 30s
+line 14:14: policies[0].overrides.Name[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)
+line 15:12: policies[0].overrides.bob: "5/min" must be a list of limits
+line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is required
+line 20:16: policies[1].overrides: {} is an empty mapping: leave it out`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
 }

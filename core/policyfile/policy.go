@@ -72,12 +72,13 @@ func (d *document) policy(v any, path string) (p core.Policy) {
 
 // place reports a mistake that core has found in the policy at a path.
 func (d *document) place(m *core.ConfigError, path string) {
-	field, of := m.Field, ""
-	if end := strings.LastIndex(field, "]"); strings.HasPrefix(field, overridesField) { // the key is as it is
-		of, field = field[len(overridesField):end+1], "Overrides."+field[end+1:]
-		field = strings.Replace(inFile.Replace(field), "overrides.", "overrides."+of, 1)
-	} else {
-		field = inFile.Replace(field)
+	field := inFile.Replace(m.Field)
+	if of, ok := strings.CutPrefix(m.Field, overridesField); ok { // the key is as it is
+		end := strings.LastIndex(of, "]") + 1
+		if end == 0 { // the mistake is in the list
+			end = len(of)
+		}
+		field = "overrides." + of[:end] + inFile.Replace(of[end:])
 	}
 	path = strings.TrimSuffix(path+"."+field, ".")
 	value, isString := m.Value.(string)

@@ -207,3 +207,37 @@ func TestCostIsOfRequestsAlone(t *testing.T) {
 		require.Equal(t, []int64{0, 1000}, leftOfEach(t, l, "all"))
 	})
 }
+
+// What docs/language-models.md says that each call costs.
+func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
+	client, count := redistest.Client(t), &countingHook{}
+	client.AddHook(count)
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second))
+	limiter := func(policy string) *core.Limiter {
+		return limittest.Limiter(t, store, policy, core.PerHour(10).WithName("calls"), core.PerHour(1000).WithName("tokens").WithUnit("tokens"))
+	}
+	key, organisation := limiter("key"), limiter("organisation")
+	tokens := func(n int64) core.Units { return core.Units{"tokens": n} }
+	limittest.Use(t, key, "first", 1) // the server has the script from now on
+	costs := func(what string, want int64, f func() error) {
+		t.Helper()
+		count.scripts.Store(0)
+		require.NoError(t, f())
+		require.Equal(t, want, count.scripts.Load(), what)
+	}
+	var res core.Result
+	var joint core.JointResult
+	costs("AllowUnits", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(100)); return err })
+	costs("Settle of a right estimate", 0, func() error { return key.Settle(t.Context(), "k", res, tokens(100)) })
+	costs("Settle", 1, func() error { return key.Settle(t.Context(), "k", res, tokens(10)) })
+	costs("DebitUnits", 1, func() error { return key.DebitUnits(t.Context(), "k", tokens(10)) })
+	costs("AllowTogether", 1, func() (err error) {
+		joint, err = core.AllowTogether(t.Context(), core.Charge{Limiter: key, Key: "k", Units: tokens(100)}, core.Charge{Limiter: organisation, Key: "o", Units: tokens(100)})
+		return err
+	})
+	costs("JointResult.Settle", 2, func() error { return joint.Settle(t.Context(), tokens(10)) })
+	for range 2 {
+		costs("a denial of units", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(1000)); return err })
+		require.False(t, res.Allowed)
+	}
+}
