@@ -37,8 +37,8 @@ func WithUnits(units func(*http.Request) (core.Units, error)) Option {
 
 // WithSettle corrects what a request took when its response is over: settle returns what it really took. Units that it
 // leaves out keep what was charged, and nil changes nothing. See [core.Limiter.Settle]. It is called once for each request
-// that was allowed, also if the client has gone. A failed settlement is logged. It can't be used together with
-// [WithRefund]: 0 requests are a refund.
+// that was allowed, also if the client has gone. A failed settlement is logged, and observers receive it as
+// [core.OutcomeUnsettled]. It can't be used together with [WithRefund]: 0 requests are a refund.
 //
 // The response is over when the handler has returned or panicked, also a streamed one.
 func WithSettle(settle func(r *http.Request, status int) core.Units) Option {

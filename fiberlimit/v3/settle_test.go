@@ -1,0 +1,105 @@
+package fiberlimit_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
+)
+
+type userKey struct{}
+
+// A settle function of a streamed response sees the request, its Locals and its context, although the handler's Ctx has
+// served other requests since. It is called once, and the connection can be used again.
+func TestSettleOfAStreamShowsTheRequest(t *testing.T) {
+	words := core.PerDay(100).WithName("words")
+	words.Unit = "words"
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{words}}))
+	type seen struct {
+		status                                 int
+		header, query, path, body, local, user any
+		result                                 bool
+	}
+	settled := make(chan seen, 10)
+	app := fiber.New()
+	app.Use(fiberlimit.New(limiter, func(fiber.Ctx) (string, error) { return "all", nil },
+		fiberlimit.WithUnits(func(fiber.Ctx) (core.Units, error) { return core.Units{"words": 20}, nil }),
+		fiberlimit.WithSettle(func(c fiber.Ctx, status int) core.Units {
+			produced := c.Locals("produced").(*atomic.Int64)
+			_, ok := fiberlimit.FromContext(c)
+			settled <- seen{status, c.Get("X-Test"), c.Query("q"), c.Path(), string(c.Body()), c.Locals("name"), c.Context().Value(userKey{}), ok}
+			return core.Units{"words": produced.Load()}
+		})))
+	left := make(chan struct{}, 10)
+	app.Post("/stream", func(c fiber.Ctx) error {
+		var produced atomic.Int64
+		c.Locals("produced", &produced)
+		c.Locals("name", "ann")
+		c.SetContext(context.WithValue(c.Context(), userKey{}, "user"))
+		forever := c.Query("q") == "forever"
+		return c.Status(http.StatusAccepted).SendStreamWriter(func(w *bufio.Writer) {
+			for i := 0; forever || i < 3; i++ {
+				_, _ = fmt.Fprintln(w, "word")
+				if w.Flush() != nil {
+					left <- struct{}{}
+					return
+				}
+				if i < 3 {
+					produced.Add(1)
+				}
+			}
+		})
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	t.Cleanup(func() { _ = app.Shutdown() })
+	post := func(ctx context.Context, query string) *http.Response {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.Addr().String()+"/stream?q="+query, http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("X-Test", "header "+query)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		return res
+	}
+	want := func(query string) seen {
+		return seen{http.StatusAccepted, "header " + query, query, "/stream", "", "ann", "user", true}
+	}
+	for _, query := range []string{"a", "b"} {
+		body, err := io.ReadAll(post(t.Context(), query).Body)
+		require.NoError(t, err)
+		assert.Equal(t, "word\nword\nword\n", string(body))
+		assert.Equal(t, want(query), <-settled)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	defer hangUp()
+	line, err := bufio.NewReader(post(ctx, "forever").Body).ReadString('\n')
+	require.NoError(t, err)
+	assert.Equal(t, "word\n", line)
+	hangUp()
+	for _, ended := range []func() bool{
+		func() bool { return len(left) == 1 },
+		func() bool { return len(settled) == 1 },
+	} {
+		require.Eventually(t, ended, 20*time.Second, time.Millisecond, "the stream ends and is settled after the client has hung up")
+	}
+	assert.Equal(t, want("forever"), <-settled)
+	require.Eventually(t, func() bool {
+		res, err := limiter.Peek(t.Context(), "all")
+		return err == nil && res.Remaining >= 91 && res.Remaining <= 93
+	}, 20*time.Second, time.Millisecond, "of 100 words two streams took 3, and the third took 1 to 3")
+	assert.Empty(t, settled, "each request is settled once")
+}
