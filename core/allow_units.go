@@ -16,7 +16,7 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 }
 
 // AllowAtMost takes as many tokens as every limit that counts requests has, up to most. Result.Cost is how many. It denies
-// only if there is none: then Cost is 0, and RetryAfter is the time until there is one. Tokens on lease in this or another
+// only if there is none: then Cost is 0, and RetryAfter is the time until there is one. Tokens on lease in another
 // process are not there. Errors and cost are those of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
 	r := Request{key: key, Request: bucket.Request{N: most}}
