@@ -54,7 +54,6 @@ func New(d time.Duration, location *time.Location, anchor time.Time) *Calendar {
 		if d%Week == 0 {
 			day = 5 // a Monday
 		}
-		anchor = time.Date(1970, time.January, day, 0, 0, 0, 0, location)
 		c.year, c.month, c.day = 1970, 0, day
 		return c
 	}
