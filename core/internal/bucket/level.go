@@ -15,19 +15,19 @@ type Level struct {
 // change its mode and no time counts twice.
 func (r *Rate) steppedAt(l Level) int64 {
 	switch {
+	case !r.Aligned:
+		return l.At
 	case r.Calendar != nil:
 		return r.Calendar.At(l.At).Start
-	case r.Aligned:
-		return floorTo(l.At, r.Step)
 	}
-	return l.At
+	return floorTo(l.At, r.Step)
 }
 
 // refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
 // and l.At moves on by just those.
 func (r *Rate) refill(l Level, out, now int64) Level {
 	var steps int64
-	if r.Calendar != nil {
+	if r.Aligned && r.Calendar != nil {
 		steps, l.At = r.Calendar.Number(now)-r.Calendar.Number(l.At), now
 	} else {
 		from := r.steppedAt(l)

@@ -11,7 +11,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 		return 0, false, false
 	}
 	a.Levels.Grow(len(rates))
-	allowed := true
+	allowed, plain := true, r.Each == nil && r.Plan.Plain
 	for i := range rates {
 		rate, s := &rates[i], &records[i]
 		if s.Tag != rate.Tag || s.Steps != rate.Steps || s.Fill != rate.Fill || s.At > now {
@@ -22,20 +22,30 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 			l.Units = rate.Full
 		}
 		*a.Levels.At(i) = l
-		if n := r.Of(i); n > rate.Capacity || l.Units < n*rate.Unit {
+		n := r.N
+		if !plain {
+			n = r.Of(i)
+		}
+		if n > rate.Capacity || l.Units < n*rate.Unit {
 			allowed = false
 		}
 	}
 	a.Now, a.Allowed = now, allowed
-	if !allowed || !r.Moves() {
+	if !allowed || plain && r.N == 0 || !plain && !r.Moves() {
 		return 0, false, true
 	}
 	for i := range rates {
 		rate, s, l := &rates[i], &records[i], a.Levels.At(i)
-		l.Units -= r.Of(i) * rate.Unit
+		n := r.N
+		if !plain {
+			n = r.Of(i)
+		}
+		l.Units -= n * rate.Unit
 		s.Tokens, s.At = float64(l.Units)/float64(rate.Unit), now
-		if s.Keep = rate.steppedAt(*l); l.Units < rate.Full { // a limit that r takes nothing from may be full
+		if l.Units < rate.Full {
 			s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l)
+		} else { // r takes nothing from this limit
+			s.Keep = rate.steppedAt(*l)
 		}
 		keep = max(keep, s.Keep)
 	}
