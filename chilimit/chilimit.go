@@ -24,13 +24,17 @@ import (
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
 // bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
-	var c nethttp.Config
+	return nethttp.New(limiter, key, configured(options))
+}
+
+// configured returns what options set.
+func configured(options []Option) (c nethttp.Config) {
 	for _, option := range options {
 		if option != nil {
 			option(&c)
 		}
 	}
-	return nethttp.New(limiter, key, c)
+	return c
 }
 
 // FromContext returns the decision about the request whose context is ctx. Of several limiters, that is the decision of

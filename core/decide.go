@@ -48,9 +48,14 @@ func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
 	began, key := time.Now(), r.key
 	err := l.decide(ctx, now, res, r)
 	if !mistaken(err) {
-		l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), res, key, time.Since(began), err)
+		l.report(ctx, now, res, key, began, err)
 	}
 	return err
+}
+
+// report reports a decision on key that began at an instant.
+func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key string, began time.Time, err error) {
+	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), res, key, time.Since(began), err)
 }
 
 // mistaken reports whether err says that the request can't be decided, whatever the store says. That is no decision.
@@ -169,7 +174,7 @@ func (r *Request) check(ctx context.Context, now *rules) error {
 	if r.N < 0 {
 		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
 	}
-	if err := r.units.check(now, nil); err != nil {
+	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
 	if r.units == nil && !now.plan.limited && (r.N > 0 || r.all) && !now.overrideUnits[Requests] {

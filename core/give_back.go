@@ -7,9 +7,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Refund returns tokens to the limits of key that count requests, for work that turned out cheaper or was not done. No limit gets more than its
-// capacity, less the tokens that are reserved or on lease. Refunding more than was taken admits more than the policy
-// says.
+// Refund returns tokens to the limits of key that count requests, for work that turned out cheaper or was not done. No
+// limit gets more than its capacity, less the tokens that are reserved or on lease. Refunding more than was taken admits
+// more than the policy says.
 //
 // Refund returns [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty key, and ctx's own error if ctx has
 // ended. If the store can't answer, it returns [ErrUnavailable] whatever the policy's OnFailure, and no tokens come

@@ -58,16 +58,16 @@ func (r *rules) localPlanOf(key string) *plan {
 	return r.localPlan
 }
 
-// check returns what is wrong with u under r. took, if it is not nil, is a plan whose units are right too.
-func (u Units) check(r *rules, took *plan) error {
+// check returns what is wrong with u. counts reports whether a limit counts a unit.
+func (u Units) check(counts func(unit string) bool) error {
 	if len(u) == 0 {
 		return nil
 	}
 	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
 		if u[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], unit)
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], clip(unit, maxName))
 		}
-		if unit != Requests && !r.counts(unit) && (took == nil || !took.counts(unit)) {
+		if unit != Requests && !counts(unit) {
 			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
 		}
 	}
@@ -76,6 +76,16 @@ func (u Units) check(r *rules, took *plan) error {
 
 // counts reports whether a limit of the policy, or of an override, counts a unit.
 func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
+
+// Counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
+// any key does.
+func (l *Limiter) Counts(key, unit string) bool {
+	now := l.rules.Load()
+	if key == "" {
+		return now.counts(unit)
+	}
+	return now.planOf(key).counts(unit)
+}
 
 // NewLimiter binds a policy to a store. The error reports every mistake in both: it joins one [ConfigError] for each.
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {

@@ -22,7 +22,8 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 	if !res.taken() {
 		return nil
 	}
-	if err := units.check(l.rules.Load(), res.plan); err != nil {
+	now := l.rules.Load()
+	if err := units.check(func(unit string) bool { return now.counts(unit) || res.plan.counts(unit) }); err != nil {
 		return err
 	}
 	back := make([]int64, len(res.plan.limits))
@@ -58,7 +59,7 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 		return err
 	}
 	now := l.rules.Load()
-	if err := units.check(now, nil); err != nil {
+	if err := units.check(now.counts); err != nil {
 		return err
 	}
 	p := now.planOf(key)

@@ -8,35 +8,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
-
-// Charge is what one limiter takes in [AllowTogether].
-type Charge struct {
-	Limiter *Limiter
-	Key     string
-	Cost    int64 // requests; 0 means 1, and Units{Requests: 0} means none
-	Units   Units // what else it takes: see Units
-}
-
-// JointResult is the decision of several limiters on one request.
-type JointResult struct {
-	// Allowed reports whether all limiters allow the request. If so, all have taken its cost. If not, none has.
-	Allowed bool
-
-	// RetryAfter is the longest RetryAfter of Results: 0 if Allowed.
-	RetryAfter time.Duration
-
-	// Results are the limiters' own, in the order of the charges. If the request is denied, those with Allowed have the
-	// tokens but took none.
-	Results []Result
-
-	charges []Charge
-	shadow  []bool // whether the limiter of a charge is in shadow mode
-}
 
 // AllowTogether takes from several limiters, each with its own key and cost, if all have the tokens, and nothing from any if
 // not: a user, the organisation, and everybody.
@@ -59,7 +34,7 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 	j := joint{members: members}
 	if err := j.decide(ctx); err != nil {
 		if m := j.failed; m.limiter.watch.active() && !mistaken(err) {
-			m.limiter.watch.report(ctx, m.now.policy.Name, m.now.planOf(m.key).LeastCapacity(), &m.res, m.key, time.Since(began), err)
+			m.limiter.report(ctx, m.now, &m.res, m.key, began, err)
 		}
 		return JointResult{}, err
 	}
@@ -72,121 +47,11 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 			res.RetryAfter = max(res.RetryAfter, m.res.RetryAfter)
 		}
 		res.Results, res.shadow = append(res.Results, m.res), append(res.shadow, m.now.policy.Shadow)
-		if w := &m.limiter.watch; w.active() && (!j.denied || !m.res.Allowed) { // who took nothing for another's sake decided nothing
-			w.report(ctx, m.now.policy.Name, m.now.planOf(m.key).LeastCapacity(), &m.res, m.key, time.Since(began), nil)
+		if m.limiter.watch.active() && (!j.denied || !m.res.Allowed) { // who took nothing for another's sake decided nothing
+			m.limiter.report(ctx, m.now, &m.res, m.key, began, nil)
 		}
 	}
 	return res, nil
-}
-
-// Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
-// allowed one that with the fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and those in
-// shadow mode less than all others.
-func (j JointResult) Tightest() Result {
-	order := j.Order()
-	if len(order) == 0 {
-		return Result{}
-	}
-	return j.Results[order[len(order)-1]]
-}
-
-// Order returns the indexes of Results, the one that constrains the client least first, and the tightest last.
-func (j JointResult) Order() []int {
-	order := make([]int, len(j.Results))
-	for i := range order {
-		order[i] = i
-	}
-	rank := func(i int) int {
-		switch {
-		case !j.Results[i].Allowed:
-			return 3
-		case j.shadow[i]:
-			return 0
-		case j.Results[i].plan == nil:
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(j.Results[a].RetryAfter, j.Results[b].RetryAfter),
-			cmp.Compare(j.Results[b].Remaining, j.Results[a].Remaining))
-	})
-	return order
-}
-
-// WriteHeaders writes the header fields of all limiters to h: members of lists for each, fields of one value of the tightest,
-// and the longest Retry-After, or none if the request can never be allowed. See [Result.WriteHeaders].
-func (j JointResult) WriteHeaders(h HeaderWriter) {
-	for _, i := range j.Order() {
-		r := j.Results[i]
-		if !r.Allowed {
-			r.RetryAfter = j.RetryAfter
-		}
-		r.WriteHeaders(h)
-	}
-}
-
-// Problem describes a denial, as [Problem] does: the limits of all limiters that lack tokens.
-func (j JointResult) Problem() ProblemDetails {
-	p := Problem(Result{})
-	for _, r := range j.Results {
-		if !r.Allowed {
-			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(r).ViolatedPolicies...)
-		}
-	}
-	return p
-}
-
-// Undo returns what the request took, to all limiters. It is [Limiter.Undo] of each.
-func (j JointResult) Undo(ctx context.Context) error {
-	var errs []error
-	for i, r := range j.Results {
-		errs = append(errs, j.charges[i].Limiter.Undo(ctx, j.charges[i].Key, r))
-	}
-	return errors.Join(errs...)
-}
-
-// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each. It changes
-// nothing if a number is negative ([ErrCost]), or if no limiter counts a unit ([ErrUnit]).
-func (j JointResult) Settle(ctx context.Context, units Units) error {
-	for _, unit := range slices.Sorted(maps.Keys(units)) {
-		if units[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, units[unit], clip(unit, maxName))
-		}
-		if unit != Requests && !j.counts(unit) {
-			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
-		}
-	}
-	var errs []error
-	for i, r := range j.Results {
-		if r.plan == nil {
-			continue
-		}
-		its := maps.Clone(units)
-		maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
-		errs = append(errs, j.charges[i].Limiter.Settle(ctx, j.charges[i].Key, r, its))
-	}
-	return errors.Join(errs...)
-}
-
-// counts reports whether one of the limiters counts a unit, or did when it decided.
-func (j *JointResult) counts(unit string) bool {
-	for i, r := range j.Results {
-		if j.charges[i].Limiter.Counts("", unit) || r.plan != nil && r.plan.counts(unit) {
-			return true
-		}
-	}
-	return false
-}
-
-// Counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
-// any key does.
-func (l *Limiter) Counts(key, unit string) bool {
-	now := l.rules.Load()
-	if key == "" {
-		return now.counts(unit)
-	}
-	return now.planOf(key).counts(unit)
 }
 
 // member is one charge while it is decided.
@@ -316,8 +181,8 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 	case errors.Is(err, ErrApart):
 		return j.takeEach(ctx, group)
 	case err != nil:
-		for _, m := range group {
-			r := requests[slices.Index(group, m)]
+		for i, m := range group {
+			r := requests[i]
 			m.res.headers, m.res.Cost, r.Dry = m.now.policy.Headers, r.N, j.denied
 			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
 				j.failed = m

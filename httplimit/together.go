@@ -19,17 +19,11 @@ type Rule struct {
 // any if not: a user and the organisation, for instance. See [core.AllowTogether]. The header fields of all limiters are
 // sent, and the longest Retry-After. Everything else is as with [New], and [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) func(http.Handler) http.Handler {
-	var c nethttp.Config
-	for _, option := range options {
-		if option != nil {
-			option(&c)
-		}
-	}
 	var list []adapter.Rule[*http.Request]
 	for _, r := range rules {
 		list = append(list, adapter.Rule[*http.Request]{Limiter: r.Limiter, Key: r.Key})
 	}
-	return nethttp.NewTogether(list, c)
+	return nethttp.NewTogether(list, configured(options))
 }
 
 // AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together,

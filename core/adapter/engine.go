@@ -159,13 +159,7 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 		v.joint.answer(x, outer)
 		return
 	}
-	for o := outer; o != nil; o = o.outer {
-		if !o.isNote() && o.limiter.Name() == v.limiter.Name() && o.key == v.key {
-			e.warnTwice.Do(func() {
-				slog.Warn(twiceMessage, "policy", v.limiter.Name(), "path", x.Path())
-			})
-		}
-	}
+	warnTwice(&e.warnTwice, x, outer, v.limiter, v.key)
 	if d := (Decision{v.Result.Keep(), v.limiter, v.key, outer}); v.Result.WritesHeaders() {
 		kept := &decided{Decision: d}
 		x.Keep(&kept.Decision)

@@ -9,6 +9,17 @@ import (
 
 const twiceMessage = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 
+// warnTwice logs, once, that limiter's policy has charged the request for the same key already: it is among outer.
+func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limiter, key string) {
+	for o := outer; o != nil; o = o.outer {
+		if !o.isNote() && o.limiter.Name() == limiter.Name() && o.key == key {
+			once.Do(func() {
+				slog.Warn(twiceMessage, "policy", limiter.Name(), "path", x.Path())
+			})
+		}
+	}
+}
+
 // joint is the decision of several limiters.
 type joint struct {
 	result core.JointResult
@@ -26,13 +37,7 @@ type kept struct {
 // the response, those of the tightest last: it decides on the fields that have one value.
 func (j *joint) answer(x Exchange, outer *Decision) {
 	for _, k := range j.rules {
-		for o := outer; o != nil; o = o.outer {
-			if !o.isNote() && o.limiter.Name() == k.limiter.Name() && o.key == k.key {
-				j.twice.Do(func() {
-					slog.Warn(twiceMessage, "policy", k.limiter.Name(), "path", x.Path())
-				})
-			}
-		}
+		warnTwice(j.twice, x, outer, k.limiter, k.key)
 	}
 	for _, i := range j.result.Order() {
 		outer = &Decision{j.result.Results[i].Keep(), j.rules[i].limiter, j.rules[i].key, outer}

@@ -72,7 +72,6 @@ local keys, requests = KEYS, ARGV[1]
 local answers = keys[2] and {} -- to a single request the answer is returned at once
 local others -- the requests that are not usual: for each its key's place, its own in ARGV[1], and that of its limits
 local from, at_limits = 1
-local joint = false -- this request belongs together with the one before
 local same, limits, action, n, times = 0 -- the request, which is that of so many more keys
 -- Its only limit, or the last
 local tag, hash, aligned, capacity, unit, gain, step, most, pace
@@ -103,7 +102,7 @@ for i = 1, #keys do
   -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
   -- usual.go). sign becomes nil for any other request.
   local sign, level, at, kept, since, allowed = '+', nil, nil, 0, 0, times
-  if action ~= TAKE or joint or state and #state ~= limits * RECORD_SIZE then
+  if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
     for j = 1, limits do
@@ -238,7 +237,6 @@ for i = 1, #keys do
     if rest >= EACH then
       rest, from = rest - EACH, from + limits * NUMBER_SIZE
     end
-    joint = rest >= JOINT
     if rest % DRY >= RESERVE then
       from = from + PAIR_SIZE
     end

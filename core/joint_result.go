@@ -1,0 +1,129 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Charge is what one limiter takes in [AllowTogether].
+type Charge struct {
+	Limiter *Limiter
+	Key     string
+	Cost    int64 // requests; 0 means 1, and Units{Requests: 0} means none
+	Units   Units // what else it takes: see Units
+}
+
+// JointResult is the decision of several limiters on one request.
+type JointResult struct {
+	// Allowed reports whether all limiters allow the request. If so, all have taken its cost. If not, none has.
+	Allowed bool
+
+	// RetryAfter is the longest RetryAfter of Results: 0 if Allowed.
+	RetryAfter time.Duration
+
+	// Results are the limiters' own, in the order of the charges. If the request is denied, those with Allowed have the
+	// tokens but took none.
+	Results []Result
+
+	charges []Charge
+	shadow  []bool // whether the limiter of a charge is in shadow mode
+}
+
+// Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
+// allowed one that with the fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and those in
+// shadow mode less than all others.
+func (j JointResult) Tightest() Result {
+	order := j.Order()
+	if len(order) == 0 {
+		return Result{}
+	}
+	return j.Results[order[len(order)-1]]
+}
+
+// Order returns the indexes of Results, the one that constrains the client least first, and the tightest last.
+func (j JointResult) Order() []int {
+	order := make([]int, len(j.Results))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		switch {
+		case !j.Results[i].Allowed:
+			return 3
+		case j.shadow[i]:
+			return 0
+		case j.Results[i].plan == nil:
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(j.Results[a].RetryAfter, j.Results[b].RetryAfter),
+			cmp.Compare(j.Results[b].Remaining, j.Results[a].Remaining))
+	})
+	return order
+}
+
+// WriteHeaders writes the header fields of all limiters to h: members of lists for each, fields of one value of the tightest,
+// and the longest Retry-After, or none if the request can never be allowed. See [Result.WriteHeaders].
+func (j JointResult) WriteHeaders(h HeaderWriter) {
+	for _, i := range j.Order() {
+		r := j.Results[i]
+		if !r.Allowed {
+			r.RetryAfter = j.RetryAfter
+		}
+		r.WriteHeaders(h)
+	}
+}
+
+// Problem describes a denial, as [Problem] does: the limits of all limiters that lack tokens.
+func (j JointResult) Problem() ProblemDetails {
+	p := Problem(Result{})
+	for _, r := range j.Results {
+		if !r.Allowed {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(r).ViolatedPolicies...)
+		}
+	}
+	return p
+}
+
+// Undo returns what the request took, to all limiters. It is [Limiter.Undo] of each.
+func (j JointResult) Undo(ctx context.Context) error {
+	var errs []error
+	for i, r := range j.Results {
+		errs = append(errs, j.charges[i].Limiter.Undo(ctx, j.charges[i].Key, r))
+	}
+	return errors.Join(errs...)
+}
+
+// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each. It changes
+// nothing if a number is negative ([ErrCost]), or if no limiter counts a unit ([ErrUnit]).
+func (j JointResult) Settle(ctx context.Context, units Units) error {
+	if err := units.check(j.counts); err != nil {
+		return err
+	}
+	var errs []error
+	for i, r := range j.Results {
+		if r.plan == nil {
+			continue
+		}
+		its := maps.Clone(units)
+		maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
+		errs = append(errs, j.charges[i].Limiter.Settle(ctx, j.charges[i].Key, r, its))
+	}
+	return errors.Join(errs...)
+}
+
+// counts reports whether one of the limiters counts a unit, or did when it decided.
+func (j *JointResult) counts(unit string) bool {
+	for i, r := range j.Results {
+		if j.charges[i].Limiter.Counts("", unit) || r.plan != nil && r.plan.counts(unit) {
+			return true
+		}
+	}
+	return false
+}
