@@ -17,7 +17,8 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 
 // AllowAtMost takes as many tokens as every limit that counts requests has, up to most. Result.Cost is how many. It denies
 // only if there is none: then Cost is 0, and RetryAfter is the time until there is one. Tokens on lease in another
-// process are not there. Errors and cost are those of AllowN.
+// process are not there. A policy in shadow mode does not deny, but Cost tells what was there. Errors and cost are those
+// of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
 	r := Request{key: key, Request: bucket.Request{N: most}}
 	if most > 0 {

@@ -91,7 +91,7 @@ func (j JointResult) Problem() ProblemDetails {
 	return p
 }
 
-// Undo returns what the request took, to all limiters. It is [Limiter.Undo] of each.
+// Undo returns what the request took, to all limiters. It is [Limiter.Undo] of each, one after another.
 func (j JointResult) Undo(ctx context.Context) error {
 	var errs []error
 	for i, r := range j.Results {
@@ -100,8 +100,9 @@ func (j JointResult) Undo(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each. It changes
-// nothing if a number is negative ([ErrCost]), or if no limiter counts a unit ([ErrUnit]).
+// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each, one after
+// another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), or if no limiter
+// counts a unit ([ErrUnit]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
 		return err

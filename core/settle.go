@@ -12,9 +12,10 @@ import (
 // [Limiter.Refund]. What is missing is charged even if it is not there: the bucket is in debt then, and denies later requests
 // until it has refilled.
 //
-// Call Settle at most once for a decision. It does nothing if res took nothing: it was denied, or nobody decided. Errors are
-// those of Refund, [ErrCost] for a negative number, and [ErrUnit]. It costs one round trip to Redis, and is sent at most
-// once: if there is no answer, it may or may not have been settled. Observers receive a failure as [OutcomeUnsettled].
+// Call Settle at most once for a decision, and not for one that was undone. Settle a reservation when it is due, and do not
+// cancel it after that. Settle does nothing if res took nothing: it was denied, or nobody decided. Errors are those of
+// Refund, [ErrCost] for a negative number, and [ErrUnit]. It costs one round trip to Redis, and is sent at most once: if
+// there is no answer, it may or may not have been settled. Observers receive a failure as [OutcomeUnsettled].
 func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Units) error {
 	if err := checkKey(key); err != nil {
 		return err

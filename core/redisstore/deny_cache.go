@@ -133,6 +133,11 @@ func (d *denyCache) depart(calls []*call) {
 		if c.request.Gives() {
 			d.giving(of(&c.request))
 		}
+		for i := range c.others {
+			if r := &c.others[i].request; r.Gives() {
+				d.giving(of(r))
+			}
+		}
 	}
 }
 
@@ -150,7 +155,11 @@ func (d *denyCache) arrive(calls []*call, outcomes []outcome, err error) {
 			d.taken(of(r))
 		}
 		for j := range c.others {
-			d.taken(of(&c.others[j].request))
+			if r := &c.others[j].request; r.Gives() {
+				d.given(of(r), o.err)
+			} else {
+				d.taken(of(r))
+			}
 		}
 	}
 }

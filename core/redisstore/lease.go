@@ -139,6 +139,40 @@ func (l *leases) askOrLease(ctx context.Context, r core.Request) (a core.Answer,
 	}
 }
 
+// settle has requests, which are decided together, settle the leases of their keys, so that they have all that their
+// process has. Renewals that are under way land first.
+func (l *leases) settle(ctx context.Context, requests []core.Request) error {
+	for i := range requests {
+		if n := l.look(&requests[i], false); n != nil {
+			select {
+			case <-n.landed:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	for i := range requests {
+		l.look(&requests[i], true)
+	}
+	return nil
+}
+
+// look returns the renewal of r's key that is under way. If there is none and r is to settle the lease, it does.
+func (l *leases) look(r *core.Request, settles bool) *renewal {
+	b := of(r)
+	sh := l.shard(b)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	k := sh.keys[b]
+	if k == nil || k.refund.Plan != r.Plan {
+		return nil
+	}
+	if k.renewal == nil && settles {
+		r.Ends = k.end()
+	}
+	return k.renewal
+}
+
 // leaseStep is what a request does next that no lease serves.
 type leaseStep int
 

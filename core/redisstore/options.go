@@ -101,8 +101,8 @@ func WithDenyCache(horizon time.Duration) Option {
 // a process ends with a lease, and when the call that brings or settles one gets no answer.
 //
 // Leases are for Allow and AllowN, of one list of limits a key. While one is held, Redis decides requests under other
-// limits as if the lease were another process's. Peek, Reserve, Wait, and requests that cost more than is left of the
-// lease settle it with their call. Up to 65,536 keys are watched for being busy.
+// limits as if the lease were another process's. Peek, Reserve, Wait, AllowTogether, and requests that cost more than is
+// left of the lease settle it with their call. Up to 65,536 keys are watched for being busy.
 //
 // Decisions on leased tokens have the Source [core.FromLease] and cost no round trip and no allocation. Their Remaining
 // is what the bucket had when the lease was taken, refilled, less what this process has used. It learns of others' use

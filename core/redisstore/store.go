@@ -149,6 +149,14 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 	if s.server.scattered.Load() {
 		return nil, core.ErrApart
 	}
+	if s.leases.most > 0 { // all steps together take no longer than one decision may
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.flights.timeout)
+		defer cancel()
+		if err := s.leases.settle(ctx, requests); err != nil {
+			return nil, err
+		}
+	}
 	return s.flights.askTogether(ctx, requests)
 }
 
