@@ -50,8 +50,9 @@ type call struct {
 
 // member is one request of a call.
 type member struct {
-	key     string // as Redis knows it
-	request core.Request
+	key       string // as Redis knows it
+	request   core.Request
+	calendars string // the periods that were last sent for it: see bucket.Plan.Calendars
 }
 
 // callPool holds calls that nobody knows of. A call and its channel are half of what a decision would allocate.
