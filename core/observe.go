@@ -41,8 +41,9 @@ const (
 	// OutcomeError means that there is no decision: the store can't answer and the policy fails closed, or the
 	// caller's context has ended.
 	OutcomeError
-	// OutcomeUnsettled means that a Settle or a Debit failed: its bucket may hold too many or too few tokens. It is not a
-	// decision: Limit, Cost and Capacity are zero. Source is where the bucket is.
+	// OutcomeUnsettled means that a Settle or a Debit failed, or that AllowTogether could not give back what it took: the
+	// bucket may hold too many or too few tokens. It is not a decision: Limit, Cost and Capacity are zero. Source is where
+	// the bucket is.
 	OutcomeUnsettled
 )
 

@@ -41,9 +41,14 @@ func (l *Limiter) settle(ctx context.Context, key string, source Source, p *plan
 	began := time.Now()
 	err := l.giveBack(ctx, key, source, p, back)
 	if err != nil && !errors.As(err, &gone{}) {
-		l.watch.call(ctx, Observation{Policy: l.Name(), Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
+		l.unsettled(ctx, key, source, began, err)
 	}
 	return err
+}
+
+// unsettled reports that key's bucket was not corrected, which began at an instant.
+func (l *Limiter) unsettled(ctx context.Context, key string, source Source, began time.Time, err error) {
+	l.watch.call(ctx, Observation{Policy: l.Name(), Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
 }
 
 // Debit charges n requests to key that can't be refused, such as those that another service has served already. If they are

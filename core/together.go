@@ -20,7 +20,7 @@ import (
 // on different servers, as on a Cluster or a Ring, and those of different stores are asked one after another, in the same
 // order whoever asks. If one denies, what was taken before is given back. So never too many requests are admitted, but
 // until it is given back another one may be denied that could have been admitted. Each bucket then costs a round trip, and
-// one more to give back.
+// one more to give back. Observers receive what could not be given back as [OutcomeUnsettled].
 //
 // Limiters that have no decision decide by their own OnFailure. A policy in shadow mode denies nothing, and takes nothing
 // if another limiter denies. Errors are those of AllowN, of any of the limiters; then nothing is taken. The same bucket may be charged
@@ -234,10 +234,13 @@ func (j *joint) note(m *member) {
 	}
 }
 
-// giveBack returns what was taken. Its errors are dropped: what does not come back refills with time.
+// giveBack returns what was taken. Observers receive a failure: what does not come back refills with time.
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
-		_ = m.limiter.Undo(context.WithoutCancel(ctx), m.key, m.res)
+		began := time.Now()
+		if err := m.limiter.Undo(context.WithoutCancel(ctx), m.key, m.res); err != nil {
+			m.limiter.unsettled(ctx, m.key, m.res.Source, began, err)
+		}
 		m.res.returned()
 	}
 	j.taken = nil

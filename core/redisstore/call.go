@@ -50,8 +50,9 @@ type call struct {
 
 // member is one request of a call.
 type member struct {
-	key     string // as Redis knows it
-	request core.Request
+	key       string // as Redis knows it
+	request   core.Request
+	calendars string // the periods that were last sent for it: see bucket.Plan.Calendars
 }
 
 // callPool holds calls that nobody knows of. A call and its channel are half of what a decision would allocate.
@@ -125,8 +126,32 @@ func outcomeOf(i int, outcomes []outcome, err error) outcome {
 	return outcomes[i]
 }
 
-// maxBatch bounds how long one flight keeps the server from others, at some 2 µs a decision.
+// maxBatch bounds how long one flight keeps the server from others, at some 2 µs a usual decision.
 const maxBatch = 512
+
+// slowness is how many usual decisions take the server as long as one that is not usual does, or as one of several that are
+// decided together, which takes two passes.
+const slowness = 16
+
+// weight is how many usual decisions take the server as long as c.
+func (c *call) weight() int {
+	if r := &c.request; c.others == nil && r.Action == bucket.Take && r.Plan.Plain && r.Each == nil && !r.Dry && r.Ends.Ticket == 0 {
+		return 1
+	}
+	return slowness * (1 + len(c.others))
+}
+
+// batchOf returns how many of calls, the first ones, go together: at least one, and no more than weigh maxBatch.
+func batchOf(calls []*call) int {
+	n, weight := 1, calls[0].weight()
+	for n < len(calls) {
+		if weight += calls[n].weight(); weight > maxBatch {
+			break
+		}
+		n++
+	}
+	return n
+}
 
 // alike reports whether a and b ask the same of one bucket, so that the script can decide them together.
 func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key == b.key }

@@ -56,7 +56,7 @@ func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) 
 func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
 	var others []member
 	for _, r := range requests[1:] {
-		others = append(others, member{redisKey(f.prefix, r.Policy(), r.Key()), r})
+		others = append(others, member{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r})
 	}
 	o, err := f.board(ctx, requests[0], others)
 	if err != nil {

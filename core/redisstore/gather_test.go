@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,5 +94,31 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	for i, want := range []bool{false, false, false, true} {
 		require.NoError(t, outcomes[i].err)
 		assert.Equal(t, want, outcomes[i].answer.Allowed, "request %d", i)
+	}
+}
+
+// A batch takes the server about as long, whatever is in it: decisions that are not usual take longer, so fewer go together.
+func TestFewerSlowDecisionsGoTogether(t *testing.T) {
+	plain := planOf(core.PerDay(10))
+	usual := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1}))
+	override := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: bucket.NewPlan(plain.Rates, true), N: 1}))
+	refund := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1, Action: bucket.Refund}))
+	joint := callOf("k", usual.request)
+	joint.others = []member{usual.member, usual.member}
+	vast := callOf("k", usual.request)
+	vast.others = slices.Repeat([]member{usual.member}, maxBatch)
+	for name, c := range map[string]struct {
+		calls []*call
+		want  int
+	}{
+		"usual":            {slices.Repeat([]*call{usual}, 2*maxBatch), maxBatch},
+		"few":              {slices.Repeat([]*call{usual}, 3), 3},
+		"overrides":        {slices.Repeat([]*call{override}, 2*maxBatch), maxBatch / slowness},
+		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / slowness},
+		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * slowness)},
+		"one that is more": {[]*call{vast, usual}, 1},
+		"before it":        {[]*call{usual, vast, usual}, 1},
+	} {
+		assert.Equal(t, c.want, batchOf(c.calls), name)
 	}
 }

@@ -118,7 +118,7 @@ func (q *queue) depart(now time.Time) departure {
 func (q *queue) take() []*call {
 	q.flights++
 	q.last = time.Now()
-	n := min(len(q.calls), maxBatch)
+	n := batchOf(q.calls)
 	batch := q.calls[:n:n]
 	if q.calls = q.calls[n:]; len(q.calls) == 0 {
 		q.calls, q.size = nil, min(n, maxBatch/8) // the batch keeps the array

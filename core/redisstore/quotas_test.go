@@ -1,11 +1,13 @@
 package redisstore_test
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -239,5 +241,24 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 	for range 2 {
 		costs("a denial of units", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(1000)); return err })
 		require.False(t, res.Allowed)
+	}
+}
+
+// Debts on a calendar need more of its periods than are sent at first. Calls that learn that at the same time all send more.
+func TestDeepDebtsOfManyAtOnce(t *testing.T) {
+	client := redistest.Client(t)
+	for range 20 {
+		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient)
+		l := limittest.Limiter(t, store, "quota", core.PerMonth(100))
+		var all sync.WaitGroup
+		for i := range 64 {
+			all.Go(func() {
+				assert.NoError(t, l.Debit(t.Context(), fmt.Sprint("k", i), 1<<40))
+				res, err := l.Allow(t.Context(), fmt.Sprint("k", i))
+				assert.NoError(t, err)
+				assert.Equal(t, core.FromStore, res.Source)
+			})
+		}
+		all.Wait()
 	}
 }

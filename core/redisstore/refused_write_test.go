@@ -143,3 +143,25 @@ func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	assert.True(t, redis.HasErrorPrefix(outcomes[1].err, "READONLY"), "if the server stays a replica, the grant fails: %v", outcomes[1].err)
 	assert.False(t, errors.As(outcomes[1].err, new(*core.StateError)))
 }
+
+// Requests that are decided together fail together, whichever of them can't be written: so a replica is asked no oftener
+// for them than for a single request.
+func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
+	b := newBatchBench(t)
+	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	sent := &onScript{}
+	b.client.AddHook(sent)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	joint := b.take("one", 1)
+	joint.others = []member{b.take("two", 1).member, b.take("three", 1).member}
+	for _, calls := range [][]*call{{joint}, {b.take("empty", 1), joint}} {
+		sent.seen.Store(0)
+		outcomes, err := b.store.server.send(ctx, b.client, calls)
+		if err == nil {
+			err = outcomes[len(calls)-1].err
+		}
+		assert.True(t, redis.HasErrorPrefix(err, "READONLY"), "the error is the server's: %v", err)
+		assert.LessOrEqual(t, sent.seen.Load(), int64(maxAttempts+1))
+	}
+}

@@ -61,12 +61,17 @@ func scriptArgs(calls []*call, now string) []any {
 	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // mostly there is one
 	var calendars []byte
 	var before *bucket.Plan // of the last request
+	var sent string         // the calendars of its limits
 	add := func(m *member, times int, flags byte) {
 		args = append(args, m.key)
 		p := m.request.Plan
 		requests = appendRequest(requests, &m.request.Request, before != p, times, flags)
 		if before != p && !p.Plain {
-			calendars = append(calendars, p.Calendars(about(now))...)
+			sent = p.Calendars(about(now))
+			calendars = append(calendars, sent...)
+		}
+		if !p.Plain {
+			m.calendars = sent
 		}
 		before = p
 	}

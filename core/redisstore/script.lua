@@ -969,21 +969,21 @@ local function answer_to(r, state, dry)
 end
 
 -- Answers requests that belong together: all take, or none does. First each is decided as if it were alone, without
--- taking anything. Returns their answers, and for each what the server said if it refused to write.
+-- taking anything. Returns their answers, and what the server said if it refused to write one of them.
 local function together(group)
-  local found, refusals, states, all = {}, {}, {}, true
+  local found, refusal, states, all = {}, nil, {}, true
   for g, r in ipairs(group) do
     states[g] = pcall('GET', keys[r.key])
-    found[g], refusals[g] = answer_to(r, states[g], true)
+    local said
+    found[g], said = answer_to(r, states[g], true)
     local sign = found[g]:sub(1, 1)
-    all = all and (sign == '+' or sign == 'a')
+    all, refusal = all and (sign == '+' or sign == 'a'), refusal or said
   end
   if not all then
-    return found, refusals
+    return found, refusal
   end
   local taken = {}
   for g, r in ipairs(group) do
-    local refusal
     taken[g], refusal = answer_to(r, pcall('GET', keys[r.key]), false)
     local sign = taken[g]:sub(1, 1)
     if sign == '!' or sign == '?' then -- the server lets only some of the keys be written, or what is left of the tokens lies
@@ -995,11 +995,11 @@ local function together(group)
           pcall('DEL', keys[group[h].key])
         end
       end
-      found[g], refusals[g] = taken[g], refusal
-      return found, refusals
+      found[g] = taken[g]
+      return found, refusal
     end
   end
-  return taken, {}
+  return taken
 end
 
 local refused, refusal = 0, nil
@@ -1010,22 +1010,22 @@ for o = 1, #others do
   read(r)
   group[#group + 1] = r
   if not r.joint then
-    local list, refusals
+    local list, said
     if #group > 1 then
-      list, refusals = together(group)
+      list, said = together(group)
     else
       local each, all = {}, nil -- what the server said, if it refused to write each time
       for t = 1, r.times do
-        local said
-        each[t], said = answer_to(r, pcall('GET', keys[r.key]), r.dry)
-        all = (t == 1 or all) and said
+        local once
+        each[t], once = answer_to(r, pcall('GET', keys[r.key]), r.dry)
+        all = (t == 1 or all) and once
       end
-      list, refusals = { table.concat(each) }, { all or nil }
+      list, said = { table.concat(each) }, all
+    end
+    if said then
+      refused, refusal = refused + #group, said
     end
     for g, member in ipairs(group) do
-      if refusals[g] then
-        refused, refusal = refused + 1, refusals[g]
-      end
       answers[2 * member.key - 1], answers[2 * member.key] = '', list[g]
     end
     group = {}

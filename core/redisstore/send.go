@@ -77,19 +77,14 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 	return restored(outcomes, places), nil
 }
 
-// morePeriods has the next script call for calls carry more periods of calendars. It reports whether there are more to send.
+// morePeriods has the next script call for calls carry more periods of calendars than the last one. It reports whether
+// there are more to send.
 func morePeriods(calls []*call, now string) (more bool) {
-	grown := make(map[*bucket.Plan]bool)
-	grow := func(m *member) {
-		if p := m.request.Plan; !grown[p] {
-			grown[p] = true
-			more = p.MoreCalendars(about(now)) || more
-		}
-	}
 	for _, c := range calls {
-		grow(&c.member)
+		more = c.request.Plan.MoreCalendars(about(now), c.calendars) || more
 		for i := range c.others {
-			grow(&c.others[i])
+			m := &c.others[i]
+			more = m.request.Plan.MoreCalendars(about(now), m.calendars) || more
 		}
 	}
 	return more

@@ -43,14 +43,19 @@ func (p *Plan) around(at int64) *calendars {
 	return c
 }
 
-// MoreCalendars has Calendars return more periods until another period begins, for decisions on older state or a deeper
-// debt. It returns false if there are no more.
-func (p *Plan) MoreCalendars(at int64) bool {
+// MoreCalendars has Calendars return more periods than were sent, until another period begins, for decisions on older state
+// or a deeper debt. It returns false if there are no more.
+func (p *Plan) MoreCalendars(at int64, sent string) bool {
 	c := p.around(at)
-	if c == nil || c.all {
+	switch {
+	case c == nil:
+		return false
+	case c.packed != sent: // another call has asked for more meanwhile
+		return true
+	case c.all:
 		return false
 	}
-	p.calendar.Store(p.packCalendars(at, 4*c.reach))
+	p.calendar.CompareAndSwap(c, p.packCalendars(at, 4*c.reach))
 	return true
 }
 
