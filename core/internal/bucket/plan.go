@@ -16,6 +16,7 @@ type Plan struct {
 	Raises  bool   // what these limits add to the Capacity of those before is there at once
 
 	calendar  atomic.Pointer[calendars]
+	wide      atomic.Pointer[calendars]
 	successor atomic.Pointer[successor]
 }
 
