@@ -67,10 +67,10 @@ func (l *Limiter) giveBack(ctx context.Context, key string, source Source, p *pl
 // refundPlan returns the plan of key by which tokens come back that were taken under p.
 func (l *Limiter) refundPlan(key string, p *plan, source Source) *bucket.Plan {
 	now := l.rules.Load()
-	if now.overrides == nil && !p.Raises {
-		return p.Successor()
-	}
-	if source == FromFallback && now.localPlan != nil {
+	switch {
+	case now.overrides[key] == nil && !p.Raises: // the limits of a limiter that WithLimits returned stay
+		return p.Successor(boundedKey(key))
+	case source == FromFallback && now.localPlan != nil:
 		return now.localPlanOf(key).Plan
 	}
 	return now.planOf(key).Plan

@@ -181,9 +181,10 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	if before.shared { // other limiters still decide by the plan, so it must not be marked as replaced
 		return nil
 	}
-	before.plan.Replace(next.plan.Plan) // from now on Undo and Cancel return tokens to the new plan's limits
+	// From now on Undo and Cancel return tokens to the new plan's limits.
+	before.plan.Replace(next.plan.Plan, byStoredKey(next.overrides))
 	if before.localPlan != nil && next.localPlan != nil {
-		before.localPlan.Replace(next.localPlan.Plan)
+		before.localPlan.Replace(next.localPlan.Plan, byStoredKey(next.localOverrides))
 	}
 	return nil
 }

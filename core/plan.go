@@ -137,3 +137,12 @@ func (u Units) each(p *plan) *[]int64 {
 	}
 	return &list
 }
+
+// byStoredKey returns plans by the keys that stores use.
+func byStoredKey(overrides map[string]*plan) map[string]*bucket.Plan {
+	plans := make(map[string]*bucket.Plan, len(overrides))
+	for key, p := range overrides {
+		plans[boundedKey(key)] = p.Plan
+	}
+	return plans
+}

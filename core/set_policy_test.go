@@ -140,3 +140,18 @@ func TestExtremePoliciesAreRefusedOrWork(t *testing.T) {
 	_, err := core.NewLimiter(away, core.Policy{Name: "api", Limits: make([]core.Limit, 65)})
 	require.ErrorContains(t, err, "Policy.Limits: 65 limits: at most 64 can hold together")
 }
+
+// Overrides of other keys change nothing.
+func TestTokensOfATierReturnToItThroughAnyLimiter(t *testing.T) {
+	for _, overrides := range []map[string][]core.Limit{nil, {"vip": {core.PerHour(5)}}} {
+		policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}, Overrides: overrides}
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
+		tier := core.Must(l.WithLimits(core.PerHour(1000)))
+		res, err := tier.AllowN(t.Context(), "k", 10)
+		require.NoError(t, err)
+		require.NoError(t, l.Settle(t.Context(), "k", res, core.Units{core.Requests: 4}))
+		res, err = tier.Peek(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, int64(1000-4), res.Remaining, "with %d overrides", len(overrides))
+	}
+}

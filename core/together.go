@@ -23,8 +23,9 @@ import (
 // one more to give back. Observers receive what could not be given back as [OutcomeUnsettled].
 //
 // Limiters that have no decision decide by their own OnFailure. A policy in shadow mode denies nothing, and takes nothing
-// if another limiter denies. Errors are those of AllowN, of any of the limiters; then nothing is taken. The same bucket may be charged
-// only once: two charges of one policy need different keys.
+// if another limiter denies. Errors are those of AllowN, of any of the limiters; what was taken before is given back then. A call
+// to Redis that got no answer in time, or whose caller's context ended, may have taken its tokens all the same: they refill with
+// time. The same bucket may be charged only once: two charges of one policy need different keys.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
 	members, err := join(ctx, charges)

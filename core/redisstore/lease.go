@@ -304,7 +304,7 @@ func (n *renewal) lookAfter(h *lease) {
 // giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: Redis forgets a lease by itself,
 // and tokens refill.
 func (l *leases) giveBack(r core.Request) {
-	if r.Plan = r.Plan.ForRefund(); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
+	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
 	_, _ = l.flights.ask(context.Background(), r)

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +94,20 @@ func TestUndoReturnsTokensToTheLimitsTheyCameFrom(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, int64(10), res.Remaining, "SetPolicy of one limiter must not redirect another's tokens")
 	})
+}
+
+func TestReturnedLeaseKeepsTheTokensOfAnOverride(t *testing.T) {
+	b := newLeaseBench(t, noRefill(100))
+	l := b.process(redisstore.WithLease(10))
+	key := strings.Repeat("k", 200) // which stores shorten
+	for range 10 {
+		_, err := l.Allow(t.Context(), key)
+		require.NoError(t, err)
+	}
+	policy := l.Policy()
+	policy.Overrides = map[string][]core.Limit{key: {noRefill(1000)}}
+	require.NoError(t, l.SetPolicy(policy))
+	limittest.Use(t, l, key, 1)
+	b.giveBack()
+	assert.Equal(t, int64(1000-10-1), limittest.Left(t, l, key), "a lease that was taken under the former limits")
 }

@@ -33,7 +33,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 		calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
-		cmd := command(t.Context(), eval, oldRedis+scriptText, scriptArgs(calls, ""))
+		cmd := command(t.Context(), eval, oldRedis+scriptText, scriptArgs(calls, "", false))
 		err := client.Process(t.Context(), cmd)
 		return cmd.Val(), err
 	}

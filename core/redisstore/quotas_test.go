@@ -1,12 +1,14 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -261,4 +263,42 @@ func TestDeepDebtsOfManyAtOnce(t *testing.T) {
 		}
 		all.Wait()
 	}
+}
+
+// sizeHook counts the bytes of script calls.
+type sizeHook struct {
+	redistest.Hook
+
+	bytes atomic.Int64
+}
+
+func (h *sizeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		for _, arg := range cmd.Args() {
+			if b, ok := arg.([]byte); ok {
+				h.bytes.Add(int64(len(b)))
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// A key in deep debt needs many periods of its calendar. The calls for other keys don't carry them.
+func TestDebtOfOneKeyLeavesTheCallsOfOthersSmall(t *testing.T) {
+	client, sent := redistest.Client(t), &sizeHook{}
+	client.AddHook(sent)
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second))
+	l := limittest.Limiter(t, store, "daily", core.PerDay(10).In(limittest.Zone("Europe/Berlin")))
+	size := func(key string, allowed bool) int64 {
+		sent.bytes.Store(0)
+		res, err := l.Allow(t.Context(), key)
+		require.NoError(t, err)
+		require.Equal(t, allowed, res.Allowed)
+		return sent.bytes.Load()
+	}
+	size("first", true) // the server has the script from now on
+	before := size("other", true)
+	require.NoError(t, l.Debit(t.Context(), "debtor", 10_000))
+	require.Greater(t, size("debtor", false), 10*before, "premise: a thousand days")
+	require.Equal(t, before, size("other", true))
 }

@@ -55,8 +55,8 @@ const (
 )
 
 // scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is ""
-// for the server's clock.
-func scriptArgs(calls []*call, now string) []any {
+// for the server's clock. wide is that of Plan.Calendars.
+func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))
 	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // mostly there is one
 	var calendars []byte
@@ -67,7 +67,7 @@ func scriptArgs(calls []*call, now string) []any {
 		p := m.request.Plan
 		requests = appendRequest(requests, &m.request.Request, before != p, times, flags)
 		if before != p && !p.Plain {
-			sent = p.Calendars(about(now))
+			sent = p.Calendars(about(now), wide)
 			calendars = append(calendars, sent...)
 		}
 		if !p.Plain {

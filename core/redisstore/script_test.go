@@ -73,7 +73,7 @@ func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 		for range times {
 			calls = append(calls, b.take("spoilt", 1))
 		}
-		reply, err := b.store.server.eval(t.Context(), b.client, scriptArgs(calls, ""))
+		reply, err := b.store.server.eval(t.Context(), b.client, scriptArgs(calls, "", false))
 		require.NoError(t, err)
 		assert.Equal(t, 8, len(reply.(string))%bucket.RecordSize, "%d times", times)
 		outcomes, err := readReply(reply, calls)

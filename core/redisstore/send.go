@@ -29,7 +29,7 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 	if len(calls) > 1 && s.scattered.Load() {
 		return s.pipeline(ctx, calls, now)
 	}
-	outcomes, err = s.together(ctx, client, calls, now)
+	outcomes, err = s.together(ctx, client, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.scattered.Store(true)
@@ -39,10 +39,10 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 }
 
 // together has calls decided by one script call. If the server refused to write some of them, and may not refuse again, or
-// needs more periods of a calendar, another script call decides those.
-func (s *server) together(ctx context.Context, client redis.UniversalClient, calls []*call, now string) ([]outcome, error) {
+// needs more periods of a calendar, another script call decides those. wide is that of Plan.Calendars.
+func (s *server) together(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := gather(calls)
-	reply, err := s.eval(ctx, client, scriptArgs(calls, now))
+	reply, err := s.eval(ctx, client, scriptArgs(calls, now, wide))
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,12 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 		}
 		refused, again = append(refused, i), append(again, calls[i])
 	}
-	if len(again) == 0 || len(lacking) > 0 && !morePeriods(lacking, now) {
+	if len(again) == 0 || len(lacking) > 0 && wide && !morePeriods(lacking, now) {
 		return restored(outcomes, places), nil
 	}
 	// This ends: if the server refuses all of a script call, the reply is an error, so there are fewer calls each time; and
 	// periods are not sent without end.
-	retried, err := s.together(ctx, client, again, now)
+	retried, err := s.together(ctx, client, again, now, wide || len(lacking) > 0)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
 			outcomes[i] = retried[n]
@@ -77,14 +77,14 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 	return restored(outcomes, places), nil
 }
 
-// morePeriods has the next script call for calls carry more periods of calendars than the last one. It reports whether
+// morePeriods has the next wide script call for calls carry more periods of calendars than the last one. It reports whether
 // there are more to send.
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
-		more = c.request.Plan.MoreCalendars(about(now), c.calendars) || more
+		more = c.request.Plan.WidenCalendars(about(now), c.calendars) || more
 		for i := range c.others {
 			m := &c.others[i]
-			more = m.request.Plan.MoreCalendars(about(now), m.calendars) || more
+			more = m.request.Plan.WidenCalendars(about(now), m.calendars) || more
 		}
 	}
 	return more
@@ -134,7 +134,7 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 	pipe := s.client.Pipeline()
 	cmds := make([]sentOnce, len(runs))
 	for i := range runs {
-		cmds[i] = command(ctx, name, script, scriptArgs(runs[i], now))
+		cmds[i] = command(ctx, name, script, scriptArgs(runs[i], now, false))
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // returns the error of one of the commands
@@ -147,15 +147,15 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now st
 	if err != nil {
 		s.rediscover(ctx, err)
 		if notExecuted(err) || lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
-			reply, err = s.eval(ctx, s.client, scriptArgs(calls, now))
+			reply, err = s.eval(ctx, s.client, scriptArgs(calls, now, false))
 		}
 	}
 	var outcomes []outcome
 	if err == nil {
 		outcomes, err = readReply(reply, calls)
 	}
-	if err == nil && errors.Is(outcomes[0].err, errPeriods) && morePeriods(calls, now) {
-		outcomes, err = s.together(ctx, s.client, calls, now)
+	if err == nil && errors.Is(outcomes[0].err, errPeriods) {
+		outcomes, err = s.together(ctx, s.client, calls, now, true)
 	}
 	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
 		err = core.ErrApart

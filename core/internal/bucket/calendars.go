@@ -19,34 +19,39 @@ type calendars struct {
 // leastReach is the reach of the periods that are sent at first.
 const leastReach = 2
 
-// Calendars returns the periods around an instant: those in which buckets of these limits fill, before it and after it.
-// It returns "" if no limit has a calendar.
-func (p *Plan) Calendars(at int64) string {
-	if c := p.around(at); c != nil {
+// Calendars returns the periods around an instant: those in which buckets of these limits fill, before it and after it. If wide
+// it returns more, for decisions on older state or a deeper debt. These are kept apart, because they make a call cost more,
+// and other keys don't need them. It returns "" if no limit has a calendar.
+func (p *Plan) Calendars(at int64, wide bool) string {
+	if c := p.around(at, wide); c != nil {
 		return c.packed
 	}
 	return ""
 }
 
 // around returns what Calendars returns.
-func (p *Plan) around(at int64) *calendars {
+func (p *Plan) around(at int64, wide bool) *calendars {
 	if p.Plain {
 		return nil
 	}
-	c := p.calendar.Load()
+	kept, reach := &p.calendar, int64(leastReach)
+	if wide {
+		kept, reach = &p.wide, 4*leastReach
+	}
+	c := kept.Load()
 	if c == nil || at < c.from || at >= c.to {
-		c = p.packCalendars(at, leastReach)
+		c = p.packCalendars(at, reach)
 		if c != nil {
-			p.calendar.Store(c)
+			kept.Store(c)
 		}
 	}
 	return c
 }
 
-// MoreCalendars has Calendars return more periods than were sent, until another period begins, for decisions on older state
-// or a deeper debt. It returns false if there are no more.
-func (p *Plan) MoreCalendars(at int64, sent string) bool {
-	c := p.around(at)
+// WidenCalendars has Calendars return more periods than were sent, if wide, until another period begins. It returns false if
+// there are no more.
+func (p *Plan) WidenCalendars(at int64, sent string) bool {
+	c := p.around(at, true)
 	switch {
 	case c == nil:
 		return false
@@ -55,7 +60,7 @@ func (p *Plan) MoreCalendars(at int64, sent string) bool {
 	case c.all:
 		return false
 	}
-	p.calendar.CompareAndSwap(c, p.packCalendars(at, 4*c.reach))
+	p.wide.CompareAndSwap(c, p.packCalendars(at, 4*c.reach))
 	return true
 }
 

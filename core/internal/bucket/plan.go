@@ -16,7 +16,14 @@ type Plan struct {
 	Raises  bool   // what these limits add to the Capacity of those before is there at once
 
 	calendar  atomic.Pointer[calendars]
-	successor atomic.Pointer[Plan]
+	wide      atomic.Pointer[calendars]
+	successor atomic.Pointer[successor]
+}
+
+// successor is what has taken the place of a plan.
+type successor struct {
+	plan   *Plan
+	ofKeys map[string]*Plan // other plans that some keys have now
 }
 
 // NewPlan returns the plan of rates. raises is Plan.Raises.
@@ -42,22 +49,27 @@ func (p *Plan) LeastCapacity() (least int64) {
 	return least
 }
 
-// Replace says that next has taken the place of p.
-func (p *Plan) Replace(next *Plan) { p.successor.Store(next) }
+// Replace says that next has taken the place of p, and for some keys other plans have.
+func (p *Plan) Replace(next *Plan, ofKeys map[string]*Plan) {
+	p.successor.Store(&successor{next, ofKeys})
+}
 
-// Successor returns the plan that has taken the place of p, or p.
-func (p *Plan) Successor() *Plan {
-	now := p
-	for next := p.successor.Load(); next != nil; next = next.successor.Load() {
-		now = next
+// Successor returns the plan that has taken the place of p for a key, or p.
+func (p *Plan) Successor(key string) *Plan {
+	now, ofKeys := p, map[string]*Plan(nil)
+	for next := p.successor.Load(); next != nil; next = now.successor.Load() {
+		now, ofKeys = next.plan, next.ofKeys
+	}
+	if own := ofKeys[key]; own != nil {
+		return own
 	}
 	return now
 }
 
-// ForRefund returns the plan for refunding tokens that were taken under p from all limits that count requests: the limits of
-// p that still exist, as they are now. Former rates are wrong for the time since a change, and limits that p did not have
-// were not charged. It returns nil if no limit of p is left.
-func (p *Plan) ForRefund() *Plan { return p.Successor().Common(p) }
+// ForRefund returns the plan for refunding tokens that were taken from a key under p, from all limits that count requests: the
+// limits of p that still exist, as they are now. Former rates are wrong for the time since a change, and limits that p did not
+// have were not charged. It returns nil if no limit of p is left.
+func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
 // Refunding returns the plan and the tokens of each of its limits for refunding tokens that were taken under before: back
 // from each limit of that. The plan is nil if there are none to refund.
