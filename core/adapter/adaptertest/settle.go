@@ -183,6 +183,30 @@ func (s *suite[K, O]) settle() {
 			c.errorf("an observer received %d failed settlements, want 1", n)
 		}
 	})
+	s.rule("a settle function that panics leaves what was charged; it is logged, and the client sees nothing of it", func(c *trial[K, O]) {
+		for _, status := range []int{200, 500} {
+			l := c.limiter(counting(fmt.Sprint("test ", status), 4, 12))
+			app := c.serve(c.app(func(context.Context) Reply {
+				if status == http.StatusInternalServerError {
+					panic("handler")
+				}
+				return Reply{Status: status}
+			}, Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(func(Header, int) core.Units { panic(secret) })}}))
+			log := logtest.Capture(func() {
+				got := app.send(request{})
+				c.wantStatus(got, status, "the request")
+				if strings.Contains(fmt.Sprint(got), secret) {
+					c.errorf("the answer shows an internal error: %v", got)
+				}
+			})
+			for _, want := range []string{"could not be settled", secret, "adaptertest/settle.go"} {
+				if !strings.Contains(log, want) {
+					c.errorf("the log lacks %q: %s", want, log)
+				}
+			}
+			c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+		}
+	})
 	s.rule("a settlement of a unit that no limit counts changes nothing and is logged", func(c *trial[K, O]) {
 		l := c.limiter(counting("test", 4, 12))
 		settled := settlements{units: func() core.Units { return core.Units{"words": 1, "pages": 1} }}
