@@ -81,7 +81,7 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
-	j.result, err = core.AllowTogether(v.ctx, charges...)
+	j.result, err = core.AllowTogether(o.deciding(v.ctx), charges...)
 	if err != nil {
 		return false, err
 	}

@@ -298,6 +298,50 @@ func (s *suite[K, O]) settleAfterClient() {
 	})
 }
 
+// settleUndecided checks that a request is settled although its context ended before the limiter knew the decision.
+func (s *suite[K, O]) settleUndecided() {
+	for _, rules := range []int{1, 2} {
+		s.rule(fmt.Sprintf("a request whose context ends while the store decides is settled (limiters: %d)", rules), func(c *trial[K, O]) {
+			ctx, end := context.WithCancel(context.Background())
+			defer end()
+			settled := giving(3)
+			var list []Rule[K]
+			for i := range rules {
+				policy := counting(fmt.Sprint("test", i), 4, 12)
+				list = append(list, Rule[K]{c.limiterOn(leavingStore{c.store, end}, policy), c.kit.Global("all")})
+			}
+			app := c.app(answer(http.StatusAccepted), Limiter[K, O]{Together: list,
+				Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}})
+			app.Context = func(context.Context) context.Context { return ctx }
+			running := c.serve(app)
+			c.wantStatus(running.send(request{header: header("Words", "10")}), http.StatusAccepted, "the request")
+			c.wantSettled(settled, http.StatusAccepted)
+			for i := range rules {
+				c.wantLeft(c.limiter(counting(fmt.Sprint("test", i), 4, 12)), "afterwards", "calls", 3, "words", 9)
+			}
+			c.wantStatus(running.send(request{header: header("Words", "1")}), http.StatusServiceUnavailable, "a request whose context has ended before")
+			c.wantSettled(settled, http.StatusAccepted)
+			c.wantLeft(c.limiter(counting("test0", 4, 12)), "at the end", "calls", 3, "words", 9)
+		})
+	}
+}
+
+// leavingStore ends the caller's context when it has decided. It answers with the context's error then, as a store does
+// whose caller left.
+type leavingStore struct {
+	core.Store
+	end context.CancelFunc
+}
+
+func (s leavingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	a, err := s.Store.Do(context.WithoutCancel(ctx), r)
+	s.end()
+	if ctx.Err() != nil {
+		return core.Answer{}, ctx.Err()
+	}
+	return a, err
+}
+
 // stream checks WithSettle for responses that are streamed.
 func (s *suite[K, O]) stream() {
 	k := s.kit
