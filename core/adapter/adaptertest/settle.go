@@ -302,8 +302,8 @@ func (s *suite[K, O]) settleAfterClient() {
 func (s *suite[K, O]) settleUndecided() {
 	for _, rules := range []int{1, 2} {
 		s.rule(fmt.Sprintf("a request whose context ends while the store decides is settled (limiters: %d)", rules), func(c *trial[K, O]) {
-			ctx, end := context.WithCancel(context.Background())
-			defer end()
+			var cancel atomic.Pointer[context.CancelFunc] // of the newest request
+			end := func() { (*cancel.Load())() }
 			settled := giving(3)
 			var list []Rule[K]
 			for i := range rules {
@@ -312,7 +312,15 @@ func (s *suite[K, O]) settleUndecided() {
 			}
 			app := c.app(answer(http.StatusAccepted), Limiter[K, O]{Together: list,
 				Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}})
-			app.Context = func(context.Context) context.Context { return ctx }
+			requests := 0
+			app.Context = func(ctx context.Context) context.Context {
+				ctx, its := context.WithCancel(ctx)
+				cancel.Store(&its)
+				if requests++; requests == 2 {
+					its()
+				}
+				return ctx
+			}
 			running := c.serve(app)
 			c.wantStatus(running.send(request{header: header("Words", "10")}), http.StatusAccepted, "the request")
 			c.wantSettled(settled, http.StatusAccepted)
