@@ -48,3 +48,25 @@ func TestAnswerOfAKeyFunctionIsKept(t *testing.T) {
 		})
 	}
 }
+
+// A handler that leaves an error, and sets a status with c.Status, gets that status sent: settlements and refunds see it too.
+// Without a status the error counts as 500.
+func TestStatusOfAnErrorThatIsLeft(t *testing.T) {
+	for status, want := range map[int]int{http.StatusUnprocessableEntity: 422, http.StatusOK: 500} {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+		var seen []int
+		r := gin.New()
+		r.GET("/", ginlimit.New(limiter, ginlimit.Global("all"), ginlimit.WithSettle(func(_ *gin.Context, status int) core.Units {
+			seen = append(seen, status)
+			return nil
+		})), func(c *gin.Context) {
+			c.Status(status)
+			_ = c.Error(errors.New("bad"))
+		})
+		rec := httptest.NewRecorder()
+		r.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/", nil))
+		if rec.Code != status || len(seen) != 1 || seen[0] != want {
+			t.Errorf("the client got %d, and the settle function %v, want %d and %d once", rec.Code, seen, status, want)
+		}
+	}
+}

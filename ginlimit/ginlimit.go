@@ -68,8 +68,8 @@ func middleware(engine *adapter.Engine[*gin.Context], o config) gin.HandlerFunc 
 			returned := false
 			defer func() {
 				status := c.Writer.Status()
-				if !c.Writer.Written() && (!returned || len(c.Errors) > 0) {
-					// A handler panicked, or left its error to middleware in front of this one.
+				if !c.Writer.Written() && (!returned || len(c.Errors) > 0 && status == http.StatusOK) {
+					// A handler panicked, or left its error, without a status, to middleware in front of this one.
 					status = http.StatusInternalServerError
 				}
 				engine.Done(c, v, status)

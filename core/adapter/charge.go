@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"context"
 	"errors"
 	"maps"
 
@@ -54,4 +55,14 @@ func (t *charge) unitsOf(l *core.Limiter, key string) core.Units {
 	units := maps.Clone(t.units)
 	units[core.Requests] = l.Capacity(key)
 	return units
+}
+
+// deciding is the context in which a request with the context ctx is decided. If ctx ended while a store decides, the store might
+// take the tokens, and nobody would settle them. So a decision that is to be settled goes on: it takes no longer than the
+// store's timeout.
+func (o *Options[C]) deciding(ctx context.Context) context.Context {
+	if o.Settle == nil || ctx.Err() != nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -103,13 +104,14 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 	if take.units == nil && e.options.Units != nil && !limiter.Counts("", core.Requests) {
 		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 	}
+	ctx := e.options.deciding(v.ctx)
 	switch {
 	case take.units != nil:
-		v.Result, err = limiter.AllowUnits(v.ctx, key, take.unitsOf(limiter, key))
+		v.Result, err = limiter.AllowUnits(ctx, key, take.unitsOf(limiter, key))
 	case take.all:
-		v.Result, err = limiter.AllowAll(v.ctx, key)
+		v.Result, err = limiter.AllowAll(ctx, key)
 	default:
-		v.Result, err = limiter.AllowN(v.ctx, key, take.cost)
+		v.Result, err = limiter.AllowN(ctx, key, take.cost)
 	}
 	if err != nil {
 		return false, err
@@ -187,7 +189,7 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	}
 	e.warnUnrouted(&v, status)
 	if e.options.Settle != nil {
-		e.settle(&v, e.options.Settle(c, status))
+		e.settle(c, &v, status)
 	}
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
@@ -202,9 +204,16 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	return true
 }
 
-// settle settles what a request took, also if the client has gone. A failure is logged: the response is on its way, and the
-// client is not to blame.
-func (e *Engine[C]) settle(v *Verdict, units core.Units) {
+// settle settles what a request took, also if the client has gone. A failure is logged, a panic too: the response is on its
+// way, and the client is not to blame.
+func (e *Engine[C]) settle(c C, v *Verdict, status int) {
+	const message = "ratelimit: what a request took could not be settled"
+	defer func() {
+		if p := recover(); p != nil {
+			slog.ErrorContext(v.ctx, message, "policy", e.limiter.Name(), "error", fmt.Errorf("panic: %v", p), "stack", string(debug.Stack()))
+		}
+	}()
+	units := e.options.Settle(c, status)
 	if units == nil {
 		return
 	}
@@ -216,7 +225,7 @@ func (e *Engine[C]) settle(v *Verdict, units core.Units) {
 		err = v.limiter.Settle(ctx, v.key, v.Result, units)
 	}
 	if err != nil {
-		slog.ErrorContext(v.ctx, "ratelimit: what a request took could not be settled", "policy", e.limiter.Name(), "error", err)
+		slog.ErrorContext(v.ctx, message, "policy", e.limiter.Name(), "error", err)
 	}
 }
 

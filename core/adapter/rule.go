@@ -3,6 +3,7 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -34,17 +35,21 @@ func (o *Options[C]) mistakes() error {
 	return errors.Join(errs...)
 }
 
-// decideTogether sets the decisions of v and stores them in j. A rule in shadow mode whose key is missing has none, because it
-// must not refuse the request: warn gets the error.
+// decideTogether sets the decisions of v and stores them in j. A rule in shadow mode that can't decide, because its key is
+// missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
 func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
 	for _, r := range rules {
+		fromUser = true
 		key, err := call(r.Key, c)
+		if err == nil && o.Units == nil && !r.Limiter.Counts("", core.Requests) {
+			fromUser, err = false, fmt.Errorf("policy %q: %w: %s", r.Limiter.Name(), core.ErrUnit, core.Requests)
+		}
 		switch {
 		case err == nil:
 			j.rules = append(j.rules, kept{r.Limiter, key})
 		case !r.Limiter.Policy().Shadow:
-			return true, err
+			return fromUser, err
 		default:
 			missing = err
 		}
@@ -60,27 +65,23 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 		return true, err
 	}
 	charges := make([]core.Charge, len(j.rules))
-	counted := make(map[string]bool)
 	for i, k := range j.rules {
 		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{core.Requests: take.cost}}
 		if take.all {
 			charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
 		}
-		if o.Units == nil && !k.limiter.Counts("", core.Requests) {
-			return false, fmt.Errorf("policy %q: %w: %s", k.limiter.Name(), core.ErrUnit, core.Requests)
-		}
 		for unit, n := range take.units {
 			if unit == core.Requests || k.limiter.Counts("", unit) {
-				charges[i].Units[unit], counted[unit] = n, true
+				charges[i].Units[unit] = n
 			}
 		}
 	}
 	for unit := range take.units {
-		if !counted[unit] {
+		if unit != core.Requests && !slices.ContainsFunc(rules, func(r Rule[C]) bool { return r.Limiter.Counts("", unit) }) {
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
-	j.result, err = core.AllowTogether(v.ctx, charges...)
+	j.result, err = core.AllowTogether(o.deciding(v.ctx), charges...)
 	if err != nil {
 		return false, err
 	}

@@ -115,10 +115,16 @@ func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo
 	if res := innermost(c.Response()); res != nil {
 		res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() { flushed = flushed || !res.Committed })
 	}
+	// A writer around echo's, such as that of gzip, may hold the answer back until its middleware returns.
+	var held nethttp.Status
+	if w := c.Response(); !isPlain(w) {
+		c.SetResponse(held.Watch(w))
+		defer c.SetResponse(w) // after Done: deferred calls run in reverse order
+	}
 	defer func() {
 		status := http.StatusOK
 		if !flushed {
-			status = final(c, returned, err)
+			status = final(c, returned, err, held.Written())
 		}
 		engine.Done(c, v, status)
 	}()
@@ -127,10 +133,17 @@ func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo
 	return err
 }
 
-// final is the status of a response that is over.
-func final(c *echo.Context, returned bool, err error) int {
+func isPlain(w http.ResponseWriter) bool {
+	_, plain := w.(*echo.Response)
+	return plain
+}
+
+// final is the status of a response that is over. held is that of one that a writer around echo's holds back, or 0.
+func final(c *echo.Context, returned bool, err error, held int) int {
 	status := http.StatusInternalServerError
-	if returned && err == nil {
+	if returned && err == nil && held != 0 {
+		status = held
+	} else if returned && err == nil {
 		status = http.StatusOK
 	} else if code := errorStatus(c, err); code != 0 {
 		status = code

@@ -159,3 +159,30 @@ func TestRefundGetsTheStatusOfHEAD(t *testing.T) {
 		})
 	}
 }
+
+// A settle function gets the status that the handler wrote, although gzip in front of the limiter still holds it back.
+func TestSettleBehindGzipGetsTheStatus(t *testing.T) {
+	for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusUnauthorized} {
+		var seen []int
+		e := echo.New()
+		e.Use(middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000}))
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+		e.Use(echolimit.New(limiter, echolimit.Global("all"), echolimit.WithSettle(func(_ *echo.Context, status int) core.Units {
+			seen = append(seen, status)
+			return nil
+		})))
+		e.GET("/", func(c *echo.Context) error {
+			if status == http.StatusNoContent {
+				return c.NoContent(status)
+			}
+			return c.String(status, "short")
+		})
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", "gzip")
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, r)
+		if rec.Code != status || len(seen) != 1 || seen[0] != status {
+			t.Errorf("the client got %d, and the settle function %v, want %d once", rec.Code, seen, status)
+		}
+	}
+}

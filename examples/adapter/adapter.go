@@ -78,7 +78,7 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 				}
 				status := http.StatusInternalServerError // if the handler panics
 				defer func() {
-					if engine.Settles(v) && c.Response.IsBodyStream() { // the response is not over yet
+					if engine.Settles(v) && (c.Response.IsBodyStream() || c.Hijacked()) { // the response is not over yet
 						end := &whenSent{func() { engine.Done(c, v, status) }}
 						c.SetUserValue(end, end)
 						return
@@ -281,7 +281,8 @@ func WithUnits(units func(*fasthttp.RequestCtx) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
-// WithSettle corrects what a request took when its response is over. If its body is a stream, c has no user values then.
+// WithSettle corrects what a request took when its response is over. If its body is a stream, or the connection was hijacked, c
+// has no user values then.
 func WithSettle(settle func(c *fasthttp.RequestCtx, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }

@@ -84,10 +84,10 @@ func middleware(engine *adapter.Engine[fiber.Ctx], o config) fiber.Handler {
 	}
 }
 
-// done ends a request: if it is to be settled and its body is a stream, when that was sent. c is over then, so another one
-// shows the request.
+// done ends a request: if it is to be settled and its response goes on, when that is over. c is over then, so another one shows
+// the request.
 func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
-	if !engine.Settles(v) || !c.Response().IsBodyStream() {
+	if !engine.Settles(v) || !fast.GoesOn(c.RequestCtx()) {
 		engine.Done(c, v, status)
 		return
 	}

@@ -103,3 +103,58 @@ func TestSettleOfAStreamShowsTheRequest(t *testing.T) {
 	}, 20*time.Second, time.Millisecond, "of 100 words two streams took 3, and the third took 1 to 3")
 	assert.Empty(t, settled, "each request is settled once")
 }
+
+// A WebSocket's request is settled when the conversation on the hijacked connection is over, and not when it begins.
+func TestSettleOfAHijackedConnection(t *testing.T) {
+	words := core.PerDay(100).WithName("words").WithUnit("words")
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{words}}))
+	settled := make(chan int, 10)
+	app := fiber.New()
+	app.Use(fiberlimit.New(limiter, func(fiber.Ctx) (string, error) { return "all", nil },
+		fiberlimit.WithUnits(func(fiber.Ctx) (core.Units, error) { return core.Units{"words": 20}, nil }),
+		fiberlimit.WithSettle(func(c fiber.Ctx, status int) core.Units {
+			settled <- status
+			return core.Units{"words": c.Locals("said").(*atomic.Int64).Load()}
+		})))
+	app.Get("/talk", func(c fiber.Ctx) error {
+		var said atomic.Int64
+		c.Locals("said", &said)
+		c.Status(http.StatusSwitchingProtocols).RequestCtx().Hijack(func(connection net.Conn) {
+			lines := bufio.NewScanner(connection)
+			for lines.Scan() {
+				said.Add(3)
+				_, _ = fmt.Fprintln(connection, "you said", lines.Text())
+			}
+		})
+		return nil
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}) }()
+	t.Cleanup(func() { _ = app.Shutdown() })
+	connection, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	defer connection.Close()
+	_, err = io.WriteString(connection, "GET /talk HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+	require.NoError(t, err)
+	received := bufio.NewReader(connection)
+	res, err := http.ReadResponse(received, nil)
+	require.NoError(t, err)
+	_ = res.Body.Close()
+	require.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
+	for range 2 {
+		_, err = fmt.Fprintln(connection, "hello")
+		require.NoError(t, err)
+		line, err := received.ReadString('\n')
+		require.NoError(t, err)
+		assert.Equal(t, "you said hello\n", line)
+	}
+	assert.Empty(t, settled, "the conversation goes on")
+	require.NoError(t, connection.Close())
+	require.Eventually(t, func() bool {
+		res, err := limiter.Peek(t.Context(), "all")
+		return err == nil && res.Remaining == 94
+	}, 20*time.Second, time.Millisecond, "of 100 words the conversation took 6")
+	assert.Equal(t, http.StatusSwitchingProtocols, <-settled)
+	assert.Empty(t, settled, "the request is settled once")
+}

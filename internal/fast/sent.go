@@ -7,7 +7,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// WhenSent has do called when the response of c was sent, or can't be sent any more. c has then what it has now: its request
+// GoesOn reports whether the response of c goes on when its handler has returned: its body is a stream, or the handler has
+// hijacked the connection, such as for a WebSocket.
+func GoesOn(c *fasthttp.RequestCtx) bool { return c.Response.IsBodyStream() || c.Hijacked() }
+
+// WhenSent has do called when the response of c was sent, or can't be sent any more, and the handler of a hijacked connection
+// has returned. c has then what it has now: its request
 // and user values, but no other middleware.
 //
 // fasthttp tells nobody that a response is over. But it closes the user values of a request that implement io.Closer, before

@@ -53,6 +53,9 @@ func (s *Status) note(code int) {
 	}
 }
 
+// Written returns the status that was written, or 0.
+func (s *Status) Written() int { return s.written }
+
 // Final returns the status after the handler has ended. If none was written, it is the 200 that net/http sends for a
 // handler that returned, and 500 for one that panicked.
 func (s *Status) Final(returned bool) int {

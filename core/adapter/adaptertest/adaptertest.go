@@ -35,6 +35,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Units", (*suite[K, O]).units},
 		{"Settle", (*suite[K, O]).settle},
 		{"SettleAfterClient", (*suite[K, O]).settleAfterClient},
+		{"SettleUndecided", (*suite[K, O]).settleUndecided},
 		{"Stream", (*suite[K, O]).stream},
 		{"Together", (*suite[K, O]).jointly},
 		{"Limits", (*suite[K, O]).limits},

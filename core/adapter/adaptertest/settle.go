@@ -183,6 +183,30 @@ func (s *suite[K, O]) settle() {
 			c.errorf("an observer received %d failed settlements, want 1", n)
 		}
 	})
+	s.rule("a settle function that panics leaves what was charged; it is logged, and the client sees nothing of it", func(c *trial[K, O]) {
+		for _, status := range []int{200, 500} {
+			l := c.limiter(counting(fmt.Sprint("test ", status), 4, 12))
+			app := c.serve(c.app(func(context.Context) Reply {
+				if status == http.StatusInternalServerError {
+					panic("handler")
+				}
+				return Reply{Status: status}
+			}, Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(func(Header, int) core.Units { panic(secret) })}}))
+			log := logtest.Capture(func() {
+				got := app.send(request{})
+				c.wantStatus(got, status, "the request")
+				if strings.Contains(fmt.Sprint(got), secret) {
+					c.errorf("the answer shows an internal error: %v", got)
+				}
+			})
+			for _, want := range []string{"could not be settled", secret, "adaptertest/settle.go"} {
+				if !strings.Contains(log, want) {
+					c.errorf("the log lacks %q: %s", want, log)
+				}
+			}
+			c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+		}
+	})
 	s.rule("a settlement of a unit that no limit counts changes nothing and is logged", func(c *trial[K, O]) {
 		l := c.limiter(counting("test", 4, 12))
 		settled := settlements{units: func() core.Units { return core.Units{"words": 1, "pages": 1} }}
@@ -272,6 +296,58 @@ func (s *suite[K, O]) settleAfterClient() {
 		c.wantSettled(settled, http.StatusAccepted)
 		c.wantLeft(c.limiter(counting("test", 4, 12)), "afterwards", "calls", 3, "words", 9)
 	})
+}
+
+// settleUndecided checks that a request is settled although its context ended before the limiter knew the decision.
+func (s *suite[K, O]) settleUndecided() {
+	for _, rules := range []int{1, 2} {
+		s.rule(fmt.Sprintf("a request whose context ends while the store decides is settled (limiters: %d)", rules), func(c *trial[K, O]) {
+			var cancel atomic.Pointer[context.CancelFunc] // of the newest request
+			end := func() { (*cancel.Load())() }
+			settled := giving(3)
+			var list []Rule[K]
+			for i := range rules {
+				policy := counting(fmt.Sprint("test", i), 4, 12)
+				list = append(list, Rule[K]{c.limiterOn(leavingStore{c.store, end}, policy), c.kit.Global("all")})
+			}
+			app := c.app(answer(http.StatusAccepted), Limiter[K, O]{Together: list,
+				Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}})
+			requests := 0
+			app.Context = func(ctx context.Context) context.Context {
+				ctx, its := context.WithCancel(ctx)
+				cancel.Store(&its)
+				if requests++; requests == 2 {
+					its()
+				}
+				return ctx
+			}
+			running := c.serve(app)
+			c.wantStatus(running.send(request{header: header("Words", "10")}), http.StatusAccepted, "the request")
+			c.wantSettled(settled, http.StatusAccepted)
+			for i := range rules {
+				c.wantLeft(c.limiter(counting(fmt.Sprint("test", i), 4, 12)), "afterwards", "calls", 3, "words", 9)
+			}
+			c.wantStatus(running.send(request{header: header("Words", "1")}), http.StatusServiceUnavailable, "a request whose context has ended before")
+			c.wantSettled(settled, http.StatusAccepted)
+			c.wantLeft(c.limiter(counting("test0", 4, 12)), "at the end", "calls", 3, "words", 9)
+		})
+	}
+}
+
+// leavingStore ends the caller's context when it has decided. It answers with the context's error then, as a store does
+// whose caller left.
+type leavingStore struct {
+	core.Store
+	end context.CancelFunc
+}
+
+func (s leavingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	a, err := s.Store.Do(context.WithoutCancel(ctx), r)
+	s.end()
+	if ctx.Err() != nil {
+		return core.Answer{}, ctx.Err()
+	}
+	return a, err
 }
 
 // stream checks WithSettle for responses that are streamed.

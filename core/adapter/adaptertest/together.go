@@ -288,6 +288,30 @@ func (s *suite[K, O]) jointly() {
 			}
 		}
 	})
+	s.rule("a unit that only a limiter in shadow mode counts refuses nothing, with its key or without", func(c *trial[K, O]) {
+		policy := counting("trial", 9, 50)
+		policy.Shadow = true
+		app := c.useTogether([]Rule[K]{{c.named("one", 2), k.Global("all")}, {c.limiter(policy), k.ByHeader("User")}}, k.WithUnits(words))
+		for i, status := range []int{200, 200, 429} {
+			fields := header("Words", "7")
+			if i == 1 {
+				fields = header("Words", "7", "User", "ann")
+			}
+			c.wantStatus(app.send(request{header: fields}), status, fmt.Sprint("request ", i+1))
+		}
+	})
+	s.rule("a limiter in shadow mode that counts no requests refuses nothing without WithUnits", func(c *trial[K, O]) {
+		trying := core.Policy{Name: "trial", Limits: []core.Limit{counting("", 1, 50).Limits[1]}, Shadow: true}
+		app := c.useTogether([]Rule[K]{{c.limiter(trying), k.Global("all")}, {c.named("one", 1), k.Global("all")}})
+		log := logtest.Capture(func() {
+			for _, status := range []int{200, 429} {
+				c.wantStatus(app.send(request{}), status, "a request")
+			}
+		})
+		if n := strings.Count(log, "shadow mode"); n != 1 {
+			c.errorf("the mistake was logged %d times, want once: %s", n, log)
+		}
+	})
 	s.rule("if all limiters are in shadow mode, nothing is refused", func(c *trial[K, O]) {
 		var rules []Rule[K]
 		for _, name := range []string{"one", "two"} {
