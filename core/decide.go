@@ -194,6 +194,8 @@ func (r *Request) under(p *plan) {
 		r.N = p.LeastCapacity()
 	case r.units != nil:
 		r.N, r.Each = r.units.requests(), r.units.each(p)
+	case r.Action == bucket.AtMost && !p.counts(Requests): // no limit of this key has less than all
+		r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
 	}
 }
 

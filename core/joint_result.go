@@ -105,6 +105,11 @@ func (j JointResult) Undo(ctx context.Context) error {
 // counts a unit ([ErrUnit]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
+		for i, r := range j.Results {
+			if r.taken() {
+				j.charges[i].Limiter.unsettled(ctx, j.charges[i].Key, r.Source, time.Now(), err)
+			}
+		}
 		return err
 	}
 	var errs []error

@@ -67,7 +67,7 @@ func (u Units) check(counts func(unit string) bool) error {
 		if u[unit] < 0 {
 			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], clip(unit, maxName))
 		}
-		if unit != Requests && !counts(unit) {
+		if !counts(unit) && (unit != Requests || u[unit] > 0) {
 			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
 		}
 	}

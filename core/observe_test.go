@@ -259,12 +259,14 @@ func TestObserverReceivesFailedSettlements(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, l.Settle(gone, "k", res, core.Units{"words": 40}), context.Canceled)
 	require.ErrorIs(t, l.Debit(gone, "k", 1), context.Canceled)
+	require.ErrorIs(t, l.Debit(ctx, "", 1), core.ErrNoKey)
+	require.NoError(t, l.Settle(ctx, "k", core.Result{}, core.Units{"words": 1}))
+	assert.Empty(t, *told, "an ended context is the caller's own, and what took nothing needs no settlement")
+
 	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"words": -1}), core.ErrCost)
 	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"pages": 1}), core.ErrUnit)
-	require.ErrorIs(t, l.Debit(ctx, "", 1), core.ErrNoKey)
 	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"pages": 1}), core.ErrUnit)
-	require.NoError(t, l.Settle(ctx, "k", core.Result{}, core.Units{"words": 1}))
-	assert.Empty(t, *told, "ended contexts and mistakes are no failed settlements")
+	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*told), "nothing was charged, whatever the reason")
 	assert.Equal(t, "unsettled", core.OutcomeUnsettled.String())
 }
 

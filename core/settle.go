@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -25,6 +24,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 	}
 	now := l.rules.Load()
 	if err := units.check(func(unit string) bool { return now.counts(unit) || res.plan.counts(unit) }); err != nil {
+		l.unsettled(ctx, key, res.Source, time.Now(), err)
 		return err
 	}
 	back := make([]int64, len(res.plan.limits))
@@ -66,12 +66,10 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	}
 	now := l.rules.Load()
 	if err := units.check(now.counts); err != nil {
+		l.unsettled(ctx, key, FromStore, time.Now(), err)
 		return err
 	}
 	p := now.planOf(key)
-	if units[Requests] > 0 && !now.counts(Requests) {
-		return fmt.Errorf("%w: %s", ErrUnit, Requests)
-	}
 	back := make([]int64, len(p.limits))
 	for i, limit := range p.limits {
 		back[i] = -units[limit.unit()]

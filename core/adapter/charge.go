@@ -35,7 +35,7 @@ func (o *Options[C]) charge(c C) (take charge, err error) {
 	if units == nil {
 		return take, nil
 	}
-	if _, given := units[core.Requests]; !given && (o.Cost != nil || len(units) == 0) {
+	if _, given := units[core.Requests]; !given && o.Cost != nil {
 		units = maps.Clone(units)
 		if !take.all {
 			units[core.Requests] = take.cost

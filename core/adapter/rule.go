@@ -66,12 +66,15 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	}
 	charges := make([]core.Charge, len(j.rules))
 	for i, k := range j.rules {
-		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{core.Requests: take.cost}}
-		if take.all {
-			charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{}}
+		if k.limiter.Counts("", core.Requests) {
+			charges[i].Units[core.Requests] = take.cost
+			if take.all {
+				charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+			}
 		}
 		for unit, n := range take.units {
-			if unit == core.Requests || k.limiter.Counts("", unit) {
+			if k.limiter.Counts("", unit) {
 				charges[i].Units[unit] = n
 			}
 		}
