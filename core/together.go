@@ -16,16 +16,18 @@ import (
 // AllowTogether takes from several limiters, each with its own key and cost, if all have the tokens, and nothing from any if
 // not: a user, the organisation, and everybody.
 //
-// If all limiters have one store on one server, or one MemoryStore, that is one atomic step, and one round trip to Redis. Buckets
-// on different servers, as on a Cluster or a Ring, and those of different stores are asked one after another, in the same
-// order whoever asks. If one denies, what was taken before is given back. So never too many requests are admitted, but
+// If all limiters have one store on one server, or one MemoryStore, that is one atomic step, and one round trip to Redis.
+// Buckets on different servers, as on a Cluster or a Ring, and those of different stores are asked one after another, in the
+// same order whoever asks. If one denies, what was taken before is given back. So never too many requests are admitted, but
 // until it is given back another one may be denied that could have been admitted. Each bucket then costs a round trip, and
-// one more to give back. Observers receive what could not be given back as [OutcomeUnsettled].
+// one more to give back, each of which takes at most its store's timeout. Observers receive what could not be given back as
+// [OutcomeUnsettled].
 //
-// Limiters that have no decision decide by their own OnFailure. A policy in shadow mode denies nothing, and takes nothing
-// if another limiter denies. Errors are those of AllowN, of any of the limiters; what was taken before is given back then. A call
-// to Redis that got no answer in time, or whose caller's context ended, may have taken its tokens all the same: they refill with
-// time. The same bucket may be charged only once: two charges of one policy need different keys.
+// Limiters that have no decision decide by their own OnFailure. A policy in shadow mode denies nothing, and takes nothing if
+// another limiter denies. The same bucket may be charged only once: two charges of one policy need different keys.
+//
+// Errors are those of AllowN, of any of the limiters. Then what was taken before is given back. A call to Redis that got no
+// answer in time, or whose caller's context ended, may have taken its tokens all the same: they refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
 	members, err := join(ctx, charges)

@@ -67,6 +67,39 @@ func TestAllowAtMostInShadowModeAndWithoutAStore(t *testing.T) {
 	assert.EqualValues(t, 4, j.Results[1].Cost)
 }
 
+// Requests that are asked for by number are a unit like others: where no limit counts them it is an error. A key whose own
+// limits count none has no limit of them.
+func TestRequestsThatNoLimitCounts(t *testing.T) {
+	ctx := t.Context()
+	tokens := core.PerDay(100).WithUnit("tokens")
+	l := limittest.Limiter(t, core.NewMemoryStore(), "tokens", tokens)
+	for _, take := range []func() error{
+		func() error { _, err := l.AllowN(ctx, "k", 7); return err },
+		func() error { _, err := l.AllowAtMost(ctx, "k", 7); return err },
+		func() error { _, err := l.AllowUnits(ctx, "k", core.Units{core.Requests: 7, "tokens": 5}); return err },
+		func() error { return l.Debit(ctx, "k", 7) },
+	} {
+		require.ErrorIs(t, take(), core.ErrUnit)
+	}
+	for _, units := range []core.Units{{"tokens": 5}, {core.Requests: 0, "tokens": 5}, {}} {
+		res, err := l.AllowUnits(ctx, "k", units)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+	}
+	assert.Equal(t, []int64{90}, left(t, l))
+
+	own, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "own", Limits: []core.Limit{tokens}, Overrides: map[string][]core.Limit{"other": {core.PerDay(10)}},
+	})
+	require.NoError(t, err)
+	for key, want := range map[string]int64{"k": 70, "other": 10} {
+		res, err := own.AllowAtMost(ctx, key, 70)
+		require.NoError(t, err)
+		assert.Equal(t, want, res.Cost, key)
+	}
+	assert.Equal(t, []int64{100}, left(t, own))
+}
+
 // A Stepped limit that a request takes nothing from keeps its steps.
 func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
 	ctx := t.Context()
