@@ -41,9 +41,10 @@ type player struct {
 
 // taking is a decision or a reservation whose tokens may come back.
 type taking struct {
-	h       *handle
-	g       *grant
-	n       int64
+	h *handle
+	g *grant // of requests
+	t *grant // of tokens
+	amount
 	lent    bool // on a lease from before a reset
 	res     core.Result
 	r       *core.Reservation // nil: a decision
@@ -55,15 +56,15 @@ type taking struct {
 // lastDenial is the last answer, if it was a denial and there was no other call since.
 type lastDenial struct {
 	h     *handle
-	n     int64
+	a     amount
 	retry int64
 	count int
 }
 
 // leftover is the last Remaining, if there was no other call since.
 type leftover struct {
-	h     *handle
-	n     int64
+	h *handle
+	amount
 	at    int64
 	count int
 }
@@ -104,7 +105,8 @@ func (pl *player) play() (err error) {
 // shift moves the clock as o says.
 func (pl *player) shift(o op) {
 	rules := pl.rules[o.pick%len(pl.rules)]
-	interval := rules[o.pick%len(rules)].interval
+	rule := &rules[o.pick%len(rules)]
+	interval := rule.interval
 	around := int64(o.pick%3) - 1
 	d := int64(0)
 	switch o.move {
@@ -117,7 +119,7 @@ func (pl *player) shift(o op) {
 	case movePart:
 		d = int64(o.part * 2 * float64(interval))
 	case moveBoundary:
-		d = interval - pl.wall%interval + around
+		d = rule.toNextStep(pl.wall) + around
 	case moveDue:
 		for _, g := range pl.reserved {
 			if due := g.at - pl.oracle.now + around; due >= 0 && (d == 0 || due < d) {
@@ -168,15 +170,16 @@ func (pl *player) do(o op) error {
 	}
 	pl.shift(o)
 	pl.now = append(pl.now, o.kind)
-	if slices.ContainsFunc(pl.procs, func(other *process) bool { return other.base.list != h.list }) {
-		pl.now = append(pl.now, isVersion)
-	}
+	pl.mark(h)
 	ctx := context.Background()
 	switch o.kind {
 	case doAllow:
-		n := pl.cost(h, o)
+		a := amount{pl.cost(h, o), pl.tokens(h, o)}
+		if a.tokens > 0 && o.pick%7 == 0 {
+			a.n = 0
+		}
 		for range max(1, o.times) {
-			if err := pl.allow(h, n); err != nil {
+			if err := pl.allow(h, a); err != nil {
 				return err
 			}
 		}
@@ -193,7 +196,11 @@ func (pl *player) do(o op) error {
 	case doAtMost:
 		return pl.atMost(h, pl.cost(h, o))
 	case doDebit:
-		return pl.charge(h, 1+int64(o.part*o.part*3*float64(leastCapacity(h.rules))))
+		a := amount{1 + int64(o.part*o.part*3*float64(leastCapacity(h.requests))), pl.tokens(h, o)}
+		if a.tokens > 0 && o.pick%3 == 0 {
+			a.n = 0
+		}
+		return pl.charge(h, a)
 	case doCancel, doUndo, doRefund, doCorrect:
 		return pl.giveBack(h, o)
 	case doReset:
@@ -214,10 +221,9 @@ func (pl *player) do(o op) error {
 		list := o.pick % len(pl.life.lists)
 		pl.note("%28s p%d.SetPolicy(list %d)", pl.at(), p.id, list)
 		pl.count++
-		if err := p.base.SetPolicy(core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}); err != nil {
-			return broken("an error", "SetPolicy: %v", err)
-		}
-		p.base.list, p.base.rules = list, pl.rules[list]
+		return pl.setPolicy(p, list, p.override)
+	case doOverride:
+		return pl.setOverride(p, o.pick%(len(pl.life.lists)+1))
 	case doDeath:
 		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
 		pl.count++
@@ -262,10 +268,10 @@ func (pl *player) forgotten(by *process) {
 
 // cost returns how many tokens o asks for.
 func (pl *player) cost(h *handle, o op) int64 {
-	least := leastCapacity(h.rules)
+	least := leastCapacity(h.requests)
 	switch o.cost {
 	case costLeft:
-		if pl.left.h != nil && pl.left.n > 0 {
+		if pl.left.n != never && pl.left.h != nil && pl.left.n > 0 {
 			return pl.left.n
 		}
 		return least
@@ -277,6 +283,27 @@ func (pl *player) cost(h *handle, o op) int64 {
 		return least + 1
 	}
 	return o.n
+}
+
+// tokens returns how many tokens o asks for besides.
+func (pl *player) tokens(h *handle, o op) int64 {
+	if len(h.tokens) == 0 {
+		return 0
+	}
+	least := leastCapacity(h.tokens)
+	switch o.pick % 5 {
+	case 0:
+		return 0
+	case 1:
+		return least
+	case 2:
+		if pl.left.h != nil && pl.left.tokens > 0 {
+			return pl.left.tokens
+		}
+	case 3:
+		return 1 + o.n
+	}
+	return 1 + int64(o.part*float64(least-1))
 }
 
 func leastCapacity(rules []limitRule) int64 {
