@@ -38,11 +38,11 @@ func calendarText(l core.Limit) string {
 // lists draws the versions and tiers of a policy. Most differ in one field only: lists with nothing in common affect
 // each other less.
 func (r limitDraw) lists() [][]core.Limit {
-	first := []core.Limit{r.limit()}
+	first := []core.Limit{r.first()}
 	for r.IntN(3) == 0 && len(first) < 4 {
-		first = append(first, r.limit())
+		first = append(first, r.first())
 	}
-	if r.units {
+	if r.units && !r.leases {
 		first = append(first, r.limit().WithUnit(tokens))
 	}
 	for i := range first {
@@ -64,7 +64,11 @@ func (r limitDraw) lists() [][]core.Limit {
 		case 3:
 			next[i].Mode = core.Mode(r.IntN(3))
 		case 4:
-			next = append(next, other.WithName([]string{"", "n"}[r.IntN(2)]))
+			other = other.WithName([]string{"", "n"}[r.IntN(2)])
+			if r.units && r.IntN(2) == 0 {
+				other = other.WithUnit(tokens)
+			}
+			next = append(next, other)
 		case 5:
 			next[i].Name = []string{"", "a", "b", "c", "api"}[r.IntN(5)]
 		case 6:
@@ -80,7 +84,7 @@ func (r limitDraw) lists() [][]core.Limit {
 				next[i].Unit = []string{"", tokens}[r.IntN(2)]
 			}
 		case 10:
-			if next[i].Location != nil {
+			if r.calendars {
 				next[i] = drawCalendar(r.Rand, next[i])
 			}
 		}
@@ -89,6 +93,13 @@ func (r limitDraw) lists() [][]core.Limit {
 		}
 	}
 	return lists
+}
+
+// first draws a limit of the first list. Limits on calendars or of other units are never on lease, so if there are leases
+// other lists have these.
+func (r limitDraw) first() core.Limit {
+	r.calendars = r.calendars && !r.leases
+	return r.limit()
 }
 
 // limit draws a limit that integers hold exactly, so that the oracle is exact to the token.
