@@ -30,7 +30,7 @@ func (pl *player) call(h *handle) {
 	pl.count++
 	pl.decisions++
 	pl.acted[h.p.id] = pl.count
-	if h.p.lease > 0 {
+	if h.p.lease > 0 && !pl.local() {
 		h.p.asked, pl.leases = true, true
 	}
 }
@@ -67,7 +67,7 @@ func (pl *player) take(h *handle, a amount) (way string, took amount, res core.R
 		pl.takes(a)
 		res, err = h.AllowUnits(ctx, livesKey, a.units(h))
 		return "AllowUnits", a, res, err
-	case pl.decisions%4 == 2 && h.p.lease == 0 || a.n == 0: // tokens on lease are not there for several buckets
+	case pl.decisions%4 == 2 && (h.p.lease == 0 || pl.local()) || a.n == 0: // tokens on lease are not there for several buckets
 		pl.now = append(pl.now, isTogether)
 		pl.takes(a)
 		charge := core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: a.n}

@@ -11,7 +11,7 @@ import (
 // tell records how many tokens a store says are left.
 func (pl *player) tell(h *handle, res core.Result) {
 	pl.left = leftover{amount: leftOf(h, res)}
-	if res.Source == core.FromStore && res.Allowed { // a denial may be one because of a debt
+	if byBucket(res.Source) && res.Allowed { // a denial may be one because of a debt
 		pl.left = leftover{h, pl.left.amount, pl.oracle.now, pl.count}
 	}
 }
@@ -64,13 +64,13 @@ func (pl *player) judge(h *handle, a amount, res core.Result, err error) error {
 		}
 		return nil
 	}
-	k := &taking{h: h, amount: a, res: res, backs: len(pl.stepsBack), era: pl.era}
+	k := &taking{h: h, amount: a, res: res, local: pl.local(), backs: len(pl.stepsBack), era: pl.era}
 	pl.taken = append(pl.taken, k)
 	if pl.onOldLease(h.p, a.n, res.Source) {
 		k.lent = true
 		return nil
 	}
-	sure := res.Source == core.FromStore && (a.n > 0 || a.tokens > 0)
+	sure := byBucket(res.Source) && (a.n > 0 || a.tokens > 0)
 	pl.touch(h.rules)
 	k.g, err = pl.admit(h.requests, a.n, pl.oracle.now, false, sure)
 	var other error
@@ -113,8 +113,14 @@ func (pl *player) denial(h *handle, a amount, res core.Result) error {
 	return nil
 }
 
+// byBucket reports whether a bucket decided, not what a process remembers of it.
+func byBucket(s core.Source) bool { return s == core.FromStore || s == core.FromFallback }
+
 // sane checks a result by itself.
 func (pl *player) sane(h *handle, a amount, res core.Result) error {
+	if (res.Source == core.FromFallback) != pl.local() {
+		return broken("an error", "decided by %v, because %v", res.Source, res.Cause)
+	}
 	limits := res.Limits()
 	if len(limits) != len(h.rules) {
 		return broken("Result", "has %d limits, want %d", len(limits), len(h.rules))

@@ -12,12 +12,13 @@ import (
 // life is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
 // test can leave out operations and still play the rest.
 type life struct {
-	seed  uint64
-	start int64          // µs since 1970
-	lists [][]core.Limit // the versions and tiers of the policy
-	procs []proc
-	ops   []op
-	last  bool // ends with a check of ResetAfter
+	seed    uint64
+	start   int64          // µs since 1970
+	lists   [][]core.Limit // the versions and tiers of the policy
+	procs   []proc
+	ops     []op
+	outages bool // the store is away at times
+	last    bool // ends with a check of ResetAfter
 }
 
 // proc is one process: a limiter with its own store on a shared Redis.
@@ -37,6 +38,7 @@ type op struct {
 	cost  costKind
 	n     int64 // of costN
 	times int   // how often an allow is repeated
+	away  bool  // the store is
 	pick  int   // which reservation, decision or list
 	move  move  // of the clock, before
 	part  float64
@@ -73,6 +75,7 @@ const (
 	isOverride
 	isTier
 	isLease
+	isFallback // the store is away, or was when what comes back was taken
 	isVersion
 	isForward
 	isBack
@@ -82,7 +85,7 @@ const (
 var kindNames = [kinds]string{
 	"AllowN", "AllowAll", "Peek", "Reserve", "Cancel", "Refund", "Undo", "Wait", "Reset", "SetPolicy", "FLUSHALL",
 	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "override",
-	"units", "together", "tokens", "calendar", "overridden", "WithLimits", "lease", "versions", "clock on", "clock back",
+	"units", "together", "tokens", "calendar", "overridden", "WithLimits", "lease", "fallback", "versions", "clock on", "clock back",
 }
 
 // costKind is how an operation chooses its cost.
@@ -139,8 +142,15 @@ func drawLife(seed uint64, leases bool) *life {
 		l.procs = append(l.procs, p)
 	}
 	still, steps := r.IntN(3) == 0, r.IntN(3) == 0 // still: the clock rarely moves; steps: it steps back at times
+	l.outages = r.IntN(4) == 0
+	away := false
 	for range 10 + r.IntN(51) {
-		l.ops = append(l.ops, drawOp(r, l, leases, still, steps))
+		if away = away != (r.IntN(6) == 0); !l.outages {
+			away = false
+		}
+		o := drawOp(r, l, leases, still, steps)
+		o.away = away
+		l.ops = append(l.ops, o)
 	}
 	return l
 }
@@ -204,6 +214,9 @@ func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
 func (l *life) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(l.start).UTC().Format("2006-01-02 15:04:05.000000"))
+	if l.outages {
+		b.WriteString("the store is away at times\n")
+	}
 	for i, list := range l.lists {
 		fmt.Fprintf(&b, "list %d: %s\n", i, listText(list))
 	}

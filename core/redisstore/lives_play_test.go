@@ -18,10 +18,11 @@ const (
 
 // player plays a life on the library and checks it against an oracle.
 type player struct {
-	life  *life
-	world world
-	clock *livesClock
-	*oracle
+	life    *life
+	world   world
+	clock   *livesClock
+	*oracle         // of the buckets that decide: those of the store, or of a fallback
+	shared  *oracle // of those of the store
 
 	rules [][]limitRule // of the life's lists
 	procs []*process
@@ -45,6 +46,7 @@ type taking struct {
 	g *grant // of requests
 	t *grant // of tokens
 	amount
+	local   bool // of a fallback
 	lent    bool // on a lease from before a reset
 	res     core.Result
 	r       *core.Reservation // nil: a decision
@@ -79,7 +81,8 @@ func (pl *player) note(format string, args ...any) {
 func (pl *player) play() (err error) {
 	pl.clock = &livesClock{}
 	pl.clock.wall.Store(pl.life.start)
-	pl.oracle = newOracle(pl.life.start)
+	pl.shared = newOracle(pl.life.start)
+	pl.oracle = pl.shared
 	for _, list := range pl.life.lists {
 		pl.rules = append(pl.rules, rulesOf(livesPolicy, list))
 	}
@@ -99,7 +102,10 @@ func (pl *player) play() (err error) {
 		}
 		pl.met.add(pl.now)
 	}
-	return pl.recover()
+	if err := pl.recover(); err != nil || pl.unclear {
+		return err
+	}
+	return pl.recoverLocal()
 }
 
 // shift moves the clock as o says.
@@ -139,14 +145,20 @@ func (pl *player) shift(o op) {
 	pl.moveBy(d)
 }
 
+// canMove reports whether the clock can move so far.
+func (pl *player) canMove(d int64) bool {
+	to := pl.wall + d
+	return to >= limittest.Earliest.UnixMicro() && to <= limittest.Latest.UnixMicro()
+}
+
 func (pl *player) moveBy(d int64) {
-	if to := pl.wall + d; d == 0 || to < limittest.Earliest.UnixMicro() || to > limittest.Latest.UnixMicro() {
+	if d == 0 || !pl.canMove(d) {
 		return
 	}
 	if d < 0 {
 		pl.world.stepBack(time.Duration(-d) * time.Microsecond)
 	}
-	pl.move(d)
+	pl.everyOracle(func(o *oracle) { o.move(d) })
 	pl.clock.wall.Store(pl.wall)
 	pl.now = append(pl.now, map[bool]opKind{true: isForward, false: isBack}[d > 0])
 	if d < 0 {
@@ -162,6 +174,16 @@ func (pl *player) do(o op) error {
 	if err != nil {
 		return err
 	}
+	if p.far != nil && o.away && inOutage[o.kind] {
+		back := o.kind == doCancel || o.kind == doUndo || o.kind == doCorrect
+		return pl.outage(p, back && o.pick%2 == 0, func() error { return pl.doBy(h, o) })
+	}
+	return pl.doBy(h, o)
+}
+
+// doBy plays one operation by h.
+func (pl *player) doBy(h *handle, o op) error {
+	p := h.p
 	if o.kind == doRetry {
 		if d := pl.denied; d.h == h && d.count == pl.count && d.retry < int64(400*24*time.Hour/time.Microsecond) {
 			return pl.again(d)
@@ -211,6 +233,7 @@ func (pl *player) do(o op) error {
 			return broken("an error", "Reset: %v", err)
 		}
 		pl.forgotten(p)
+		p.local.reset()
 	case doFlush:
 		pl.note("%28s FLUSHALL", pl.at())
 		pl.count++

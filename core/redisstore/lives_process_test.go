@@ -13,6 +13,8 @@ type process struct {
 	proc
 	id             int
 	store          core.Store
+	far            *farStore // nil: the store is never away
+	local          *oracle   // of the fallback
 	base           *handle
 	wide           *core.Limiter      // of another policy, which denies nothing
 	tiers          map[[2]int]*handle // by list and override
@@ -51,9 +53,17 @@ func (pl *player) effective(list, override int) (int, []limitRule) {
 	return -1 - list, raising(pl.rules[list])
 }
 
+// onFailure is what limiters do while their store is away.
+func (pl *player) onFailure() core.FailureMode {
+	if pl.life.outages {
+		return core.FailLocal
+	}
+	return core.FailClosed
+}
+
 // policy returns a policy of a list and an override.
 func (pl *player) policy(list, override int) core.Policy {
-	p := core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}
+	p := core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: pl.onFailure()}
 	if override > 0 {
 		p.Overrides = map[string][]core.Limit{livesKey: pl.life.lists[(override-1)%len(pl.life.lists)]}
 	}
@@ -64,6 +74,13 @@ func (pl *player) policy(list, override int) core.Policy {
 func (pl *player) run(i int, spec proc) error {
 	p := &process{proc: spec, id: i, tiers: make(map[[2]int]*handle), override: spec.override}
 	p.store = pl.world.store(spec)
+	used := p.store
+	if pl.life.outages {
+		p.far = &farStore{Store: p.store}
+		used = p.far
+	}
+	p.local = &oracle{now: pl.shared.now, wall: pl.shared.wall}
+	p.local.reset()
 	list := spec.list % len(pl.life.lists)
 	p.list = list
 	observer := core.WithObserver(func(context.Context, core.Observation) {
@@ -71,11 +88,11 @@ func (pl *player) run(i int, spec proc) error {
 			p.told()
 		}
 	})
-	l, err := core.NewLimiter(p.store, pl.policy(list, p.override), observer, silent)
+	l, err := core.NewLimiter(used, pl.policy(list, p.override), observer, silent)
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
-	if p.wide, err = core.NewLimiter(p.store, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: core.FailClosed}); err != nil {
+	if p.wide, err = core.NewLimiter(used, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: pl.onFailure()}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	p.base = &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d", i)}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // giveBack cancels, undoes or refunds something that was taken.
@@ -87,7 +86,7 @@ func (beforeReset) String() string { return "a time before a reset, on lease" }
 
 // mayReturn reports whether a client may return k in this way: only what was taken, and only once.
 func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
-	if k.h.p != h.p {
+	if k.h.p != h.p || k.local != pl.local() {
 		return false // the client does not know what it took
 	}
 	switch as {
@@ -189,7 +188,7 @@ func (pl *player) recover() error {
 			return err
 		}
 		full := res.ResetAfter.Microseconds()
-		if pl.wall+full > limittest.Latest.UnixMicro() {
+		if !pl.canMove(full) {
 			return nil // the clock can't move that far
 		}
 		pl.moveBy(full)
@@ -214,7 +213,7 @@ func (pl *player) recover() error {
 		}
 	}
 	needs := pl.longest()
-	if pl.wall+needs > limittest.Latest.UnixMicro() {
+	if !pl.canMove(needs) {
 		return nil // the clock can't move that far
 	}
 	pl.moveBy(needs)
