@@ -35,6 +35,9 @@ func calendarOf(l core.Limit) *lifeCalendar {
 		location = time.UTC
 	}
 	key := fmt.Sprint(location, l.Anchor, l.RefillInterval)
+	if l.RefillInterval == day && !l.Anchor.IsZero() { // any day
+		key = fmt.Sprint(location, l.Anchor.In(location).Format(time.TimeOnly))
+	}
 	if c, known := lifeCalendars.Load(key); known {
 		return c.(*lifeCalendar)
 	}
@@ -54,7 +57,7 @@ func calendarOf(l core.Limit) *lifeCalendar {
 			month := time.Date(first.Year(), first.Month()+time.Month(k*months), 1, 0, 0, 0, 0, time.UTC)
 			at = month.AddDate(0, 0, min(first.Day(), month.AddDate(0, 1, -1).Day())-1)
 		}
-		if at.Year() > limittest.Latest.Year()+60 {
+		if at.Year() > limittest.Latest.Year()+5+100*min(1, months) { // reservations are at most 100 years ahead
 			break
 		}
 		c.begins = append(c.begins, shownFirst(at.Year(), at.Month(), at.Day(), first.Hour(), first.Minute(), location))
@@ -72,14 +75,35 @@ func calendarOf(l core.Limit) *lifeCalendar {
 	return known.(*lifeCalendar)
 }
 
+// clockChanges returns the days at whose begin in UTC the clocks in a location show another zone than a day before, and how
+// many seconds that is ahead of UTC.
+func clockChanges(location *time.Location) *clocks {
+	if c, known := locationClocks.Load(location.String()); known {
+		return c.(*clocks)
+	}
+	c := &clocks{}
+	for at := time.Date(1960, time.January, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2230; at = at.AddDate(0, 0, 1) {
+		_, ahead := at.In(location).Zone()
+		if n := len(c.ahead); n == 0 || c.ahead[n-1] != int64(ahead) {
+			c.at, c.ahead = append(c.at, at.Unix()), append(c.ahead, int64(ahead))
+		}
+	}
+	locationClocks.Store(location.String(), c)
+	return c
+}
+
+type clocks struct{ at, ahead []int64 }
+
+var locationClocks sync.Map
+
 // shownFirst is boundary, but faster if clocks are not set around that time.
 func shownFirst(year int, month time.Month, day, hour, minute int, location *time.Location) int64 {
-	at := time.Date(year, month, day, hour, minute, 0, 0, location)
-	_, now := at.Zone()
-	_, before := at.Add(-26 * time.Hour).Zone()
-	_, after := at.Add(26 * time.Hour).Zone()
-	if now == before && now == after {
-		return at.UnixMicro()
+	const near = 51 * 60 * 60
+	c, at := clockChanges(location), time.Date(year, month, day, hour, minute, 0, 0, time.UTC).Unix()
+	i, _ := slices.BinarySearch(c.at, at-near)
+	j, _ := slices.BinarySearch(c.at, at+near)
+	if i == j {
+		return (at - c.ahead[i-1]) * 1_000_000
 	}
 	return boundary(year, month, day, hour, minute, location)
 }
@@ -129,7 +153,7 @@ func drawCalendar(r *rand.Rand, l core.Limit) core.Limit {
 	l = l.In(limittest.Zone(calendarZones[r.IntN(len(calendarZones))]))
 	if r.IntN(2) == 0 {
 		day := []int{1, 15, 29, 30, 31}[r.IntN(5)]
-		l = l.Anchored(time.Date(2024, time.January, day, []int{0, 2, 12}[r.IntN(3)], 30*r.IntN(2), 0, 0, l.Location))
+		l = l.Anchored(time.Date(2024, time.January, day, []int{0, 2, 12}[r.IntN(3)], 30, 0, 0, l.Location))
 	}
 	return l
 }

@@ -25,6 +25,9 @@ func (pl *player) giveBack(h *handle, o op) error {
 	k := may[o.pick%len(may)]
 	pl.call(h)
 	pl.returned = pl.oracle.now
+	if len(pl.stepsBack) > 0 { // which is stored, whatever comes back
+		pl.touch(k.h.rules)
+	}
 	ctx := context.Background()
 	switch o.kind {
 	case doCancel:
