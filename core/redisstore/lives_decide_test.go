@@ -39,6 +39,8 @@ func (pl *player) allow(h *handle, a amount) error {
 	left, before := pl.left, pl.count
 	pl.call(h)
 	way, a, res, err := pl.take(h, a)
+	pl.each = way == "AllowUnits" || way == "AllowTogether" && a.tokens > 0
+	defer func() { pl.each = false }()
 	promised := left.h == h && left.count == before && left.at == pl.oracle.now && a.n <= left.n && a.tokens <= left.tokens
 	pl.note("%28s %s.%s(%v): %s", pl.at(), h.name, way, a, outcome{&res, err})
 	if err := pl.judge(h, a, res, err); err != nil {
@@ -114,6 +116,8 @@ func (pl *player) again(d lastDenial) error {
 	pl.call(d.h)
 	res, err := d.h.AllowUnits(context.Background(), livesKey, d.a.units(d.h))
 	pl.note("%28s %s.AllowUnits(%v): %s", pl.at(), d.h.name, d.a, outcome{&res, err})
+	pl.each = true
+	defer func() { pl.each = false }()
 	if err := pl.judge(d.h, d.a, res, err); err != nil {
 		return err
 	}

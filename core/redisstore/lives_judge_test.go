@@ -64,7 +64,7 @@ func (pl *player) judge(h *handle, a amount, res core.Result, err error) error {
 		}
 		return nil
 	}
-	k := &taking{h: h, amount: a, res: res, local: pl.local(), backs: len(pl.stepsBack), era: pl.era}
+	k := &taking{h: h, amount: a, res: res, under: h.rules, each: pl.each, local: pl.local(), backs: len(pl.stepsBack), era: pl.era}
 	pl.taken = append(pl.taken, k)
 	if pl.onOldLease(h.p, a.n, res.Source) {
 		k.lent = true

@@ -37,6 +37,7 @@ type player struct {
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the life can't be judged
+	each      bool  // the decision that is judged was asked for in units
 	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
 }
 
@@ -46,8 +47,10 @@ type taking struct {
 	g *grant // of requests
 	t *grant // of tokens
 	amount
-	local   bool // of a fallback
-	lent    bool // on a lease from before a reset
+	local   bool        // of a fallback
+	under   []limitRule // the limits then
+	each    bool        // it was asked for in units
+	lent    bool        // on a lease from before a reset
 	res     core.Result
 	r       *core.Reservation // nil: a decision
 	backs   int               // how many steps back came before it

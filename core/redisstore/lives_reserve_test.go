@@ -31,7 +31,7 @@ func (pl *player) ask(h *handle, n int64) error {
 	if delay > 0 && !pl.behind(h.rules) && pl.surelyAll(h, amount{n: n}, pl.oracle.now+delay-1) {
 		return broken("tokens lost", "%d tokens are promised after %v and must be there before", n, r.Delay())
 	}
-	k := &taking{h: h, amount: amount{n: n}, r: r, res: r.Result(), local: pl.local(), backs: len(pl.stepsBack), era: pl.era}
+	k := &taking{h: h, amount: amount{n: n}, r: r, res: r.Result(), under: h.rules, local: pl.local(), backs: len(pl.stepsBack), era: pl.era}
 	pl.taken = append(pl.taken, k)
 	if pl.onOldLease(h.p, n, r.Result().Source) {
 		k.lent = true

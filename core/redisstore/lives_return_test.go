@@ -25,9 +25,6 @@ func (pl *player) giveBack(h *handle, o op) error {
 	k := may[o.pick%len(may)]
 	pl.call(h)
 	pl.returned = pl.oracle.now
-	if len(pl.stepsBack) > 0 { // which is stored, whatever comes back
-		pl.touch(k.h.rules)
-	}
 	ctx := context.Background()
 	switch o.kind {
 	case doCancel:
@@ -37,10 +34,11 @@ func (pl *player) giveBack(h *handle, o op) error {
 			return broken("an error", "Cancel: %v", err)
 		}
 		if k.g != nil && k.g.at < pl.oracle.now { // it was used
-			pl.touch(common(k.h.rules, k.g.rules))
+			pl.touch(common(k.h.rules, k.under))
 			pl.drop(k)
 			return nil
 		}
+		pl.touch(common(k.h.rules, k.under))
 		pl.back(k, k.n, k.h.rules, false)
 		pl.drop(k)
 	case doUndo:
@@ -51,7 +49,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 		}
 		pl.back(k, k.n, k.h.rules, false)
 		pl.backTokens(k, k.tokens)
-		if k.g != nil && shareName(k.h.rules, append(slices.Clone(k.g.rules), k.tokenRules()...)) {
+		if pl.touch(common(k.h.rules, k.under)); k.each && k.g != nil && shareName(k.h.rules, append(slices.Clone(k.g.rules), k.tokenRules()...)) {
 			pl.touch(k.h.rules) // all of them are written
 		}
 		pl.drop(k)
