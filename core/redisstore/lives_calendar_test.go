@@ -34,6 +34,9 @@ func calendarOf(l core.Limit) *lifeCalendar {
 	if location == nil {
 		location = time.UTC
 	}
+	if location == time.UTC && l.Anchor.IsZero() && l.RefillInterval == day {
+		return nil // these days are multiples on the Unix clock
+	}
 	key := fmt.Sprint(location, l.Anchor, l.RefillInterval)
 	if l.RefillInterval == day && !l.Anchor.IsZero() { // any day
 		key = fmt.Sprint(location, l.Anchor.In(location).Format(time.TimeOnly))

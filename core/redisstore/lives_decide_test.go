@@ -179,13 +179,29 @@ func (pl *player) charge(h *handle, a amount) error {
 	pl.touch(h.rules)
 	pl.wrote(h.rules)
 	after, err := pl.peek(h)
+	owes := false
 	for i := 0; err == nil && !pl.leases && i < len(h.rules); i++ {
 		n := a.of(&h.rules[i])
+		owes = owes || n > before.Limits()[i].Remaining
 		if had, has := before.Limits()[i].Remaining, after.Limits()[i].Remaining; has != max(0, had-n) {
 			err = broken("Debit", "%q had %d tokens and has %d after a debit of %d", h.rules[i].name, had, has, n)
 		}
 	}
-	return err
+	if err != nil || !owes {
+		return err
+	}
+	return pl.refused(h)
+}
+
+// refused checks that a debt denies a request, whatever unit is owed.
+func (pl *player) refused(h *handle) error {
+	pl.call(h)
+	res, err := h.AllowN(context.Background(), livesKey, 1)
+	pl.note("%28s %s.AllowN(1): %s", pl.at(), h.name, outcome{&res, err})
+	if err == nil && res.Allowed {
+		return broken("Debit", "a request is allowed, though the bucket is in debt")
+	}
+	return pl.judge(h, amount{n: 1}, res, err)
 }
 
 // of returns what a takes from a limit.

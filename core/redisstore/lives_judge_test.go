@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -113,6 +114,11 @@ func (pl *player) denial(h *handle, a amount, res core.Result) error {
 	return nil
 }
 
+// leasable reports whether requests on the limits of h may be decided on a lease.
+func (h *handle) leasable() bool {
+	return !slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.unit != core.Requests || x.calendar != nil || x.raises })
+}
+
 // byBucket reports whether a bucket decided, not what a process remembers of it.
 func byBucket(s core.Source) bool { return s == core.FromStore || s == core.FromFallback }
 
@@ -120,6 +126,9 @@ func byBucket(s core.Source) bool { return s == core.FromStore || s == core.From
 func (pl *player) sane(h *handle, a amount, res core.Result) error {
 	if (res.Source == core.FromFallback) != pl.local() {
 		return broken("an error", "decided by %v, because %v", res.Source, res.Cause)
+	}
+	if res.Source == core.FromLease && !h.leasable() {
+		return broken("lease", "limits of other units, on a calendar or of an override are decided without leases")
 	}
 	limits := res.Limits()
 	if len(limits) != len(h.rules) {
