@@ -124,6 +124,9 @@ func drawLife(seed uint64, leases bool) *life {
 	l.start = time.Date(2000+r.IntN(60), time.January, 1+r.IntN(365), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC).UnixMicro() + r.Int64N(1_000_000)
 	leases = leases && r.IntN(3) == 0
 	d := limitDraw{r, leases, r.IntN(3) == 0, r.IntN(4) == 0}
+	if leases { // these are fewer lives
+		d.units, d.calendars = r.IntN(2) == 0, r.IntN(2) == 0
+	}
 	l.lists = d.lists()
 	if x := l.lists[0][0]; x.Location != nil && r.IntN(2) == 0 {
 		l.start = clocksAreSet(time.UnixMicro(l.start), x.Location).Add(-time.Duration(r.Int64N(int64(72 * time.Hour)))).UnixMicro()

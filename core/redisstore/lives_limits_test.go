@@ -92,6 +92,18 @@ func (r limitDraw) lists() [][]core.Limit {
 			lists = append(lists, next)
 		}
 	}
+	for r.leases && (r.units || r.calendars) { // a list that ends leases of the first
+		next := r.limit().WithName("n")
+		if r.units {
+			next = next.WithUnit(tokens)
+		}
+		if r.calendars {
+			next = drawCalendar(r.Rand, next)
+		}
+		if list := append(slices.Clone(first), next); validList(list) {
+			return append(lists, list)
+		}
+	}
 	return lists
 }
 
