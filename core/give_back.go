@@ -45,7 +45,15 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	case res.Cost == 0:
 		return nil
 	}
-	r := bucket.Request{Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.Refund, N: res.Cost}
+	p := l.refundPlan(key, res.plan, res.Source)
+	if p != nil && p != res.plan.Plan && p.Recounts(res.plan.Plan) { // each gets what it was charged
+		back := make([]int64, len(res.plan.limits))
+		for i := range back {
+			back[i] = res.costOf(i)
+		}
+		return l.giveBack(ctx, key, res.Source, res.plan, back)
+	}
+	r := bucket.Request{Plan: p.Common(res.plan.Plan), Action: bucket.Refund, N: res.Cost}
 	return l.returnTo(ctx, key, res.Source, r)
 }
 

@@ -48,7 +48,8 @@ func (m Mode) String() string {
 type Limit struct {
 	// Name identifies the limit among those of its policy: in headers, and in the store, so that its tokens stay its
 	// own when the policy changes. It must be printable ASCII, at most 128 bytes. If it is empty, a sole limit has
-	// its policy's name; each of several has the policy's name and its interval, such as "api-1m".
+	// its policy's name; each of several has the policy's name and its interval, such as "api-1m", and its Unit if that
+	// is not requests, such as "api-1m-tokens".
 	Name string
 
 	// Capacity is the most tokens that the bucket holds, and so the largest burst: 1 to 999,999,999,999,999.

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -149,4 +150,23 @@ func TestTinyShareOfACalendar(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, res.Allowed)
 	assert.InDelta(t, 4096*7*24, res.RetryAfter.Hours(), 7*24)
+}
+
+// A limit that counted tokens when the decision was made was charged nothing, so nothing comes back to it.
+func TestUndoReturnsNothingToALimitThatCountedAnotherUnit(t *testing.T) {
+	ctx := context.Background()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5).WithName("a"), core.PerDay(5).WithName("b").WithUnit("tokens")}}
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
+	res := core.Must(l.AllowN(ctx, "k", 2))
+	policy.Limits = []core.Limit{core.PerDay(5).WithName("b")}
+	if err := l.SetPolicy(policy); err != nil {
+		t.Fatal(err)
+	}
+	core.Must(l.AllowN(ctx, "k", 3))
+	if err := l.Undo(ctx, "k", res); err != nil {
+		t.Fatal(err)
+	}
+	if res := core.Must(l.Peek(ctx, "k")); res.Remaining != 2 {
+		t.Errorf("%q has %d of 5 left after 3 requests, want 2", "b", res.Remaining)
+	}
 }

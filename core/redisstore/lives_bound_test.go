@@ -16,6 +16,39 @@ type limitRule struct {
 	mode     core.Mode
 	interval int64 // µs
 	num, den int64
+	unit     string
+	calendar *lifeCalendar // nil: none
+	raises   bool          // a limit of an override: what it adds to the capacity is there at once
+}
+
+// plain returns the limit whether or not an override has it.
+func (x limitRule) plain() limitRule {
+	x.raises = false
+	return x
+}
+
+// sameSteps reports whether a and b refill at once at the same instants.
+func (a *limitRule) sameSteps(b *limitRule) bool {
+	return a.mode == b.mode && a.interval == b.interval && a.calendar == b.calendar
+}
+
+// counting returns the rules that count a unit.
+func counting(rules []limitRule, unit string) (list []limitRule) {
+	for _, x := range rules {
+		if x.unit == unit {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// raising returns the rules of a list as those of an override.
+func raising(rules []limitRule) []limitRule {
+	list := slices.Clone(rules)
+	for i := range list {
+		list[i].raises = true
+	}
+	return list
 }
 
 // perStep returns how many tokens an interval adds. If they come at once, at most Capacity counts, as in MaxIn.
@@ -35,11 +68,17 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 	var rules []limitRule
 	for _, l := range list {
 		num, den := fraction(l.RefillRate)
-		x := limitRule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den}
+		x := limitRule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den, l.Unit, calendarOf(l), false}
+		if x.unit == "" {
+			x.unit = core.Requests
+		}
 		if x.name == "" {
 			x.name = policy
 			if len(list) > 1 {
 				x.name += "-" + livesIntervals[l.RefillInterval]
+				if x.unit != core.Requests {
+					x.name += "-" + x.unit
+				}
 			}
 			for n, base := 2, x.name; taken[x.name]; n++ {
 				x.name = base + "-" + string(rune('0'+n))
@@ -55,6 +94,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 var livesIntervals = map[time.Duration]string{
 	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
 	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",
+	7 * 24 * time.Hour: "168h", core.Month: "month", 3 * core.Month: "3months", 12 * core.Month: "year",
 }
 
 // faster reports whether a refills faster than b in the long run.
@@ -119,13 +159,13 @@ func gain(x *limitRule, capacity int64) (num, den int64) {
 // steps returns how often a limit that refills at once may have refilled after s and until t.
 func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 	if x.mode == core.Aligned && len(tl.backs()) == 0 {
-		return (t+tl.oracle.offset)/x.interval - (s+tl.oracle.offset)/x.interval
+		return x.step(t+tl.oracle.offset) - x.step(s+tl.oracle.offset)
 	}
-	steps := (t - s + x.interval - 1) / x.interval
+	steps := x.mostSteps(t - s)
 	if x.mode == core.Aligned {
 		for _, b := range tl.backs() {
 			if s <= b.at && b.at <= t { // the clock passes the time in between twice
-				steps += b.from/x.interval - b.to/x.interval
+				steps += x.step(b.from) - x.step(b.to)
 			}
 		}
 	}
@@ -163,7 +203,7 @@ func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 		if x := tl.uses[i].rule; x.mode != core.Continuous && !tl.seenBefore(i) {
 			from, to := int64(never), int64(-never)
 			for _, u := range tl.uses {
-				if u.rule.mode == x.mode && u.rule.interval == x.interval {
+				if u.rule.sameSteps(&x) {
 					from, to = min(from, u.start), max(to, u.end)
 					if u.rule.faster(&x) {
 						x = u.rule
@@ -182,7 +222,7 @@ func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 // seenBefore reports whether a use before the i-th refills at the same instants.
 func (tl *timeline) seenBefore(i int) bool {
 	for _, u := range tl.uses[:i] {
-		if u.rule.mode == tl.uses[i].rule.mode && u.rule.interval == tl.uses[i].rule.interval {
+		if u.rule.sameSteps(&tl.uses[i].rule) {
 			return true
 		}
 	}

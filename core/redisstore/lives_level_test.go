@@ -48,7 +48,7 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 	for _, u := range tl.uses {
 		limits = append(limits, u.rule)
 		least, most = min(least, u.rule.capacity), max(most, u.rule.capacity)
-		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && u.rule.interval != x.interval {
+		if u.rule.mode != x.mode || u.rule.mode != core.Continuous && !u.rule.sameSteps(x) {
 			return false // the time since one limit's last step may never count for the other
 		}
 		if u.rule.mode != core.Continuous && u.rule.den != x.den {
@@ -77,10 +77,14 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 		return true // full under all limits that wrote it
 	}
 	slack := 0.0
-	if len(limits) > 1 || len(limits) == 1 && limits[0] != *x {
+	if len(limits) > 1 || len(limits) == 1 && limits[0] != x.plain() {
 		slack = 0.5 // one of the limits rounds down parts of a token that are too small for it
 	}
-	return tl.least(append(limits, *x), least, least, at) >= float64(n)+slack
+	raise := 0.0
+	if x.raises && len(limits) > 0 && x.capacity > most {
+		raise = float64(x.capacity - most)
+	}
+	return tl.least(append(limits, *x), least, least, at)+raise >= float64(n)+slack
 }
 
 // longUnused reports whether a bucket had the time to fill up twice, in steps of the slowest of limits, since its last
@@ -95,7 +99,7 @@ func (tl *timeline) longUnused(limits []limitRule, capacity, at int64) bool {
 	for i := range limits {
 		num, den := limits[i].perStep()
 		steps := (2*capacity*den+num-1)/num + 2
-		if at-last < steps*limits[i].interval {
+		if at-last < steps*limits[i].longestStep() {
 			return false
 		}
 	}
@@ -157,7 +161,7 @@ func (tl *timeline) regained(x *limitRule, s, t int64) float64 {
 	steps := (t - s) / x.interval
 	if x.mode == core.Aligned {
 		ahead := tl.oracle.wall - tl.oracle.now
-		steps = (t+ahead)/x.interval - (s+ahead)/x.interval // no step back since clean
+		steps = x.step(t+ahead) - x.step(s+ahead) // no step back since clean
 	}
 	num, den := x.perStep()
 	return float64(steps) * float64(num) / float64(den)

@@ -2,9 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,19 +12,21 @@ import (
 // life is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
 // test can leave out operations and still play the rest.
 type life struct {
-	seed  uint64
-	start int64          // µs since 1970
-	lists [][]core.Limit // the versions and tiers of the policy
-	procs []proc
-	ops   []op
-	last  bool // ends with a check of ResetAfter
+	seed    uint64
+	start   int64          // µs since 1970
+	lists   [][]core.Limit // the versions and tiers of the policy
+	procs   []proc
+	ops     []op
+	outages bool // the store is away at times
+	last    bool // ends with a check of ResetAfter
 }
 
 // proc is one process: a limiter with its own store on a shared Redis.
 type proc struct {
-	list  int   // the version of the policy that it starts with
-	lease int64 // the argument of WithLease
-	deny  bool  // it has a deny cache
+	override int   // 0: none; i: its policy has lists[i-1] for the key
+	list     int   // the version of the policy that it starts with
+	lease    int64 // the argument of WithLease
+	deny     bool  // it has a deny cache
 }
 
 // op is one operation. The meaning of its numbers depends on what happened before: an index is taken modulo the number of
@@ -38,6 +38,7 @@ type op struct {
 	cost  costKind
 	n     int64 // of costN
 	times int   // how often an allow is repeated
+	away  bool  // the store is
 	pick  int   // which reservation, decision or list
 	move  move  // of the clock, before
 	part  float64
@@ -64,12 +65,17 @@ const (
 	doOther  // uses other keys of the store
 	doAtMost
 	doDebit
-	doCorrect // settles a decision with another cost
+	doCorrect  // settles a decision with another cost
+	doOverride // gives the key limits of its own, others, or none
 	// These are not drawn: an operation can be one of them in addition.
 	isUnits
 	isTogether
+	isTokens   // it takes another unit than requests
+	isCalendar // a limit is on a calendar
+	isOverride
 	isTier
 	isLease
+	isFallback // the store is away, or was when what comes back was taken
 	isVersion
 	isForward
 	isBack
@@ -78,7 +84,8 @@ const (
 
 var kindNames = [kinds]string{
 	"AllowN", "AllowAll", "Peek", "Reserve", "Cancel", "Refund", "Undo", "Wait", "Reset", "SetPolicy", "FLUSHALL",
-	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "units", "together", "WithLimits", "lease", "versions", "clock on", "clock back",
+	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "override",
+	"units", "together", "tokens", "calendar", "overridden", "WithLimits", "lease", "fallback", "versions", "clock on", "clock back",
 }
 
 // costKind is how an operation chooses its cost.
@@ -116,11 +123,21 @@ func drawLife(seed uint64, leases bool) *life {
 	l := &life{seed: seed, last: r.IntN(2) == 0}
 	l.start = time.Date(2000+r.IntN(60), time.January, 1+r.IntN(365), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC).UnixMicro() + r.Int64N(1_000_000)
 	leases = leases && r.IntN(3) == 0
-	l.lists = drawLists(r, leases)
+	d := limitDraw{r, leases, r.IntN(3) == 0, r.IntN(4) == 0}
+	if leases { // these are fewer lives
+		d.units, d.calendars = r.IntN(2) == 0, r.IntN(2) == 0
+	}
+	l.lists = d.lists()
+	if x := l.lists[0][0]; x.Location != nil && r.IntN(2) == 0 {
+		l.start = clocksAreSet(time.UnixMicro(l.start), x.Location).Add(-time.Duration(r.Int64N(int64(72 * time.Hour)))).UnixMicro()
+	}
 	for range 1 + r.IntN(4) {
 		p := proc{deny: r.IntN(2) == 0}
 		if r.IntN(3) == 0 {
 			p.list = r.IntN(len(l.lists))
+		}
+		if r.IntN(4) == 0 {
+			p.override = 1 + r.IntN(len(l.lists))
 		}
 		if leases && r.IntN(3) > 0 {
 			p.lease = []int64{1, 5, 20, 100}[r.IntN(4)]
@@ -128,8 +145,15 @@ func drawLife(seed uint64, leases bool) *life {
 		l.procs = append(l.procs, p)
 	}
 	still, steps := r.IntN(3) == 0, r.IntN(3) == 0 // still: the clock rarely moves; steps: it steps back at times
+	l.outages = r.IntN(4) == 0
+	away := false
 	for range 10 + r.IntN(51) {
-		l.ops = append(l.ops, drawOp(r, l, leases, still, steps))
+		if away = away != (r.IntN(6) == 0); !l.outages {
+			away = false
+		}
+		o := drawOp(r, l, leases, still, steps)
+		o.away = away
+		l.ops = append(l.ops, o)
 	}
 	return l
 }
@@ -138,7 +162,7 @@ func drawLife(seed uint64, leases bool) *life {
 var weights = [...]int{
 	doAllow: 30, doAll: 6, doPeek: 5, doReserve: 14, doCancel: 10, doRefund: 5, doUndo: 7, doWait: 4, doReset: 2,
 	doSetPolicy: 5, doFlush: 2, doDeath: 2, doSettle: 3, doRetry: 10, doOther: 1,
-	doAtMost: 6, doDebit: 4, doCorrect: 6,
+	doAtMost: 6, doDebit: 4, doCorrect: 6, doOverride: 4,
 }
 
 func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
@@ -193,108 +217,14 @@ func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
 func (l *life) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(l.start).UTC().Format("2006-01-02 15:04:05.000000"))
+	if l.outages {
+		b.WriteString("the store is away at times\n")
+	}
 	for i, list := range l.lists {
 		fmt.Fprintf(&b, "list %d: %s\n", i, listText(list))
 	}
 	for i, p := range l.procs {
-		fmt.Fprintf(&b, "process %d: list %d, WithLease(%d), deny cache %v\n", i, p.list, p.lease, p.deny)
+		fmt.Fprintf(&b, "process %d: list %d, override by list %d (-1: none), WithLease(%d), deny cache %v\n", i, p.list, p.override-1, p.lease, p.deny)
 	}
 	return b.String()
-}
-
-func listText(list []core.Limit) string {
-	var parts []string
-	for _, l := range list {
-		parts = append(parts, fmt.Sprintf("{%q capacity %d, %v every %v, %v}", l.Name, l.Capacity, l.RefillRate, l.RefillInterval, l.Mode))
-	}
-	return strings.Join(parts, " ")
-}
-
-// drawLists draws the versions and tiers of a policy. Most differ in one field only: lists with nothing in common affect
-// each other less.
-func drawLists(r *rand.Rand, leases bool) [][]core.Limit {
-	first := []core.Limit{drawLivesLimit(r, leases)}
-	for r.IntN(3) == 0 && len(first) < 4 {
-		first = append(first, drawLivesLimit(r, leases))
-	}
-	for i := range first {
-		if r.IntN(2) == 0 {
-			first[i].Name = string(rune('a' + i))
-		}
-	}
-	lists := [][]core.Limit{first}
-	for count := []int{1, 2, 2, 2, 3, 4}[r.IntN(6)]; len(lists) < count; {
-		next := slices.Clone(lists[r.IntN(len(lists))])
-		i := r.IntN(len(next))
-		switch other := drawLivesLimit(r, leases); r.IntN(8) {
-		case 0:
-			next[i].Capacity = other.Capacity
-		case 1:
-			next[i].RefillRate = other.RefillRate
-		case 2:
-			next[i].RefillInterval = other.RefillInterval
-		case 3:
-			next[i].Mode = core.Mode(r.IntN(3))
-		case 4:
-			next = append(next, other.WithName([]string{"", "n"}[r.IntN(2)]))
-		case 5:
-			next[i].Name = []string{"", "a", "b", "c", "api"}[r.IntN(5)]
-		case 6:
-			if len(next) > 1 {
-				next = slices.Delete(next, i, i+1)
-			}
-		case 7:
-			next[0], next[i] = next[i], next[0]
-		}
-		if validList(next) {
-			lists = append(lists, next)
-		}
-	}
-	return lists
-}
-
-// drawLivesLimit draws a limit that integers hold exactly, so that the oracle is exact to the token.
-func drawLivesLimit(r *rand.Rand, leases bool) core.Limit {
-	for {
-		l := core.Limit{Mode: core.Mode([]int{0, 0, 1, 2}[r.IntN(4)])}
-		l.Capacity = 1 + r.Int64N(int64(math.Pow10(1+r.IntN(3))))
-		if leases {
-			l.Capacity = 10 * (1 + r.Int64N(int64(math.Pow10(1+r.IntN(3)))))
-		}
-		l.RefillInterval = []time.Duration{
-			100 * time.Millisecond, time.Second, time.Second, 10 * time.Second, time.Minute, time.Hour, 24 * time.Hour,
-			333_333 * time.Microsecond, 7 * time.Second,
-		}[r.IntN(9)]
-		l.RefillRate = []float64{1, float64(1 + r.IntN(20)), float64(l.Capacity), float64(l.Capacity), 3 * float64(l.Capacity), 0.5, 2.5, 0.1}[r.IntN(8)]
-		if validList([]core.Limit{l}) {
-			return l
-		}
-	}
-}
-
-// validList reports whether a constructor accepts the list and integers hold its limits exactly.
-func validList(list []core.Limit) bool {
-	names := make(map[string]bool)
-	for _, l := range list {
-		if l.Name != "" && names[l.Name] {
-			return false
-		}
-		names[l.Name] = true
-		if _, den := fraction(l.RefillRate); float64(den)*float64(l.RefillInterval.Microseconds())*float64(l.Capacity) > 1<<49 {
-			return false
-		}
-		if float64(l.Capacity)/l.RefillRate*l.RefillInterval.Hours() > 60*24 {
-			return false // so that the bucket recovers within decades
-		}
-	}
-	return true
-}
-
-// fraction returns a rate as a fraction: 1/10 for 0.1.
-func fraction(rate float64) (num, den int64) {
-	for den = 1; ; den++ {
-		if num = int64(math.Round(rate * float64(den))); float64(num)/float64(den) == rate {
-			return num, den
-		}
-	}
 }

@@ -99,6 +99,7 @@ func (o *oracle) move(d int64) {
 // touch records that the store decided under rules, and may have written.
 func (o *oracle) touch(rules []limitRule) {
 	for _, x := range rules {
+		x = x.plain()
 		tl := o.line(x.name)
 		if tl.clean == never {
 			tl.clean = o.now
@@ -117,7 +118,7 @@ func (o *oracle) wrote(rules []limitRule) {
 		tl := o.line(x.name)
 		tl.written = o.now
 		for i := range tl.uses {
-			if u := &tl.uses[i]; u.rule != x && u.end == never {
+			if u := &tl.uses[i]; u.rule != x.plain() && u.end == never {
 				u.end = max(o.now, u.due)
 			}
 		}
@@ -151,11 +152,11 @@ func (o *oracle) admit(rules []limitRule, n, at int64, reserved, sure bool) (*gr
 	o.touch(rules)
 	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved, first: n}
 	var err error
-	for i := range rules {
+	for i := 0; i < len(rules) && n > 0; i++ {
 		tl := o.line(rules[i].name)
 		if at > o.now {
 			for j := range tl.uses {
-				if u := &tl.uses[j]; u.rule == rules[i] {
+				if u := &tl.uses[j]; u.rule == rules[i].plain() {
 					u.due = max(u.due, at)
 				}
 			}
@@ -219,6 +220,9 @@ func instant(at int64) string { return (time.Duration(at) * time.Microsecond).St
 // If all is true, the store must have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) {
 	o.touch(common(rules, g.rules))
+	if n == 0 {
+		return
+	}
 	if g.era != o.era {
 		o.stale = true
 		return
@@ -235,7 +239,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) 
 			tl.insert(&grant{asked: o.now, at: o.now, n: -n})
 		}
 		switch {
-		case !all || !slices.Contains(rules, x) || tl.promised(g):
+		case !all || !slices.ContainsFunc(rules, func(y limitRule) bool { return x.plain() == y.plain() }) || tl.promised(g):
 		case g.undone:
 			tl.flows = slices.DeleteFunc(tl.flows, func(f flow) bool { return f.of == g })
 		default:
@@ -259,6 +263,9 @@ func (o *oracle) moved(n int64, rules []limitRule) {
 // debit records that n tokens were charged, whether or not they were there. Nobody was admitted for them.
 func (o *oracle) debit(rules []limitRule, n int64) {
 	o.touch(rules)
+	if n == 0 {
+		return
+	}
 	o.charged += n
 	g := &grant{asked: o.now, at: o.now, n: n, rules: rules, era: o.era}
 	for _, x := range rules {
@@ -277,8 +284,9 @@ func (tl *timeline) promised(g *grant) bool {
 }
 
 // reserve is admit for a reservation. It checks that the reservation is not due before an earlier one.
-func (o *oracle) reserve(rules []limitRule, n, delay int64, sure bool) (*grant, error) {
-	at := o.now + delay
+func (o *oracle) reserve(h *handle, n, delay int64, sure bool) (*grant, error) {
+	rules, at := h.requests, o.now+delay
+	o.touch(h.rules)
 	var first *grant
 	for _, g := range o.reserved {
 		if !g.undone && g.at > at && shareName(g.rules, rules) {
@@ -286,6 +294,9 @@ func (o *oracle) reserve(rules []limitRule, n, delay int64, sure bool) (*grant, 
 		}
 	}
 	g, err := o.admit(rules, n, at, true, sure)
+	if sure {
+		o.wrote(h.rules)
+	}
 	o.reserved = append(o.reserved, g)
 	if err == nil && first != nil {
 		err = broken("reservations out of order", "due at %s, but made after one of %d that is due at %s", instant(at), first.n, instant(first.at))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 const (
@@ -18,10 +17,11 @@ const (
 
 // player plays a life on the library and checks it against an oracle.
 type player struct {
-	life  *life
-	world world
-	clock *livesClock
-	*oracle
+	life    *life
+	world   world
+	clock   *livesClock
+	*oracle         // of the buckets that decide: those of the store, or of a fallback
+	shared  *oracle // of those of the store
 
 	rules [][]limitRule // of the life's lists
 	procs []*process
@@ -36,15 +36,20 @@ type player struct {
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the life can't be judged
+	each      bool  // the decision that is judged was asked for in units
 	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
 }
 
 // taking is a decision or a reservation whose tokens may come back.
 type taking struct {
-	h       *handle
-	g       *grant
-	n       int64
-	lent    bool // on a lease from before a reset
+	h *handle
+	g *grant // of requests
+	t *grant // of tokens
+	amount
+	local   bool        // of a fallback
+	under   []limitRule // the limits then
+	each    bool        // it was asked for in units
+	lent    bool        // on a lease from before a reset
 	res     core.Result
 	r       *core.Reservation // nil: a decision
 	backs   int               // how many steps back came before it
@@ -55,15 +60,15 @@ type taking struct {
 // lastDenial is the last answer, if it was a denial and there was no other call since.
 type lastDenial struct {
 	h     *handle
-	n     int64
+	a     amount
 	retry int64
 	count int
 }
 
 // leftover is the last Remaining, if there was no other call since.
 type leftover struct {
-	h     *handle
-	n     int64
+	h *handle
+	amount
 	at    int64
 	count int
 }
@@ -78,7 +83,8 @@ func (pl *player) note(format string, args ...any) {
 func (pl *player) play() (err error) {
 	pl.clock = &livesClock{}
 	pl.clock.wall.Store(pl.life.start)
-	pl.oracle = newOracle(pl.life.start)
+	pl.shared = newOracle(pl.life.start)
+	pl.oracle = pl.shared
 	for _, list := range pl.life.lists {
 		pl.rules = append(pl.rules, rulesOf(livesPolicy, list))
 	}
@@ -98,59 +104,10 @@ func (pl *player) play() (err error) {
 		}
 		pl.met.add(pl.now)
 	}
-	return pl.recover()
-}
-
-// shift moves the clock as o says.
-func (pl *player) shift(o op) {
-	rules := pl.rules[o.pick%len(pl.rules)]
-	interval := rules[o.pick%len(rules)].interval
-	around := int64(o.pick%3) - 1
-	d := int64(0)
-	switch o.move {
-	case moveInstant:
-		d = 1
-	case moveShort:
-		d = int64(o.part * 60_000)
-	case moveSeconds:
-		d = int64(o.part * 3_000_000)
-	case movePart:
-		d = int64(o.part * 2 * float64(interval))
-	case moveBoundary:
-		d = interval - pl.wall%interval + around
-	case moveDue:
-		for _, g := range pl.reserved {
-			if due := g.at - pl.oracle.now + around; due >= 0 && (d == 0 || due < d) {
-				d = due
-			}
-		}
-	case moveRetry:
-		d = max(0, pl.retry+around)
-	case moveLong:
-		d = int64(o.part * 20 * float64(interval))
-	case moveBack:
-		d = -int64(o.part * 2 * float64(interval))
-	case moveBackShort:
-		d = -int64(o.part * 4_000_000)
-	case moveNone:
+	if err := pl.recover(); err != nil || pl.unclear {
+		return err
 	}
-	pl.moveBy(d)
-}
-
-func (pl *player) moveBy(d int64) {
-	if to := pl.wall + d; d == 0 || to < limittest.Earliest.UnixMicro() || to > limittest.Latest.UnixMicro() {
-		return
-	}
-	if d < 0 {
-		pl.world.stepBack(time.Duration(-d) * time.Microsecond)
-	}
-	pl.move(d)
-	pl.clock.wall.Store(pl.wall)
-	pl.now = append(pl.now, map[bool]opKind{true: isForward, false: isBack}[d > 0])
-	if d < 0 {
-		pl.count++
-	}
-	pl.note("%28s the clock: %+v", "", time.Duration(d)*time.Microsecond)
+	return pl.recoverLocal()
 }
 
 // do plays one operation.
@@ -160,6 +117,16 @@ func (pl *player) do(o op) error {
 	if err != nil {
 		return err
 	}
+	if p.far != nil && o.away && inOutage[o.kind] {
+		back := o.kind == doCancel || o.kind == doUndo || o.kind == doCorrect
+		return pl.outage(p, back && o.pick%2 == 0, func() error { return pl.doBy(h, o) })
+	}
+	return pl.doBy(h, o)
+}
+
+// doBy plays one operation by h.
+func (pl *player) doBy(h *handle, o op) error {
+	p := h.p
 	if o.kind == doRetry {
 		if d := pl.denied; d.h == h && d.count == pl.count && d.retry < int64(400*24*time.Hour/time.Microsecond) {
 			return pl.again(d)
@@ -168,15 +135,16 @@ func (pl *player) do(o op) error {
 	}
 	pl.shift(o)
 	pl.now = append(pl.now, o.kind)
-	if slices.ContainsFunc(pl.procs, func(other *process) bool { return other.base.list != h.list }) {
-		pl.now = append(pl.now, isVersion)
-	}
+	pl.mark(h)
 	ctx := context.Background()
 	switch o.kind {
 	case doAllow:
-		n := pl.cost(h, o)
+		a := amount{pl.cost(h, o), pl.tokens(h, o)}
+		if a.tokens > 0 && o.pick%7 == 0 {
+			a.n = 0
+		}
 		for range max(1, o.times) {
-			if err := pl.allow(h, n); err != nil {
+			if err := pl.allow(h, a); err != nil {
 				return err
 			}
 		}
@@ -193,7 +161,11 @@ func (pl *player) do(o op) error {
 	case doAtMost:
 		return pl.atMost(h, pl.cost(h, o))
 	case doDebit:
-		return pl.charge(h, 1+int64(o.part*o.part*3*float64(leastCapacity(h.rules))))
+		a := amount{1 + int64(o.part*o.part*3*float64(leastCapacity(h.requests))), pl.tokens(h, o)}
+		if a.tokens > 0 && o.pick%3 == 0 {
+			a.n = 0
+		}
+		return pl.charge(h, a)
 	case doCancel, doUndo, doRefund, doCorrect:
 		return pl.giveBack(h, o)
 	case doReset:
@@ -204,6 +176,7 @@ func (pl *player) do(o op) error {
 			return broken("an error", "Reset: %v", err)
 		}
 		pl.forgotten(p)
+		p.local.reset()
 	case doFlush:
 		pl.note("%28s FLUSHALL", pl.at())
 		pl.count++
@@ -214,10 +187,9 @@ func (pl *player) do(o op) error {
 		list := o.pick % len(pl.life.lists)
 		pl.note("%28s p%d.SetPolicy(list %d)", pl.at(), p.id, list)
 		pl.count++
-		if err := p.base.SetPolicy(core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}); err != nil {
-			return broken("an error", "SetPolicy: %v", err)
-		}
-		p.base.list, p.base.rules = list, pl.rules[list]
+		return pl.setPolicy(p, list, p.override)
+	case doOverride:
+		return pl.setOverride(p, o.pick%(len(pl.life.lists)+1))
 	case doDeath:
 		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
 		pl.count++
@@ -262,10 +234,10 @@ func (pl *player) forgotten(by *process) {
 
 // cost returns how many tokens o asks for.
 func (pl *player) cost(h *handle, o op) int64 {
-	least := leastCapacity(h.rules)
+	least := leastCapacity(h.requests)
 	switch o.cost {
 	case costLeft:
-		if pl.left.h != nil && pl.left.n > 0 {
+		if pl.left.n != never && pl.left.h != nil && pl.left.n > 0 {
 			return pl.left.n
 		}
 		return least
@@ -277,6 +249,27 @@ func (pl *player) cost(h *handle, o op) int64 {
 		return least + 1
 	}
 	return o.n
+}
+
+// tokens returns how many tokens o asks for besides.
+func (pl *player) tokens(h *handle, o op) int64 {
+	if len(h.tokens) == 0 {
+		return 0
+	}
+	least := leastCapacity(h.tokens)
+	switch o.pick % 5 {
+	case 0:
+		return 0
+	case 1:
+		return least
+	case 2:
+		if pl.left.h != nil && pl.left.tokens > 0 {
+			return pl.left.tokens
+		}
+	case 3:
+		return 1 + o.n
+	}
+	return 1 + int64(o.part*float64(least-1))
 }
 
 func leastCapacity(rules []limitRule) int64 {

@@ -11,46 +11,92 @@ import (
 // process is a running proc.
 type process struct {
 	proc
-	id    int
-	store core.Store
-	base  *handle
-	wide  *core.Limiter // of another policy, which denies nothing
-	tiers map[int]*handle
-	told  func() // called by the observer
-	lent  int64  // how many tokens a lease from before a reset may still have
-	until int64  // when that lease ends
-	asked bool
-	heard int   // the count at the store's last denial: the oldest that a deny cache may repeat
-	since int64 // when that was
+	id             int
+	store          core.Store
+	far            *farStore // nil: the store is never away
+	local          *oracle   // of the fallback
+	base           *handle
+	wide           *core.Limiter      // of another policy, which denies nothing
+	tiers          map[[2]int]*handle // by list and override
+	list, override int                // of its policy
+	told           func()             // called by the observer
+	lent           int64              // how many tokens a lease from before a reset may still have
+	until          int64              // when that lease ends
+	asked          bool
+	heard          int   // the count at the store's last denial: the oldest that a deny cache may repeat
+	since          int64 // when that was
 }
 
 // handle is a limiter and its current rules.
 type handle struct {
 	*core.Limiter
-	p     *process
-	name  string
-	list  int
-	rules []limitRule
+	p        *process
+	name     string
+	list     int // -1: those of an override
+	rules    []limitRule
+	requests []limitRule // those that count requests
+	tokens   []limitRule // and those that count tokens
+}
+
+// hold sets the rules of h.
+func (h *handle) hold(list int, rules []limitRule) {
+	h.list, h.rules = list, rules
+	h.requests, h.tokens = counting(rules, core.Requests), counting(rules, tokens)
+}
+
+// effective returns the rules of a key under a list and an override, which comes first. 0: there is no override.
+func (pl *player) effective(list, override int) (int, []limitRule) {
+	if override == 0 {
+		return list, pl.rules[list]
+	}
+	list = (override - 1) % len(pl.rules)
+	return -1 - list, raising(pl.rules[list])
+}
+
+// onFailure is what limiters do while their store is away.
+func (pl *player) onFailure() core.FailureMode {
+	if pl.life.outages {
+		return core.FailLocal
+	}
+	return core.FailClosed
+}
+
+// policy returns a policy of a list and an override.
+func (pl *player) policy(list, override int) core.Policy {
+	p := core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: pl.onFailure()}
+	if override > 0 {
+		p.Overrides = map[string][]core.Limit{livesKey: pl.life.lists[(override-1)%len(pl.life.lists)]}
+	}
+	return p
 }
 
 // run starts a process.
 func (pl *player) run(i int, spec proc) error {
-	p := &process{proc: spec, id: i, tiers: make(map[int]*handle)}
+	p := &process{proc: spec, id: i, tiers: make(map[[2]int]*handle), override: spec.override}
 	p.store = pl.world.store(spec)
+	used := p.store
+	if pl.life.outages {
+		p.far = &farStore{Store: p.store}
+		used = p.far
+	}
+	p.local = &oracle{now: pl.shared.now, wall: pl.shared.wall}
+	p.local.reset()
 	list := spec.list % len(pl.life.lists)
+	p.list = list
 	observer := core.WithObserver(func(context.Context, core.Observation) {
 		if p.told != nil {
 			p.told()
 		}
 	})
-	l, err := core.NewLimiter(p.store, core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: core.FailClosed}, observer, silent)
+	l, err := core.NewLimiter(used, pl.policy(list, p.override), observer, silent)
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
-	if p.wide, err = core.NewLimiter(p.store, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: core.FailClosed}); err != nil {
+	if p.wide, err = core.NewLimiter(used, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: pl.onFailure()}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
-	p.base = &handle{l, p, fmt.Sprintf("p%d", i), list, pl.rules[list]}
+	p.base = &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d", i)}
+	p.base.hold(pl.effective(list, p.override))
 	pl.procs[i] = p
 	return nil
 }
@@ -62,14 +108,17 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 	}
 	pl.now = append(pl.now, isTier)
 	list := (o.tier - 1) % len(pl.life.lists)
-	if p.tiers[list] == nil {
+	tier := [2]int{list, p.override}
+	if p.tiers[tier] == nil {
 		l, err := p.base.WithLimits(pl.life.lists[list]...)
 		if err != nil {
 			return nil, broken("an error", "WithLimits: %v", err)
 		}
-		p.tiers[list] = &handle{l, p, fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list), list, pl.rules[list]}
+		h := &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list)}
+		h.hold(pl.effective(list, p.override))
+		p.tiers[tier] = h
 	}
-	return p.tiers[list], nil
+	return p.tiers[tier], nil
 }
 
 // silent drops warnings: policies of one name and other limits are what lives are about.

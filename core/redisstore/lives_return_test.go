@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // giveBack cancels, undoes or refunds something that was taken.
@@ -35,38 +34,27 @@ func (pl *player) giveBack(h *handle, o op) error {
 			return broken("an error", "Cancel: %v", err)
 		}
 		if k.g != nil && k.g.at < pl.oracle.now { // it was used
-			pl.touch(common(k.h.rules, k.g.rules))
+			pl.touch(common(k.h.rules, k.under))
 			pl.drop(k)
 			return nil
 		}
+		pl.touch(common(k.h.rules, k.under))
 		pl.back(k, k.n, k.h.rules, false)
+		pl.drop(k)
 	case doUndo:
 		err := k.h.Undo(ctx, livesKey, k.res)
-		pl.note("%28s %s.Undo of %d taken at %s: %v", pl.at(), k.h.name, k.n, k.due(), err)
+		pl.note("%28s %s.Undo of %v taken at %s: %v", pl.at(), k.h.name, k.amount, k.due(), err)
 		if err != nil {
 			return broken("an error", "Undo: %v", err)
 		}
 		pl.back(k, k.n, k.h.rules, false)
-	case doCorrect:
-		actual := int64(o.part * 3 * float64(k.n))
-		if k.g == nil {
-			actual = min(actual, k.n)
-		}
-		err := k.h.Settle(ctx, livesKey, k.res, core.Units{core.Requests: actual})
-		pl.note("%28s %s.Settle(%d) of %d taken at %s: %v", pl.at(), k.h.name, actual, k.n, k.due(), err)
-		if err != nil {
-			return broken("an error", "Settle: %v", err)
-		}
-		pl.drop(k)
-		switch {
-		case actual < k.n:
-			pl.back(k, k.n-actual, k.h.rules, false)
-		case actual > k.n:
-			pl.debit(common(k.h.rules, k.g.rules), actual-k.n)
-		}
-		if k.g != nil && actual != k.n && shareName(k.h.rules, k.g.rules) {
+		pl.backTokens(k, k.tokens)
+		if pl.touch(common(k.h.rules, k.under)); k.each && k.g != nil && shareName(k.h.rules, append(slices.Clone(k.g.rules), k.tokenRules()...)) {
 			pl.touch(k.h.rules) // all of them are written
 		}
+		pl.drop(k)
+	case doCorrect:
+		return pl.correct(k, o)
 	case doRefund:
 		n := 1 + int64(o.part*float64(k.n))
 		n = min(n, k.n)
@@ -76,7 +64,11 @@ func (pl *player) giveBack(h *handle, o op) error {
 			return broken("an error", "Refund: %v", err)
 		}
 		k.touched = true
-		pl.back(k, n, h.rules, k.r != nil)
+		pl.back(k, n, h.requests, k.r != nil)
+		pl.touch(h.rules)
+		if k.n == 0 {
+			pl.drop(k)
+		}
 	}
 	return nil
 }
@@ -95,7 +87,7 @@ func (beforeReset) String() string { return "a time before a reset, on lease" }
 
 // mayReturn reports whether a client may return k in this way: only what was taken, and only once.
 func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
-	if k.h.p != h.p {
+	if k.h.p != h.p || k.local != pl.local() {
 		return false // the client does not know what it took
 	}
 	switch as {
@@ -112,11 +104,11 @@ func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 		}
 		return !k.touched && (k.g == nil || k.g.at >= pl.oracle.now)
 	}
-	if k.era != pl.era || k.g == nil || k.g.at > pl.oracle.now {
+	if k.n == 0 || k.era != pl.era || k.g == nil || k.g.at > pl.oracle.now {
 		return false
 	}
 	// Every limit must have been charged.
-	return !slices.ContainsFunc(h.rules, func(x limitRule) bool {
+	return !slices.ContainsFunc(h.requests, func(x limitRule) bool {
 		return !slices.ContainsFunc(k.g.rules, func(y limitRule) bool { return x.name == y.name })
 	})
 }
@@ -128,9 +120,60 @@ func (pl *player) back(k *taking, n int64, rules []limitRule, used bool) {
 	} else {
 		pl.takeBack(k.g, n, rules, !pl.leases, used)
 	}
-	if k.n -= n; k.n == 0 {
-		pl.drop(k)
+	k.n -= n
+}
+
+// backTokens is back for tokens, which are never on lease.
+func (pl *player) backTokens(k *taking, n int64) {
+	if k.t != nil {
+		pl.takeBack(k.t, n, k.h.rules, !pl.leases, false)
 	}
+}
+
+// correct settles a decision with other amounts than were charged.
+func (pl *player) correct(k *taking, o op) error {
+	actual := amount{int64(o.part * 3 * float64(k.n)), k.tokens}
+	if k.tokens > 0 && o.pick%3 > 0 {
+		actual.tokens = int64(float64(o.pick%7) / 3 * float64(k.tokens))
+	}
+	if k.g == nil || k.n < k.res.Cost || k.tokens > 0 && o.pick%4 == 0 {
+		actual.n = min(actual.n, k.n)
+	}
+	units := core.Units{core.Requests: actual.n}
+	if actual.tokens != k.tokens {
+		pl.takes(k.amount)
+		units[tokens] = actual.tokens
+	}
+	err := k.h.Settle(context.Background(), livesKey, k.res, units)
+	pl.note("%28s %s.Settle(%v) of %v taken at %s: %v", pl.at(), k.h.name, actual, k.amount, k.due(), err)
+	if err != nil {
+		return broken("an error", "Settle: %v", err)
+	}
+	pl.drop(k)
+	if k.g != nil && actual != k.amount && shareName(k.h.rules, append(slices.Clone(k.g.rules), k.tokenRules()...)) {
+		pl.touch(k.h.rules) // all of them are written
+	}
+	switch {
+	case actual.n < k.n:
+		pl.back(k, k.n-actual.n, k.h.rules, false)
+	case actual.n > k.n:
+		pl.debit(common(k.h.rules, k.g.rules), actual.n-k.n)
+	}
+	switch {
+	case actual.tokens < k.tokens:
+		pl.backTokens(k, k.tokens-actual.tokens)
+	case actual.tokens > k.tokens:
+		pl.debit(common(k.h.rules, k.t.rules), actual.tokens-k.tokens)
+	}
+	return nil
+}
+
+// tokenRules returns the limits that k took tokens from.
+func (k *taking) tokenRules() []limitRule {
+	if k.t == nil {
+		return nil
+	}
+	return k.t.rules
 }
 
 func (pl *player) drop(k *taking) {
@@ -145,7 +188,11 @@ func (pl *player) recover() error {
 		if err != nil {
 			return err
 		}
-		pl.moveBy(res.ResetAfter.Microseconds())
+		full := res.ResetAfter.Microseconds()
+		if !pl.canMove(full) {
+			return nil // the clock can't move that far
+		}
+		pl.moveBy(full)
 		if err := pl.full(h, "ResetAfter, of "+res.ResetAfter.String()); err != nil {
 			return err
 		}
@@ -154,8 +201,10 @@ func (pl *player) recover() error {
 	for _, p := range pl.procs {
 		all = append(all, p.base)
 		for list := range pl.life.lists {
-			if p.tiers[list] != nil {
-				all = append(all, p.tiers[list])
+			for override := range len(pl.life.lists) + 1 {
+				if h := p.tiers[[2]int{list, override}]; h != nil {
+					all = append(all, h)
+				}
 			}
 		}
 	}
@@ -165,7 +214,7 @@ func (pl *player) recover() error {
 		}
 	}
 	needs := pl.longest()
-	if pl.wall+needs > limittest.Latest.UnixMicro() {
+	if !pl.canMove(needs) {
 		return nil // the clock can't move that far
 	}
 	pl.moveBy(needs)
@@ -207,8 +256,9 @@ func (pl *player) longest() int64 {
 	for _, rules := range pl.rules {
 		for _, x := range rules {
 			num, den := x.perStep()
-			takes := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.interval*den, num))
-			if takes.Add(takes, whole(x.interval)); takes.Cmp(slowest) > 0 {
+			takes := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.longestStep(), 1))
+			takes.Mul(takes, big.NewRat(den, num))
+			if takes.Add(takes, whole(2*x.longestStep())); takes.Cmp(slowest) > 0 {
 				slowest = takes
 			}
 		}

@@ -58,26 +58,30 @@ func early(s *brokenStore, address string, r core.Request) (core.Answer, error) 
 	return answer, err
 }
 
-// mistakes are stores with a common mistake, and the rule that must find it.
-var mistakes = map[string]struct {
-	rule  string
-	store brokenStore
-}{
-	"none": {"", brokenStore{address: twoPart, do: sound}},
-	"policy and key joined without escaping": {"every_policy_and_key_has_a_bucket_of_its_own",
-		brokenStore{address: func(policy, key string) string { return policy + ":" + key }, do: sound}},
-	"clock read too early": {"concurrent_requests_on_a_running_clock_get_no_more_than_MaxIn", brokenStore{address: twoPart, do: early}},
-	"policy forgotten": {"a_reset_leaves_other_buckets_alone",
-		brokenStore{address: func(_, key string) string { return key }, do: sound}},
-	"key cut at NUL": {"every_policy_and_key_has_a_bucket_of_its_own",
-		brokenStore{address: func(policy, key string) string { k, _, _ := strings.Cut(key, "\x00"); return twoPart(policy, k) }, do: sound}},
-	"next ignored": {"a_granted_request_takes_its_cost",
-		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+// mistake is a store with a common mistake, and the rule that must find it. The store of no rule is sound.
+type mistake struct {
+	rule     string
+	store    brokenStore
+	together togetherFunc // nil: it is no core.JointStore
+}
+
+var mistakes = map[string]mistake{
+	"none": {rule: "", store: brokenStore{address: twoPart, do: sound}},
+	"policy and key joined without escaping": {rule: "every_policy_and_key_has_a_bucket_of_its_own",
+		store: brokenStore{address: func(policy, key string) string { return policy + ":" + key }, do: sound}},
+	"clock read too early": {rule: "concurrent_requests_on_a_running_clock_get_no_more_than_MaxIn",
+		store: brokenStore{address: twoPart, do: early}},
+	"policy forgotten": {rule: "a_reset_leaves_other_buckets_alone",
+		store: brokenStore{address: func(_, key string) string { return key }, do: sound}},
+	"key cut at NUL": {rule: "every_policy_and_key_has_a_bucket_of_its_own",
+		store: brokenStore{address: func(policy, key string) string { k, _, _ := strings.Cut(key, "\x00"); return twoPart(policy, k) }, do: sound}},
+	"next ignored": {rule: "a_granted_request_takes_its_cost",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			a, _, _, err := r.Decide(nil, s.now())
 			return a, err
 		}}},
-	"next stored only when allowed": {"a_clock_that_steps_back_never_stalls_a_bucket",
-		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	"next stored only when allowed": {rule: "a_clock_that_steps_back_never_stalls_a_bucket",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now())
@@ -86,16 +90,16 @@ var mistakes = map[string]struct {
 			}
 			return a, err
 		}}},
-	"nil next stored": {"a_denied_request_takes_nothing",
-		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	"nil next stored": {rule: "a_denied_request_takes_nothing",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now())
 			s.states[address] = next
 			return a, err
 		}}},
-	"read and write apart": {"concurrent_requests_get_exactly_the_capacity",
-		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	"read and write apart": {rule: "concurrent_requests_get_exactly_the_capacity",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			s.mu.Lock()
 			state := s.states[address]
 			s.mu.Unlock()
@@ -108,8 +112,8 @@ var mistakes = map[string]struct {
 			}
 			return a, err
 		}}},
-	"clock in seconds": {"RetryAfter_suffices_and_nothing_less_does",
-		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	"clock in seconds": {rule: "RetryAfter_suffices_and_nothing_less_does",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now().Truncate(time.Second))
@@ -118,8 +122,8 @@ var mistakes = map[string]struct {
 			}
 			return a, err
 		}}},
-	"clock never back": {"a_clock_that_steps_back_never_stalls_a_bucket",
-		brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	"clock never back": {rule: "a_clock_that_steps_back_never_stalls_a_bucket",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			now := s.now()
@@ -136,8 +140,8 @@ var mistakes = map[string]struct {
 			}
 			return a, err
 		}}},
-	"reset does nothing": {"a_reset_makes_the_bucket_full",
-		brokenStore{address: twoPart, do: sound, keepReset: true}},
+	"reset does nothing": {rule: "a_reset_makes_the_bucket_full",
+		store: brokenStore{address: twoPart, do: sound, keepReset: true}},
 }
 
 func twoPart(policy, key string) string { return core.JoinKey(policy, key) }
@@ -146,19 +150,22 @@ const mistakeVar = "STORETEST_MISTAKE"
 
 // TestSuiteFindsEachMistake runs TestBrokenStore in another process, because a failing subtest fails the test around it.
 func TestBrokenStore(t *testing.T) {
-	mistake, ok := mistakes[os.Getenv(mistakeVar)]
+	m, ok := allMistakes()[os.Getenv(mistakeVar)]
 	if !ok {
 		t.Skip("run by TestSuiteFindsEachMistake")
 	}
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
-		s := mistake.store
+		s := m.store
 		s.mapStore = newMapStore(clock)
+		if m.together != nil {
+			return &brokenJointStore{&s, m.together}
+		}
 		return &s
 	})
 }
 
 func TestSuiteFindsEachMistake(t *testing.T) {
-	for name, mistake := range mistakes {
+	for name, mistake := range allMistakes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenStore$", "-test.v")

@@ -18,6 +18,7 @@ var deployRules = []storeRule{
 	{"a changed interval keeps the tokens", intervalChanged},
 	{"a changed mode keeps the tokens", modeChanged},
 	{"limits given per request share the policy's bucket", limitsPerRequest},
+	{"what an override adds to a capacity is there at once", overrideRaises},
 }
 
 // left checks how many tokens each limit has, in order.
@@ -126,4 +127,21 @@ func limitsPerRequest(s *subject) {
 	s.no(err)
 	s.grants(paid, 1, 5, "WithLimits goes on with the same tokens")
 	s.holds(free, 5, "and so does the policy")
+}
+
+func overrideRaises(s *subject) {
+	l := s.limiter(core.PerHour(10))
+	policy := func(limit ...core.Limit) core.Policy {
+		return core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10)}, OnFailure: core.FailClosed, Overrides: map[string][]core.Limit{key: limit}}
+	}
+	s.grants(l, 10, 0, "the policy's own limit")
+	s.denies(l, 1, 0, 6*time.Minute, "and no more")
+	s.no(l.SetPolicy(policy(core.PerHour(15))))
+	s.grants(l, 4, 1, "an override of 15 adds 5 tokens, also to a key that was denied a moment ago")
+	s.holds(l, 1, "and adds them once")
+	s.no(l.SetPolicy(policy(core.PerHour(1000))))
+	s.grants(l, 1, 985, "a higher one adds what is more")
+	s.no(l.SetPolicy(policy(core.PerHour(3))))
+	s.grants(l, 3, 0, "a lower one cuts the bucket")
+	s.denies(l, 1, 0, 20*time.Minute, "and no more")
 }

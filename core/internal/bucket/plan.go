@@ -87,6 +87,16 @@ func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	return p, &each
 }
 
+// Recounts reports whether a limit counts requests in one of p and before, and something else in the other.
+func (p *Plan) Recounts(before *Plan) bool {
+	for i := range p.Rates {
+		if j := before.indexOf(p.Rates[i].Tag); j >= 0 && before.Rates[j].Other != p.Rates[i].Other {
+			return true
+		}
+	}
+	return false
+}
+
 // Common returns the plan of those of p's limits that before has too: p if it has all of them, nil if it has none.
 func (p *Plan) Common(before *Plan) *Plan {
 	if p == before {

@@ -1,0 +1,85 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// farStore is a store that can't answer while it is away. Limiters then decide by their fallback.
+type farStore struct {
+	core.Store
+	away bool
+}
+
+var errAway = errors.New("the store is away")
+
+func (s *farStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	if s.away {
+		return core.Answer{}, errAway
+	}
+	return s.Store.Do(ctx, r)
+}
+
+func (s *farStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+	if s.away {
+		return nil, errAway
+	}
+	return s.Store.(core.JointStore).DoTogether(ctx, requests)
+}
+
+// Config returns the store's, for the fallback's clock.
+func (s *farStore) Config() *core.StoreConfig { return s.Store.(core.ConfiguredStore).Config() }
+
+// inOutage says which operations are also drawn while the store is away.
+var inOutage = map[opKind]bool{
+	doAllow: true, doAll: true, doPeek: true, doReserve: true, doWait: true, doAtMost: true, doRetry: true,
+	doCancel: true, doUndo: true, doCorrect: true,
+}
+
+// outage has act decided by p's fallback, which has buckets of its own. If answers is true the store is there meanwhile: what
+// comes back goes to the fallback if that gave it.
+func (pl *player) outage(p *process, answers bool, act func() error) error {
+	pl.now = append(pl.now, isFallback)
+	pl.count++ // what the store said last does not count here
+	pl.oracle, p.far.away = p.local, !answers
+	defer func() {
+		pl.oracle, p.far.away = pl.shared, false
+		pl.count++
+	}()
+	return act()
+}
+
+// local reports whether a fallback decides.
+func (pl *player) local() bool { return pl.oracle != pl.shared }
+
+// everyOracle calls do with the oracles of the store and of all fallbacks.
+func (pl *player) everyOracle(do func(*oracle)) {
+	do(pl.shared)
+	for _, p := range pl.procs {
+		if p != nil {
+			do(p.local)
+		}
+	}
+}
+
+// recoverLocal is recover for the fallbacks.
+func (pl *player) recoverLocal() error {
+	for _, p := range pl.procs {
+		if p.far == nil {
+			continue
+		}
+		err := pl.outage(p, false, func() error {
+			if _, err := pl.peek(p.base); err != nil || !pl.canMove(pl.longest()) {
+				return err
+			}
+			pl.moveBy(pl.longest())
+			return pl.full(p.base, "recovery of the fallback")
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package redisstore_test
+
+import "slices"
+
+// mark notes of which kinds an operation by h is in addition.
+func (pl *player) mark(h *handle) {
+	if slices.ContainsFunc(pl.procs, func(other *process) bool { return other.base.list != h.list }) {
+		pl.now = append(pl.now, isVersion)
+	}
+	if h.list < 0 {
+		pl.now = append(pl.now, isOverride)
+	}
+	if slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.calendar != nil }) {
+		pl.now = append(pl.now, isCalendar)
+	}
+}
+
+// setPolicy gives p a policy of a list and an override.
+func (pl *player) setPolicy(p *process, list, override int) error {
+	pl.note("%28s p%d.SetPolicy(list %d, override by list %d)", pl.at(), p.id, list, override-1)
+	pl.count++
+	if err := p.base.SetPolicy(pl.policy(list, override)); err != nil {
+		return broken("an error", "SetPolicy: %v", err)
+	}
+	p.list, p.override = list, override
+	p.base.hold(pl.effective(list, override))
+	return nil
+}
+
+// setOverride gives the key other limits of its own, or takes them away. What an override adds to a Capacity is there at
+// once, and a lower Capacity cuts what is there.
+func (pl *player) setOverride(p *process, override int) error {
+	before, err := pl.peek(p.base)
+	if err != nil {
+		return err
+	}
+	was := p.base.rules
+	if err := pl.setPolicy(p, p.list, override); err != nil {
+		return err
+	}
+	after, err := pl.peek(p.base)
+	if err != nil {
+		return err
+	}
+	for i := range was {
+		for j := range p.base.rules {
+			a, b := &was[i], &p.base.rules[j]
+			if a.name != b.name || !pl.onlyCapacity(a, b) {
+				continue
+			}
+			had, has := before.Limits()[i].Remaining, after.Limits()[j].Remaining
+			if want := changed(a, b, had); has != want {
+				return broken("override", "%q had %d of %d, and has %d of %d; want %d", a.name, had, a.capacity, has, b.capacity, want)
+			}
+		}
+	}
+	return nil
+}
+
+// onlyCapacity reports whether b differs from a in its capacity only, and nothing but a was used on the bucket, so that the
+// change shows: tokens that are owed, reserved or on lease do not.
+func (pl *player) onlyCapacity(a, b *limitRule) bool {
+	tl := pl.lines[a.name]
+	same := a.sameSteps(b) && a.num == b.num && a.den == b.den
+	return same && tl != nil && !pl.leases && pl.charged == 0 && len(pl.reserved) == 0 && len(pl.stepsBack) == 0 &&
+		!slices.ContainsFunc(tl.uses, func(u inUse) bool { return u.rule != a.plain() })
+}
+
+// changed returns what a bucket has under b that had so many tokens under a.
+func changed(a, b *limitRule, had int64) int64 {
+	switch {
+	case had == a.capacity: // full is full, whatever the capacity
+		return b.capacity
+	case b.raises && b.capacity > a.capacity:
+		return min(b.capacity, had+b.capacity-a.capacity)
+	}
+	return min(had, b.capacity)
+}
