@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -12,8 +11,6 @@ type farStore struct {
 	core.Store
 	away bool
 }
-
-var errAway = errors.New("the store is away")
 
 func (s *farStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
 	if s.away {
