@@ -131,6 +131,10 @@ func serve(l net.Listener, app adaptertest.App[chilimit.KeyFunc, chilimit.Option
 
 func limiters(described []adaptertest.Limiter[chilimit.KeyFunc, chilimit.Option]) (chain []func(http.Handler) http.Handler) {
 	for _, m := range described {
+		if m.PerIP != nil {
+			chain = append(chain, chilimit.PerIP(m.PerIP...))
+			continue
+		}
 		if m.Together == nil {
 			chain = append(chain, chilimit.New(m.Limiter, m.Key, m.Options...))
 			continue

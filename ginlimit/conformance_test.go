@@ -123,6 +123,10 @@ func serve(l net.Listener, app adaptertest.App[ginlimit.KeyFunc, ginlimit.Option
 
 func limiters(described []adaptertest.Limiter[ginlimit.KeyFunc, ginlimit.Option]) (chain []gin.HandlerFunc) {
 	for _, m := range described {
+		if m.PerIP != nil {
+			chain = append(chain, ginlimit.PerIP(m.PerIP...))
+			continue
+		}
 		if m.Together == nil {
 			chain = append(chain, ginlimit.New(m.Limiter, m.Key, m.Options...))
 			continue

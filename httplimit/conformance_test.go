@@ -128,6 +128,10 @@ func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Opti
 
 func limited(limiters []adaptertest.Limiter[httplimit.KeyFunc, httplimit.Option], h http.Handler) http.Handler {
 	for _, m := range slices.Backward(limiters) {
+		if m.PerIP != nil {
+			h = httplimit.PerIP(m.PerIP...)(h)
+			continue
+		}
 		if m.Together == nil {
 			h = httplimit.New(m.Limiter, m.Key, m.Options...)(h)
 			continue

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
@@ -27,6 +28,15 @@ import (
 // bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	return nethttp.New(limiter, key, configured(options))
+}
+
+// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A request
+// takes one token from each of limits, or is denied. PerIP panics with all mistakes in limits.
+//
+// Use [New] for everything else: buckets in Redis that all replicas share, other keys, and options. Behind a proxy use New
+// with ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
+func PerIP(limits ...core.Limit) func(http.Handler) http.Handler {
+	return New(adapter.InProcess(limits), ByIP())
 }
 
 // configured returns what options set.

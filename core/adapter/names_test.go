@@ -15,7 +15,7 @@ import (
 var names = []string{
 	"AllFromContext", "ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
 	"CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "NewTogether",
-	"OnDenied", "OnError", "Option", "Rule", "WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
+	"OnDenied", "OnError", "Option", "PerIP", "Rule", "WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
 }
 
 // ownNames are the identifiers that only one adapter exports.

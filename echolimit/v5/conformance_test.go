@@ -134,6 +134,10 @@ func serve(l net.Listener, app adaptertest.App[echolimit.KeyFunc, echolimit.Opti
 
 func limiters(described []adaptertest.Limiter[echolimit.KeyFunc, echolimit.Option]) (chain []echo.MiddlewareFunc) {
 	for _, m := range described {
+		if m.PerIP != nil {
+			chain = append(chain, echolimit.PerIP(m.PerIP...))
+			continue
+		}
 		if m.Together == nil {
 			chain = append(chain, echolimit.New(m.Limiter, m.Key, m.Options...))
 			continue

@@ -33,6 +33,15 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareF
 	return middleware(adapter.New(limiter, key, o.Options), o)
 }
 
+// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A request
+// takes one token from each of limits, or is denied. PerIP panics with all mistakes in limits.
+//
+// Use [New] for everything else: buckets in Redis that all replicas share, other keys, and options. Behind a proxy use New
+// with ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
+func PerIP(limits ...core.Limit) echo.MiddlewareFunc {
+	return New(adapter.InProcess(limits), ByIP())
+}
+
 // configured returns what options set.
 func configured(options []Option) *config {
 	o := new(config)

@@ -137,6 +137,10 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 
 func limited(by described, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	for _, m := range slices.Backward(by) {
+		if m.PerIP != nil {
+			h = fasthttplimit.PerIP(m.PerIP...)(h)
+			continue
+		}
 		if m.Together == nil {
 			h = fasthttplimit.New(m.Limiter, m.Key, m.Options...)(h)
 			continue

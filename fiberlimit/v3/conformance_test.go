@@ -130,6 +130,10 @@ func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Op
 
 func limiters(described []adaptertest.Limiter[fiberlimit.KeyFunc, fiberlimit.Option]) (chain []any) {
 	for _, m := range described {
+		if m.PerIP != nil {
+			chain = append(chain, fiberlimit.PerIP(m.PerIP...))
+			continue
+		}
 		if m.Together == nil {
 			chain = append(chain, fiberlimit.New(m.Limiter, m.Key, m.Options...))
 			continue

@@ -51,6 +51,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Join", (*suite[K, O]).join},
 		{"Address", (*suite[K, O]).address},
 		{"Proxies", (*suite[K, O]).proxies},
+		{"PerIP", (*suite[K, O]).perIP},
 		{"Route", (*suite[K, O]).route},
 		{"Host", (*suite[K, O]).host},
 		{"NoKey", (*suite[K, O]).noKey},

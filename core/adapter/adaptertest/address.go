@@ -1,6 +1,13 @@
 package adaptertest
 
-import "github.com/tokenbucket-go/ratelimit/core"
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 // from returns a request from each of the peers.
 func from(peers ...string) (requests []request) {
@@ -34,6 +41,32 @@ func (s *suite[K, O]) address() {
 		{"without a trusted proxy a client can't choose its address with X-Forwarded-For", inUse, true, of(k.ByIP(),
 			forwarded("192.0.2.1:1"), forwarded("192.0.2.1:2", "203.0.113.1"), forwarded("192.0.2.1:3", "203.0.113.2, 10.0.0.1"))},
 		{"a client can't choose its address with any other header field", inUse, true, of(k.ByIP(), spoofs("203.0.113.1", "203.0.113.2")...)},
+	})
+}
+
+// perIP checks the adapter's PerIP.
+func (s *suite[K, O]) perIP() {
+	s.rule("PerIP gives each client address its own bucket of every limit", func(c *trial[K, O]) {
+		app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{PerIP: []core.Limit{core.PerDay(3), slow(2).WithName("tight")}}))
+		for i, status := range []int{200, 200, 429} {
+			got := app.send(forwarded("192.0.2.1:1", "203.0.113."+strconv.Itoa(i)))
+			c.wantStatus(got, status, "a client that says to be another")
+			if policies := got.header.Get(policyField); !strings.Contains(policies, `"3/day"`) || !strings.Contains(policies, `"tight"`) {
+				c.errorf("%s is %q, want 3/day and tight", policyField, policies)
+			}
+		}
+		c.wantStatus(app.send(request{peer: "192.0.2.2:1"}), http.StatusOK, "another client")
+	})
+	s.rule("two PerIP in one app have their own buckets", func(c *trial[K, O]) {
+		app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{PerIP: []core.Limit{slow(2)}}, Limiter[K, O]{PerIP: []core.Limit{slow(2)}}))
+		for _, status := range []int{200, 200, 429} {
+			c.wantStatus(app.send(request{}), status, "through both")
+		}
+	})
+	s.rule("PerIP panics with every mistake", func(c *trial[K, O]) {
+		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}},
+			"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must")
+		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{}}, "PerIP limits: 0 limits: at least one is required")
 	})
 }
 

@@ -17,7 +17,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 func (s *suite[K, O]) denial() {
 	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial[K, O]) {
 		var calls atomic.Int64
-		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{c.holding(2), c.kit.Global("all"), nil, nil}))
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil}))
 		for i, status := range []int{200, 200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d with a capacity of 2", i+1))
 		}

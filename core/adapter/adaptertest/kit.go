@@ -84,7 +84,7 @@ type App[K, O any] struct {
 	Routes []Route[K, O]
 }
 
-// Limiter is one middleware, as passed to New or to NewTogether.
+// Limiter is one middleware, as passed to New, NewTogether or PerIP.
 type Limiter[K, O any] struct {
 	Limiter *core.Limiter
 	Key     K
@@ -92,6 +92,8 @@ type Limiter[K, O any] struct {
 	// Together are the rules of NewTogether. If it is nil, the middleware is that of New. Otherwise Limiter and Key are not
 	// used, and the list may be empty.
 	Together []Rule[K]
+	// PerIP are the limits of PerIP. If it is not nil, the middleware is that of PerIP, and nothing else here is used.
+	PerIP []core.Limit
 }
 
 // Rule is one of the rules of NewTogether. The adapter's Rule has the same fields, so one can be converted to the other.

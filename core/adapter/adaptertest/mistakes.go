@@ -45,17 +45,17 @@ func (s *suite[K, O]) mistakes() {
 		{"mistakes in both key and cost", k.ByHeader(""), []O{k.CostByContentLength(0)}, []string{"ByHeader", "CostByContentLength"}},
 	} {
 		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(Limiter[K, O]{c.holding(1), mistake.key, mistake.options, nil}, mistake.want...)
+			c.wantPanic(Limiter[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil}, mistake.want...)
 		})
 	}
 	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
-		c.wantPanic(Limiter[K, O]{nil, none, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
+		c.wantPanic(Limiter[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
 	s.rule("New does not call the user's functions", func(c *trial[K, O]) {
 		l := newListener()
 		_ = l.Close()
 		called := func(Header) (string, error) { c.errorf("New called a key function"); return "", nil }
-		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), Limiter[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil}))
+		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), Limiter[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil}))
 	})
 }
 

@@ -87,8 +87,8 @@ func (s *suite[K, O]) route() {
 		}
 	})
 	s.rule("the note of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
-		outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil}
-		skipped := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil}
+		outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
+		skipped := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
 		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))
 		c.wantRemaining(app.send(request{}), 4, "the inner limiter makes no decision")
 	})
