@@ -35,9 +35,13 @@ func boundary(year int, month time.Month, day, hour, minute int, location *time.
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC)
 	}
 	want := time.Date(year, month, day, hour, minute, 0, 0, time.UTC)
-	at := want.Add(-26 * time.Hour)
+	_, ahead := want.In(location).Zone()
+	at := want.Add(-time.Duration(ahead)*time.Second - 3*time.Hour)
+	if !shows(at).Before(want) {
+		at = want.Add(-51 * time.Hour)
+	}
 	for shows(at).Before(want) {
-		at = at.Add(15 * time.Minute)
+		at = at.Add(time.Minute) // clocks may be set at a minute past the hour
 	}
 	return at.UnixMicro()
 }

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
+
+// lifetime is how far ahead tokens can always be promised: almost 100 years.
+const lifetime = 90 * 365 * 24 * time.Hour
 
 // ask calls Reserve for n tokens.
 func (pl *player) ask(h *handle, n int64) error {
@@ -19,7 +23,7 @@ func (pl *player) ask(h *handle, n int64) error {
 	least := leastCapacity(h.requests)
 	if !r.OK() {
 		pl.seen(h.rules)
-		if n <= least && pl.promised() <= least {
+		if n <= least && pl.promised() <= least && r.Delay() <= lifetime { // what former limits lent may take longer than can be promised
 			return broken("Reserve", "%d tokens can't be reserved, but twice the capacity can always be promised", n)
 		}
 		return nil
@@ -82,6 +86,8 @@ func (pl *player) wait(h *handle, n int64) error {
 	case err == nil:
 		_, err = pl.reserve(h, n, 0, true)
 		return err
+	case errors.Is(err, core.ErrDeadline) && !there: // more than a hundred years
+		pl.seen(h.rules)
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, core.ErrPromised):
 		return broken("an error", "WaitN: %v", err)
 	case there:

@@ -49,7 +49,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 		}
 		pl.back(k, k.n, k.h.rules, false)
 		pl.backTokens(k, k.tokens)
-		if pl.touch(common(k.h.rules, k.under)); k.each && k.g != nil && shareName(k.h.rules, append(slices.Clone(k.g.rules), k.tokenRules()...)) {
+		if pl.touch(common(k.h.rules, k.under)); k.each && k.g != nil && shareName(k.h.rules, k.moves(k.amount)) {
 			pl.touch(k.h.rules) // all of them are written
 		}
 		pl.drop(k)
@@ -150,7 +150,7 @@ func (pl *player) correct(k *taking, o op) error {
 		return broken("an error", "Settle: %v", err)
 	}
 	pl.drop(k)
-	if k.g != nil && actual != k.amount && shareName(k.h.rules, append(slices.Clone(k.g.rules), k.tokenRules()...)) {
+	if k.g != nil && shareName(k.h.rules, k.moves(amount{k.n - actual.n, k.tokens - actual.tokens})) {
 		pl.touch(k.h.rules) // all of them are written
 	}
 	switch {
@@ -166,6 +166,17 @@ func (pl *player) correct(k *taking, o op) error {
 		pl.debit(common(k.h.rules, k.t.rules), actual.tokens-k.tokens)
 	}
 	return nil
+}
+
+// moves returns the limits whose tokens change if an amount comes back of what k took, or is charged on top.
+func (k *taking) moves(change amount) (rules []limitRule) {
+	if change.n != 0 {
+		rules = counting(k.g.rules, core.Requests)
+	}
+	if change.tokens != 0 {
+		rules = append(rules, counting(k.tokenRules(), tokens)...)
+	}
+	return rules
 }
 
 // tokenRules returns the limits that k took tokens from.
