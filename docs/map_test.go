@@ -3,6 +3,7 @@ package docs_test
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -58,4 +59,15 @@ func TestPackagesHaveFewFiles(t *testing.T) {
 		}
 		require.LessOrEqual(t, n, most, dir)
 	}
+}
+
+// What a newcomer reads first is short.
+func TestTheFirstPagesAreShort(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(readme), "\n"), 150, "README.md")
+	overview, err := exec.Command("go", "doc", "../core").Output()
+	require.NoError(t, err)
+	require.Greater(t, strings.Count(string(overview), "\n"), 50)
+	require.LessOrEqual(t, strings.Count(string(overview), "\n"), 120, "go doc of core")
 }

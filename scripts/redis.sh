@@ -3,18 +3,23 @@
 
 step() { printf '\n== %s\n' "$*"; }
 
-install_redis() {
-  command -v redis-server >/dev/null && return
-  step "install redis-server"
+# install installs a program where it is missing: its name, that of Debian's package, and that of Homebrew's.
+install() {
+  command -v "$1" >/dev/null && return
+  step "install $1"
   if command -v apt-get >/dev/null; then
     local sudo=""
     [ "$(id -u)" = 0 ] || sudo=sudo
     $sudo apt-get update -qq
-    # The service would take port 6379; only the programs are wanted.
-    $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq redis-server >/dev/null
+    # A service would start and take its port; only the programs are wanted.
+    $sudo env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq "$2" >/dev/null
   elif command -v brew >/dev/null; then
-    brew install --quiet redis
+    brew install --quiet "$3"
   fi
+}
+
+install_redis() {
+  install redis-server redis-server redis
   command -v redis-server >/dev/null || {
     echo "redis-server is missing: install Redis 6.0 or newer (https://redis.io/docs/install) so that it is on the PATH" >&2
     exit 1
