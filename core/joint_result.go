@@ -13,8 +13,8 @@ import (
 type Charge struct {
 	Limiter *Limiter
 	Key     string
-	Cost    int64 // requests; 0 means 1, and Units{Requests: 0} means none
-	Units   Units // what else it takes: see Units
+	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
+	Units   Units // what it takes in other units; nil means nothing
 }
 
 // JointResult is the decision of several limiters on one request.
@@ -25,8 +25,8 @@ type JointResult struct {
 	// RetryAfter is the longest RetryAfter of Results: 0 if Allowed.
 	RetryAfter time.Duration
 
-	// Results are the limiters' own, in the order of the charges. If the request is denied, those with Allowed have the
-	// tokens but took none.
+	// Results are the decisions of the limiters, in the order of the charges. If the request is denied, a limiter whose
+	// Result is Allowed had the tokens but took none.
 	Results []Result
 
 	charges []Charge
@@ -68,8 +68,9 @@ func (j JointResult) Order() []int {
 	return order
 }
 
-// WriteHeaders writes the header fields of all limiters to h: members of lists for each, fields of one value of the tightest,
-// and the longest Retry-After, or none if the request can never be allowed. See [Result.WriteHeaders].
+// WriteHeaders writes the header fields of all limiters to h. RateLimit and RateLimit-Policy list the limits of all. Fields that
+// have one value are those of the tightest limiter. Retry-After is the longest, and is left out if the request can never be
+// allowed. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h HeaderWriter) {
 	for _, i := range j.Order() {
 		r := j.Results[i]
@@ -91,7 +92,7 @@ func (j JointResult) Problem() ProblemDetails {
 	return p
 }
 
-// Undo returns what the request took, to all limiters. It is [Limiter.Undo] of each, one after another.
+// Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another.
 func (j JointResult) Undo(ctx context.Context) error {
 	var errs []error
 	for i, r := range j.Results {

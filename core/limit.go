@@ -87,9 +87,10 @@ type Limit struct {
 // buckets refill at once, perhaps just after the window opens. They count a refill for every interval that d touches,
 // up to Capacity each, because a bucket loses what overflows. A result above the largest int64 is the largest int64.
 //
-// MaxIn is what a limit admits. A [Limiter.Debit], and a [Limiter.Settle] that charges more, are admitted already: what is
-// there of them counts, and what is not is a debt. Later requests wait until it is paid, so over a longer time the sum of
-// both is what the rate brings, and the debt.
+// MaxIn counts what the limit admits. [Limiter.Debit], and a [Limiter.Settle] that charges more, take tokens for what has
+// happened already. What the bucket lacks then is a debt, and later requests wait until it is paid. So over a long time no
+// more is used than the rate brings, a full bucket, and the debt.
+//
 // MaxIn returns 0 if d is negative or no constructor would accept the Limit.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {

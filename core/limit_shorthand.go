@@ -73,8 +73,8 @@ func PerMonth[N Number](n N) Limit { return per(float64(n), Month).WithMode(Alig
 // hours, and is one day. If the clocks skip the time at which a period begins, it begins when they are set forward; if they
 // show it twice, the first time.
 //
-// The store's clock decides which day it is. What that means in the location is known to each process from its time zone
-// data: without it, [time.LoadLocation] returns an error at start. Import time/tzdata where the system has none.
+// The store's clock decides which day it is. Each process computes the days from its own time zone data. If the system has
+// none, [time.LoadLocation] returns an error at start: then import time/tzdata.
 func (l Limit) In(location *time.Location) Limit {
 	if l.Location = location; location == nil {
 		l.Location = noLocation

@@ -23,8 +23,9 @@ type Policy struct {
 	// Overrides are other limits for some keys, such as those of a customer who got an exception. A key is what the key
 	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). They come before the limits of WithLimits.
 	//
-	// A limit of an override that has the name of another limit, or no name as that one, is the same bucket: what it adds
-	// to the Capacity is there at once, also for a key that was denied a moment ago. Replace them with SetPolicy.
+	// A limit of an override and one of Limits are the same bucket if they have the same name: see Limit.Name for limits
+	// that were given none. What the override adds to the Capacity is there at once, also for a key that was denied a moment
+	// ago. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
 	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.

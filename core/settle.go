@@ -51,15 +51,15 @@ func (l *Limiter) unsettled(ctx context.Context, key string, source Source, bega
 	l.watch.call(ctx, Observation{Policy: l.Name(), Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
 }
 
-// Debit charges n requests to key that can't be refused, such as those that another service has served already. If they are
-// not there, the bucket is in debt, and denies later requests until it has refilled. How deep a debt can be depends on the
-// limit: it is at least twice the Capacity, and for limits on a calendar up to 4,096 periods. Errors and cost are those of
+// Debit charges key for n requests that have happened already, such as those that another service has served. If the tokens
+// are not there, the bucket is in debt, and denies later requests until it has refilled. A debt can always be twice the
+// Capacity; for limits on a calendar it can be what up to 4,096 periods bring. Errors and cost are those of
 // [Limiter.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})
 }
 
-// DebitUnits is Debit of units. Here a unit that is not given is not charged, requests neither.
+// DebitUnits is Debit of units. It charges only the units that are given: no request, unless units has [Requests].
 func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
 	if err := checkKey(key); err != nil {
 		return err

@@ -13,21 +13,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// AllowTogether takes from several limiters, each with its own key and cost, if all have the tokens, and nothing from any if
-// not: a user, the organisation, and everybody.
+// AllowTogether decides a request with several limiters, such as those of a user, of the user's organisation, and of everybody.
+// Each has its own key and cost. If all have the tokens, all take them. Otherwise none does.
 //
-// If all limiters have one store on one server, or one MemoryStore, that is one atomic step, and one round trip to Redis.
-// Buckets on different servers, as on a Cluster or a Ring, and those of different stores are asked one after another, in the
-// same order whoever asks. If one denies, what was taken before is given back. So never too many requests are admitted, but
-// until it is given back another one may be denied that could have been admitted. Each bucket then costs a round trip, and
-// one more to give back, each of which takes at most its store's timeout. Observers receive what could not be given back as
-// [OutcomeUnsettled].
+// With one MemoryStore, or one store on one Redis server, that is one atomic step, and one round trip to Redis. Where buckets
+// are on different servers, as on a Cluster or a Ring, or in different stores, they are asked one after another, always in the
+// same order. If one denies, the tokens taken before are given back. So never too many requests are admitted, but another
+// request may be denied until the tokens are back. Each bucket then costs a round trip, and one more to give tokens back.
+// Each takes at most its store's timeout. Observers receive tokens that could not be given back as [OutcomeUnsettled].
 //
-// Limiters that have no decision decide by their own OnFailure. A policy in shadow mode denies nothing, and takes nothing if
-// another limiter denies. The same bucket may be charged only once: two charges of one policy need different keys.
+// While a store is away, its limiters decide by their OnFailure. A policy in shadow mode denies nothing, and takes nothing if
+// another limiter denies. A bucket can be charged only once: two charges of one policy need different keys.
 //
-// Errors are those of AllowN, of any of the limiters. Then what was taken before is given back. A call to Redis that got no
-// answer in time, or whose caller's context ended, may have taken its tokens all the same: they refill with time.
+// Errors are those of AllowN, from any of the limiters. The tokens taken before are then given back. A call to Redis that got
+// no answer in time, or whose context ended, may have taken tokens. They refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
 	members, err := join(ctx, charges)
