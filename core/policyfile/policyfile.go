@@ -8,6 +8,10 @@
 //	    refill_rate: 10_000  # required
 //	    refill_interval: day # required: a unit, or 30s, 5 min, 1h30m
 //	    mode: aligned        # continuous (the default), stepped or aligned
+//	  - tokens: 100_000/min  # a limit of another unit
+//	overrides:               # limits of single keys
+//	  header:x-api-key:k-123:
+//	    - 60/s
 //	on_failure: open         # local (the default), open or closed
 //	local_share: 0.25        # above 0, at most 1 (the default)
 //	headers: [legacy, ietf]  # default, none, or one or more of legacy, ietf and draft6
@@ -34,14 +38,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Parse reads one policy. The policy is one that [core.NewLimiter] accepts, or the error joins an [Error] for every
-// mistake.
+// Parse reads one policy. [core.NewLimiter] accepts the policy. If there are mistakes, the error joins an [Error] for each.
 func Parse(data []byte) (core.Policy, error) {
 	return load(bytes.NewReader(data), "", func(d *document, v any) core.Policy { return d.policy(v, "") })
 }
 
-// Load reads a list of policies, or a mapping with the list under policies, each as [Parse] has it: at least one, no
-// two of one name. It returns them by name, all or none: the error joins an [Error] for every mistake.
+// Load reads a list of policies, or a mapping with the list under policies. Each is as [Parse] reads it. There must be at
+// least one, and no two of the same name. Load returns the policies by name. If there are mistakes it returns none, and the
+// error joins an [Error] for each.
 //
 // A name that is not in the map yields the zero Policy, which [core.NewLimiter] refuses.
 func Load(r io.Reader) (map[string]core.Policy, error) { return load(r, "", (*document).policies) }

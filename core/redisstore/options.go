@@ -35,17 +35,17 @@ func defaults() settings {
 	}
 }
 
-// WithPrefix sets what every key begins with: by default "ratelimit:". It may be anything, "" too. Two stores with one
-// prefix on one server share buckets. A prefix with a hash tag, such as "{limits}:", puts all keys of the store into one
-// Cluster slot.
+// WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Two stores
+// with the same prefix on one server share buckets. A prefix with a hash tag, such as "{limits}:", puts all keys of the
+// store into one Cluster slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *core.StoreConfig) { s.prefix = prefix })
 }
 
-// WithTimeout bounds how long a decision may take: by default 100 ms. Then the policy's OnFailure decides. It should be
-// above two round trips to the server, for a decision may have to wait for a call that is under way. Setting up a
-// connection takes more, and is not part of it: a connection has a second, or ten times the timeout if that is longer.
-// The timeout is the store's own. The client's timeouts hold as well, and so does the deadline of the caller's context.
+// WithTimeout sets how long a decision may take: by default 100 ms. When the time is over, the policy's OnFailure decides.
+// The timeout should be more than two round trips to the server, because a decision may have to wait for a call that is
+// under way. It does not include the time to open a connection, which is a second, or ten times the timeout if that is
+// longer. The client's own timeouts and the deadline of the request's context hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if d <= 0 {
@@ -56,10 +56,10 @@ func WithTimeout(d time.Duration) Option {
 	})
 }
 
-// WithBreaker sets after how many failed calls in a row the store stops asking Redis, and for how long: by default 5, and
-// 500 ms. Meanwhile the policy's OnFailure decides at once. Then one call tries again, and if it succeeds all do. What
-// counts is the time since a call was sent: a decision that waits for others, in this process, is no failure of Redis.
-// Calls that were under way together and fail count once.
+// WithBreaker sets after how many failed calls in a row the store stops asking Redis, and for how long: by default 5 calls,
+// and 500 ms. In that time the policy's OnFailure decides at once. Then one call tries Redis again. If it succeeds, all
+// decisions go to Redis again. The time that a decision waits for others in this process is no failure of Redis. Calls that
+// fail together count once.
 func WithBreaker(failures int, pause time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if failures < 1 {
@@ -72,12 +72,11 @@ func WithBreaker(failures int, pause time.Duration) Option {
 	})
 }
 
-// WithDenyCache sets how long the store may repeat a denial without asking Redis: by default up to 1 second, 0 for
-// never. A bucket that denied a cost and said "retry in t" can't have that cost before t, unless somebody returns tokens
-// or resets it. So until t, but no longer than this, the same key is denied in this process, with the RetryAfter that
-// follows from that answer and no round trip. A Refund or Reset by this store ends it before it is sent. Until it is
-// answered (or, if it never is, for a minute) every decision on its key asks Redis. A Refund or Reset by another process
-// is seen when the horizon is over. The cache holds at most 65,536 keys.
+// WithDenyCache sets for how long the store may repeat a denial without asking Redis: by default 1 second, and 0 means never.
+// If Redis said "retry in t", the bucket can't have the tokens before t, unless somebody gives tokens back or resets it. So
+// until t, or until this time is over, the store denies the same key in this process, with the right RetryAfter and without
+// a round trip. Refund and Reset by this store end a repeated denial at once. Those by another process are seen when the
+// time is over. The cache holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if horizon < 0 {
@@ -88,25 +87,25 @@ func WithDenyCache(horizon time.Duration) Option {
 	})
 }
 
-// WithLease lets the store take tokens of busy keys ahead and decide in this process while they last: for a key that is
-// asked for more often than one Redis can decide. By default, and with 0, each decision asks Redis.
+// WithLease lets the store take tokens of busy keys ahead, at most n, and decide in this process while they last. Use it for
+// a key that is asked for more often than one Redis can decide. By default, and with 0, each decision asks Redis.
 //
 // A key that is asked for again within 50 ms leases tokens with its next decision: one at first, then twice as many each
-// time they are used up within 50 ms, up to n, a tenth of the smallest Capacity, and half of what the bucket has left. A
-// lease that is not used for 100 to 200 ms is returned. It ends after 2 s.
+// time they are used up within 50 ms. A lease is at most n, a tenth of the smallest Capacity, and half of what the bucket
+// has left. The store gives a lease back that is not used for 100 to 200 ms. A lease ends after 2 s.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after
-// its last request, or 2 s when it dies. RetryAfter counts on the end of leases. Tokens are lost, until they refill, when
-// a process ends with a lease, and when the call that brings or settles one gets no answer.
+// its last request, or 2 s if it dies. RetryAfter includes the end of leases. Tokens are lost, until they refill, if a
+// process ends with a lease, or if the call that brings or gives back a lease gets no answer.
 //
-// Leases are for Allow and AllowN, of one list of limits a key. While one is held, Redis decides requests under other
-// limits as if the lease were another process's. Peek, Reserve, Wait, AllowTogether, and requests that cost more than is
-// left of the lease settle it with their call. Up to 65,536 keys are watched for being busy.
+// Only Allow and AllowN use leases, and only for one list of limits a key. Redis decides requests under other limits as if
+// another process held the lease. Peek, Reserve, Wait, AllowTogether, and requests that cost more than is left of a lease
+// give it back with their call. Up to 65,536 keys are watched for being busy.
 //
-// Decisions on leased tokens have the Source [core.FromLease] and cost no round trip and no allocation. Their Remaining
-// is what the bucket had when the lease was taken, refilled, less what this process has used. It learns of others' use
-// with the next lease. A Reset leaves other processes their leases.
+// Decisions on a lease have the Source [core.FromLease], and cost no round trip and no allocation. Their Remaining is what
+// the bucket had when the lease was taken, refilled, less what this process has used. The process learns what others used
+// with its next lease. A Reset does not end the leases of other processes.
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if n < 0 {

@@ -26,16 +26,16 @@ import (
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
 // buckets are full, and an eighth of that or three seconds at most.
 //
-// A store starts no lasting goroutine. That of [New] needs no closing, for its client stays the caller's.
+// A store starts no goroutine that outlives its work. A store that [New] returned needs no closing: close the client.
 //
-// At most four calls of a store are under way at once, so it needs few connections. To a server half a millisecond away or
-// farther it is up to 12, and to a distant one a call for each 2 ms of the round trip, up to 32: but no more than three
-// quarters of the client's pool. A call that is stuck returns its connection after twice the store's
-// timeout if the client has ContextTimeoutEnabled, and when the client's ReadTimeout ends if not.
+// A store has at most four calls under way at once, so it needs few connections. It has up to 12 if the server is half a
+// millisecond away or farther, and up to 32 if it is distant, one for each 2 ms of the round trip, but no more than three
+// quarters of the client's pool. A call that is stuck returns its connection after twice the store's timeout if the client
+// has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
 //
-// A lone decision is fastest if its caller waits for the client itself. It does so where the client returns in time: with
-// ContextTimeoutEnabled, and without it if it is a *redis.Client that calls nothing of the application, such as hooks. If
-// that caller is cancelled meanwhile, it returns at most the store's timeout later. Everyone else returns as soon as their
+// A single decision is fastest if its caller's goroutine sends it. The store does that if the client returns in time: with
+// ContextTimeoutEnabled, or if it is a *redis.Client without hooks or other functions of the application. A caller whose
+// context is canceled meanwhile then returns late, by the store's timeout at most. All other callers return as soon as their
 // context ends.
 type Store struct {
 	config  core.StoreConfig
@@ -46,10 +46,10 @@ type Store struct {
 	own     *redis.Client // of Open; nil: the client is the caller's
 }
 
-// Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://" with TLS or
-// "unix:///run/redis.sock". It makes the client as the store likes it best: go-redis' defaults with ContextTimeoutEnabled.
-// [redis.ParseURL] tells what else a URL may set. Open does not connect. The error is that of a url that can't be read;
-// mistakes in options are reported as by [New].
+// Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
+// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. The store has a client of its own, with go-redis'
+// defaults and ContextTimeoutEnabled. Open does not connect. It returns an error if it can't read url. Mistakes in options
+// are reported as by [New].
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
@@ -74,9 +74,8 @@ func (s *Store) Close() error {
 	return s.own.Close()
 }
 
-// New returns a store on a client of any topology. It does not connect: a server that can't be reached is met by the
-// policy's OnFailure. Mistakes in its options are reported by [core.NewLimiter], or by every decision where another
-// Store wraps this one.
+// New returns a store on any go-redis client. It does not connect: while the server can't be reached, the policy's OnFailure
+// decides. [core.NewLimiter] reports mistakes in the options. If another Store wraps this one, every decision reports them.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	set := defaults()
