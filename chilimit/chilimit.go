@@ -1,10 +1,13 @@
 // Package chilimit limits requests in chi with token buckets:
 //
-//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-//	}))
 //	r := chi.NewRouter()
-//	r.Use(chilimit.New(limiter, chilimit.ByIP()))
+//	r.Use(chilimit.PerIP(core.PerMinute(60).WithBurst(20)))
+//
+// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	r.Use(chilimit.New(limiter, chilimit.ByHeader("X-Api-Key")))
 package chilimit
 
 import (

@@ -1,10 +1,13 @@
 // Package fiberlimit limits requests in fiber (v2) with token buckets:
 //
-//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-//	}))
 //	app := fiber.New()
-//	app.Use(fiberlimit.New(limiter, fiberlimit.ByIP()))
+//	app.Use(fiberlimit.PerIP(core.PerMinute(60).WithBurst(20)))
+//
+// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	app.Use(fiberlimit.New(limiter, fiberlimit.ByHeader("X-Api-Key")))
 package fiberlimit
 
 import (

@@ -1,10 +1,13 @@
 // Package ginlimit limits requests in gin with token buckets:
 //
-//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-//	}))
 //	r := gin.Default()
-//	r.Use(ginlimit.New(limiter, ginlimit.ByIP()))
+//	r.Use(ginlimit.PerIP(core.PerMinute(60).WithBurst(20)))
+//
+// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	r.Use(ginlimit.New(limiter, ginlimit.ByHeader("X-Api-Key")))
 package ginlimit
 
 import (

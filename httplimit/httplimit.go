@@ -1,9 +1,12 @@
 // Package httplimit limits requests in net/http with token buckets:
 //
-//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-//	}))
-//	http.Handle("/", httplimit.New(limiter, httplimit.ByIP())(handler))
+//	http.Handle("/", httplimit.PerIP(core.PerMinute(60).WithBurst(20))(handler))
+//
+// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	http.Handle("/", httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(handler))
 //
 // It works with every router that takes func(http.Handler) http.Handler. For chi, use package chilimit.
 package httplimit

@@ -1,10 +1,13 @@
 // Package echolimit limits requests in echo (v5) with token buckets:
 //
-//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-//	}))
 //	e := echo.New()
-//	e.Use(echolimit.New(limiter, echolimit.ByIP()))
+//	e.Use(echolimit.PerIP(core.PerMinute(60).WithBurst(20)))
+//
+// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	e.Use(echolimit.New(limiter, echolimit.ByHeader("X-Api-Key")))
 //
 // The package for echo v4 is echolimit, without /v5.
 package echolimit

@@ -1,10 +1,13 @@
 // Package fiberlimit limits requests in fiber (v3) with token buckets:
 //
-//	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-//		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-//	}))
 //	app := fiber.New()
-//	app.Use(fiberlimit.New(limiter, fiberlimit.ByIP()))
+//	app.Use(fiberlimit.PerIP(core.PerMinute(60).WithBurst(20)))
+//
+// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	app.Use(fiberlimit.New(limiter, fiberlimit.ByHeader("X-Api-Key")))
 //
 // With a custom context of the app's own, key and option functions receive that: c.(*myCtx). The package for
 // fiber v2 is fiberlimit, without /v3.
