@@ -24,7 +24,8 @@ type Policy struct {
 	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). They come before the limits of WithLimits.
 	//
 	// A limit of an override that has the name of another limit, or no name as that one, is the same bucket: what it adds
-	// to the Capacity is there at once, also for a key that was denied a moment ago. Replace them with SetPolicy.
+	// to the Capacity is there at once, also for a key that was denied a moment ago, and while other processes that do not
+	// have the override yet decide the key too. Replace them with SetPolicy.
 	Overrides map[string][]Limit
 
 	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.
