@@ -25,7 +25,7 @@ type Policy struct {
 	//
 	// A limit of an override and one of Limits are the same bucket if they have the same name: see Limit.Name for limits
 	// that were given none. What the override adds to the Capacity is there at once, also for a key that was denied a moment
-	// ago. Change overrides with SetPolicy.
+	// ago, and while processes without the override decide the key too. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
 	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.

@@ -30,6 +30,23 @@ func Example() {
 	// 429 0 application/problem+json
 }
 
+// Each client address may send two requests at once, and two an hour.
+func ExamplePerIP() {
+	gin.SetMode(gin.ReleaseMode)
+	r := gin.New()
+	r.Use(ginlimit.PerIP(core.PerHour(2)))
+	r.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello") })
+
+	for range 3 {
+		w := send(r, "GET", "/", nil)
+		fmt.Println(w.Code, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// 200 "2/h";r=1;t=1800
+	// 200 "2/h";r=0;t=1800
+	// 429 "2/h";r=0;t=1800
+}
+
 // A key function of your own takes gin's context. Here it returns the user that earlier middleware found.
 func ExampleKeyFunc() {
 	gin.SetMode(gin.ReleaseMode)

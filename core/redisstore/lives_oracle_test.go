@@ -42,6 +42,7 @@ type timeline struct {
 	uses    []inUse
 	written int64 // when the key was last written for sure
 	flows   []flow
+	common  int64 // the largest capacity of limits in use that are not an override's
 	clean   int64 // the first decision after the last step back; never: there was none
 }
 
@@ -99,8 +100,11 @@ func (o *oracle) move(d int64) {
 // touch records that the store decided under rules, and may have written.
 func (o *oracle) touch(rules []limitRule) {
 	for _, x := range rules {
-		x = x.plain()
 		tl := o.line(x.name)
+		if !x.raises {
+			tl.common = max(tl.common, x.capacity)
+		}
+		x = x.plain()
 		if tl.clean == never {
 			tl.clean = o.now
 		}

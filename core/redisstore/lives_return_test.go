@@ -47,9 +47,10 @@ func (pl *player) giveBack(h *handle, o op) error {
 		if err != nil {
 			return broken("an error", "Undo: %v", err)
 		}
+		all := k.each && k.g != nil && shareName(k.h.rules, k.moves(k.amount))
 		pl.back(k, k.n, k.h.rules, false)
 		pl.backTokens(k, k.tokens)
-		if pl.touch(common(k.h.rules, k.under)); k.each && k.g != nil && shareName(k.h.rules, k.moves(k.amount)) {
+		if pl.touch(common(k.h.rules, k.under)); all {
 			pl.touch(k.h.rules) // all of them are written
 		}
 		pl.drop(k)

@@ -32,8 +32,8 @@
 -- The error of one key leaves the others alone. If the server refuses all keys, its error is the reply.
 
 -- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
--- fill (capacity and pace) of all definitions that this stands for. Its holds follow, in the order of their ends: tag, 0,
--- tokens, end, ticket, 0, 0.
+-- fill (capacity and pace) of all definitions that this stands for, its capacity less what lower ones cut. Its holds follow,
+-- in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
@@ -386,6 +386,21 @@ local function holding()
       end
     end
     return held
+  end
+
+  -- room in tokens, of a bucket with the holds that are counted at an instant
+  function rare.space(limit, at)
+    return room(limit, sum(limit.holds, at)) / limit.unit
+  end
+
+  -- Corrects what is stored if there is space for fewer tokens. A bucket lacks as much as they are below kept_most. It lacks
+  -- no more because a lower Capacity cuts the tokens, so that cuts the other as well. What is cut is there again for an
+  -- override that adds to the Capacity. The result is rounded up to what '>f' can store.
+  function rare.cut(limit, space)
+    local most = math.max(limit.capacity, limit.kept_most - (limit.tokens - space))
+    local _, exponent = math.frexp(most)
+    local last_bit = 2 ^ (exponent - 24)
+    limit.kept_most = math.ceil(most / last_bit) * last_bit
   end
 
   -- Adds a hold behind the i-th.
@@ -743,8 +758,13 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
           write = true
         end
       end
+      local space = limit.holds and holding().space(limit, math.min(limit.written_at, now)) or limit.capacity
+      if limit.tokens > space then
+        holding().cut(limit, space)
+      end
       if limit.raises and limit.keep > now and limit.kept_most < limit.capacity then
-        level = math.min(limit.full, level + (limit.capacity - limit.kept_most) * limit.unit)
+        local added = (limit.capacity - limit.kept_most) * limit.unit
+        level = math.min(limit.full, level + (added - added % 1))
       end
       if limit.starts and limit.keep <= now and not limit.holds then
         at = now -- the state may be older than the periods that were sent

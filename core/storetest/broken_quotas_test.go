@@ -1,6 +1,7 @@
 package storetest_test
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"runtime"
@@ -169,6 +170,21 @@ var quotaMistakes = map[string]mistake{
 		}}},
 	"override as any limit": {rule: "what_an_override_adds_to_a_capacity_is_there_at_once",
 		store: as(func(r *core.Request) { r.Plan = bucket.NewPlan(r.Plan.Rates, false) })},
+	"a lower capacity cuts for all": {rule: "an_override_holds_beside_processes_that_do_not_have_it_yet",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			before := s.states[address]
+			a, next, _, err := r.Decide(before, s.now())
+			if next != nil {
+				if len(before) == len(next) { // the largest Capacity ever stays
+					const from, to = bucket.RecordSize - 8, bucket.RecordSize - 4
+					copy(next[from:to], slices.MaxFunc([][]byte{before[from:to], next[from:to]}, bytes.Compare))
+				}
+				s.states[address] = next
+			}
+			return a, err
+		}}},
 	"every limit as an override": {rule: "a_raised_capacity_keeps_the_tokens",
 		store: as(func(r *core.Request) { r.Plan = bucket.NewPlan(r.Plan.Rates, true) })},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",

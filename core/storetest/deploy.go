@@ -19,6 +19,7 @@ var deployRules = []storeRule{
 	{"a changed mode keeps the tokens", modeChanged},
 	{"limits given per request share the policy's bucket", limitsPerRequest},
 	{"what an override adds to a capacity is there at once", overrideRaises},
+	{"an override holds beside processes that do not have it yet", overrideBesideOld},
 }
 
 // left checks how many tokens each limit has, in order.
@@ -144,4 +145,17 @@ func overrideRaises(s *subject) {
 	s.no(l.SetPolicy(policy(core.PerHour(3))))
 	s.grants(l, 3, 0, "a lower one cuts the bucket")
 	s.denies(l, 1, 0, 20*time.Minute, "and no more")
+}
+
+func overrideBesideOld(s *subject) {
+	before, after := s.limiter(core.PerHour(10)), s.limiter(core.PerHour(10))
+	s.no(after.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10)}, OnFailure: core.FailClosed,
+		Overrides: map[string][]core.Limit{key: {core.PerHour(30)}}}))
+	s.grants(before, 1, 9, "a process without the override")
+	for left := int64(29); left >= 14; left -= 5 {
+		s.grants(after, 2, left-2, "a process with the override has all that was not taken")
+		s.grants(before, 3, min(10, left-2)-3, "one without has its own capacity, and cuts the bucket")
+	}
+	s.grants(after, 9, 0, "in the end both have taken as much as the override allows")
+	s.denies(before, 1, 0, 6*time.Minute, "and no more")
 }

@@ -119,7 +119,7 @@ func precise(perStep *big.Rat, room *big.Int) bool {
 
 // Fill bounds how long a bucket takes to be full: Pace µs for each token that it lacks of Capacity. A negative Pace
 // stands for -Pace in steps, which may take Capacity × -Pace longer. Of several definitions of a limit it is the
-// largest of both. Numbers are rounded up.
+// largest of both, but what a lower Capacity cuts from the tokens it cuts from the larger one too. Numbers are rounded up.
 type Fill struct{ Capacity, Pace float32 }
 
 // ownFill is the Fill of r alone.
@@ -149,8 +149,8 @@ func (f Fill) and(g Fill) Fill {
 // Capacity. What was added to the Capacity is there at once: a bucket that had it from the start would hold as much or
 // more. Their Capacity is known from f, which then is r's: so it is added once.
 func (r *Rate) raised(units int64, f Fill) int64 {
-	if before := int64(f.Capacity); before < r.Capacity {
-		units = min(r.Full, units+(r.Capacity-before)*r.Unit)
+	if before := float64(f.Capacity); before < float64(r.Capacity) {
+		units = min(r.Full, units+int64((float64(r.Capacity)-before)*float64(r.Unit)))
 	}
 	return units
 }
