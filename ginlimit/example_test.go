@@ -39,12 +39,12 @@ func ExamplePerIP() {
 
 	for range 3 {
 		w := send(r, "GET", "/", nil)
-		fmt.Println(w.Code, w.Header().Get("RateLimit"))
+		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("RateLimit-Policy"))
 	}
 	// Output:
-	// 200 "2/h";r=1;t=1800
-	// 200 "2/h";r=0;t=1800
-	// 429 "2/h";r=0;t=1800
+	// 200 1 "2/h";q=2;w=3600
+	// 200 0 "2/h";q=2;w=3600
+	// 429 0 "2/h";q=2;w=3600
 }
 
 // A key function of your own takes gin's context. Here it returns the user that earlier middleware found.
