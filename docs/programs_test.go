@@ -18,7 +18,7 @@ import (
 //
 //   - a text block: the program prints it;
 //   - an sh block and a text block: the program listens on localhost:8080, and the commands print the text.
-var programPages = []string{"choosing-limits.md"}
+var programPages = []string{"choosing-limits.md", "keys-and-trust.md"}
 
 // stopped is added to each program. The clock of its MemoryStore stands still, so that no number depends on the machine.
 const stopped = `package main
@@ -29,7 +29,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-func stopped() core.StoreOption {
+func stopped() core.ClockOption {
 	return core.WithClock(func() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) })
 }
 `
