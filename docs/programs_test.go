@@ -18,7 +18,7 @@ import (
 //
 //   - a text block: the program prints it;
 //   - an sh block and a text block: the program listens on localhost:8080, and the commands print the text.
-var programPages = []string{"choosing-limits.md", "keys-and-trust.md"}
+var programPages = []string{"choosing-limits.md", "headers.md", "keys-and-trust.md"}
 
 // stopped is added to each program. The clock of its MemoryStore stands still, so that no number depends on the machine.
 const stopped = `package main
@@ -64,7 +64,7 @@ func TestProgramsPrintWhatThePageShows(t *testing.T) {
 				require.Less(t, i+2, len(found), "commands are followed by what they print")
 				require.Equal(t, []string{"sh", "text"}, []string{found[i+1][1], found[i+2][1]}, "what follows a program")
 				serve(t, binary, addr)
-				require.Equal(t, found[i+2][2], run(t, strings.ReplaceAll(found[i+1][2], "localhost:8080", addr)))
+				require.Equal(t, strings.TrimSpace(found[i+2][2]), run(t, strings.ReplaceAll(found[i+1][2], "localhost:8080", addr)))
 			}
 			require.NotZero(t, programs, "the page shows a program")
 		})
@@ -116,7 +116,7 @@ func run(t *testing.T, commands string) string {
 	out, err := shell.Output()
 	require.NoError(t, err)
 	text := strings.ReplaceAll(string(out), "\r\n", "\n")
-	return regexp.MustCompile(`(?m)^Date: .*$`).ReplaceAllString(text, "Date: Thu, 01 Jan 2026 00:00:00 GMT")
+	return regexp.MustCompile(`(?m)^Date: .*$`).ReplaceAllString(strings.TrimSpace(text), "Date: Thu, 01 Jan 2026 00:00:00 GMT")
 }
 
 // freeAddr returns an address on which nobody listens.
