@@ -1,4 +1,4 @@
-// A gin app with two limits: 5 requests a minute for every client address, and a dearer search for
+// A gin app with two limits: 5 requests a minute for every client address, and a more expensive search for
 // every user. Try:
 //
 //	go run ./examples/gin                        # buckets in this process

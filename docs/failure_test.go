@@ -1,0 +1,61 @@
+package docs_test
+
+import (
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// The commands of failure.md stop a Redis, and the example answers every request as the page says.
+func TestOutageOnTheFailurePage(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes about 15 seconds")
+	}
+	_, commands, found := strings.Cut(string(read(t, "failure.md")), "```sh\n")
+	require.True(t, found)
+	commands, _, _ = strings.Cut(commands, "```")
+	for _, needed := range []string{"sh", "curl", "redis-cli"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skip(err)
+		}
+	}
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	server, addr, dir := redistest.Start(t), freeAddr(t), t.TempDir()
+	port := server.Addr[strings.LastIndex(server.Addr, ":")+1:]
+	for shown, run := range map[string]string{
+		"go build -o http-example":                 "go build -C " + root + " -o " + dir + "/http-example",
+		"./http-example -redis localhost:6379 &\n": "./http-example -addr " + addr + " -redis " + server.Addr + " &\n",
+		"localhost:8080":                           addr,
+		"redis-cli CLIENT PAUSE 5000 ALL\n":        "redis-cli -p " + port + " CLIENT PAUSE 5000 ALL >&2\n",
+	} {
+		require.Contains(t, commands, shown)
+		commands = strings.ReplaceAll(commands, shown, run)
+	}
+	shell := exec.Command("sh", "-e", "-c", commands)
+	shell.Dir, shell.Stderr = dir, t.Output()
+	out, err := shell.Output()
+	require.NoError(t, err)
+
+	lines := regexp.MustCompile(`(?m)^200 (\d+\.\d+)$`).FindAllStringSubmatch(string(out), -1)
+	require.Len(t, lines, 40, "every request is answered with 200:\n%s", out)
+	waited := 0
+	for i, line := range lines {
+		seconds, err := strconv.ParseFloat(line[1], 64)
+		require.NoError(t, err)
+		if seconds >= 0.1 {
+			waited++
+		} else if i < 5 {
+			t.Errorf("request %d waited %v s, want the store's timeout: the breaker needs five failures", i+1, seconds)
+		}
+	}
+	require.Greater(t, waited, 5, "while the breaker is open, a request tries Redis:\n%s", out)
+}
