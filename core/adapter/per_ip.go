@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ func InProcess(limits []core.Limit) *core.Limiter {
 	}
 	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
 	if err != nil {
-		panic(fmt.Errorf("ratelimit: %w", asArguments(err)))
+		refuseArguments(asArguments(err))
 	}
 	return l
 }

@@ -24,7 +24,7 @@ func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 	}
 	if err := errors.Join(append(errs, options.mistakes())...); err != nil {
-		panic(fmt.Errorf("ratelimit: %w", err))
+		refuseArguments(err)
 	}
 	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options}
 }
@@ -36,7 +36,7 @@ func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limit
 	for o := outer; o != nil; o = o.outer {
 		if !o.isNote() && o.limiter.Name() == limiter.Name() && o.key == key {
 			once.Do(func() {
-				slog.Warn(twiceMessage, "policy", limiter.Name(), "path", x.Path())
+				slog.Warn(twiceMessage, "code", "RL704", "policy", limiter.Name(), "path", x.Path())
 			})
 		}
 	}
