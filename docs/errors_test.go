@@ -170,6 +170,32 @@ func TestEveryConfigErrorHasACode(t *testing.T) {
 	require.Greater(t, places, 50, "the premise: the places are found")
 }
 
+// Every line that the library logs as a warning or an error has a code.
+func TestEveryWarningHasACode(t *testing.T) {
+	places := 0
+	sources(t, func(path string, text []byte) {
+		files := token.NewFileSet()
+		parsed, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			f, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok || !strings.HasPrefix(f.Sel.Name, "Warn") && (typeName(f.X) != "slog" || !strings.HasPrefix(f.Sel.Name, "Error")) {
+				return true
+			}
+			places++
+			if !slices.ContainsFunc(call.Args, func(e ast.Expr) bool { s, _ := ending(e); return s == "code" }) {
+				t.Errorf("%v: this line of the log has no code", files.Position(n.Pos()))
+			}
+			return true
+		})
+	})
+	require.Greater(t, places, 12, "the premise: the places are found")
+}
+
 // typeName is the last name in an expression such as core.ConfigError or adapter.BadArgument[C, V].
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
