@@ -86,11 +86,11 @@ func NewClientIP(options ...IPOption) (*ClientIP, error) {
 		return nil, errors.Join(c.errs...)
 	}
 	if c.header != "" && len(c.proxies) == 0 {
-		slog.Warn("ratelimit: TrustHeader has no effect because no proxy is trusted: name your proxies with core.TrustProxies", "header", c.header)
+		slog.Warn("ratelimit: TrustHeader has no effect because no proxy is trusted: name your proxies with core.TrustProxies", "code", "RL702", "header", c.header)
 	}
 	for _, p := range c.proxies {
 		if p.Bits() == 0 {
-			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can forge its own: name only your proxies", "range", p.String())
+			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can forge its own: name only your proxies", "code", "RL703", "range", p.String())
 		}
 	}
 	return c, nil
@@ -194,7 +194,7 @@ func (c *ClientIP) warnOfProxy(header func(string) []string) {
 		return
 	}
 	c.warn.Do(func() {
-		slog.Warn("ratelimit: requests carry X-Forwarded-For but ByIP trusts no proxy: if a proxy is in front, all its clients share one bucket; name it with core.TrustProxies")
+		slog.Warn("ratelimit: requests carry X-Forwarded-For but ByIP trusts no proxy: if a proxy is in front, all its clients share one bucket; name it with core.TrustProxies", "code", "RL701")
 	})
 }
 

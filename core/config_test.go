@@ -16,13 +16,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// mistakes returns every core.ConfigError joined in err, as "field: value".
+// mistakes returns every core.ConfigError joined in err, as "field: value". One without a code is marked.
 func mistakes(err error) []string {
 	var list []string
 	switch e := err.(type) {
 	case nil:
 	case *core.ConfigError:
-		list = append(list, fmt.Sprintf("%s: %v", e.Field, e.Value))
+		text := fmt.Sprintf("%s: %v", e.Field, e.Value)
+		if e.Code() == "" {
+			text += " has no code"
+		}
+		list = append(list, text)
 	case interface{ Unwrap() []error }:
 		for _, each := range e.Unwrap() {
 			list = append(list, mistakes(each)...)

@@ -97,8 +97,8 @@ func ExampleConfigError() {
 		fmt.Println("the first:", mistake.Field)
 	}
 	// Output:
-	// ratelimit: policy "": Policy.Name: "" is required
-	// WithMaxKeys: 0 must be at least 1
-	// Policy.Limits[0].RefillRate: 0 must be a number above 0 (tokens every RefillInterval)
+	// ratelimit: policy "": Policy.Name: "" is required (RL101)
+	// WithMaxKeys: 0 must be at least 1 (RL304)
+	// Policy.Limits[0].RefillRate: 0 must be a number above 0 (tokens every RefillInterval) (RL103)
 	// the first: Policy.Name
 }

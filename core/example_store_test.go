@@ -135,7 +135,7 @@ func ExampleStateError() {
 	res, _ = limiter.Allow(context.Background(), "ada")
 	fmt.Println(res.Remaining)
 	// Output:
-	// true stored state: is not a rate limit state
+	// true stored state: is not a rate limit state (RL613)
 	// 59
 }
 

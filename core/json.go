@@ -76,6 +76,9 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	d.UseNumber()
 	v, err := decodeJSON(d)
 	if err != nil {
+		if mistake := (*ConfigError)(nil); !errors.As(err, &mistake) {
+			err = fmt.Errorf("%w (RL202)", err)
+		}
 		return fmt.Errorf("ratelimit: policy: %w", err)
 	}
 	if v == nil {

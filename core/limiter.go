@@ -196,10 +196,10 @@ func (l *Limiter) warnSameName(r *rules, change bool) {
 	}
 }
 
-// Must returns v, or panics if err is not nil. Use it for limiters made from constants at start-up.
+// Must returns v, or panics with err if that is not nil. Use it for limiters made from constants at start-up.
 func Must[T any](v T, err error) T {
 	if err != nil {
-		panic(err)
+		panic(withPage(err))
 	}
 	return v
 }

@@ -68,12 +68,12 @@ type member struct {
 // join checks charges and returns their members, in their order.
 func join(ctx context.Context, charges []Charge) ([]*member, error) {
 	if len(charges) == 0 {
-		return nil, errors.New("ratelimit: AllowTogether: no charges given")
+		return nil, errors.New("ratelimit: AllowTogether: no charges given (RL614)")
 	}
 	var members []*member
 	for i, c := range charges {
 		if c.Limiter == nil {
-			return nil, fmt.Errorf("ratelimit: AllowTogether: charge %d has no limiter", i)
+			return nil, fmt.Errorf("ratelimit: AllowTogether: charge %d has no limiter (RL614)", i)
 		}
 		m := &member{limiter: c.Limiter, now: c.Limiter.rules.Load(), key: c.Key}
 		m.request = Request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
@@ -96,7 +96,7 @@ func join(ctx context.Context, charges []Charge) ([]*member, error) {
 		}
 		for _, other := range members {
 			if m.store() == other.store() && m.now.policy.Name == other.now.policy.Name && m.key == other.key {
-				return nil, fmt.Errorf("ratelimit: AllowTogether: policy %q is charged twice for one key: add up the costs", m.now.policy.Name)
+				return nil, fmt.Errorf("ratelimit: AllowTogether: policy %q is charged twice for one key: add up the costs (RL614)", m.now.policy.Name)
 			}
 		}
 		members = append(members, m)

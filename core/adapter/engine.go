@@ -30,7 +30,7 @@ type Engine[C any] struct {
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	rule := Rule[C]{limiter, key}
 	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes()); err != nil {
-		panic(fmt.Errorf("ratelimit: %w", err))
+		refuseArguments(err)
 	}
 	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options}
 }
@@ -50,7 +50,9 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 		fromUser, err = e.decide(c, &v)
 	} else {
 		fromUser, err = decideTogether(e.rules, &e.options, c, &v, &joint{twice: &e.warnTwice}, func(missing error) {
-			e.warnNoKey.Do(func() { e.warn(&Verdict{Status: core.ProblemOf(missing).Status, Err: missing}, x, shadowMessage) })
+			e.warnNoKey.Do(func() {
+				e.warn(&Verdict{Status: core.ProblemOf(missing).Status, Err: missing}, x, shadowMessage, "RL708")
+			})
 		})
 	}
 	outer, advice := takeNote(x, before)
@@ -126,11 +128,11 @@ func (e *Engine[C]) warnRefused(v *Verdict, x Exchange) {
 	shadow := e.shadow()
 	switch {
 	case v.Status == http.StatusInternalServerError && shadow:
-		e.warnShadowError.Do(func() { e.warn(v, x, shadowMessage) })
+		e.warnShadowError.Do(func() { e.warn(v, x, shadowMessage, "RL708") })
 	case v.Status < http.StatusInternalServerError && shadow:
-		e.warnNoKey.Do(func() { e.warn(v, x, shadowMessage) })
+		e.warnNoKey.Do(func() { e.warn(v, x, shadowMessage, "RL708") })
 	case v.Status == http.StatusBadRequest && !v.AsIs:
-		e.warnNoKey.Do(func() { e.warn(v, x, noKeyMessage) })
+		e.warnNoKey.Do(func() { e.warn(v, x, noKeyMessage, "RL707") })
 	}
 }
 
@@ -149,8 +151,8 @@ func (e *Engine[C]) shadow() bool {
 	return true
 }
 
-func (e *Engine[C]) warn(v *Verdict, x Exchange, message string) {
-	slog.Warn(message, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
+func (e *Engine[C]) warn(v *Verdict, x Exchange, message, code string) {
+	slog.Warn(message, "code", code, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
 }
 
 // answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
@@ -207,10 +209,10 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 // settle settles what a request took, also if the client has gone. A failure is logged, a panic too: the response is on its
 // way, and the client is not to blame.
 func (e *Engine[C]) settle(c C, v *Verdict, status int) {
-	const message = "ratelimit: what a request took could not be settled"
+	const message, code = "ratelimit: what a request took could not be settled", "RL710"
 	defer func() {
 		if p := recover(); p != nil {
-			slog.ErrorContext(v.ctx, message, "policy", e.limiter.Name(), "error", fmt.Errorf("panic: %v", p), "stack", string(debug.Stack()))
+			slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", fmt.Errorf("panic: %v", p), "stack", string(debug.Stack()))
 		}
 	}()
 	units := e.options.Settle(c, status)
@@ -225,7 +227,7 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 		err = v.limiter.Settle(ctx, v.key, v.Result, units)
 	}
 	if err != nil {
-		slog.ErrorContext(v.ctx, message, "policy", e.limiter.Name(), "error", err)
+		slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
 	}
 }
 
@@ -238,7 +240,7 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 		return
 	}
 	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
-		"policy", e.limiter.Name(), "path", v.path)
+		"code", "RL705", "policy", e.limiter.Name(), "path", v.path)
 }
 
 // StatusHook is Done for frameworks that report a status when the response is written and may replace it before it

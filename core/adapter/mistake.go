@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"fmt"
 	"reflect"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -28,6 +29,9 @@ func Mistake[C, V any](f func(C) (V, error)) error {
 	_, err := f(unused)
 	return err
 }
+
+// refuseArguments panics with the mistakes in the arguments of a constructor.
+func refuseArguments(mistakes error) { core.Must[any](nil, fmt.Errorf("ratelimit: %w", mistakes)) }
 
 // Show turns a function on exchanges, such as a key function of this package, into one on the framework's request.
 // show presents that request. A mistake in f's arguments is passed on.

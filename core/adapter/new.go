@@ -23,7 +23,7 @@ func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 	}
 	if err := errors.Join(append(errs, options.mistakes())...); err != nil {
-		panic(fmt.Errorf("ratelimit: %w", err))
+		refuseArguments(err)
 	}
 	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options}
 }
@@ -45,7 +45,7 @@ func InProcess(limits []core.Limit) *core.Limiter {
 	}
 	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
 	if err != nil {
-		panic(fmt.Errorf("ratelimit: %w", asArguments(err)))
+		refuseArguments(asArguments(err))
 	}
 	return l
 }

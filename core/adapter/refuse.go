@@ -50,7 +50,7 @@ func (f functionError) Unwrap() error { return f.error }
 // because that is a failure of the service.
 func Refuse(v Verdict) core.ProblemDetails {
 	if v.Status == http.StatusInternalServerError {
-		slog.ErrorContext(v.ctx, "ratelimit: request refused", "error", v.Err)
+		slog.ErrorContext(v.ctx, "ratelimit: request refused", "code", "RL709", "error", v.Err)
 	}
 	if p := core.ProblemOf(v.Err); p.Status == v.Status {
 		return p

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // Error is one mistake in a policy file. Readers report all mistakes at once, joined with [errors.Join], from the top
@@ -20,7 +22,7 @@ type Error struct {
 
 // Error gives the place as compilers do, so that editors can go there:
 //
-//	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens
+//	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
 func (e *Error) Error() string {
 	place := "line "
 	if e.File != "" {
@@ -33,7 +35,33 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		place += ": " + e.Field
 	}
-	return place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ")
+	return place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ") + " (" + e.Code() + ")"
+}
+
+// Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code.
+func (e *Error) Code() string {
+	for _, kind := range codes {
+		for _, begins := range kind.reasons {
+			if strings.HasPrefix(e.Reason, begins) {
+				return kind.code
+			}
+		}
+	}
+	if code := (&core.ConfigError{Field: e.Field, Reason: e.Reason}).Code(); code != "" {
+		return code
+	}
+	return "RL208" // the file holds something else than policies
+}
+
+// codes are the codes of mistakes that only files have, by how the reason begins. Core knows the others.
+var codes = []struct {
+	code    string
+	reasons []string
+}{
+	{"RL202", []string{"invalid YAML", "the file is not UTF-8", "the file is empty"}},
+	{"RL203", []string{"is a tag", "begins a complex key", "begins a second document", "is part of a name", "has a tab"}},
+	{"RL204", []string{"the file is too large", "is too much", "is nested too deep", "aliases expand", "too many mistakes"}},
+	{"RL205", []string{"refers to nothing", "must be a mapping, or a list of mappings"}},
 }
 
 // at returns a mistake at a token.

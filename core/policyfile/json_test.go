@@ -26,7 +26,7 @@ func TestJSONIsReadAsJSON(t *testing.T) {
 		"a repeated field":            {"{\"name\": \"a\",\n \"limits\": [\"1/s\"],\n \"name\": \"b\"}", "line 3:2: name: is given a second time: first on line 1"},
 		"a merge key is none":         {`{"name": "a", "limits": ["1/s"], "<<": {}}`, `line 1:34: "<<" is not a field of a policy`},
 		"a number that is too large":  {`{"name": "a", "limits": [{"refill_rate": 1e999, "refill_interval": "s"}]}`, "line 1:42: limits[0].refill_rate: 1e999 is too large"},
-		"a place behind others":       {"{\n  \"name\": \"é\", \"shadow\": 1,\n\n\t\"limits\" :\r\n [ null]}", "line 2:11: name: \"é\" must be printable ASCII\nline 2:26: shadow: 1 must be true or false\nline 5:4: limits[0]: nothing must be"},
+		"a place behind others":       {"{\n  \"name\": \"é\", \"shadow\": 1,\n\n\t\"limits\" :\r\n [ null]}", "line 2:11: name: \"é\" must be printable ASCII (RL101)\nline 2:26: shadow: 1 must be true or false (RL116)\nline 5:4: limits[0]: nothing must be"},
 		"null":                        {" null ", "line 1: the file is empty"},
 		"a string":                    {`"a"`, `line 1:1: "a" must be a policy`},
 		"deep nesting":                {strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "line 1:9: [ is nested too deep: a policy file needs 5 levels"},

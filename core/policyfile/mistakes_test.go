@@ -20,6 +20,7 @@ func places(t *testing.T, err error) []string {
 		var e *policyfile.Error
 		require.ErrorAs(t, each, &e)
 		require.NotEmpty(t, e.Reason)
+		require.Regexp(t, `^RL\d{3}$`, e.Code())
 		require.Positive(t, e.Line)
 		list = append(list, strings.TrimSpace(fmt.Sprintf("%d:%d %s %s", e.Line, e.Column, e.Field, e.Value)))
 	}
@@ -88,7 +89,7 @@ func TestWrongDocuments(t *testing.T) {
 		"null":                         "line 1: the file is empty",
 		"[]":                           `line 1:1: a list must be a policy, a mapping with the fields name, limits, on_failure, local_share, headers, shadow`,
 		"api":                          `line 1:1: "api" must be a policy`,
-		"{}":                           "line 1:1: name: is required\nline 1:1: limits: is required",
+		"{}":                           "line 1:1: name: is required (RL101)\nline 1:1: limits: is required",
 		"{name: api, limits: []}":      "line 1:21: limits: [] is an empty list: at least one is required",
 		"{name: api, limits: 1/s}":     `line 1:21: limits: "1/s" must be a list of limits`,
 		"{name: api, limits: [~]}":     "line 1:22: limits[0]: nothing must be a string such as 100/min burst 20, or a mapping",
@@ -132,7 +133,7 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
 		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE [UNIT]/INTERVAL`,
 		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
-		"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides\nline 1:1: name: is required",
+		"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides (RL206)\nline 1:1: name: is required",
 		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
 		"name: a\xff\n":                                                                    "line 1: the file is not UTF-8 text",
 		"- name: api\nlimits: 5\n":                                                         "line 2:1: invalid YAML: value is not allowed in this context",
@@ -145,7 +146,7 @@ func TestWrongDocuments(t *testing.T) {
 	}
 	for _, share := range []string{"0", "-0.5", "1.5"} {
 		_, err := policyfile.Parse([]byte("{name: a, limits: [1/s], local_share: " + share + "}"))
-		require.EqualError(t, err, "line 1:39: local_share: "+share+" must be above 0 and at most 1", "0 means nothing else in a file")
+		require.EqualError(t, err, "line 1:39: local_share: "+share+" must be above 0 and at most 1 (RL113)", "0 means nothing else in a file")
 	}
 	for text, want := range map[string]string{
 		"[]":                         "line 1:1: [] is an empty list: at least one is required",
@@ -155,7 +156,7 @@ func TestWrongDocuments(t *testing.T) {
 		"name: api\nlimits: [1/s]\n": `line 1:1: "name" is not a field of a file of policies: the fields are policies`,
 		"5":                          "line 1:1: 5 must be a file of policies",
 		"- {name: a, limits: [1/s]}\n- {name: b, limits: [1/s]}\n- {name: a, limits: [1/s]}\n": `line 3:10: [2].name: "a" is the name of [0] (line 1) already`,
-		"policies:\n- name: a\n- limits: [0/s]\n":                                              "line 2:3: policies[0].limits: is required\nline 3:3: policies[1].name: is required\nline 3:12: policies[1].limits[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)",
+		"policies:\n- name: a\n- limits: [0/s]\n":                                              "line 2:3: policies[0].limits: is required (RL109)\nline 3:3: policies[1].name: is required (RL101)\nline 3:12: policies[1].limits[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)",
 	} {
 		policies, err := policyfile.Load(strings.NewReader(text))
 		require.ErrorContains(t, err, want, "%q", text)
@@ -193,20 +194,20 @@ func TestMistakesInUnitsAndOverrides(t *testing.T) {
     limits: [5/min]
     overrides: {}
 `))
-	want := `line 4:9: policies[0].limits[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000
-line 5:9: policies[0].limits[1].unit: "images" is a second unit beside tokens
-line 6:9: policies[0].limits[2]: 100 needs an interval: write tokens: 100/min, or another
-line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone such as Europe/Berlin
-line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00
-line 9:9: policies[0].limits[5].refill_interval: 1m0s must be whole days, weeks or months to be aligned to a calendar
-line 11:7: policies[0].overrides: has an empty key, which no request can have
-line 12:11: policies[0].overrides.header:x-api-key:k-123[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000
-line 13:22: policies[0].overrides.header:x-api-key:k-123[1].capacity: -1 must be from 1 to 999999999999999 tokens
-line 13:59: policies[0].overrides.header:x-api-key:k-123[1].refill_interval: 30 needs a unit, such as 30s
-line 14:14: policies[0].overrides.Name[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)
-line 15:12: policies[0].overrides.bob: "5/min" must be a list of limits
-line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is required
-line 20:16: policies[1].overrides: {} is an empty mapping: leave it out`
+	want := `line 4:9: policies[0].limits[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
+line 5:9: policies[0].limits[1].unit: "images" is a second unit beside tokens (RL106)
+line 6:9: policies[0].limits[2]: 100 needs an interval: write tokens: 100/min, or another (RL110)
+line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone such as Europe/Berlin (RL107)
+line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00 (RL108)
+line 9:9: policies[0].limits[5].refill_interval: 1m0s must be whole days, weeks or months to be aligned to a calendar (RL104)
+line 11:7: policies[0].overrides: has an empty key, which no request can have (RL111)
+line 12:11: policies[0].overrides.header:x-api-key:k-123[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
+line 13:22: policies[0].overrides.header:x-api-key:k-123[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
+line 13:59: policies[0].overrides.header:x-api-key:k-123[1].refill_interval: 30 needs a unit, such as 30s (RL104)
+line 14:14: policies[0].overrides.Name[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)
+line 15:12: policies[0].overrides.bob: "5/min" must be a list of limits (RL111)
+line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is required (RL111)
+line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -54,7 +54,7 @@ func Load(r io.Reader) (map[string]core.Policy, error) { return load(r, "", (*do
 func LoadFile(path string) (map[string]core.Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("ratelimit: policies: %w", err)
+		return nil, fmt.Errorf("ratelimit: policies: %w (RL201)", err)
 	}
 	defer f.Close()
 	return load(f, path, (*document).policies)
@@ -64,7 +64,7 @@ func LoadFile(path string) (map[string]core.Policy, error) {
 func load[T any](r io.Reader, file string, by func(*document, any) T) (v T, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+4)) // with a byte order mark, and one too much
 	if err != nil {
-		return v, fmt.Errorf("ratelimit: policies: %w", err)
+		return v, fmt.Errorf("ratelimit: policies: %w (RL201)", err)
 	}
 	d := document{file: file, anchors: make(map[string]ast.Node), values: make(map[string]ast.Node), keys: make(map[string]ast.Node), wrongs: make(map[ast.Node]int)}
 	if root, e := parse(data); e != nil {

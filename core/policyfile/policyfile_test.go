@@ -102,7 +102,7 @@ func TestLoadFileTellsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policies.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("policies:\n  - name: api\n    limits:\n      - 10/s\n      - capacity: -1\n        refill_rate: 1\n        refill_interval: s\n"), 0o600))
 	_, err := policyfile.LoadFile(path)
-	require.EqualError(t, err, path+":5:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens")
+	require.EqualError(t, err, path+":5:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)")
 	var e *policyfile.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, policyfile.Error{File: path, Line: 5, Column: 19, Field: "policies[0].limits[1].capacity", Value: "-1",

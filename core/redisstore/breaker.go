@@ -159,9 +159,9 @@ func (b *breaker) log(err error) {
 	}
 	b.outage.mu.Unlock()
 	if begins {
-		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "error", err)
+		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 	}
 	if back {
-		b.logger().Warn("ratelimit: Redis is back")
+		b.logger().Warn("ratelimit: Redis is back", "code", "RL713")
 	}
 }

@@ -28,7 +28,7 @@ func (w *evictionWatch) look(s *server) {
 				if bounded && policy != "" && policy != "noeviction" && policy != "volatile-ttl" {
 					w.warned.Do(func() {
 						s.log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
-							"maxmemory-policy", policy, "server", address(one))
+							"code", "RL714", "maxmemory-policy", policy, "server", address(one))
 					})
 				}
 				return nil

@@ -79,7 +79,7 @@ func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 		outcomes, err := readReply(reply, calls)
 		require.NoError(t, err)
 		for _, o := range outcomes {
-			require.EqualError(t, o.err, "stored state: "+bucket.ErrUnreadable.Error())
+			require.EqualError(t, o.err, "stored state: "+bucket.ErrUnreadable.Error()+" (RL613)")
 		}
 	}
 }

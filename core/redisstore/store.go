@@ -56,7 +56,7 @@ func Open(url string, options ...Option) (*Store, error) {
 		if strings.Contains(url, "@") { // the error would show parts of the password
 			err = errors.New("must be a Redis URL such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded")
 		}
-		return nil, fmt.Errorf("ratelimit: redisstore.Open url: %w", err)
+		return nil, fmt.Errorf("ratelimit: redisstore.Open url: %w (RL302)", err)
 	}
 	o.ContextTimeoutEnabled = true
 	client := redis.NewClient(o)

@@ -34,7 +34,7 @@ type sent struct {
 func (s *sent) Close() error {
 	defer func() {
 		if p := recover(); p != nil {
-			slog.Error("ratelimit: a settle function panicked after the response", "panic", p)
+			slog.Error("ratelimit: a settle function panicked after the response", "code", "RL711", "panic", p)
 		}
 	}()
 	for _, v := range s.values {

@@ -32,9 +32,9 @@ type Settings struct {
 	mistakes []error
 }
 
-// Mistake adds a mistake in an option.
+// Mistake adds a mistake in an option, with its code.
 func (s *Settings) Mistake(format string, args ...any) {
-	s.mistakes = append(s.mistakes, fmt.Errorf(s.Package+": "+format, args...))
+	s.mistakes = append(s.mistakes, fmt.Errorf(s.Package+": "+format+" (RL317)", args...))
 }
 
 // Err returns the joined mistakes, or nil.

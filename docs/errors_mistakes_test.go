@@ -1,0 +1,352 @@
+package docs_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/internal/fast"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
+)
+
+// everyMistake makes every mistake of errors.md, and returns what the library says: in errors, in panics and in the log.
+func everyMistake(t *testing.T) string {
+	t.Helper()
+	var said strings.Builder
+	say := func(err error) {
+		require.Error(t, err)
+		said.WriteString(err.Error() + "\n")
+	}
+	for _, mistakes := range []func(*testing.T, func(error)){
+		mistakesInGo, mistakesInText, mistakesInFiles, mistakesInStores, mistakesInMiddleware, errorsOfDecisions,
+	} {
+		mistakes(t, say)
+	}
+	said.WriteString(logtest.Capture(func() { logsOfAddresses(t) }))
+	said.WriteString(logtest.Capture(func() { logsOfMiddleware(t) }))
+	said.WriteString(logsOfStores(t))
+	return said.String()
+}
+
+func mistakesInGo(t *testing.T, say func(error)) {
+	t.Helper()
+	half := core.PerMinute(60)
+	half.RefillRate = 0.3
+	_, err := core.NewLimiter(nil, core.Policy{
+		Name: "naïve", OnFailure: 9, LocalShare: 1.5, Headers: core.HeadersIETF | core.HeadersDraft6,
+		Limits: []core.Limit{
+			{Capacity: 0, RefillRate: 0, RefillInterval: 30, Mode: 7},
+			{Capacity: 1e12, RefillRate: 1e-3, RefillInterval: time.Hour},
+			core.PerMinute(60).WithName("daily"), core.PerHour(60).WithName("daily"),
+			core.PerMinute(60).WithUnit("größe"),
+			{Capacity: 1, RefillRate: 1, RefillInterval: 101 * 365 * 24 * time.Hour},
+			core.PerMinute(60).In(time.UTC),
+		},
+		Overrides: map[string][]core.Limit{"": {core.PerMinute(60)}, "ann": {}},
+	})
+	say(err)
+	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{})
+	say(err)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	say(limiter.SetPolicy(core.Policy{Name: "api-v2", Limits: []core.Limit{core.PerMinute(60)}}))
+	_, err = limiter.WithLimits()
+	say(err)
+	_, err = limiter.WithLimits(make([]core.Limit, 65)...)
+	say(err)
+	half.Mode, half.Capacity, half.RefillRate = core.Stepped, 999_999_999_999_999, 1/3.0
+	_, err = limiter.WithLimits(half)
+	say(err)
+	var p core.Policy
+	say(p.UnmarshalJSON([]byte(`{"name": "api",`)))
+	_, err = core.PerMonth(5).In(time.FixedZone("here", 60)).MarshalText()
+	say(err)
+	wrong := core.PerMonth(5)
+	wrong.Mode = core.Continuous
+	_, err = limiter.WithLimits(wrong)
+	say(err)
+}
+
+func mistakesInText(t *testing.T, say func(error)) {
+	t.Helper()
+	for _, text := range []string{
+		"ten/moment", "1,000/min", "0.5/s", "10 per minute", "10/min brust 20", "10/min burst 5 burst 6", "10/min name",
+		"10/month in Europe/Berlinn", "10/month from yesterday", "100 3d/min", "5/9999999999999 weeks",
+	} {
+		_, err := core.ParseLimit(text)
+		say(err)
+	}
+}
+
+func mistakesInFiles(t *testing.T, say func(error)) {
+	t.Helper()
+	_, err := policyfile.LoadFile(filepath.Join("no", "policies.yaml"))
+	say(err)
+	for _, text := range []string{
+		"", "policies: [", "policies:\n\t- name: a\n", "a\xff", "policies: !list []", "? name\n: api\n", "policies: []\n---\npolicies: []\n",
+		"{name: api, limits: [1/s], <<x: 5}", "policies:\n  - name: a \tb\n",
+		strings.Repeat("#", 257<<10), "policies: " + strings.Repeat("[", 9) + strings.Repeat("]", 9), strings.Repeat("- \n", 200),
+		"[" + strings.Repeat("1,", 20_000) + "]",
+		"- name: *other\n  limits: [1/s]\n", "- <<: 5\n  name: api\n  limits: [1/s]\n",
+		"policies:\n  - name: api\n    limits: [5]\n    onFailure: open\n    shadow: yes\n    headers: modern\n    overrides: []\n",
+		"policies:\n  - {name: api, limits: [1/s]}\n  - {name: api, limits: [1/s]}\n", "policies:\n  - name: api\n    name: web\n    limits: [1/s]\n",
+		"policies: api\n", "limits: [1/s]\n", "[]", "- api\n", "- name:\n  limits: 1/s\n",
+		"- name: api\n  limits:\n    - {capacity: \"10\", refill_rate: \"ten\", refill_interval: 30, mode: daily, unit: 5, location: 5, anchor: 5}\n    - {refilRate: 5, refill_interval: s}\n    - tokens: 100 images/min\n",
+	} {
+		_, err := policyfile.Load(strings.NewReader(text))
+		say(err)
+	}
+}
+
+// wrapped is a Store that hides what another can do.
+type wrapped struct {
+	core.Store
+	do func(r core.Request) (core.Answer, error)
+}
+
+func (w wrapped) Do(_ context.Context, r core.Request) (core.Answer, error) { return w.do(r) }
+
+func mistakesInStores(t *testing.T, say func(error)) {
+	t.Helper()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
+	for _, store := range []core.Store{
+		nil, redisstore.New(nil),
+		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
+			redisstore.WithLease(-1), core.WithClock(nil)),
+		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
+	} {
+		_, err := core.NewLimiter(store, policy)
+		say(err)
+	}
+	_, err := redisstore.Open("localhost:6379")
+	say(err)
+	var config core.StoreConfig
+	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
+	say(errors.Join(config.Mistakes...))
+	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
+}
+
+func mistakesInMiddleware(t *testing.T, say func(error)) {
+	t.Helper()
+	refused := func(install func()) {
+		defer func() {
+			err, _ := recover().(error)
+			say(err)
+		}()
+		install()
+	}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	refused(func() { httplimit.New(nil, nil) })
+	for _, key := range []httplimit.KeyFunc{
+		httplimit.ByHeader(""), httplimit.ByCookie(""), httplimit.ByQuery(""), httplimit.ByParam(""), httplimit.Global(""),
+		httplimit.ByContextValue([]string{"user"}), httplimit.ByContextValue(nil), httplimit.ByRouteOf(nil), httplimit.Join(), httplimit.FirstOf(httplimit.ByIP(), nil),
+		httplimit.ByIP(core.TrustProxies("10.0.0.0/33"), core.TrustHeader(""), core.IPv6Prefix(0)),
+	} {
+		refused(func() { httplimit.New(limiter, key) })
+	}
+	settle := httplimit.WithSettle(func(*http.Request, int) core.Units { return nil })
+	refund := httplimit.WithRefund(func(*http.Request, int) bool { return false })
+	refused(func() { httplimit.New(limiter, httplimit.ByIP(), settle, refund) })
+	refused(func() {
+		httplimit.New(limiter, httplimit.ByIP(), httplimit.WithCost(httplimit.CostByContentLengthOr(0, 0)))
+	})
+	refused(func() { httplimit.NewTogether(nil) })
+	tiers := httplimit.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, nil })
+	refused(func() {
+		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
+	})
+	refused(func() { httplimit.PerIP() })
+}
+
+func errorsOfDecisions(t *testing.T, say func(error)) {
+	t.Helper()
+	ctx, after := context.WithTimeout(t.Context(), time.Minute)
+	defer after()
+	first := func(_ any, err error) { say(err) }
+	memory := core.NewMemoryStore()
+	limiter := core.Must(core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(60)}}))
+	first(limiter.Allow(ctx, ""))
+	first(limiter.AllowN(ctx, "ann", -1))
+	say(limiter.Refund(ctx, "ann", -1))
+	first(limiter.AllowUnits(ctx, "ann", core.Units{"tokens": 5}))
+	say(limiter.WaitN(ctx, "ann", 61))
+	_, err := limiter.AllowN(ctx, "ann", 60)
+	require.NoError(t, err)
+	text := limiter.WaitN(ctx, "ann", 30).Error()
+	cut, _, _ := strings.Cut(text, ": the wait is") // the rest is measured
+	say(errors.New(cut))
+	first(core.AllowTogether(ctx))
+	first(core.AllowTogether(ctx, core.Charge{Key: "ann"}))
+	first(core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "ann"}))
+	key := httplimit.ByHeader("X-Api-Key")
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	first(key(r))
+	r.Header["X-Api-Key"] = []string{"k-1", "k-2"}
+	first(key(r))
+	_, err = httplimit.CostByContentLength(1)(&http.Request{ContentLength: -1})
+	say(err)
+	say(core.ErrApart)
+
+	promised := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}))
+	for ok := true; ok; {
+		reservation, err := promised.Reserve(ctx, "ann", 1)
+		require.NoError(t, err)
+		ok = reservation.OK()
+	}
+	say(promised.WaitN(context.Background(), "ann", 1))
+
+	closed := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(60)}, OnFailure: core.FailClosed}
+	decide := func(store core.Store) {
+		_, err := core.Must(core.NewLimiter(store, closed)).Allow(ctx, "ann")
+		say(err)
+	}
+	decide(wrapped{memory, func(r core.Request) (core.Answer, error) {
+		a, _, _, err := r.Decide(nil, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC))
+		return a, err
+	}})
+	decide(wrapped{memory, func(r core.Request) (core.Answer, error) {
+		a, _, _, err := r.Decide([]byte("42"), time.Now())
+		return a, err
+	}})
+	down := redisstore.New(nowhere(t), redisstore.WithBreaker(1, time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
+	decide(down)
+	decide(down)
+}
+
+// nowhere is a client of a server that refuses connections.
+func nowhere(t *testing.T) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
+		return nil, errors.New("dial tcp 127.0.0.1:6379: connect: connection refused")
+	}})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func logsOfAddresses(t *testing.T) {
+	t.Helper()
+	forwarded := func(string) []string { return []string{"203.0.113.5"} }
+	c, err := core.NewClientIP()
+	require.NoError(t, err)
+	_, err = c.Key("192.0.2.1:1", forwarded)
+	require.NoError(t, err)
+	_, err = core.NewClientIP(core.TrustHeader("CF-Connecting-IP"))
+	require.NoError(t, err)
+	_, err = core.NewClientIP(core.TrustProxies("0.0.0.0/0"))
+	require.NoError(t, err)
+}
+
+func logsOfMiddleware(t *testing.T) {
+	t.Helper()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
+	policy.Shadow = true
+	shadow := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
+	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	serve := func(h http.Handler) {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/items", nil))
+	}
+	byIP := httplimit.New(limiter, httplimit.ByIP())
+	serve(byIP(byIP(ok)))
+	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))
+	serve(httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(ok))
+	serve(httplimit.New(shadow, httplimit.ByHeader("X-Api-Key"))(ok))
+	failing := func(*http.Request) (string, error) { return "", errors.New("look up user: connection refused") }
+	serve(httplimit.New(limiter, failing)(ok))
+	negative := httplimit.WithSettle(func(*http.Request, int) core.Units { return core.Units{core.Requests: -1} })
+	serve(httplimit.New(limiter, httplimit.ByIP(), negative)(ok))
+
+	var c fasthttp.RequestCtx
+	fast.WhenSent(&c, func() { panic("index out of range") })
+	c.VisitUserValuesAll(func(_, value any) { // as fasthttp does when a response was sent
+		if closer, ok := value.(io.Closer); ok {
+			require.NoError(t, closer.Close())
+		}
+	})
+}
+
+// bounded is a hook that answers INFO as a server does that evicts.
+type bounded struct{}
+
+func (bounded) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (bounded) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if info, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
+			info.SetVal("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n")
+			return nil
+		}
+		return next(ctx, cmd)
+	}
+}
+func (bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func logsOfStores(t *testing.T) string {
+	t.Helper()
+	var lines buffer
+	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	memory := core.NewMemoryStore()
+	for _, n := range []int64{60, 100} {
+		_, err := core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(n)}}, core.WithLogger(logger))
+		require.NoError(t, err)
+	}
+	server := miniredis.RunT(t)
+	var up atomic.Bool
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if !up.Load() {
+			return nil, errors.New("dial tcp 127.0.0.1:6379: connect: connection refused")
+		}
+		return new(net.Dialer).DialContext(ctx, network, server.Addr())
+	}})
+	t.Cleanup(func() { _ = client.Close() })
+	client.AddHook(bounded{})
+	store := redisstore.New(client, redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(time.Second), core.WithLogger(logger))
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	for _, message := range []string{"RL712", "RL713", "RL714"} {
+		require.Eventually(t, func() bool {
+			_, err := limiter.Allow(t.Context(), "ann")
+			return err == nil && strings.Contains(lines.String(), message)
+		}, 20*time.Second, 5*time.Millisecond, message)
+		up.Store(true)
+	}
+	return lines.String()
+}
+
+// buffer is a strings.Builder for several goroutines.
+type buffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
