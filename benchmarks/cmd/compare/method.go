@@ -8,8 +8,8 @@ func (s *suite) method() string {
 of the rounds. A ratio is taken within each round, between neighbours in time, and the table shows its median. So it may differ a little from the
 ratio of two medians. Machines are shared and noisy: compare within a table, not with other machines.
 
-Each case checks its premise, and the run fails if it does not hold: every request is decided as the case says (all allowed, or all
-denied), no fallback decides, there is no error, and all keys are really in use (counted in Redis). Each contender has its own database and its own
+Each case checks its premise, and the run fails if it does not hold. Every request is decided as the case says: all allowed, or all
+denied. No fallback decides, there is no error, and all keys are really in use (counted in Redis). Each contender has its own database and its own
 connection pool, with its client's defaults.
 
 The load is a closed loop: each goroutine, or connection, asks again as soon as it is answered. Only the case of a fixed rate is an open loop. Its rounds
