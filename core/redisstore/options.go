@@ -45,7 +45,7 @@ func WithPrefix(prefix string) Option {
 // WithTimeout bounds how long a decision may take: by default 100 ms. Then the policy's OnFailure decides. It should be
 // above two round trips to the server, for a decision may have to wait for a call that is under way. Setting up a
 // connection takes more, and is not part of it: a connection has a second, or ten times the timeout if that is longer.
-// The timeout is the store's own. The client's timeouts hold as well, and so does the deadline of the caller's context.
+// The timeout is the store's own. The client's timeouts hold as well, and so does a deadline in the context.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if d <= 0 {
