@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// migrating.md shows code that needs other libraries, so it is compiled in benchmarks/migration, whose module has
-// them. The page must show bodies of functions that stand there, and all of them.
+// migrating.md shows code that needs other libraries. It is compiled and tested in benchmarks/migration, whose module has
+// them. The page must show all of it, each file without its package clause, and no other Go.
 func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 	text, err := os.ReadFile("migrating.md")
 	require.NoError(t, err)
@@ -20,18 +20,19 @@ func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 		shown[block[1]] = true
 	}
 
-	paths, err := filepath.Glob("../benchmarks/migration/*.go")
+	befores, err := filepath.Glob("../benchmarks/migration/*_before.go")
 	require.NoError(t, err)
-	function := regexp.MustCompile(`(?ms)^func (\w+)\([^{]*\{\n(.*?)^\}`)
-	for _, path := range paths {
-		source, err := os.ReadFile(path)
-		require.NoError(t, err)
-		for _, f := range function.FindAllStringSubmatch(string(source), -1) {
-			body := regexp.MustCompile(`(?m)^\t`).ReplaceAllString(f[2], "")
-			if !shown[body] {
-				t.Errorf("%s: %s is not on the page as it is", path, f[1])
+	require.Len(t, befores, 9)
+	for _, before := range befores {
+		for _, path := range []string{before, strings.Replace(before, "_before", "_after", 1)} {
+			source, err := os.ReadFile(path)
+			require.NoError(t, err)
+			program, found := strings.CutPrefix(string(source), "package migration\n\n")
+			require.True(t, found, path)
+			if !shown[program] {
+				t.Errorf("the page does not show %s as it is", path)
 			}
-			delete(shown, body)
+			delete(shown, program)
 		}
 	}
 	for block := range shown {

@@ -3,6 +3,7 @@ package docs_test
 import (
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,4 +25,20 @@ func TestQuotedNumbersAreThoseMeasured(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What scale.md computes from the server's CPU time of a decision follows from the table that it quotes.
+func TestDecisionsOfACoreFollowFromTheTable(t *testing.T) {
+	text, err := os.ReadFile("scale.md")
+	require.NoError(t, err)
+	said := regexp.MustCompile(`At ([\d.]+) µs a decision, a core that does nothing else makes about ([\d,]+) decisions`).FindStringSubmatch(string(text))
+	require.NotNil(t, said)
+	table := string(text[strings.Index(string(text), "| 64 goroutines | script µs"):])
+	row := strings.Split(table[strings.Index(table, "| ratelimit |"):], "|")
+	require.Equal(t, said[1], strings.TrimSpace(row[4]), "server CPU µs")
+	micros, err := strconv.ParseFloat(said[1], 64)
+	require.NoError(t, err)
+	decisions, err := strconv.ParseFloat(strings.ReplaceAll(said[2], ",", ""), 64)
+	require.NoError(t, err)
+	require.InEpsilon(t, 1e6/micros, decisions, 0.01)
 }

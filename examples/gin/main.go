@@ -1,4 +1,4 @@
-// A gin app with two limits: 5 requests a minute for every client address, and a more expensive search for
+// A gin app with two limits: 5 requests a minute for every client address, and a search that costs 3 tokens of
 // every user. Try:
 //
 //	go run ./examples/gin                        # buckets in this process

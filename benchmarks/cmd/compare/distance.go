@@ -69,8 +69,8 @@ func (s *suite) distance(ctx context.Context) error {
 	if err := s.countKeys(ctx, all, len(keys)); err != nil {
 		return err
 	}
-	s.section("Redis 1 ms away", fmt.Sprintf("As decisions per second above, through a proxy that delays each direction by %v: a PING takes %v. In brackets the\n"+
-		"ratio to redis_rate.", halfWay, ping.Round(10*time.Microsecond)), rows)
+	s.section("Redis 1 ms away", fmt.Sprintf("The same as decisions per second above, through a proxy that delays each direction by %v. A PING takes %v. The ratio to\n"+
+		"redis_rate is in brackets.", halfWay, ping.Round(10*time.Microsecond)), rows)
 	return nil
 }
 

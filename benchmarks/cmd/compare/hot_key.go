@@ -55,7 +55,7 @@ func (s *suite) hotKey(ctx context.Context) error {
 			return err
 		}
 		s.hotKeyTargets(at)
-		s.section("Redis: one hot key", "All goroutines ask for the same key. With redisstore.WithLease a process takes tokens ahead and decides by itself.", rows)
+		s.section("Redis: one hot key", "All goroutines ask for the same key. With redisstore.WithLease a process takes tokens ahead, and then decides by itself.", rows)
 		return nil
 	})
 }

@@ -60,8 +60,8 @@ func (s *suite) http(context.Context) error {
 		s.target(report.UpTo(what+", default fields", "B", ours.Added(without, measure.Bytes), mostBytes))
 	}
 	s.section("Middleware: added to a request",
-		"What a request takes with the limiter less what it takes without, in process, 1,000 client addresses, buckets in memory, default header fields\n"+
-			"unless the row says others. Peers of the ratios: "+peers.Ulule+", "+peers.HTTPRate+", echo's and fiber's own.", rows)
+		"The difference between a request with the limiter and one without, in process, with 1,000 client addresses and buckets in memory. Header fields\n"+
+			"are the default, unless the row names others. The ratios compare with "+peers.Ulule+", "+peers.HTTPRate+", echo's and fiber's own.", rows)
 	return nil
 }
 

@@ -72,9 +72,9 @@ func (s *suite) openLoop(ctx context.Context) error {
 			return err
 		}
 		s.section("Redis: latency under a fixed rate",
-			fmt.Sprintf("An open loop: Poisson arrivals, fixed in advance and the same for all, %.0f %% and %.0f %% of the %s/s that redis_rate reaches with %d goroutines\n"+
-				"(measured just before). Each request has a goroutine of its own. Latency counts from the time a request was due, so it has the\n"+
-				"waiting behind slow ones in it. In brackets the ratio to redis_rate.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
+			fmt.Sprintf("This is an open loop. Poisson arrivals are fixed in advance and the same for all: %.0f %% and %.0f %% of the %s/s that redis_rate reaches with %d goroutines\n"+
+				"(measured just before). Each request has its own goroutine. Latency counts from the time at which a request was due, so it includes the\n"+
+				"wait behind slow requests. The ratio to redis_rate is in brackets.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
 		return nil
 	}, inOneScript...)
 }

@@ -49,9 +49,9 @@ func (s *suite) page(runs []report.Run) string {
 	if s.plot != nil {
 		picture = "![" + s.plot.Title + "](benchmarks.svg)\n\n"
 	}
-	return "## Targets\n\nWhat this library promises itself, and what the last run on each machine measured.\n" +
-		"`benchmarks/run` on another machine adds its column.\n\n" + report.Targets(runs) +
-		"\n## Machines\n\nClients and Redis share a machine: the loopback interface, no persistence. The results further down are of the first one.\n\n" + report.Machines(runs) +
+	return "## Targets\n\nThe table compares the targets of this library with the last run on each machine.\n" +
+		"`benchmarks/run` on another machine adds a column.\n\n" + report.Targets(runs) +
+		"\n## Machines\n\nClients and Redis share a machine. They use the loopback interface, and Redis has no persistence. The results below are from the first machine.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
 		"\n## Results\n\n" + picture + s.sections.String()
 }

@@ -64,7 +64,7 @@ func (s *suite) processes(ctx context.Context) error {
 			})
 		}
 		s.section("Redis: one hot key of several processes",
-			"Processes share no calls, so each has those of its own goroutines alone. No leases.", rows)
+			"Processes share no calls: each has only the calls of its own goroutines. There are no leases.", rows)
 		return nil
 	}, inOneScript...)
 }

@@ -113,7 +113,7 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 		rows = append(rows, append(row, r.Algorithm))
 		s.plot.Lines = append(s.plot.Lines, line)
 	}
-	s.section("Redis: decisions per second", "10,000 keys, allowed requests, one limit. In brackets the ratio to redis_rate.", rows)
+	s.section("Redis: decisions per second", "There are 10,000 keys with one limit, and all requests are allowed. The ratio to redis_rate is in brackets.", rows)
 
 	rows = [][]string{{"one goroutine", "p50 µs", "ratio to redis_rate", "allocations", "script µs", "ratio to redis_rate"}}
 	base := measure.Named(at[1], peers.RedisRate)
@@ -124,9 +124,9 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 			report.Number(series.Median(measure.Allocs)), script, ratio,
 		})
 	}
-	s.section("Redis: latency", "The time of one decision with nobody else about, for a caller whose context can be cancelled, as that of a web request. Clients\n"+
-		"have their defaults. In the last row the client has ContextTimeoutEnabled. The decision stays in its caller's goroutine in both rows of ratelimit.\n"+
-		"Script: time in EVALSHA (INFO commandstats), of limiters that decide in one. Each call has one decision.", rows)
+	s.section("Redis: latency", "One goroutine decides, and no other. Its context can be cancelled, like the context of a web request. Clients have their defaults, and in\n"+
+		"the last row ContextTimeoutEnabled. In both rows of ratelimit the caller's goroutine sends the call.\n"+
+		"Script: the time in EVALSHA (INFO commandstats), of limiters that decide in one script. Each call has one decision.", rows)
 	s.serverTable(at[64])
 }
 
@@ -141,8 +141,8 @@ func (s *suite) serverTable(series []measure.Series) {
 		})
 	}
 	s.section("Redis: the server's work for one decision",
-		"Script: time in EVAL and EVALSHA (INFO commandstats), of limiters that decide in one. CPU: all of the server's, network included (INFO cpu).\n"+
-			"Commands: all that were executed, inside scripts too.", rows)
+		"Script: the time in EVAL and EVALSHA (INFO commandstats), of limiters that decide in one script. CPU: all CPU time of the server, network\n"+
+			"included (INFO cpu). Commands: all commands that were executed, inside scripts too.", rows)
 }
 
 // scriptTimes are the time in scripts and its ratio to that of base, of limiters that decide in one.

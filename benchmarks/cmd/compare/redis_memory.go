@@ -48,7 +48,7 @@ func (s *suite) redisMemory(ctx context.Context) error {
 	s.target(report.AtMost("Redis memory per key, one limit", peers.RedisRate, ours/theirs, 1))
 	s.target(report.UpTo("Redis memory per key, three limits, beyond redis_rate's with one", "B", ours3-theirs, 64))
 	s.section("Redis: memory of one client",
-		"MEMORY USAGE less the length of the name. Peers hold one limit a key, so three take three keys (and three calls).", rows)
+		"The bytes are MEMORY USAGE less the length of the name. Peers hold one limit in a key, so three limits take three keys (and three calls).", rows)
 	return nil
 }
 

@@ -39,9 +39,9 @@ func (s *suite) servers(ctx context.Context) error {
 		}
 		rows = append(rows, more...)
 	}
-	s.section("Whole servers", "One route of an application with its limiter on Redis, 10,000 clients told apart by an API key, allowed requests. Each application\n"+
-		"is a process of its own. wrk loads one at a time and shares the machine with it and with Redis. In brackets the ratio of requests/s\n"+
-		"to "+peers.Ulule+". Latency is wrk's, which adds the requests that slow answers kept from being sent.", rows)
+	s.section("Whole servers", "An application has one route and a limiter on Redis. It has 10,000 clients, each with its API key, and all requests are allowed. Each application\n"+
+		"is a process of its own. wrk loads one at a time, and shares the machine with it and with Redis. The ratio of requests/s\n"+
+		"to "+peers.Ulule+" is in brackets. Latency is wrk's, which also counts the requests that it could not send because of slow answers.", rows)
 	return nil
 }
 
