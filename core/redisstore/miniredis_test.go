@@ -22,7 +22,7 @@ import (
 func onMiniredis(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute}) // its Lua is slow
 	t.Cleanup(func() { _ = client.Close() })
 	return server, client
 }
