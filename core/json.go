@@ -199,7 +199,7 @@ func (r *jsonReader) policy(v any) Policy {
 func (r *jsonReader) limits(v any, path string) (limits []Limit) {
 	list, ok := v.([]any)
 	if !ok {
-		r.wrong(path, v, "must be a list of limits")
+		r.wrong(path, v, "must be a list of limits, such as [10/s, 1000/day]")
 	}
 	if ok && len(list) == 0 {
 		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")

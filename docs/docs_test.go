@@ -17,7 +17,7 @@ import (
 
 // known are the packages a snippet may name without importing them.
 var known = map[string]string{
-	"context": "context", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "time": "time", "tls": "crypto/tls",
+	"context": "context", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "signal": "os/signal", "syscall": "syscall", "time": "time", "tls": "crypto/tls",
 	"redis": "github.com/redis/go-redis/v9", "gin": "github.com/gin-gonic/gin", "echo": "github.com/labstack/echo/v4",
 	"chi": "github.com/go-chi/chi/v5", "fiber": "github.com/gofiber/fiber/v2",
 	"slog": "log/slog", "strings": "strings", "errors": "errors", "httputil": "net/http/httputil", "prometheus": "github.com/prometheus/client_golang/prometheus",

@@ -153,7 +153,7 @@ func TestWrongDocuments(t *testing.T) {
 		"policies: []":               "line 1:11: policies: [] is an empty list",
 		"policies:":                  "line 1:11: policies: nothing must be a list of policies",
 		"{}":                         "line 1:1: policies: is required",
-		"name: api\nlimits: [1/s]\n": `line 1:1: "name" is not a field of a file of policies: the fields are policies`,
+		"name: api\nlimits: [1/s]\n": `line 1:1: "name" is not a field of a file of policies: its only field is policies`,
 		"5":                          "line 1:1: 5 must be a file of policies",
 		"- {name: a, limits: [1/s]}\n- {name: b, limits: [1/s]}\n- {name: a, limits: [1/s]}\n": `line 3:10: [2].name: "a" is the name of [0] (line 1) already`,
 		"policies:\n- name: a\n- limits: [0/s]\n":                                              "line 2:3: policies[0].limits: is required (RL109)\nline 3:3: policies[1].name: is required (RL101)\nline 3:12: policies[1].limits[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)",
@@ -205,7 +205,7 @@ line 12:11: policies[0].overrides.header:x-api-key:k-123[0].refill_rate: "ten" m
 line 13:22: policies[0].overrides.header:x-api-key:k-123[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
 line 13:59: policies[0].overrides.header:x-api-key:k-123[1].refill_interval: 30 needs a unit, such as 30s (RL104)
 line 14:14: policies[0].overrides.Name[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)
-line 15:12: policies[0].overrides.bob: "5/min" must be a list of limits (RL111)
+line 15:12: policies[0].overrides.bob: "5/min" must be a list of limits, such as [10/s, 1000/day] (RL111)
 line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is required (RL111)
 line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	if err == nil || err.Error() != want {

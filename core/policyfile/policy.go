@@ -21,14 +21,14 @@ func (d *document) policies(v any) map[string]core.Policy {
 	if fields, ok := v.(map[string]any); ok {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "policies" {
-				d.wrong(d.keys["."+name], "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: the fields are policies")
+				d.wrong(d.keys["."+name], "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: its only field is policies")
 			}
 		}
 		if v, ok = fields["policies"]; !ok {
 			d.wrong(d.values[path], ".policies", "", "is required")
 			return nil
 		}
-		path, want = ".policies", "must be a list of policies"
+		path, want = ".policies", "must be a list of policies: begin each with - name:"
 	}
 	list, ok := v.([]any)
 	switch n := d.values[path]; {

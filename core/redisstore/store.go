@@ -1,7 +1,10 @@
 // Package redisstore keeps buckets in Redis, for services of several processes.
 //
-//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-//	limiter, err := core.NewLimiter(redisstore.New(client), policy)
+//	store, err := redisstore.Open("redis://localhost:6379")
+//	...
+//	limiter, err := core.NewLimiter(store, policy)
+//
+// [New] makes a store on a go-redis client that you have, such as one of a Cluster.
 package redisstore
 
 import (
@@ -54,9 +57,9 @@ func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		if strings.Contains(url, "@") { // the error would show parts of the password
-			err = errors.New("must be a Redis URL such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded")
+			return nil, errors.New("ratelimit: redisstore.Open url: must be such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded (RL302)")
 		}
-		return nil, fmt.Errorf("ratelimit: redisstore.Open url: %w (RL302)", err)
+		return nil, fmt.Errorf("ratelimit: redisstore.Open url: must be such as redis://localhost:6379/0: %w (RL302)", err)
 	}
 	o.ContextTimeoutEnabled = true
 	client := redis.NewClient(o)

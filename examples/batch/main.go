@@ -1,12 +1,12 @@
-// Background jobs that share one limit: a database takes 100 rows a second from all replicas
-// together. A job weighs as many tokens as it has rows, is told when its turn is, and gives its tokens back
-// when it is cancelled or needs fewer. Try:
+// Background jobs that share one limit: all replicas together write at most 100 rows a second to a
+// database. A job costs a token for each row. It reserves its tokens, waits for its turn, and gives
+// tokens back if it is cancelled or writes fewer rows. Try:
 //
 //	go run ./examples/batch                        # bucket in this process
 //	go run ./examples/batch -redis localhost:6379  # in two terminals: together 100 rows a second
 //
-// Press Ctrl-C while it runs: what waits is cancelled, and the tokens that no later job builds on are
-// there for the others.
+// Press Ctrl-C while it runs: the jobs that wait are cancelled. The tokens of a cancelled job come back,
+// except those that a later job already counts on.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 
 	jobs := []job{{"orders", 60}, {"prices", 80}, {"customers", 250}, {"stock", 40}, {"reviews", 120}, {"images", 90}}
 	b := newBatch(store, func(_ context.Context, j job) (int64, error) {
-		return j.rows * 9 / 10, nil // a tenth had not changed, so was not written
+		return j.rows * 9 / 10, nil // a tenth of the rows had not changed
 	})
 	if err := b.run(ctx, 3, jobs); err != nil {
 		log.Fatal(err)
@@ -55,7 +55,7 @@ type job struct {
 	rows int64
 }
 
-// capacity is the most rows that may be written at once; larger jobs are done in parts.
+// capacity is the most rows that may be written at once; the batch splits larger jobs into parts.
 const capacity = 100
 
 // batch does jobs at the pace of a limiter.
@@ -70,7 +70,7 @@ func newBatch(store core.Store, write func(context.Context, job) (int64, error))
 	return &batch{
 		limiter: core.Must(core.NewLimiter(store, core.Policy{
 			Name: "batch", Limits: []core.Limit{core.PerSecond(100).WithBurst(capacity)},
-			OnFailure: core.FailClosed, // jobs can wait; replicas that each limit alone would be too many
+			OnFailure: core.FailClosed, // jobs can wait; if each replica limited alone, they would write too much together
 		})),
 		write: write,
 		logf:  log.Printf,
@@ -109,7 +109,7 @@ func (b *batch) run(ctx context.Context, workers int, jobs []job) error {
 	return errors.Join(all...)
 }
 
-// do writes a job in parts that fit into the bucket: more could never be promised.
+// do writes a job in parts that fit into the bucket: a limiter never promises more than the capacity.
 func (b *batch) do(ctx context.Context, j job) error {
 	for left := j.rows; left > 0; {
 		part := job{j.name, min(left, capacity)}
@@ -117,7 +117,7 @@ func (b *batch) do(ctx context.Context, j job) error {
 			return err
 		}
 		written, err := b.write(ctx, part)
-		if unused := part.rows - written; unused > 0 { // after an error too: give back what was not done
+		if unused := part.rows - written; unused > 0 { // after an error too: give back the tokens of rows that were not written
 			if err := b.limiter.Refund(context.WithoutCancel(ctx), "rows", unused); err != nil {
 				b.logf("%s: %d tokens are lost: %v", j.name, unused, err)
 			}
@@ -131,8 +131,8 @@ func (b *batch) do(ctx context.Context, j job) error {
 	return nil
 }
 
-// await returns when it is the part's turn. It is limiter.WaitN(ctx, "rows", rows) in slow motion, to
-// tell how long the wait will be and to stay in line when too much is promised already.
+// await returns when it is the part's turn. It does what limiter.WaitN(ctx, "rows", rows) does, and also
+// logs how long the wait will be, and tries again if too many tokens are promised already.
 func (b *batch) await(ctx context.Context, part job) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -152,9 +152,9 @@ func (b *batch) await(ctx context.Context, part job) error {
 		case <-time.After(r.Delay()):
 			if r.OK() {
 				return nil
-			} // else the queue was full: now it may have room
+			} // else too much was promised: now a reservation may succeed
 		case <-ctx.Done():
-			if err := r.Cancel(context.WithoutCancel(ctx)); err != nil { // ctx has ended, the tokens go back all the same
+			if err := r.Cancel(context.WithoutCancel(ctx)); err != nil { // although ctx has ended
 				b.logf("%s: %d tokens are lost: %v", part.name, part.rows, err)
 			}
 			return ctx.Err()

@@ -1,5 +1,5 @@
-// The standard library's mux: a daily quota on the clock for the whole site, and 5 logins in 15
-// minutes for every address. Try:
+// The standard library's mux: a daily quota for the whole site, new at midnight UTC, and 5 logins in 15
+// minutes for each address. Try:
 //
 //	go run ./examples/http                        # buckets in this process
 //	go run ./examples/http -redis localhost:6379  # buckets shared through Redis

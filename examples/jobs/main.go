@@ -1,5 +1,5 @@
-// Workers without HTTP: several goroutines send mail through one provider that takes 5 messages a
-// second; run it in two terminals with the same Redis and they share them. Try:
+// Workers without HTTP: several goroutines send mail through one provider, which takes 5 messages a
+// second. With a Redis, programs in several terminals share the 5. Try:
 //
 //	go run ./examples/jobs                        # bucket in this process
 //	go run ./examples/jobs -redis localhost:6379  # bucket shared through Redis

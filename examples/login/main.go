@@ -1,16 +1,16 @@
-// A fiber app whose login resists guessing: only failures count, and three limiters hold together.
-// Nobody learns from it whether an account exists: unknown accounts are limited, answered and timed
-// like known ones. Try:
+// A fiber app whose login resists guessing: only failures count, and three limiters stand in front of it.
+// Clients can't find out whether an account exists: the app limits and answers unknown accounts like
+// known ones, and takes as long. Try:
 //
 //	go run ./examples/login                        # buckets in this process
 //	go run ./examples/login -redis localhost:6379  # buckets shared through Redis
 //
 //	curl -i -d 'user=ann&password=correct horse' localhost:8080/login  # welcome, as often as you like
 //	for i in 1 2 3 4 5 6; do curl -i -d 'user=ann&password=wrong' localhost:8080/login; done   # five 401, then 429
-//	for i in 1 2 3 4 5 6; do curl -i -d 'user=nobody&password=wrong' localhost:8080/login; done  # the very same
-//	curl -i -d 'user=bob&password=battery staple' localhost:8080/login # bob is not shut out by what was tried on ann
+//	for i in 1 2 3 4 5 6; do curl -i -d 'user=nobody&password=wrong' localhost:8080/login; done  # the same for an unknown account
+//	curl -i -d 'user=bob&password=battery staple' localhost:8080/login # welcome: the guesses at ann's account don't lock bob out
 //
-// Behind a proxy, name it; then try ann from another address, where she is not shut out either:
+// Behind a proxy, name it. From another address ann can log in too, because only guesses from the first address used up its bucket:
 //
 //	go run ./examples/login -proxy 127.0.0.1
 //	curl -i -H 'X-Forwarded-For: 203.0.113.9' -d 'user=ann&password=correct horse' localhost:8080/login
@@ -61,20 +61,20 @@ func newApp(store core.Store, users *accounts, trust ...core.IPOption) *fiber.Ap
 		return core.Must(core.NewLimiter(store, core.Policy{
 			Name:      name,
 			Limits:    []core.Limit{{Capacity: failures, RefillRate: float64(failures), RefillInterval: every, Mode: core.Stepped}},
-			OnFailure: core.FailClosed,  // no guesses while nobody counts them; FailLocal would let each replica count
-			Headers:   core.HeadersNone, // what is left tells whether others are at the same account
+			OnFailure: core.FailClosed,  // no logins while Redis is away: with FailLocal each replica would count alone
+			Headers:   core.HeadersNone, // Remaining would show whether others try the same account
 		}))
 	}
-	// Guessing one account's password from one address is stopped soon. An account alone has a far
-	// wider limit, against many addresses: a tight one would let anybody shut out its owner. An
-	// address alone stands for all who share it, against one password tried on many accounts.
+	// The limit of an account and an address together is low: it stops guesses from one address. The limit of an
+	// account alone stops guesses from many addresses. It is much higher, or anybody could lock out the owner.
+	// The limit of an address alone stops one password tried on many accounts. Many people can share the address.
 	pair := policy("login-pair", 5, 15*time.Minute)
 	address := policy("login-address", 20, time.Hour)
 	account := policy("login-account", 100, 24*time.Hour)
 
 	byIP := fiberlimit.ByIP(trust...)
-	// Every attempt takes its tokens first, so parallel guesses can't slip past the count, and gets
-	// them back unless it was a wrong password. The 429 of an inner limiter is no failure either.
+	// Every attempt takes its tokens before the login, so parallel guesses can't exceed the limit. It gets them
+	// back unless the password was wrong. It gets them back after the 429 of an inner limiter too.
 	failuresOnly := fiberlimit.WithRefund(func(_ *fiber.Ctx, status int) bool { return status != fiber.StatusUnauthorized })
 
 	app := fiber.New(fiber.Config{DisableStartupMessage: true, BodyLimit: 4 << 10})

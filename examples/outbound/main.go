@@ -1,13 +1,14 @@
-// A client of somebody else's API that keeps to its limit: an http.RoundTripper takes a token for
-// each call and waits where there is none, host by host, and pauses for everybody when the provider
-// says 429. Without -url it calls a provider of its own that allows less than we believe. Try:
+// A client that stays within the limit of its provider's API. An http.RoundTripper takes a token of
+// the host's bucket for each call, and waits if there is none. If the provider answers 429, all calls to
+// that host pause. Without -url the client calls a provider in this process, which allows fewer calls than
+// it promises. Try:
 //
 //	go run ./examples/outbound                        # bucket in this process
 //	go run ./examples/outbound -redis localhost:6379  # in two terminals: they share 5 calls a second
 //	go run ./examples/outbound -timeout 500ms         # calls that would wait longer fail at once
 //	go run ./examples/outbound -url https://example.com/ -calls 3
 //
-// While it runs, be another client of the provider:
+// While it runs, call the provider yourself:
 //
 //	curl -i localhost:8080/
 package main
@@ -105,7 +106,7 @@ func get(ctx context.Context, client *http.Client, url string, timeout time.Dura
 	return resp.Status, err
 }
 
-// provider allows 4 calls a second, where we make 5.
+// provider allows 4 calls a second. The transport makes 5.
 func provider() http.Handler {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "provider", Limits: []core.Limit{core.PerSecond(4).WithBurst(8)},
@@ -117,10 +118,10 @@ func provider() http.Handler {
 // maxTries bounds how often a call is sent when the provider answers 429.
 const maxTries = 5
 
-// transport waits before each call for a token of the host's bucket, in the order of asking, and
-// until the host's pause is over. It returns core.ErrDeadline at once when either would outlast the
-// request's context: set a deadline with http.NewRequestWithContext. An http.Client's Timeout is
-// such a deadline too.
+// transport waits before each call for a token of the host's bucket, and until the host's pause is over.
+// Calls get their tokens in the order in which they ask. If the wait or the pause would end after the
+// deadline of the request's context, it returns core.ErrDeadline at once. Set a deadline with
+// http.NewRequestWithContext, or with the Timeout of the http.Client.
 type transport struct {
 	base    http.RoundTripper
 	limiter *core.Limiter
@@ -140,8 +141,8 @@ func newTransport(store core.Store, base http.RoundTripper) *transport {
 	}
 }
 
-// RoundTrip sends the request when it is its turn. A request answered 429 with a Retry-After is
-// sent again after it, if its body can be had again; after maxTries the 429 is the caller's.
+// RoundTrip sends the request when it is its turn. After a 429 with Retry-After it waits and sends the
+// request again, if the body can be read again. After maxTries it returns the 429.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, host := req.Context(), req.URL.Host
 	for try := 1; ; try++ {
@@ -183,8 +184,8 @@ func (t *transport) turn(ctx context.Context, host string) error {
 		if t.pauseLeft(host) == 0 {
 			return nil
 		}
-		// Another worker was told to pause while this one waited for its token. Give it back, or
-		// all who wait would call at once when the pause is over.
+		// A pause began while this call waited for its token. Give the token back: otherwise all
+		// waiting calls would be sent at once when the pause is over.
 		if err := t.limiter.Refund(ctx, key, 1); err != nil && !errors.Is(err, core.ErrUnavailable) {
 			return err
 		}

@@ -1,23 +1,23 @@
-// A gin app where a request costs what it brings: /upload by the bytes of its body, /items by the
-// number of objects in a JSON array. Whoever has not enough left is refused before the work. Try:
+// A gin app where the body of a request sets its cost: /upload counts bytes, /items counts the objects
+// of a JSON array. The app denies a request that lacks tokens before it does the work. Try:
 //
 //	go run ./examples/payload                        # buckets in this process
 //	go run ./examples/payload -redis localhost:6379  # buckets shared through Redis
 //
 //	head -c 200000 /dev/zero >body.bin
 //	curl -i --data-binary @body.bin localhost:8080/upload    # costs 196: a token for each KiB
-//	curl -i -H 'Transfer-Encoding: chunked' --data-binary @body.bin localhost:8080/upload  # of unknown length: counted, 196 too
-//	curl -i --data-binary @body.bin localhost:8080/upload    # 429, within seconds of those two: 120 of 512 were left
+//	curl -i -H 'Transfer-Encoding: chunked' --data-binary @body.bin localhost:8080/upload  # unknown length: the app counts the bytes, 196 tokens again
+//	curl -i --data-binary @body.bin localhost:8080/upload    # 429, if sent within seconds: about 120 of 512 tokens were left
 //	head -c 300000 /dev/zero | curl -i --data-binary @- localhost:8080/upload               # 413, costs nothing
 //	curl -i -d '[{"id":1},{"id":2},{"id":3}]' localhost:8080/items                          # costs 3
 //	curl -i -d '[{"id":1},' localhost:8080/items                                            # 400, costs nothing
 //
-// Where the declared length will do, the adapter's own cost function replaces ours in one line;
-// a body of unknown length then costs the whole Capacity:
+// If the Content-Length is good enough, use the adapter's cost function instead. A body of unknown
+// length then costs the whole Capacity:
 //
 //	ginlimit.WithCost(ginlimit.CostByContentLength(1024))
 //
-// The same way a GraphQL server would count a query's fields, or the n of "first: n".
+// A GraphQL server can count the fields of a query, or the n of "first: n", in the same way.
 package main
 
 import (
@@ -40,7 +40,7 @@ import (
 
 const (
 	maxBody  = 256 << 10 // bytes; larger bodies are answered 413
-	maxItems = 100       // objects in one request: the Capacity, since what costs more could never pass
+	maxItems = 100       // objects in one request. It is the Capacity too: a request that costs more could never pass
 )
 
 func main() {
@@ -101,9 +101,9 @@ func newRouter(store core.Store, work func(what string)) *gin.Engine {
 	return r
 }
 
-// costByBytes is a token for each KiB that was begun. A declared length is believed, so that a body
-// that is denied is not even read: net/http hands on no more bytes than were declared. Only a body
-// of unknown length is read first.
+// costByBytes returns a token for each KiB, rounded up. It uses the declared length if there is one, so
+// the app need not read a body that it denies: net/http reads no more bytes than were declared. It reads
+// a body of unknown length first.
 func costByBytes(c *gin.Context) (int64, error) {
 	n := c.Request.ContentLength
 	if n > maxBody {
@@ -119,8 +119,8 @@ func costByBytes(c *gin.Context) (int64, error) {
 	return max(1, (n+1023)/1024), nil // an empty body is a request too
 }
 
-// costByObjects is a token for each object of the array. It keeps none of them, so it costs little
-// beside the work. What every request costs you all the same, limit with a second limiter in front.
+// costByObjects returns a token for each object of the array. It keeps none of them, so it takes little
+// time compared with the work. To limit how many bodies it reads, put a second limiter in front.
 func costByObjects(c *gin.Context) (int64, error) {
 	body, err := readBody(c)
 	if err != nil {
@@ -167,19 +167,19 @@ func countObjects(body []byte) (n int64, err error) {
 	return n, nil
 }
 
-// bodyError says that it is the body's fault, not the service's.
+// bodyError is an error in the request's body, not in the service.
 type bodyError struct{ error }
 
 func (e bodyError) Unwrap() error { return e.error }
 
-// badBody answers requests that could not be counted: 413 and 400 for their bodies, and for
-// everything else what the middleware would have answered.
+// badBody answers a request without a decision: 413 or 400 for a bad body, and otherwise the status
+// that the middleware would have sent.
 func badBody(c *gin.Context, err error) {
 	var fault bodyError
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		c.Header("Connection", "close") // rather than read the rest
+		c.Header("Connection", "close") // instead of reading the rest
 		c.AbortWithStatusJSON(http.StatusRequestEntityTooLarge, gin.H{"error": fmt.Sprintf("at most %d bytes", tooLarge.Limit)})
 	case errors.As(err, &fault):
 		c.AbortWithStatusJSON(http.StatusBadRequest, gin.H{"error": "unreadable body"})

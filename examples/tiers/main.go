@@ -1,6 +1,6 @@
-// An echo app whose users have plans in a database: the plan says how much each may do. It is read
-// once in 5 seconds for each user who is busy. SQLite in memory stands in for your database; since
-// its driver brings many modules, this example is a module of its own. Try:
+// An echo app whose users have plans in a database. The plan sets the limits of its user. The app reads
+// it at most once in 5 seconds for each user. SQLite in memory stands in for your database. Its driver
+// needs many modules, so this example is a module of its own. Try:
 //
 //	cd examples/tiers
 //	go run .                        # buckets in this process
@@ -10,8 +10,8 @@
 //	curl -i -H 'X-Api-Key: bob-key' localhost:8080/reports              # pro: 60 a minute, 20 at once, 10000 a day
 //	for i in 1 2 3 4 5 6; do curl -H 'X-Api-Key: ann-key' localhost:8080/reports; done  # free is used up
 //	curl -X POST -H 'X-Api-Key: ann-key' 'localhost:8080/plan?name=pro' # ann pays
-//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # 429 until the next second, then faster: the bucket starts where it was, empty
-//	curl -i -H 'X-Api-Key: eve-key' localhost:8080/reports              # 401: nobody's key
+//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # 429 for a second: the bucket is still empty, and refills faster now
+//	curl -i -H 'X-Api-Key: eve-key' localhost:8080/reports              # 401: unknown key
 package main
 
 import (
@@ -63,7 +63,7 @@ func newServer(store core.Store, users *users) *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.Use(authenticate(users))
-	e.POST("/plan", func(c echo.Context) error { // not limited: who has used up a plan must be able to leave it
+	e.POST("/plan", func(c echo.Context) error { // not limited: a user with an empty bucket must be able to change the plan
 		if err := users.setPlan(c.Request().Context(), c.Request().Header.Get("X-Api-Key"), c.QueryParam("name")); err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func newServer(store core.Store, users *users) *echo.Echo {
 	return e
 }
 
-// authenticate finds the user of the API key, before the limiter asks who it is.
+// authenticate finds the user of the API key. It runs before the limiter, whose key is the user.
 func authenticate(users *users) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -104,8 +104,8 @@ type user struct {
 	limits []core.Limit // of the user's plan; nil without one
 }
 
-// users reads users and their plans from the database and remembers each for ttl, so that requests
-// cost no query and a change of plan holds everywhere after ttl at the latest.
+// users reads users and their plans from the database, and caches each for ttl. So most requests need no
+// query, and every replica has a new plan after ttl at the latest.
 type users struct {
 	db  *sql.DB
 	ttl time.Duration
@@ -117,7 +117,7 @@ type users struct {
 
 type cachedUser struct {
 	user
-	err   error // sql.ErrNoRows is remembered too: guessing keys costs no query each
+	err   error // sql.ErrNoRows is cached too, so that guessing the same key again needs no query
 	until time.Time
 }
 
@@ -137,7 +137,7 @@ func (u *users) byKey(ctx context.Context, apiKey string) (user, error) {
 	}
 	found, err := u.query(ctx, apiKey) // without the lock: others need not wait for the database
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		if known { // the database is away: what was true a moment ago serves better than an error
+		if known { // the database does not answer: the last known plan is better than an error
 			return c.user, c.err
 		}
 		return user{}, err
@@ -162,7 +162,7 @@ func (u *users) query(ctx context.Context, apiKey string) (user, error) {
 		return user{}, err
 	}
 	found := user{name: name}
-	// Limits of the same interval share their tokens across plans, so a change of plan is no refill.
+	// Limits of the same interval have the same name in all plans. So a new plan does not refill the bucket.
 	if perMinute.Valid {
 		// A name, so that the tokens stay the limit's own in plans with another number of limits
 		found.limits = append(found.limits, core.PerMinute(perMinute.Int64).WithName("minute").WithBurst(burst.Int64))
@@ -185,7 +185,7 @@ func (u *users) setPlan(ctx context.Context, apiKey, plan string) error {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.cached, apiKey) // at once here, after ttl in other replicas
+	delete(u.cached, apiKey) // here at once; other replicas follow after ttl
 	return nil
 }
 

@@ -1,14 +1,15 @@
-// Messages of a WebSocket, limited one by one. Middleware sees only the handshake; after it every
-// message takes a token. Who sends too fast is told how long to wait, and who won't listen is
-// disconnected. The WebSocket library is none of ours, so this example is a module of its own. Try:
+// A WebSocket whose messages are limited one by one. Middleware sees only the handshake, so the handler
+// takes a token for each message. If a client sends too fast, the server says how long to wait. If the
+// client does not wait, the server disconnects it. The WebSocket library is a dependency of this example
+// alone, so it is a module of its own. Try:
 //
 //	cd examples/websocket
 //	go run .                        # buckets in this process
 //	go run . -redis localhost:6379  # buckets shared through Redis: other replicas count the same messages
 //
-//	go run . -dial ws://localhost:8080/ws           # a client that waits as it is told
-//	go run . -dial ws://localhost:8080/ws -rude     # one that does not: disconnected
-//	for i in $(seq 11); do curl -si localhost:8080/ws | head -1; done  # handshakes: 426, no WebSocket; then 429
+//	go run . -dial ws://localhost:8080/ws           # a client that waits
+//	go run . -dial ws://localhost:8080/ws -rude     # a client that does not wait: it is disconnected
+//	for i in $(seq 11); do curl -si localhost:8080/ws | head -1; done  # each handshake takes a token: 426, because curl speaks no WebSocket, then 429
 package main
 
 import (
@@ -63,8 +64,8 @@ func newRouter(store core.Store) http.Handler {
 		messages: core.Must(core.NewLimiter(store, core.Policy{
 			Name: "messages", Limits: []core.Limit{core.PerSecond(2).WithBurst(5)},
 		})),
-		// Messages sent in spite of "wait" are counted by a bucket too: it forgets in time, and it
-		// remembers over a reconnect.
+		// A second bucket counts the messages of clients that don't wait. It refills with time, and
+		// outlasts a reconnect.
 		abuse: core.Must(core.NewLimiter(store, core.Policy{
 			Name: "abuse", Limits: []core.Limit{core.PerMinute(5)},
 		})),
@@ -84,7 +85,7 @@ type reply struct {
 	Echo         string `json:"echo,omitempty"`
 	Remaining    int64  `json:"remaining"`
 	Error        string `json:"error,omitempty"`
-	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // send nothing before
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"` // don't send before it has passed
 }
 
 const (
@@ -105,7 +106,7 @@ func (s *room) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.CloseNow()
 	conn.SetReadLimit(maxMessage)
-	// The request's context says nothing of a connection that was taken over, hence Background.
+	// The request's context does not end with a hijacked connection, so use Background.
 	warned := false // by the last answer
 	for {
 		message, err := read(context.Background(), conn)
@@ -125,9 +126,9 @@ func (s *room) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// decide takes a token for the message. Being denied once is no abuse; to go on without waiting is. To slow a
-// client down rather than refuse its messages, call s.messages.Wait here: nothing is read meanwhile, so TCP
-// holds the client back.
+// decide takes a token for the message. A client may be denied once; if it goes on without waiting, it is
+// disconnected. To slow a client down instead of denying its messages, call s.messages.Wait here: meanwhile
+// the server reads nothing, so TCP slows the client down.
 func (s *room) decide(ctx context.Context, key, message string, warned bool) (reply, error) {
 	res, err := s.messages.Allow(ctx, key)
 	if err != nil {
@@ -160,14 +161,14 @@ func read(ctx context.Context, conn *websocket.Conn) (string, error) {
 	return string(message), err
 }
 
-// write gives up on a client that does not read its answers.
+// write returns an error if the client does not read its answers in time.
 func write(ctx context.Context, conn *websocket.Conn, answer reply) error {
 	ctx, cancel := context.WithTimeout(ctx, sendWithin)
 	defer cancel()
 	return wsjson.Write(ctx, conn, answer)
 }
 
-// talk is a client: it sends 20 messages, and each that was refused again.
+// talk is a client: it sends 20 messages, and sends each denied message again.
 func talk(ctx context.Context, url string, rude bool) error {
 	conn, _, err := websocket.Dial(ctx, url, nil)
 	if err != nil {
