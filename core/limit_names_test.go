@@ -72,6 +72,9 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 			{Capacity: 1, RefillRate: 1, RefillInterval: 90 * time.Second}, {Capacity: 1, RefillRate: 1, RefillInterval: 10 * time.Hour},
 			{Capacity: 1, RefillRate: 1, RefillInterval: 1500 * time.Millisecond}},
 			[]string{"api-20m", "api-1h30m", "api-1m30s", "api-10h", "api-1.5s"}},
+		{"names are ASCII", []core.Limit{
+			{Capacity: 1, RefillRate: 1, RefillInterval: 1500 * time.Nanosecond}, {Capacity: 1, RefillRate: 1, RefillInterval: 20 * time.Microsecond}},
+			[]string{"api-1.5us", "api-20us"}},
 		{"equal intervals are numbered", []core.Limit{core.PerMinute(1), core.PerMinute(2), core.PerMinute(3)}, []string{"api-1m", "api-1m-2", "api-1m-3"}},
 		{"a derived name gives way to a given one", []core.Limit{core.PerMinute(1), core.PerHour(2).WithName("api-1m")}, []string{"api-1m-2", "api-1m"}},
 		{"names come in the order of the limits", []core.Limit{core.PerHour(2).WithName("z"), core.PerMinute(1)}, []string{"z", "api-1m"}},

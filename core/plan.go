@@ -106,12 +106,12 @@ func nameLimits(policy string, limits []Limit) []string {
 	return names
 }
 
-// shortDuration formats d as people write it: 1m for 1m0s.
+// shortDuration formats d as people write it: 1m for 1m0s. It is ASCII, because names are sent in header fields.
 func shortDuration(d time.Duration) string {
 	if d%Month == 0 {
 		return quantity.FormatInterval(d)
 	}
-	s := d.String()
+	s := strings.Replace(d.String(), "µ", "u", 1)
 	for _, zero := range [...]string{"m0s", "h0m"} {
 		if n := len(s) - len(zero); n > 0 && s[n:] == zero {
 			s = s[:n+1]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -33,21 +34,40 @@ func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
 // does.
 func InProcess(limits []core.Limit) *core.Limiter {
 	policy := core.Policy{Name: "per-ip", Limits: slices.Clone(limits)}
+	var errs []error
 	for i, l := range limits {
 		name := l.Name
 		l.Name = ""
 		if i == 0 {
-			policy.Name += " " + l.String() // so that two in one app are not taken for one that was installed twice
+			policy.Name += " " + inName(l) // so that two in one app are not taken for one that was installed twice
 		}
 		if name == "" {
-			policy.Limits[i].Name = l.String()
+			policy.Limits[i].Name = inName(l)
+		}
+		if l.Unit != "" && l.Unit != core.Requests {
+			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("PerIP limits[%d].Unit", i), Value: l.Unit,
+				Reason: "is never counted here, because PerIP takes requests only: use New with WithUnits"})
 		}
 	}
 	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
 	if err != nil {
-		refuseArguments(asArguments(err))
+		errs = append(errs, asArguments(err))
+	}
+	if len(errs) > 0 {
+		refuseArguments(errors.Join(errs...))
 	}
 	return l
+}
+
+// inName returns l as text that a name may hold. A location can have any name: one that does not fit is left out.
+func inName(l core.Limit) string {
+	l.Unit = "" // requests, or it is refused
+	text := l.String()
+	if len(text) > 100 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+		l.Location = time.UTC
+		text = strings.Replace(l.String(), " in UTC", " in a zone", 1)
+	}
+	return text
 }
 
 // asArguments returns err with the fields of a policy's limits named as the arguments of PerIP.

@@ -118,7 +118,11 @@ func (l *leases) askOrLease(ctx context.Context, r core.Request) (a core.Answer,
 		step, n := l.choose(&r)
 		switch step {
 		case ask:
-			return l.flights.ask(ctx, r)
+			a, err = l.flights.ask(ctx, r)
+			if err != nil {
+				l.settleAgain([]core.Request{r})
+			}
+			return a, err
 		case lead:
 			return n.wait(ctx)
 		case join:
@@ -155,6 +159,19 @@ func (l *leases) settle(ctx context.Context, requests []core.Request) error {
 		l.look(&requests[i], true)
 	}
 	return nil
+}
+
+// settleAgain settles the leases that requests were to settle, in the background. Their call had no answer, or was not sent.
+// Who settles a lease a second time changes nothing.
+func (l *leases) settleAgain(requests []core.Request) {
+	for i := range requests {
+		r := &requests[i]
+		if r.Ends.Back == 0 {
+			continue
+		}
+		b := of(r).clone() // the key may be reused when the caller has its error
+		go l.giveBack(core.NewRequest(b.policy, b.key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
+	}
 }
 
 // look returns the renewal of r's key that is under way. If there is none and r is to settle the lease, it does.
@@ -262,6 +279,9 @@ func (n *renewal) run() {
 	}
 	n.shard.mu.Unlock()
 	close(n.landed)
+	if n.err != nil {
+		n.leases.settleAgain([]core.Request{n.request})
+	}
 	n.leases.giveBack(back)
 }
 

@@ -1,15 +1,20 @@
 package redisstore_test
 
 import (
+	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // lead makes k a busy key of l. It returns how many tokens l then has on lease.
@@ -149,4 +154,61 @@ func TestRequestCanUseTokensItsProcessLeased(t *testing.T) {
 		assert.True(t, (<-small).Allowed)
 		assert.True(t, (<-large).Allowed, "of 40 tokens 20 came on lease")
 	})
+}
+
+// refusingOnce fails the next decision, unsent.
+type refusingOnce struct {
+	redistest.Hook
+
+	armed atomic.Bool
+}
+
+func (h *refusingOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" && h.armed.CompareAndSwap(true, false) {
+			err := errors.New("refused")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// What was on lease when a call began that was to settle it is not lost with the call.
+func TestLeaseComesBackAfterACallThatFailed(t *testing.T) {
+	ctx := context.Background()
+	for name, call := range map[string]func(l *core.Limiter) error{
+		"renewal": func(l *core.Limiter) error {
+			_, err := l.AllowN(ctx, "k", 500)
+			return err
+		},
+		"reservation": func(l *core.Limiter) error {
+			_, err := l.Reserve(ctx, "k", 500)
+			return err
+		},
+		"together, first": func(l *core.Limiter) error {
+			_, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "k"}, core.Charge{Limiter: l, Key: "other"})
+			return err
+		},
+		"together, second": func(l *core.Limiter) error {
+			_, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "k"}, core.Charge{Limiter: l, Key: "another"})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newLeaseBench(t, noRefill(1000))
+			once := &refusingOnce{}
+			b.client.AddHook(once)
+			l := b.process(redisstore.WithLease(64))
+			b.take(l, 210)
+			require.Less(t, b.remaining(), int64(790), "some are on lease")
+			once.armed.Store(true)
+			require.ErrorIs(t, call(l), core.ErrUnavailable)
+			require.False(t, once.armed.Load())
+			for deadline := time.Now().Add(5 * time.Second); b.remaining() != 790; {
+				require.True(t, time.Now().Before(deadline), "%d of 790 are there", b.remaining())
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
 }

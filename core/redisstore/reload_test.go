@@ -204,3 +204,27 @@ func TestReloadsAdmitNoMore(t *testing.T) {
 		}
 	})
 }
+
+// What was taken under a higher Capacity comes back under a lower one as far as there is room, also if that is more than
+// the lower Capacity.
+func TestMoreThanTheCapacityComesBack(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		ctx := t.Context()
+		after := exception(t, store, core.PerDay(10), core.PerDay(100))
+		override := after.Policy()
+		limittest.Use(t, after, "bob", 80)
+		r, err := after.Reserve(ctx, "bob", 50)
+		require.NoError(t, err)
+		require.NoError(t, after.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+		require.NoError(t, after.Debit(ctx, "bob", 1))
+		require.NoError(t, r.Cancel(ctx))
+		require.EqualValues(t, 9, limittest.Left(t, after, "bob"), "19 are left of 100, and 10 of them are cut")
+		require.NoError(t, after.SetPolicy(override))
+		require.EqualValues(t, 19, limittest.Left(t, after, "bob"))
+		for range 50 {
+			require.NoError(t, after.Debit(ctx, "bob", 100))
+		}
+		require.NoError(t, after.Refund(ctx, "bob", 50*100))
+		require.EqualValues(t, 19, limittest.Left(t, after, "bob"), "a debt is paid by what comes back")
+	})
+}

@@ -566,8 +566,7 @@ local function holding()
 
   -- Puts n tokens back, as far as there is room.
   function rare.give(limit, n)
-    local more = math.min(n, limit.capacity) * limit.unit
-    limit.level = math.max(limit.level, math.min(limit.level + more, room(limit, limit.holds and limit.holds.held or 0)))
+    limit.level = math.max(limit.level, math.min(limit.level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
   end
 
   -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any

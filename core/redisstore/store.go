@@ -159,7 +159,11 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 			return nil, err
 		}
 	}
-	return s.flights.askTogether(ctx, requests)
+	answers, err := s.flights.askTogether(ctx, requests)
+	if err != nil {
+		s.leases.settleAgain(requests)
+	}
+	return answers, err
 }
 
 // recall is the Recall of the store's configuration.

@@ -67,6 +67,18 @@ func (s *suite[K, O]) perIP() {
 		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}},
 			"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must")
 		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{}}, "PerIP limits: 0 limits: at least one is required")
+		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{slow(2), slow(9).WithUnit("bytes")}}, `PerIP limits[1].Unit: "bytes" is never counted here`)
+	})
+	s.rule("PerIP takes a location of any name", func(c *trial[K, O]) {
+		for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
+			day := core.PerDay(1).In(time.FixedZone(zone, 3600))
+			app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{PerIP: []core.Limit{day}}))
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusOK, "the first request")
+			if policies := got.header.Get(policyField); !strings.Contains(policies, `"1/day in a zone"`) {
+				c.errorf("%s is %q, want 1/day in a zone", policyField, policies)
+			}
+		}
 	})
 }
 

@@ -174,8 +174,8 @@ func upTo32(x float64) float32 {
 	return f
 }
 
-// units is n tokens in units, for n up to what a bucket can hold.
-func (r *Rate) units(n int64) int64 { return min(n, r.Capacity) * r.Unit }
+// units is n tokens in units, for n up to what fills a bucket from the deepest debt.
+func (r *Rate) units(n int64) int64 { return min(n, (r.Full+MaxDebt)/r.Unit+1) * r.Unit }
 
 // floorTo rounds t down to a multiple of step; t may be negative.
 func floorTo(t, step int64) int64 {
