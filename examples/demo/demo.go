@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -19,9 +18,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
-
-//go:embed page/index.html
-var page []byte
 
 // userHeader says on whose behalf a request comes. A login would, in an app.
 const userHeader = "X-User"
@@ -79,11 +75,9 @@ func newDemo(b *backend, url string) (*demo, error) {
 	if err := d.change(defaults, b.store); err != nil {
 		return nil, err
 	}
-	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
-		_, _ = w.Write(page)
-	})
+	if err := servePage(d.mux); err != nil {
+		return nil, err
+	}
 	d.mux.HandleFunc("GET /events", d.events)
 	d.mux.HandleFunc("GET /api/hello", d.getHello)
 	d.mux.HandleFunc("POST /api/settings", d.postSettings)
@@ -104,6 +98,9 @@ func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !known(r, d.host) {
 		http.Error(w, unknownHost, http.StatusForbidden)
 		return
+	}
+	if !strings.HasSuffix(r.URL.Path, "/limited") { // those answer with what their framework sends
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 	}
 	if r.Method == http.MethodPost {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a recorder has none
