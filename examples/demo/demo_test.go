@@ -35,6 +35,7 @@ func serveOn(t *testing.T, b *backend) *demo {
 	t.Cleanup(server.CloseClientConnections) // event streams would not end by themselves
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
+	t.Cleanup(d.close)
 	go d.tick(ctx)
 	return d
 }

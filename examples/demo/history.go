@@ -24,6 +24,8 @@ type request struct {
 	Framework string      `json:"framework"`
 	User      string      `json:"user"`
 	Key       string      `json:"key"`
+	Replica   string      `json:"replica,omitempty"`
+	Modes     []bool      `json:"modes,omitempty"` // what each mode decides: see comparison
 	Status    int         `json:"status"`
 	Allowed   bool        `json:"allowed"`
 	Micros    float64     `json:"micros"`

@@ -79,7 +79,7 @@ func run(args []string) error {
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
 	err = server.Serve(listener)
-	d.script.close()
+	d.close()
 	if ctx.Err() == nil {
 		return err
 	}

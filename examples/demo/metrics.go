@@ -11,25 +11,22 @@ import (
 
 // metrics are the sums of the run.
 type metrics struct {
-	Admitted  int64   `json:"admitted"`
-	Denied    int64   `json:"denied"`
-	Errors    int64   `json:"errors"`
-	Ratio     float64 `json:"ratio"` // of those denied
-	P50       float64 `json:"p50_micros"`
-	P99       float64 `json:"p99_micros"`
-	PerSecond float64 `json:"per_second"`
-	Since     float64 `json:"since"`
+	Admitted int64   `json:"admitted"`
+	Denied   int64   `json:"denied"`
+	Errors   int64   `json:"errors"`
+	Ratio    float64 `json:"ratio"` // of those denied
+	P50      float64 `json:"p50_micros"`
+	P99      float64 `json:"p99_micros"`
+	Since    float64 `json:"since"`
 }
 
 func (d *demo) metrics() metrics {
 	d.history.mu.Lock()
 	sums := d.history.sums
 	m := metrics{Admitted: sums.Allowed, Denied: sums.Denied, Errors: sums.Error, Since: millis(d.history.since)}
-	elapsed := time.Since(d.history.since).Seconds()
 	d.history.mu.Unlock()
 	if all := m.Admitted + m.Denied + m.Errors; all > 0 {
 		m.Ratio = float64(m.Denied) / float64(all)
-		m.PerSecond = float64(all) / max(elapsed, 0.001)
 	}
 	m.P50, m.P99 = d.latency.quantiles()
 	return m

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -14,6 +14,9 @@ import (
 
 // ticketHeader is what a scenario's requests show, so that nobody else's take from its buckets.
 const ticketHeader = "X-Demo-Scenario"
+
+// sourceHeader tells a scenario who decided, also of a denial, whose body does not.
+const sourceHeader = "X-Demo-Source"
 
 // rehearsal is what a scenario has at hand in one run.
 type rehearsal struct {
@@ -38,7 +41,7 @@ func (d *demo) rehearsal(id string) *rehearsal {
 // set puts settings in force. The buckets are new, so they are full without a word to the store, and no other demo on
 // the same Redis knows of them.
 func (r *rehearsal) set(s settings) error {
-	next, err := r.demo.build(s, policyName+"-"+random(), r.store)
+	next, err := r.demo.build(s, policyName+"-"+random(), namedStore{store: r.store})
 	if err != nil {
 		return err
 	}
@@ -89,9 +92,8 @@ func (r *rehearsal) ask(ctx context.Context, user string) (got reply) {
 		return got
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var h hello
-	_ = json.NewDecoder(resp.Body).Decode(&h) // of another shape when it was refused
-	got.status, got.source = resp.StatusCode, h.Source
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+	got.status, got.source = resp.StatusCode, resp.Header.Get(sourceHeader)
 	return got
 }
 

@@ -29,7 +29,7 @@ func TestLoad(t *testing.T) {
 	}
 	for _, s := range hello.Scenarios {
 		b.wait("the scenario "+s.ID+" is shown", `(e => e.textContent.includes($[1]) && e.querySelector(".expect").textContent.includes($[2]) &&
-			e.querySelector(".verdict").dataset.ok === "" && e.querySelector("button.run").disabled === $[3] && e.textContent.includes($[4])
+			document.querySelector("#verdict").dataset.ok === "" && e.querySelector("button.run").disabled === $[3] && e.textContent.includes($[4])
 		)(document.querySelector("[data-scenario=\"" + $[0] + "\"]"))`, s.ID, s.Title, s.Expect, !s.Available, s.Reason)
 	}
 	b.wait("the bucket is full", tokens+` === 10`)
