@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -77,11 +78,12 @@ func (c *cluster) begin(ctx context.Context) error {
 	return nil
 }
 
-// connect makes the replicas' stores. It requires that mu is held.
+// connect makes the replicas' stores. They are patient: they are to decide alone when Redis is off, not when the machine is
+// busy. It requires that mu is held.
 func (c *cluster) connect() {
 	c.list = nil
 	for i, name := range replicaNames {
-		c.list = append(c.list, namedStore{name, redisstore.New(c.clients[i])})
+		c.list = append(c.list, namedStore{name, redisstore.New(c.clients[i], redisstore.WithTimeout(time.Second))})
 	}
 }
 
