@@ -23,7 +23,7 @@ func outage(ctx context.Context, r *rehearsal) (verdict, error) {
 		return verdict{}, err
 	}
 	r.undo = append(r.undo, server.remove)
-	client := redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1})
+	client := redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1, DialerRetries: 1})
 	r.undo = append(r.undo, func() { _ = client.Close() })
 	r.store, r.place = redisstore.New(client), "buckets in a Redis of the scenario’s own"
 	if err := r.set(continuous(5, 4)); err != nil {

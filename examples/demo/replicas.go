@@ -72,7 +72,7 @@ func (c *cluster) begin(ctx context.Context) error {
 	}
 	c.server, c.up = server, true
 	for range replicaNames {
-		c.clients = append(c.clients, redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1}))
+		c.clients = append(c.clients, redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1, DialerRetries: 1}))
 	}
 	c.connect()
 	return nil
