@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"os"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -165,7 +164,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// The pictures that a run leaves behind, and with DEMO_README_SCREENSHOT=path the README's.
+// The pictures that a run leaves behind.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -190,20 +189,6 @@ func TestScreenshots(t *testing.T) {
 			b.mouse(input.DispatchMouseEventTypeMouseMoved, xy{2, 2})
 			if shot := b.save(c.name); len(shot) < 10_000 {
 				t.Errorf("the picture has %d bytes: it can't show much", len(shot))
-			}
-			if path := os.Getenv("DEMO_README_SCREENSHOT"); path != "" && c.name == "desktop-light" {
-				denied := `document.querySelectorAll("#log tr[data-status='429']").length`
-				b.wait("it has been denied for a while", denied+` >= 20`)
-				b.click("#steady")
-				b.wait("the bucket has filled", tokens+` >= 8`)
-				b.click("#steady")
-				b.wait("the bucket is half full", tokens+` < 5.5`)
-				js[any](b, `document.activeElement.blur(), scrollTo({top: 0, behavior: "instant"})`)
-				b.mouse(input.DispatchMouseEventTypeMouseMoved, xy{2, 2})
-				shot := b.save("readme")
-				if err := os.WriteFile(path, shot, 0o644); err != nil {
-					t.Error(err)
-				}
 			}
 		})
 	}
