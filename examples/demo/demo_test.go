@@ -341,6 +341,12 @@ func TestTheAddressThatIsPrintedCanBeOpened(t *testing.T) {
 	require.Equal(t, "192.0.2.7:8080", reachable(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8080}))
 }
 
+func TestAnEmptyHostDoesWithoutRedis(t *testing.T) {
+	b, err := chooseBackend(t.Context(), "", 6379, true)
+	require.NoError(t, err)
+	require.Equal(t, "memory", b.kind)
+}
+
 func TestMistakesOfTheCommandLineAreOneLine(t *testing.T) {
 	taken := httptest.NewServer(nil)
 	defer taken.Close()

@@ -40,7 +40,7 @@ export function hearState({ list, more, store }) {
 
 function arrange(more) {
   const levels = [...view.buckets.values()].reduce((n, b) => n + b.levels.length, 0), several = view.buckets.size > 1;
-  setAttr($("buckets"), "data-size", levels > 4 ? "many" : levels > 2 ? "some" : levels === 2 ? "two" : "one");
+  setAttr($("buckets"), "data-size", levels > 3 ? "many" : levels > 2 ? "some" : levels === 2 ? "two" : "one");
   $("buckets").classList.toggle("several", several);
   $("buckets-empty").hidden = view.buckets.size > 0;
   $("buckets-more").hidden = !more;

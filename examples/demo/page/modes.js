@@ -1,11 +1,11 @@
 // The three modes side by side: every request asks a bucket of each, with the same limit.
-import { build } from "./bucket.js";
+import { build, levelY } from "./bucket.js";
 import { move } from "./buckets.js";
-import { levelY } from "./bucket.js";
 import { $, make, setAttr, setText } from "./dom.js";
 import { drop } from "./drops.js";
 import { onFrame, wake } from "./frames.js";
 import { serverNow } from "./clock.js";
+import { showPanel } from "./scenarios.js";
 import { view } from "./view.js";
 
 const modes = { on: false, states: [], buckets: [], sums: [] };
@@ -62,6 +62,7 @@ export function showModes(on) {
   $("modes-scene").hidden = !on;
   $("live-scene").hidden = on;
   for (const [id, pressed] of [["scene-modes", on], ["scene-live", !on && $("scene-replicas").getAttribute("aria-pressed") !== "true"]]) setAttr($(id), "aria-pressed", String(pressed));
+  showPanel();
   if (on) draw();
   else {
     $("modes").replaceChildren();

@@ -2,7 +2,7 @@
 import { $, make, setAttr, setText } from "./dom.js";
 import { note, post } from "./notes.js";
 import { sendsSteadily, stopFlood } from "./send.js";
-import { leaveModes } from "./modes.js";
+import { leaveModes, modesShown } from "./modes.js";
 import { busy, takeOwn } from "./settings.js";
 import { view } from "./view.js";
 
@@ -28,9 +28,9 @@ export function buildScenarios(list) {
 }
 
 // showPanel tells of the scenario that runs, or of the last one that did.
-function showPanel() {
+export function showPanel() {
   const chip = stage.chips.get(stage.shown), on = waits(), verdict = on ? null : stage.verdicts[stage.shown];
-  $("playing").hidden = !chip;
+  $("playing").hidden = !chip || modesShown();
   if (!chip) return;
   setAttr($("playing"), "data-shown", stage.shown);
   setText($("playing-title"), chip.title);

@@ -13,7 +13,7 @@ const month = 2629746e3; // ms: the mean month, which stands for those of the ca
 export function duration(ms) {
   if (ms > 0 && ms % month === 0) return ms === month ? "month" : `${ms / month} months`;
   if (ms < 1000) return `${short(ms)} ms`;
-  if (ms < 120e3) return `${short(ms / 1000)} s`;
+  if (ms < 60e3 || ms < 120e3 && ms % 60e3 !== 0) return `${short(ms / 1000)} s`;
   if (ms < 7200e3) return `${short(ms / 60e3)} min`;
   if (ms < 172800e3) return `${short(ms / 3600e3)} h`;
   return `${short(ms / 86400e3)} days`;
