@@ -17,6 +17,8 @@ import (
 	"github.com/felixge/httpsnoop"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/examples/demo/hosts"
+	"github.com/tokenbucket-go/ratelimit/examples/demo/page"
 )
 
 // userHeader says on whose behalf a request comes. A login would, in an app.
@@ -92,7 +94,7 @@ func newDemo(b *backend, url string) (*demo, error) {
 	if err := d.change(defaults); err != nil {
 		return nil, err
 	}
-	if err := servePage(d.mux); err != nil {
+	if err := page.Serve(d.mux); err != nil {
 		return nil, err
 	}
 	d.mux.HandleFunc("GET /events", d.events)
@@ -114,8 +116,8 @@ const bodyTime = 10 * time.Second
 
 // ServeHTTP lets no other site's page change or read anything through its visitor's browser.
 func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !known(r, d.host) {
-		http.Error(w, unknownHost, http.StatusForbidden)
+	if !hosts.Known(r, d.host) {
+		http.Error(w, hosts.Unknown, http.StatusForbidden)
 		return
 	}
 	if !strings.HasSuffix(r.URL.Path, "/limited") { // those answer with what their framework sends

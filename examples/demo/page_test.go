@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"io/fs"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,12 +14,12 @@ import (
 func TestThePagesFilesAreServedWithTheirTypesAndAStrictPolicy(t *testing.T) {
 	d := serve(t)
 	n := 0
-	require.NoError(t, fs.WalkDir(pageFiles, "page", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	require.NoError(t, fs.WalkDir(os.DirFS("page"), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasSuffix(name, ".go") {
 			return err
 		}
 		n++
-		at := strings.TrimSuffix(strings.TrimPrefix(name, "page"), "index.html")
+		at := "/" + strings.TrimSuffix(name, "index.html")
 		resp, err := http.Get(d.url + at)
 		require.NoError(t, err)
 		_ = resp.Body.Close()
@@ -32,4 +34,22 @@ func TestThePagesFilesAreServedWithTheirTypesAndAStrictPolicy(t *testing.T) {
 		return nil
 	}))
 	require.GreaterOrEqual(t, n, 4)
+}
+
+func TestAForeignNameGetsNothing(t *testing.T) {
+	d := serve(t)
+	for method, path := range map[string]string{http.MethodPost: "/api/reset", http.MethodGet: "/events", http.MethodDelete: "/api/scenarios"} {
+		q, err := http.NewRequestWithContext(t.Context(), method, d.url+path, nil)
+		require.NoError(t, err)
+		q.Host = "evil.com"
+		q.Header.Set("Origin", "http://evil.com")
+		resp, err := http.DefaultClient.Do(q)
+		require.NoError(t, err)
+		var text bytes.Buffer
+		_, err = text.ReadFrom(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusForbidden, resp.StatusCode, path)
+		require.Contains(t, text.String(), "open it as localhost")
+	}
 }

@@ -145,7 +145,7 @@ func TestLogShowsTheExactHeaders(t *testing.T) {
 		s["headers"] = style
 		for _, f := range frameworks {
 			p.set(s)
-			b.click("#reset")
+			p.reset()
 			b.wait("the log is empty", `!document.querySelector("#log tr[data-id]")`)
 			for _, want := range []int{200, 429} {
 				eventually(t, "the bucket is as it should be", func() bool { return want == 429 || p.hello().State[0].Limits[0].Tokens == 1 })

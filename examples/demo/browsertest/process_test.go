@@ -247,6 +247,19 @@ func (p *process) set(settings map[string]any) {
 	}
 }
 
+// reset clears the run past the page. Pages hear of it before they hear of any request after.
+func (p *process) reset() {
+	p.t.Helper()
+	resp, err := http.Post(p.url+"/api/reset", "", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		p.t.Fatalf("reset: %s", resp.Status)
+	}
+}
+
 // ask sends a limited request as curl would, and returns the response's header lines as they came.
 func (p *process) ask(framework, user string) (status int, header []string) {
 	p.t.Helper()

@@ -1,4 +1,5 @@
-package main
+// Package page is the demo's page: files that a browser loads.
+package page
 
 import (
 	"embed"
@@ -7,8 +8,8 @@ import (
 	"path"
 )
 
-//go:embed page
-var pageFiles embed.FS
+//go:embed *.html *.css *.js *.svg
+var files embed.FS
 
 // contentTypes are by a file's ending, so that they do not depend on what the machine knows of types.
 var contentTypes = map[string]string{
@@ -18,16 +19,12 @@ var contentTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// pagePolicy lets the page use its own files and this server, and nothing else.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// policy lets the page use its own files and this server, and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// servePage serves the files of the page: index.html as /, the others by their names.
-func servePage(mux *http.ServeMux) error {
-	files, err := fs.Sub(pageFiles, "page")
-	if err != nil {
-		return err
-	}
+// Serve serves the files: index.html as /, the others by their names.
+func Serve(mux *http.ServeMux) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -43,7 +40,7 @@ func servePage(mux *http.ServeMux) error {
 		mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) {
 			h := w.Header()
 			h.Set("Content-Type", contentTypes[path.Ext(name)])
-			h.Set("Content-Security-Policy", pagePolicy)
+			h.Set("Content-Security-Policy", policy)
 			h.Set("Referrer-Policy", "no-referrer")
 			h.Set("Cache-Control", "no-cache")
 			_, _ = w.Write(text)
