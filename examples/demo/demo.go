@@ -16,7 +16,6 @@ import (
 
 	"github.com/felixge/httpsnoop"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/examples/demo/hosts"
 	"github.com/tokenbucket-go/ratelimit/examples/demo/page"
 )
@@ -57,16 +56,6 @@ func (s *scene) own() settings {
 	}
 	return s.settings
 }
-
-// replica is one process of an app, as far as a limiter can tell: a limiter with a store of its own.
-type replica struct {
-	name    string // "" if there is one
-	limiter *core.Limiter
-	apps    map[string]http.Handler
-}
-
-// next is the replica that serves the next request, as a load balancer would choose it.
-func (s *scene) next() *replica { return s.replicas[s.turn.Add(1)%uint64(len(s.replicas))] }
 
 // demo is the whole server: the page, the limited endpoints, and what the page is told.
 type demo struct {
@@ -149,42 +138,6 @@ func (d *demo) changeOn(s settings, place string, stores []namedStore) error {
 	next.compare, next.place = d.modes.compare(s), place
 	d.show(next)
 	return nil
-}
-
-// namedStore is the store of a replica.
-type namedStore struct {
-	name  string
-	store core.Store
-}
-
-// build makes the scene of settings, with buckets of a name: a replica for each store.
-func (d *demo) build(s settings, name string, stores ...namedStore) (*scene, error) {
-	next := &scene{settings: s, policy: name}
-	policy := s.policy()
-	policy.Name = name
-	for _, n := range stores {
-		limiter, err := core.NewLimiter(&timed{n.store, &d.latency}, policy, core.WithObserver(note), core.WithObserver(next.observe))
-		if err != nil {
-			return nil, err
-		}
-		r := &replica{name: n.name, limiter: limiter, apps: make(map[string]http.Handler)}
-		for _, f := range frameworks {
-			r.apps[f.name] = f.app(limiter, s)
-		}
-		next.replicas = append(next.replicas, r)
-	}
-	return next, nil
-}
-
-// observe counts the decisions of this process alone.
-func (s *scene) observe(_ context.Context, o core.Observation) {
-	if o.Source != core.FromFallback {
-		return
-	}
-	s.alone.Add(1)
-	if o.Outcome == core.OutcomeDenied {
-		s.aloneDenied.Add(1)
-	}
 }
 
 // show makes next the scene.
