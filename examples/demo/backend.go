@@ -84,6 +84,9 @@ func chooseBackend(ctx context.Context, host string, port int, asked bool) (*bac
 	if port < 1 || port > 65535 {
 		return nil, fmt.Errorf("-redis-port %d: must be 1 to 65535", port)
 	}
+	if host == "" {
+		return inProcess(), nil
+	}
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	client := redis.NewClient(&redis.Options{Addr: addr, DialTimeout: time.Second, MaxRetries: -1, DialerRetries: 1})
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -17,11 +16,9 @@ import (
 
 	"github.com/felixge/httpsnoop"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/examples/demo/hosts"
+	"github.com/tokenbucket-go/ratelimit/examples/demo/page"
 )
-
-//go:embed page/index.html
-var page []byte
 
 // userHeader says on whose behalf a request comes. A login would, in an app.
 const userHeader = "X-User"
@@ -40,9 +37,12 @@ type scene struct {
 	settings settings
 	policy   string // whose buckets
 	place    string // where they are
-	limiter  *core.Limiter
-	apps     map[string]http.Handler
-	alone    atomic.Int64 // decisions of this process alone
+	replicas []*replica
+	turn     atomic.Uint64 // whose the next request is
+	compare  *comparison   // nil in a scenario
+
+	alone       atomic.Int64 // decisions of this process alone
+	aloneDenied atomic.Int64 // and how many of them were denials
 
 	// Of a scenario's scene: what the requests of its run show, as no others are served, and what comes back.
 	ticket string
@@ -64,10 +64,13 @@ type demo struct {
 	url     string // of itself
 	host    string // that it was told to listen on
 	scene   atomic.Pointer[scene]
+	told    atomic.Pointer[states] // what pages know of the buckets
 	hub     hub
 	history history
 	latency latency
 	script  script
+	cluster cluster
+	modes   comparedStores
 
 	changing sync.Mutex // one change of the scene at a time
 	telling  sync.Mutex // what is told of requests, and what a page begins with, are of one piece
@@ -76,18 +79,19 @@ type demo struct {
 func newDemo(b *backend, url string) (*demo, error) {
 	d := &demo{mux: http.NewServeMux(), backend: b, url: url}
 	d.history.clear()
-	if err := d.change(defaults, b.store); err != nil {
+	d.modes.refill()
+	if err := d.change(defaults); err != nil {
 		return nil, err
 	}
-	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		w.Header().Set("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'")
-		_, _ = w.Write(page)
-	})
+	if err := page.Serve(d.mux); err != nil {
+		return nil, err
+	}
 	d.mux.HandleFunc("GET /events", d.events)
 	d.mux.HandleFunc("GET /api/hello", d.getHello)
 	d.mux.HandleFunc("POST /api/settings", d.postSettings)
 	d.mux.HandleFunc("POST /api/reset", d.postReset)
+	d.mux.HandleFunc("GET /api/code", d.getCode)
+	d.mux.HandleFunc("POST /api/replicas", d.postReplicas)
 	d.mux.HandleFunc("POST /api/scenarios/{id}", d.postScenario)
 	d.mux.HandleFunc("DELETE /api/scenarios", d.stopScenario)
 	for _, f := range frameworks {
@@ -101,9 +105,12 @@ const bodyTime = 10 * time.Second
 
 // ServeHTTP lets no other site's page change or read anything through its visitor's browser.
 func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !known(r, d.host) {
-		http.Error(w, unknownHost, http.StatusForbidden)
+	if !hosts.Known(r, d.host) {
+		http.Error(w, hosts.Unknown, http.StatusForbidden)
 		return
+	}
+	if !strings.HasSuffix(r.URL.Path, "/limited") { // those answer with what their framework sends
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 	}
 	if r.Method == http.MethodPost {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a recorder has none
@@ -111,35 +118,26 @@ func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NewCrossOriginProtection().Handler(d.mux).ServeHTTP(w, r)
 }
 
-// change puts settings in force for everybody, in a store. Buckets keep their tokens.
-func (d *demo) change(s settings, store core.Store) error {
-	next, err := d.build(s, policyName, store)
-	if err == nil {
-		next.place = d.backend.text
-		d.show(next)
+// change puts settings in force for everybody. Buckets keep their tokens.
+func (d *demo) change(s settings) error {
+	if stores, place := d.cluster.stores(); stores != nil {
+		return d.changeOn(s, place, stores)
 	}
-	return err
+	return d.changeOn(s, d.backend.text, d.sole())
 }
 
-// build makes the scene of settings, with buckets of a name in a store.
-func (d *demo) build(s settings, name string, store core.Store) (*scene, error) {
-	next := &scene{settings: s, policy: name, apps: make(map[string]http.Handler)}
-	policy := s.policy()
-	policy.Name = name
-	var err error
-	next.limiter, err = core.NewLimiter(&timed{store, &d.latency}, policy, core.WithObserver(note),
-		core.WithObserver(func(_ context.Context, o core.Observation) {
-			if o.Source == core.FromFallback {
-				next.alone.Add(1)
-			}
-		}))
+// sole is the store while there is one replica.
+func (d *demo) sole() []namedStore { return []namedStore{{store: d.backend.store}} }
+
+// changeOn puts settings in force with a replica for each store.
+func (d *demo) changeOn(s settings, place string, stores []namedStore) error {
+	next, err := d.build(s, policyName, stores...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, f := range frameworks {
-		next.apps[f.name] = f.app(next.limiter, s)
-	}
-	return next, nil
+	next.compare, next.place = d.modes.compare(s), place
+	d.show(next)
+	return nil
 }
 
 // show makes next the scene.
@@ -151,6 +149,7 @@ func (d *demo) show(next *scene) {
 		d.history.forgetKeys()
 	}
 	d.hub.send("settings", next.settings)
+	d.told.Store(nil) // what was told of buckets is of another scene
 }
 
 // limited serves a request by one of the frameworks, and tells the pages.
@@ -173,6 +172,7 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 	user = user[:min(len(user), maxUser)]
 	r.Header.Set(userHeader, user)
 	var body bytes.Buffer
+	var decided decision
 	seen := httpsnoop.Wrap(w, httpsnoop.Hooks{
 		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
 			return func(b []byte) (int, error) {
@@ -182,15 +182,23 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 				return next(b)
 			}
 		},
+		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+			return func(status int) {
+				if now.ticket != "" {
+					w.Header().Set(sourceHeader, decided.source)
+				}
+				next(status)
+			}
+		},
 	})
 	began := time.Now()
-	var decided decision
-	m := httpsnoop.CaptureMetrics(now.apps[framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, &decided)))
+	by := now.next()
+	m := httpsnoop.CaptureMetrics(by.apps[framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, &decided)))
 	answer := hello{}
 	_ = json.Unmarshal(body.Bytes(), &answer) // of another shape when it was refused
 	key, _ := httpKey(now.settings.Key)(r)
 	d.history.add(request{
-		At: millis(began), Framework: framework, User: user, Key: key,
+		At: millis(began), Framework: framework, User: user, Key: key, Replica: by.name, Modes: now.compare.decide(r.Context(), now.settings),
 		Status: m.Code, Allowed: m.Code == http.StatusOK, Micros: float64(time.Since(began).Nanoseconds()) / 1000,
 		Headers: shown(w.Header()), Cost: now.settings.Cost, Source: cmp.Or(decided.source, answer.Source),
 	}, now.before == nil)
@@ -200,7 +208,7 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 func shown(h http.Header) [][2]string {
 	var list [][2]string
 	for name, values := range h {
-		if name == "Date" || name == "Content-Length" {
+		if name == "Date" || name == "Content-Length" || name == sourceHeader {
 			continue
 		}
 		for _, v := range values {
@@ -219,7 +227,7 @@ func (d *demo) postSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	s, err := parseSettings(body.Bytes())
 	if err == nil {
-		err = d.script.between(func() error { return d.change(s, d.backend.store) })
+		err = d.script.between(func() error { return d.change(s) })
 	}
 	var fields fieldErrors
 	switch {
@@ -247,7 +255,11 @@ func (d *demo) postReset(w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		d.backend.store = store
-		return d.change(d.scene.Load().settings, store)
+		if err := d.cluster.refill(ctx); err != nil {
+			return err
+		}
+		d.modes.refill()
+		return d.change(d.scene.Load().settings)
 	})
 	switch {
 	case errors.Is(err, errRunning):
@@ -263,6 +275,12 @@ func (d *demo) postReset(w http.ResponseWriter, r *http.Request) {
 	d.latency.clear()
 	d.hub.send("cleared", struct{}{})
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// close ends what runs beside the server: a scenario, and redis-servers of the demo's own.
+func (d *demo) close() {
+	d.script.close()
+	d.cluster.stop()
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

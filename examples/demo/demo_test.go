@@ -35,6 +35,7 @@ func serveOn(t *testing.T, b *backend) *demo {
 	t.Cleanup(server.CloseClientConnections) // event streams would not end by themselves
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
+	t.Cleanup(d.close)
 	go d.tick(ctx)
 	return d
 }
@@ -338,6 +339,12 @@ func TestTheAddressThatIsPrintedCanBeOpened(t *testing.T) {
 	require.Equal(t, "localhost:8080", reachable(&net.TCPAddr{IP: net.IPv6zero, Port: 8080}))
 	require.Equal(t, "localhost:8080", reachable(&net.TCPAddr{IP: net.IPv4zero, Port: 8080}))
 	require.Equal(t, "192.0.2.7:8080", reachable(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8080}))
+}
+
+func TestAnEmptyHostDoesWithoutRedis(t *testing.T) {
+	b, err := chooseBackend(t.Context(), "", 6379, true)
+	require.NoError(t, err)
+	require.Equal(t, "memory", b.kind)
 }
 
 func TestMistakesOfTheCommandLineAreOneLine(t *testing.T) {

@@ -41,6 +41,7 @@ func ginApp(l *core.Limiter, s settings) http.Handler {
 	r := gin.New()
 	r.GET("/gin/limited", ginlimit.New(l, key,
 		ginlimit.WithCost(func(*gin.Context) (int64, error) { return s.Cost, nil }),
+		ginlimit.WithUnits(func(*gin.Context) (core.Units, error) { return s.units(), nil }),
 	), func(c *gin.Context) {
 		res, _ := ginlimit.FromContext(c)
 		c.JSON(http.StatusOK, hello{c.GetHeader(userHeader), "gin", res.Source.String()})
@@ -56,6 +57,7 @@ func echoApp(l *core.Limiter, s settings) http.Handler {
 		return c.JSON(http.StatusOK, hello{c.Request().Header.Get(userHeader), "echo", res.Source.String()})
 	}, echolimit.New(l, key,
 		echolimit.WithCost(func(echo.Context) (int64, error) { return s.Cost, nil }),
+		echolimit.WithUnits(func(echo.Context) (core.Units, error) { return s.units(), nil }),
 	))
 	return e
 }
@@ -65,6 +67,7 @@ func chiApp(l *core.Limiter, s settings) http.Handler {
 	r := chi.NewRouter()
 	r.With(chilimit.New(l, key,
 		chilimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
+		chilimit.WithUnits(func(*http.Request) (core.Units, error) { return s.units(), nil }),
 	)).Get("/chi/limited", func(w http.ResponseWriter, r *http.Request) {
 		res, _ := chilimit.FromContext(r.Context())
 		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "chi", res.Source.String()})
@@ -80,6 +83,7 @@ func fiberApp(l *core.Limiter, s settings) http.Handler {
 		return c.Next()
 	}, fiberlimit.New(l, key,
 		fiberlimit.WithCost(func(*fiber.Ctx) (int64, error) { return s.Cost, nil }),
+		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return s.units(), nil }),
 	), func(c *fiber.Ctx) error {
 		res, _ := fiberlimit.FromContext(c)
 		return c.JSON(hello{c.Get(userHeader), "fiber", res.Source.String()})
@@ -91,6 +95,7 @@ func fiberApp(l *core.Limiter, s settings) http.Handler {
 func httpApp(l *core.Limiter, s settings) http.Handler {
 	return httplimit.New(l, httpKey(s.Key),
 		httplimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
+		httplimit.WithUnits(func(*http.Request) (core.Units, error) { return s.units(), nil }),
 	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		res, _ := httplimit.FromContext(r.Context())
 		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "http", res.Source.String()})

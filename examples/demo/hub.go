@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
 	"sync"
 	"time"
 )
@@ -88,14 +87,18 @@ type greeting struct {
 	Bins       bins               `json:"bins"`
 	Metrics    metrics            `json:"metrics"`
 	State      []bucketState      `json:"state"`
+	Modes      []bucketState      `json:"modes"`
 	More       int                `json:"more"`
 	Verdicts   map[string]verdict `json:"verdicts"`
 	Running    string             `json:"running"`
+	Presets    []preset           `json:"presets"`
+	Replicas   clusterState       `json:"replicas"`
 }
 
 // greet makes a greeting and, with it, opens a stream of all that comes after, if one is wanted.
 func (d *demo) greet(stream bool) (g greeting, page chan []byte) {
-	s := d.states() // it may wait for Redis
+	s := d.states()   // it may wait for Redis
+	d.told.Store(nil) // the next look is told: what pages expect follows from one state
 	d.telling.Lock()
 	defer d.telling.Unlock()
 	if stream {
@@ -104,13 +107,14 @@ func (d *demo) greet(stream bool) (g greeting, page chan []byte) {
 		g.Seq = d.hub.latest()
 	}
 	now := d.scene.Load()
-	g.Store, g.State, g.More = s.Store, s.List, s.More
+	g.Store, g.State, g.Modes, g.More = s.Store, s.List, s.Modes, s.More
 	g.Settings, g.Own, g.Users, g.Metrics = now.settings, now.own(), users, d.metrics()
 	g.Log, g.Bins = d.history.latest()
 	for _, f := range frameworks {
 		g.Frameworks = append(g.Frameworks, f.name)
 	}
 	g.Scenarios, g.Verdicts, g.Running = d.script.info()
+	g.Presets, g.Replicas = presets, d.cluster.state()
 	g.Now = millis(time.Now())
 	return g, page
 }
@@ -132,23 +136,33 @@ func (d *demo) events(w http.ResponseWriter, r *http.Request) {
 	if _, err := w.Write(encode("hello", g.Seq, g)); err != nil || stream.Flush() != nil {
 		return
 	}
+	silence := time.NewTicker(heartbeat)
+	defer silence.Stop()
 	for {
+		var message []byte
 		select {
-		case message, open := <-page:
+		case m, open := <-page:
 			if !open {
 				return
 			}
-			_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
-			if _, err := w.Write(message); err != nil || stream.Flush() != nil {
-				return
-			}
+			message = m
+		case <-silence.C: // a comment, of which the page hears nothing: it finds out whether the page is still there
+			message = []byte(": still here\n\n")
 		case <-r.Context().Done():
+			return
+		}
+		_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
+		if _, err := w.Write(message); err != nil || stream.Flush() != nil {
 			return
 		}
 	}
 }
 
-// tick tells the pages what happened since the last tick, until ctx ends.
+// heartbeat is how often the server looks whether a page that has nothing to hear is still there.
+const heartbeat = 20 * time.Second
+
+// tick tells the pages what happened since the last tick, until ctx ends. While nothing happens it tells nothing: pages
+// know how buckets refill.
 func (d *demo) tick(ctx context.Context) {
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
@@ -164,12 +178,21 @@ func (d *demo) tick(ctx context.Context) {
 			continue
 		}
 		if some || n%5 == 0 {
-			d.hub.send("state", d.states())
+			d.tellStates(some)
 		}
-		if m := d.metrics(); n%5 == 0 && !reflect.DeepEqual(m, last) {
+		if m := d.metrics(); n%5 == 0 && m != last {
 			d.hub.send("metrics", m)
 			last = m
 		}
+	}
+}
+
+// tellStates tells the pages of the buckets, if it must or if they are not as the pages expect.
+func (d *demo) tellStates(must bool) {
+	now := d.states()
+	if before := d.told.Load(); must || before == nil || !before.foretell(now) {
+		d.told.Store(&now)
+		d.hub.send("state", now)
 	}
 }
 

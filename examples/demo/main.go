@@ -36,7 +36,7 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // a mistake is one line, which main prints
 	addr := flags.String("addr", "localhost:8080", "address to listen on; the page opens by this host, localhost or an IP address")
-	host := flags.String("redis-host", "localhost", "host of a Redis server")
+	host := flags.String("redis-host", "localhost", "host of a Redis server; empty does without Redis")
 	port := flags.Int("redis-port", 6379, "port of a Redis server; without these two flags the demo does without Redis if none is there")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(os.Stdout)
@@ -79,7 +79,7 @@ func run(args []string) error {
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
 	err = server.Serve(listener)
-	d.script.close()
+	d.close()
 	if ctx.Err() == nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io"
+	"math"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +16,9 @@ import (
 
 // ticketHeader is what a scenario's requests show, so that nobody else's take from its buckets.
 const ticketHeader = "X-Demo-Scenario"
+
+// sourceHeader tells a scenario who decided, also of a denial, whose body does not.
+const sourceHeader = "X-Demo-Source"
 
 // rehearsal is what a scenario has at hand in one run.
 type rehearsal struct {
@@ -38,7 +43,7 @@ func (d *demo) rehearsal(id string) *rehearsal {
 // set puts settings in force. The buckets are new, so they are full without a word to the store, and no other demo on
 // the same Redis knows of them.
 func (r *rehearsal) set(s settings) error {
-	next, err := r.demo.build(s, policyName+"-"+random(), r.store)
+	next, err := r.demo.build(s, policyName+"-"+random(), namedStore{store: r.store})
 	if err != nil {
 		return err
 	}
@@ -89,9 +94,8 @@ func (r *rehearsal) ask(ctx context.Context, user string) (got reply) {
 		return got
 	}
 	defer func() { _ = resp.Body.Close() }()
-	var h hello
-	_ = json.NewDecoder(resp.Body).Decode(&h) // of another shape when it was refused
-	got.status, got.source = resp.StatusCode, h.Source
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+	got.status, got.source = resp.StatusCode, resp.Header.Get(sourceHeader)
 	return got
 }
 
@@ -165,4 +169,70 @@ func (r *rehearsal) judge(ok bool, text string) verdict {
 		return verdict{Outcome: expected, Text: text}
 	}
 	return verdict{Outcome: unexpected, Text: text}
+}
+
+// replies are those of requests to one bucket. What a bucket should have admitted follows from the instants at which
+// they were sent and answered, so that it holds on a machine that stands still now and then.
+type replies []reply
+
+func (l replies) passed() (n int) {
+	for _, r := range l {
+		if r.passed() {
+			n++
+		}
+	}
+	return n
+}
+
+// took is the time in which all were decided.
+func (l replies) took() time.Duration {
+	if len(l) == 0 {
+		return 0
+	}
+	last := slices.MaxFunc(l, func(a, b reply) int { return a.answered.Compare(b.answered) })
+	return last.answered.Sub(l.began())
+}
+
+// began is when the first was sent.
+func (l replies) began() time.Time {
+	return slices.MinFunc(l, func(a, b reply) int { return a.sent.Compare(b.sent) }).sent
+}
+
+// drift is how much Redis' clock and this process's may differ in what they make of a scenario's length.
+const drift = 2 * time.Millisecond
+
+// most is how many a full bucket can have admitted of them.
+func (l replies) most(limit core.Limit) int64 { return limit.MaxIn(l.took() + drift) }
+
+// least is how many a full bucket of the mode Continuous must have admitted, each for a token. It is 0 if none was
+// denied: then the bucket was never seen empty.
+//
+// A denial tells that less than a token was there. All that refilled between two denials was therefore admitted between
+// them, but for what a bucket that is full can't hold.
+func (l replies) least(limit core.Limit) int64 {
+	var denied replies
+	for _, r := range l {
+		if r.denied() {
+			denied = append(denied, r)
+		}
+	}
+	if len(denied) == 0 {
+		return 0
+	}
+	slices.SortFunc(denied, func(a, b reply) int { return a.answered.Compare(b.answered) })
+	perSecond := limit.RefillRate / limit.RefillInterval.Seconds()
+	room, sure := float64(limit.Capacity), float64(limit.Capacity)
+	first, last := denied[0], denied[0]
+	for _, next := range denied[1:] {
+		if !next.sent.After(last.answered) {
+			continue // which of the two came first is not known
+		}
+		most := perSecond * next.answered.Sub(last.sent).Seconds()
+		sure -= max(0, most-(room-1)) // refilled at most, and found no room
+		last = next
+	}
+	if last.sent.After(first.answered) {
+		sure += perSecond*(last.sent.Sub(first.answered)-drift).Seconds() - 1
+	}
+	return max(limit.Capacity, int64(math.Ceil(sure)))
 }

@@ -9,15 +9,15 @@ import (
 
 var scenarios = []scenario{
 	{id: "burst", title: "Burst, then steady", run: burstThenSteady,
-		expect: "Capacity 10, 5 tokens a second. Of 15 requests at once 10 pass and 5 are denied; then 8 at 4 a second all pass."},
+		expect: "Capacity 10, 2 tokens a second. Of 15 requests at once 10 pass and 5 are denied; then 8 at 2 a second all pass."},
 	{id: "users", title: "Two users", run: twoUsers,
-		expect: "Each user has a bucket of 10. Ann floods hers; Bob's three requests pass all the same."},
+		expect: "Each user has a bucket of 10, +1 a second. Ann sends 10 a second and is denied; Bob’s one a second all pass."},
 	{id: "flood", title: "Sustained flood", run: flood,
-		expect: "Capacity 20, 50 tokens a second, flooded for 3 seconds: what is admitted is the capacity and what refilled, not one more."},
-	{id: "modes", title: "Stepped against continuous", run: bothModes,
+		expect: "Capacity 20, 50 tokens a second, flooded for 4 seconds: what is admitted is the capacity and what refilled, not one more."},
+	{id: "modes", title: "Stepped or continuous", run: bothModes,
 		expect: "10 tokens every 2 seconds. Continuous brings one every 200 ms, Stepped all 10 at once when the interval is over."},
 	{id: "outage", title: "Redis stopped and back", run: outage, needsServer: true,
-		expect: "A Redis of the demo's own is killed and started again. Every request is answered: this process limits alone meanwhile, and goes back to Redis by itself."},
+		expect: "A Redis of the demo’s own is killed and started again, under 12 requests a second. Every one is answered: meanwhile this process limits alone, and denies too."},
 }
 
 func continuous(capacity int64, perSecond float64) settings {
@@ -27,17 +27,18 @@ func continuous(capacity int64, perSecond float64) settings {
 }
 
 func burstThenSteady(ctx context.Context, r *rehearsal) (verdict, error) {
-	s := continuous(10, 5)
+	s := continuous(10, 2)
 	if err := r.set(s); err != nil {
 		return verdict{}, err
 	}
 	const asked, more = 15, 8
 	burst := r.burst(ctx, "ann", asked)
 	passed, most := burst.passed(), burst.most(s.limit())
-	r.say("a request every 250 ms")
-	pause(ctx, 250*time.Millisecond)
+	r.say(fmt.Sprintf("%d passed, %d denied", passed, asked-passed))
+	pause(ctx, time.Second)
+	r.say("now a request every 500 ms")
 	steady := 0
-	steadily(ctx, 250*time.Millisecond, func(n int) bool { // a tick may be late, never early: the tokens are there
+	steadily(ctx, 500*time.Millisecond, func(n int) bool { // a tick may be late, never early: the tokens are there
 		if r.ask(ctx, "ann").passed() {
 			steady++
 		}
@@ -47,7 +48,7 @@ func burstThenSteady(ctx context.Context, r *rehearsal) (verdict, error) {
 	if ok && most >= asked {
 		return slow("The %d requests at once took %.1f s, in which the bucket refilled.", asked, burst.took().Seconds()), nil
 	}
-	return r.judge(ok, fmt.Sprintf("%d of %d passed at once, %d were denied; then %d of %d passed at 4 a second.", passed, asked, asked-passed, steady, more)), nil
+	return r.judge(ok, fmt.Sprintf("%d of %d passed at once, %d were denied; then %d of %d passed at 2 a second.", passed, asked, asked-passed, steady, more)), nil
 }
 
 func twoUsers(ctx context.Context, r *rehearsal) (verdict, error) {
@@ -56,26 +57,35 @@ func twoUsers(ctx context.Context, r *rehearsal) (verdict, error) {
 	if err := r.set(s); err != nil {
 		return verdict{}, err
 	}
+	const length, each = 5 * time.Second, 100 * time.Millisecond
 	var ann replies
-	var wg sync.WaitGroup
-	wg.Go(func() { ann = r.burst(ctx, "ann", 60) })
 	bob := 0
-	steadily(ctx, 100*time.Millisecond, func(n int) bool {
+	r.say("Ann sends 10 a second, Bob 1 a second")
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		steadily(ctx, each, func(n int) bool {
+			ann = append(ann, r.ask(ctx, "ann"))
+			return n < int(length/each)-1
+		})
+	})
+	asked := 0
+	steadily(ctx, time.Second, func(n int) bool {
+		asked++
 		if r.ask(ctx, "bob").passed() {
 			bob++
 		}
-		return n < 2
+		return n < int(length/time.Second)-1
 	})
 	wg.Wait()
 	passed := ann.passed()
 	return r.judge(
-		bob == 3 && passed >= 10 && int64(passed) <= ann.most(s.limit()),
-		fmt.Sprintf("%d of Ann's 60 passed, and %d of Bob's 3.", passed, bob),
+		bob == asked && passed >= 10 && int64(passed) <= ann.most(s.limit()),
+		fmt.Sprintf("%d of Ann’s %d passed, and %d of Bob’s %d.", passed, len(ann), bob, asked),
 	), nil
 }
 
 func flood(ctx context.Context, r *rehearsal) (verdict, error) {
-	const workers, length = 16, 3 * time.Second
+	const workers, length = 16, 4 * time.Second
 	s := continuous(20, 50)
 	if err := r.set(s); err != nil {
 		return verdict{}, err

@@ -31,12 +31,15 @@ type bucket struct {
 type second struct {
 	On bool `json:"on"`
 	bucket
+
+	Unit string `json:"unit"` // what it counts; "" is requests
+	Cost int64  `json:"cost"` // how many of these a request takes; of requests it is settings.Cost
 }
 
 var defaults = settings{
 	bucket:  bucket{Capacity: 10, Rate: 1, Interval: 1000, Mode: "continuous"},
 	Cost:    1,
-	Second:  second{bucket: bucket{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "aligned"}},
+	Second:  second{bucket: bucket{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "aligned"}, Cost: 1200},
 	Headers: "default",
 	Key:     "client",
 }
@@ -89,6 +92,15 @@ func parseSettings(body []byte) (s settings, err error) {
 		read(second, "second.", "on", &s.Second.On, "must be true or false")
 		if s.Second.On {
 			readBucket(second, "second.", &s.Second.bucket)
+			s.Second.Cost = defaults.Second.Cost
+			for name, into := range map[string]any{"unit": &s.Second.Unit, "cost": &s.Second.Cost} {
+				if text, given := second[name]; given && string(text) != `""` {
+					read(second, "second.", name, into, map[string]string{"unit": "must be a word", "cost": "must be a whole number"}[name])
+				}
+			}
+			if s.Second.Unit == string(core.Requests) {
+				s.Second.Unit = ""
+			}
 		}
 	}
 	if !s.Second.On {
@@ -120,6 +132,14 @@ func (s *settings) check(bad fieldErrors) {
 			say(prefix+"interval_ms", "must be from 1 ms to a year, which is %.4g ms: got %v", maxInterval, b.Interval)
 		}
 	}
+	for prefix, b := range buckets {
+		if b.Rate > maxRate {
+			say(prefix+"rate", "must be at most 1,000,000,000,000 tokens: got %v", b.Rate)
+		}
+	}
+	if s.Second.On && (s.Second.Cost < 0 || s.Second.Cost > 1_000_000) {
+		say("second.cost", "must be 0 to 1,000,000: got %d", s.Second.Cost)
+	}
 	if s.Cost < 0 || s.Cost > 1_000_000 {
 		say("cost", "must be 0 to 1,000,000 tokens: got %d", s.Cost)
 	}
@@ -136,13 +156,16 @@ func (s *settings) check(bad fieldErrors) {
 		if strings.HasPrefix(e.Field, "Policy.Limits[1]") {
 			prefix = "second."
 		}
-		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms"}[name]
+		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms", "Unit": "unit"}[name]
 		say(prefix+field, "%s: got %v", inWords.Replace(e.Reason), e.Value)
 	}
 }
 
 // inWords puts the names of Go's fields as the page does.
 var inWords = strings.NewReplacer("tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
+
+// maxRate is more tokens than a machine can take, and few enough to be drawn.
+const maxRate = 1e12
 
 // maxInterval is a year, in ms.
 const maxInterval = 365 * 24 * 3600 * 1000.0
@@ -168,7 +191,7 @@ func configErrors(err error) []*core.ConfigError {
 func (s *settings) policy() core.Policy {
 	p := core.Policy{Name: policyName, Limits: []core.Limit{s.limit()}, Headers: styles[s.Headers]}
 	if s.Second.On {
-		p.Limits = append(p.Limits, s.Second.limit().WithName("second"))
+		p.Limits = append(p.Limits, s.Second.limit().WithName("second").WithUnit(s.Second.Unit))
 	}
 	p.Limits[0].Name = "demo"
 	return p
@@ -181,9 +204,58 @@ func (b bucket) limit() core.Limit {
 	}
 }
 
+// units are what a request takes besides requests.
+func (s *settings) units() core.Units {
+	if !s.Second.On || s.Second.Unit == "" {
+		return nil
+	}
+	return core.Units{s.Second.Unit: s.Second.Cost}
+}
+
 func clip(s string) string {
 	if len(s) > 40 {
 		return s[:40] + "…"
 	}
+	return s
+}
+
+// preset is limits as they are used in the field, to try out.
+type preset struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"title"`
+	Text     string   `json:"text"`
+	Settings settings `json:"settings"`
+}
+
+const (
+	second1 = 1000.0
+	minute  = 60 * second1
+	month   = float64(core.Month) / 1e6
+)
+
+var presets = []preset{
+	{"start", "10, +1 a second", "The start: bursts of 10, and 1 token every second.", defaults},
+	{"api", "API, 60 a minute", "Each user may send 60 requests a minute: a token every second, bursts of 60.",
+		with(bucket{Capacity: 60, Rate: 60, Interval: minute, Mode: "continuous"}, "user")},
+	{"login", "Login, 5 per 15 min", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.",
+		with(bucket{Capacity: 5, Rate: 5, Interval: 15 * minute, Mode: "continuous"}, "ip")},
+	{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and at most 10 at once, 2 a second.",
+		withSecond(with(bucket{Capacity: 10, Rate: 2, Interval: second1, Mode: "continuous"}, "user"),
+			second{On: true, bucket: bucket{Capacity: 1000, Rate: 1000, Interval: month, Mode: "aligned"}, Cost: 1200})},
+	{"model", "A model’s tokens", "20 requests a minute and 20,000 tokens of a language model. A request takes 1,200 of these.",
+		withSecond(with(bucket{Capacity: 20, Rate: 20, Interval: minute, Mode: "continuous"}, "user"),
+			second{On: true, bucket: bucket{Capacity: 20_000, Rate: 20_000, Interval: minute, Mode: "continuous"}, Unit: "tokens", Cost: 1200})},
+	{"steps", "10 every 10 s", "The three modes differ most here: look at them side by side.",
+		with(bucket{Capacity: 10, Rate: 10, Interval: 10 * second1, Mode: "continuous"}, "client")},
+}
+
+func with(b bucket, key string) settings {
+	s := defaults
+	s.bucket, s.Key = b, key
+	return s
+}
+
+func withSecond(s settings, l second) settings {
+	s.Second = l
 	return s
 }

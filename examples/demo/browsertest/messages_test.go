@@ -101,7 +101,13 @@ func TestWhatWasSaidOfALostServerGoesWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	b := p.open()
-	js[any](b, `(() => { note("send", away); note("reset", away); document.querySelector("#scenario-note").textContent = away; lost() })()`)
+	js[any](b, `(async () => {
+		const {note, away} = await import("/notes.js"), {lost} = await import("/stream.js");
+		note("send", away);
+		note("reset", away);
+		document.querySelector("#scenario-note").textContent = away;
+		lost();
+	})()`)
 	b.wait("the page is live again, and says nothing of it", `document.querySelector("#live").dataset.live === "true" && document.querySelector("#banner").hidden &&
 		["#send-note", "#scenario-note"].every(s => document.querySelector(s).textContent === "")`)
 }

@@ -29,7 +29,7 @@ func TestLoad(t *testing.T) {
 	}
 	for _, s := range hello.Scenarios {
 		b.wait("the scenario "+s.ID+" is shown", `(e => e.textContent.includes($[1]) && e.querySelector(".expect").textContent.includes($[2]) &&
-			e.querySelector(".verdict").dataset.ok === "" && e.querySelector("button.run").disabled === $[3] && e.textContent.includes($[4])
+			document.querySelector("#verdict").dataset.ok === "" && e.querySelector("button.run").disabled === $[3] && e.textContent.includes($[4])
 		)(document.querySelector("[data-scenario=\"" + $[0] + "\"]"))`, s.ID, s.Title, s.Expect, !s.Available, s.Reason)
 	}
 	b.wait("the bucket is full", tokens+` === 10`)
@@ -145,7 +145,7 @@ func TestLogShowsTheExactHeaders(t *testing.T) {
 		s["headers"] = style
 		for _, f := range frameworks {
 			p.set(s)
-			b.click("#reset")
+			p.reset()
 			b.wait("the log is empty", `!document.querySelector("#log tr[data-id]")`)
 			for _, want := range []int{200, 429} {
 				eventually(t, "the bucket is as it should be", func() bool { return want == 429 || p.hello().State[0].Limits[0].Tokens == 1 })

@@ -31,7 +31,7 @@ type process struct {
 func start(t *testing.T, flags ...string) *process {
 	t.Helper()
 	if len(flags) == 0 && redisAtUsualPlace() {
-		flags = onRedis(t) // it would use that one
+		flags = []string{"-redis-host", ""} // it would use that one
 	}
 	cmd := exec.Command(program, append([]string{"-addr", "127.0.0.1:0"}, flags...)...)
 	var complaints buffer
@@ -244,6 +244,19 @@ func (p *process) set(settings map[string]any) {
 	defer resp.Body.Close()
 	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
 		p.t.Fatalf("settings: %s: %s", resp.Status, text)
+	}
+}
+
+// reset clears the run past the page. Pages hear of it before they hear of any request after.
+func (p *process) reset() {
+	p.t.Helper()
+	resp, err := http.Post(p.url+"/api/reset", "", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		p.t.Fatalf("reset: %s", resp.Status)
 	}
 }
 

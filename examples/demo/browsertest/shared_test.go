@@ -18,7 +18,7 @@ func TestManyTabsShareAStream(t *testing.T) {
 	}
 	leads := func() (n int) {
 		for _, b := range tabs {
-			if js[bool](b, `stream.source !== null`) {
+			if js[bool](b, `(await import("/stream.js")).stream.source !== null`) {
 				n++
 			}
 		}
@@ -53,7 +53,7 @@ func TestATabWithoutLocksHasAStreamOfItsOwn(t *testing.T) {
 		})
 		b.must("hide the locks", err)
 	})
-	if !js[bool](b, `navigator.locks === undefined && stream.source !== null && stream.channel === null`) {
+	if !js[bool](b, `navigator.locks === undefined && (s => s.source !== null && s.channel === null)((await import("/stream.js")).stream)`) {
 		t.Error("it has no stream of its own")
 	}
 	b.click("#send")

@@ -4,16 +4,18 @@ import (
 	"testing"
 )
 
+// idle tells whether no scenario runs.
+const idle = `(await import("/scenarios.js")).stage.running === ""`
+
 // verdict plays a scenario until there is a verdict: on a machine that does much else there may be none at first.
 func (b *tab) verdict(id string) (ok, text string) {
 	b.t.Helper()
-	card := `[data-scenario="` + id + `"]`
 	for range 5 {
-		js[any](b, `document.querySelector($[0] + " .verdict").replaceChildren()`, card) // that of another run
-		b.click(card + " button.run")
-		b.wait("the verdict is there", `document.querySelector($[0] + " .verdict").textContent.trim() && stage.running === ""`, card)
-		ok = js[string](b, `document.querySelector($[0] + " .verdict").dataset.ok`, card)
-		text = js[string](b, `document.querySelector($[0] + " .verdict").textContent.trim()`, card)
+		js[any](b, `document.querySelector("#verdict").replaceChildren()`) // that of another run
+		b.click(`[data-scenario="` + id + `"] button.run`)
+		b.wait("the verdict is there", idle+` && document.querySelector("#playing").dataset.shown === $[0] && document.querySelector("#verdict").textContent.trim()`, id)
+		ok = js[string](b, `document.querySelector("#verdict").dataset.ok`)
+		text = js[string](b, `document.querySelector("#verdict").textContent.trim()`)
 		if ok != "none" {
 			break
 		}
@@ -36,7 +38,7 @@ func TestControlsWaitWhileAScenarioRuns(t *testing.T) {
 	var got seen
 	for range 5 { // it takes four seconds, which may be over before Stop comes there
 		got = js[seen](b, `(async () => {
-			const $$ = (s) => document.querySelector(s), card = "[data-scenario='modes'] ", got = {};
+			const $$ = (s) => document.querySelector(s), card = "[data-scenario='modes'] ", got = {}, {stage} = await import("/scenarios.js");
 			const until = async (f) => { while (!f()) await new Promise(r => setTimeout(r, 5)) };
 			$$(card + ".run").focus();
 			$$(card + ".run").click();
@@ -45,12 +47,12 @@ func TestControlsWaitWhileAScenarioRuns(t *testing.T) {
 			got.focus = document.activeElement.className;
 			got.note = $$("#send-note").textContent;
 			for (const id of ["send", "burst", "reset", "apply"]) $$("#" + id).click();
-			$$(card + ".stop").focus();
-			$$(card + ".stop").click();
+			$$("#stop").focus();
+			$$("#stop").click();
 			await until(() => stage.running === "");
 			got.after = document.activeElement.className;
-			got.ok = $$(card + ".verdict").dataset.ok;
-			got.text = $$(card + ".verdict").textContent;
+			got.ok = $$("#verdict").dataset.ok;
+			got.text = $$("#verdict").textContent;
 			return got;
 		})()`)
 		if got.OK == "none" {
@@ -85,8 +87,8 @@ func TestDemosOnOneRedisDoNotSpoilEachOthersScenarios(t *testing.T) {
 		if ok, text := first.verdict(id); ok != "true" {
 			t.Errorf("%s: the verdict is %s: %q", id, ok, text)
 		}
-		second.wait("the other's is over", `stage.running === "" && document.querySelector("[data-scenario='" + $[0] + "'] .verdict").textContent`, id)
-		if ok := js[string](second, `document.querySelector("[data-scenario='" + $[0] + "'] .verdict").dataset.ok`, id); ok == "false" {
+		second.wait("the other's is over", idle+` && document.querySelector("#playing").dataset.shown === $[0] && document.querySelector("#verdict").textContent`, id)
+		if ok := js[string](second, `document.querySelector("#verdict").dataset.ok`); ok == "false" {
 			t.Errorf("%s: the other's is not as expected", id)
 		}
 	}
@@ -97,18 +99,18 @@ func TestAFloodIsCountedWhole(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	b := p.open()
-	js[any](b, `(() => {
-		window.testSums = {allowed: 0, denied: 0, error: 0};
-		const before = count;
-		window.count = (bin, sums) => {
-			for (const kind in sums) testSums[kind] += sums[kind];
-			before(bin, sums);
+	js[any](b, `(async () => {
+		const {view} = await import("/view.js"), set = view.bins.set;
+		window.testBins = {};
+		view.bins.set = function (bin, sums) {
+			testBins[bin] = sums;
+			return set.call(this, bin, sums);
 		};
 	})()`)
 	b.verdict("flood")
 	p.quiet()
 	m := p.hello().Metrics
-	b.wait("all are counted", `testSums.allowed === $[0] && testSums.denied === $[1] && testSums.error === $[2]`, m.Admitted, m.Denied, m.Errors)
+	b.wait("all are counted", `["allowed", "denied", "error"].every((kind, i) => Object.values(testBins).reduce((n, b) => n + b[kind], 0) === $[i])`, m.Admitted, m.Denied, m.Errors)
 	if m.Denied < 300 {
 		t.Errorf("%d were denied: no flood", m.Denied)
 	}

@@ -64,17 +64,41 @@ func TestTwoProcessesShareTheBucketsOfARedis(t *testing.T) {
 	a, b := first.open(), second.open()
 	for _, tab := range []*tab{a, b} {
 		tab.wait("the page says that the buckets are in Redis", `document.querySelector("#store-text").textContent.includes("Redis")`)
-		tab.wait("the bucket is full", tokens+` === 10`)
 	}
-	a.fill("#burst-n", "6")
-	a.click("#burst")
-	a.waitRows(200, 6)
-	b.wait("the other page's bucket has 4 left", tokens+` >= 4 && `+tokens+` < 5`)
-	b.fill("#burst-n", "6")
-	b.click("#burst")
-	b.waitRows(200, 4)
-	b.waitRows(429, 2)
-	a.wait("the first page's bucket is empty", tokens+` < 1`)
-	a.click("#send")
-	a.waitRows(429, 1)
+	// On a machine that does much else Redis may be too slow for a request, which is then decided alone: once more.
+	alone := func(tab *tab) bool {
+		return js[bool](tab, `/alone/.test(document.querySelector("#log").textContent)`)
+	}
+	for range 10 {
+		for _, tab := range []*tab{a, b} {
+			tab.click("#reset")
+			tab.wait("its list is empty", `!document.querySelector("#log tr")`)
+		}
+		for _, tab := range []*tab{a, b} {
+			tab.wait("the bucket is full", tokens+` === 10`)
+			tab.fill("#burst-n", "6")
+		}
+		a.click("#burst")
+		a.wait("six are answered", `document.querySelectorAll("#log tr").length === 6`)
+		if alone(a) {
+			continue
+		}
+		b.wait("the other page's bucket has 4 left", tokens+` >= 4 && `+tokens+` < 5`)
+		b.click("#burst")
+		b.wait("six are answered", `document.querySelectorAll("#log tr").length === 6`)
+		if alone(b) {
+			continue
+		}
+		b.waitRows(200, 4)
+		b.waitRows(429, 2)
+		a.wait("the first page's bucket is empty", tokens+` < 1`)
+		a.click("#send")
+		a.wait("seven are answered", `document.querySelectorAll("#log tr").length === 7`)
+		if alone(a) {
+			continue
+		}
+		a.waitRows(429, 1)
+		return
+	}
+	t.Error("Redis was too slow all the time")
 }

@@ -157,7 +157,7 @@ func (b *tab) evaluate(expression string, into any) error {
 // js is the value of a JavaScript expression in the page.
 func js[T any](b *tab, code string, args ...any) (v T) {
 	b.t.Helper()
-	b.must("in the page", b.evaluate(script("(...$) => (%s)", code, args), &v))
+	b.must("in the page", b.evaluate(script("async (...$) => (%s)", code, args), &v))
 	return v
 }
 

@@ -1,4 +1,5 @@
-package main
+// Package hosts tells requests that were meant for a server from those of another site.
+package hosts
 
 import (
 	"net"
@@ -6,10 +7,10 @@ import (
 	"strings"
 )
 
-// known reports whether a request was meant for this server. A foreign name that leads here belongs to a site that
+// Known reports whether a request was meant for this server. A foreign name that leads here belongs to a site that
 // had it changed to this address (DNS rebinding), so that its pages may do what only the demo's own may; an address
 // can't be changed so. own is the host that the demo was told to listen on.
-func known(r *http.Request, own string) bool {
+func Known(r *http.Request, own string) bool {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -21,4 +22,5 @@ func known(r *http.Request, own string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host != "" && host == strings.ToLower(own)
 }
 
-const unknownHost = "This name is none of the demo's: open it as localhost, by an IP address, or by the host of its -addr flag."
+// Unknown is what the others are answered.
+const Unknown = "This name is none of the demo's: open it as localhost, by an IP address, or by the host of its -addr flag."
