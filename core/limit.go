@@ -244,7 +244,7 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	}
 	if l.Mode <= Aligned && l.Mode != Aligned {
 		if months {
-			wrong("Mode", l.Mode, "must be Aligned, for calendar months have no fixed length: use 30 * 24 * time.Hour for tokens that come evenly")
+			wrong("Mode", l.Mode, "must be Aligned, because calendar months have no fixed length: write 30 * 24 * time.Hour for tokens that come evenly")
 		} else {
 			wrong("Mode", l.Mode, "must be Aligned for a limit with a Location or an Anchor")
 		}
