@@ -76,11 +76,11 @@ func (r *replica) took(res core.Result, err error) seen {
 func TestStoresAgree(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
-	storesAgree(t, client, math.MaxInt)
+	storesAgree(t, client, math.MaxInt, limittest.DrawAnyLimit)
 }
 
-// storesAgree plays at most so many lives.
-func storesAgree(t *testing.T, client *redis.Client, most int) {
+// storesAgree plays at most so many lives under drawn limits.
+func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Generator[core.Limit]) {
 	t.Helper()
 	ctx := context.Background()
 	prefix := redistest.Prefix()
@@ -91,7 +91,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 		}
 		key := strconv.Itoa(lives)
 		clock := limittest.DrawClock(t)
-		common := limittest.DrawLimits(limittest.DrawAnyLimit).Draw(t, "limits")
+		common := limittest.DrawLimits(limit).Draw(t, "limits")
 		var override []core.Limit // the key's own limits; nil: none
 		now := func() []core.Limit {
 			if override != nil {
@@ -194,13 +194,13 @@ func storesAgree(t *testing.T, client *redis.Client, most int) {
 			case "reset":
 				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Reset(ctx, key)) }
 			case "deploy":
-				common = changeLimits(t, common)
+				common = changeLimits(t, common, limit)
 				deploy()
 				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
 			case "override":
 				switch {
 				case override == nil, rapid.Bool().Draw(t, "changed"):
-					override = changeLimits(t, limits)
+					override = changeLimits(t, limits, limit)
 				default:
 					override = nil
 				}
@@ -259,20 +259,20 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 }
 
 // changeLimits changes limits as a new deployment of a policy may.
-func changeLimits(t *rapid.T, limits []core.Limit) []core.Limit {
+func changeLimits(t *rapid.T, limits []core.Limit, limit *rapid.Generator[core.Limit]) []core.Limit {
 	limits = slices.Clone(limits)
 	i := rapid.IntRange(0, len(limits)-1).Draw(t, "limit")
 	switch rapid.SampledFrom([]string{"replace", "capacity", "add", "remove", "swap"}).Draw(t, "change") {
 	case "replace":
 		name := limits[i].Name
-		limits[i] = limittest.DrawAnyLimit.Draw(t, "replacement").WithName(name)
+		limits[i] = limit.Draw(t, "replacement").WithName(name)
 	case "capacity":
 		if l := limits[i].WithBurst(limittest.DrawCapacity.Draw(t, "capacity")); limittest.Valid(l) {
 			limits[i] = l
 		}
 	case "add":
 		if len(limits) < 6 {
-			limits = append(limits, limittest.DrawAnyLimit.Draw(t, "addition"))
+			limits = append(limits, limit.Draw(t, "addition"))
 		}
 	case "remove":
 		if len(limits) > 1 {

@@ -41,7 +41,13 @@ func boundary(year int, month time.Month, day, hour, minute int, location *time.
 		at = want.Add(-51 * time.Hour)
 	}
 	for shows(at).Before(want) {
-		at = at.Add(time.Minute) // clocks may be set at a minute past the hour
+		step := 15 * time.Minute
+		next := at.Add(step)
+		_, zone := at.In(location).Zone()
+		if _, after := next.In(location).Zone(); after != zone || !shows(next).Before(want) {
+			step = time.Minute // clocks may be set at a minute past the hour
+		}
+		at = at.Add(step)
 	}
 	return at.UnixMicro()
 }

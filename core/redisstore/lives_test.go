@@ -15,13 +15,13 @@ import (
 // library checks what is admitted. See life, player and oracle.
 
 var (
-	livesDecisions = flag.Int("lives.decisions", 0, "how many decisions each test of lives makes (default 1,000,000 in memory, 100,000 on Redis)")
+	livesDecisions = flag.Int("lives.decisions", 0, "how many decisions each test of lives makes (default 400,000 in memory, 100,000 on Redis)")
 	livesAll       = flag.Int("lives.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
 	livesSeed      = flag.Uint64("lives.seed", 0, "play the life of this seed only")
 )
 
 func TestRandomLivesKeepEveryPromiseInMemory(t *testing.T) {
-	checkLives(t, 1_000_000, func() world { return &memoryWorld{} })
+	checkLives(t, 400_000, func() world { return &memoryWorld{} })
 }
 
 func TestRandomLivesKeepEveryPromiseOnRedis(t *testing.T) {
