@@ -116,6 +116,7 @@ func (q *quota) retry(n, at int64) time.Duration {
 // Ten years in each place: a quota admits what its periods bring, to the token, and a denial tells to the microsecond
 // when the next period begins that has enough.
 func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
+	t.Parallel()
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	clock := limittest.NewClock()

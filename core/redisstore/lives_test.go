@@ -21,10 +21,12 @@ var (
 )
 
 func TestRandomLivesKeepEveryPromiseInMemory(t *testing.T) {
+	t.Parallel()
 	checkLives(t, 400_000, func() world { return &memoryWorld{} })
 }
 
 func TestRandomLivesKeepEveryPromiseOnRedis(t *testing.T) {
+	t.Parallel()
 	checkLives(t, 100_000, func() world { return newRedisWorld(t) })
 }
 

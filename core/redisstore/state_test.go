@@ -447,6 +447,7 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 }
 
 func TestScriptAndTwinReadTheSameState(t *testing.T) {
+	t.Parallel()
 	check := readsAlike(t)
 	for i, state := range nastyStates(t, limittest.NewClock().Now()) {
 		check(t.Errorf, state, int64(i%4))
