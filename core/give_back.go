@@ -40,13 +40,11 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	switch {
 	case res.ticket != 0:
 		return l.endHold(ctx, key, &res, res.Cost)
-	case res.each != nil:
-		return l.giveBack(ctx, key, res.Source, res.plan, *res.each)
-	case res.Cost == 0:
+	case res.each == nil && res.Cost == 0:
 		return nil
 	}
 	p := l.refundPlan(key, res.plan, res.Source)
-	if p != nil && p != res.plan.Plan && p.Recounts(res.plan.Plan) { // each gets what it was charged
+	if res.each != nil || p != res.plan.Plan && p.Recounts(res.plan.Plan) { // each gets what it was charged
 		back := make([]int64, len(res.plan.limits))
 		for i := range back {
 			back[i] = res.costOf(i)

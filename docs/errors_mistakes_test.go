@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -304,7 +303,7 @@ func (bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func logsOfStores(t *testing.T) string {
 	t.Helper()
-	var lines buffer
+	var lines logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, nil))
 	memory := core.NewMemoryStore()
 	for _, n := range []int64{60, 100} {
@@ -331,22 +330,4 @@ func logsOfStores(t *testing.T) string {
 		up.Store(true)
 	}
 	return lines.String()
-}
-
-// buffer is a strings.Builder for several goroutines.
-type buffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

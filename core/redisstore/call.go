@@ -133,9 +133,15 @@ const maxBatch = 512
 // decided together, which takes two passes.
 const slowness = 16
 
+// usual reports whether c does nothing but take tokens of one bucket, whose limits count requests.
+func (c *call) usual() bool {
+	r := &c.request
+	return c.others == nil && r.Action == bucket.Take && r.Plan.Plain && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
+}
+
 // weight is how many usual decisions take the server as long as c.
 func (c *call) weight() int {
-	if r := &c.request; c.others == nil && r.Action == bucket.Take && r.Plan.Plain && r.Each == nil && !r.Dry && r.Ends.Ticket == 0 {
+	if c.usual() {
 		return 1
 	}
 	return slowness * (1 + len(c.others))
@@ -159,8 +165,7 @@ func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key 
 // sameTake reports whether a and b take as much under the same limits, perhaps from two buckets.
 func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
-	return x.Action == bucket.Take && y.Action == bucket.Take && x.N == y.N && x.Plan == y.Plan && x.Plan.Plain && !x.Dry && !y.Dry &&
-		x.Ends.Ticket == 0 && y.Ends.Ticket == 0 && x.Each == nil && y.Each == nil && a.others == nil && b.others == nil
+	return x.N == y.N && x.Plan == y.Plan && a.usual() && b.usual()
 }
 
 // run returns how many calls are alike from the first on.

@@ -12,25 +12,25 @@ import (
 func Capture(f func()) string {
 	before := slog.Default()
 	defer slog.SetDefault(before)
-	var lines buffer
+	var lines Buffer
 	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil)))
 	f()
 	return lines.String()
 }
 
-// buffer is a bytes.Buffer for several goroutines.
-type buffer struct {
+// Buffer is a bytes.Buffer for several goroutines.
+type Buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
+func (b *Buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.Write(p)
 }
 
-func (b *buffer) String() string {
+func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
@@ -203,4 +205,37 @@ type problem struct {
 	Title            string   `json:"title"`
 	Status           int      `json:"status"`
 	ViolatedPolicies []string `json:"violated-policies"`
+}
+
+// wantAll checks what AllFromContext returned to the handler.
+func (c *trial[K, O]) wantAll(got response, want, when string) {
+	c.t.Helper()
+	if all := got.header.Get(AllHeader); got.status != http.StatusOK || all != want {
+		c.errorf("%s: answered %d, AllFromContext returned %q, want 200 and %q", when, got.status, all, want)
+	}
+}
+
+// listed returns the names of the members of a list field.
+func listed(h http.Header, name string) (names []string) {
+	list, err := httpsfv.UnmarshalList(h.Values(name))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	for _, m := range list {
+		names = append(names, fmt.Sprint(m.(httpsfv.Item).Value))
+	}
+	return names
+}
+
+// wantListed checks that the list fields of a response have a member for each of names, in any order.
+func (c *trial[K, O]) wantListed(got response, when string, names ...string) {
+	c.t.Helper()
+	for _, field := range []string{ietfField, policyField} {
+		found := listed(got.header, field)
+		slices.Sort(found)
+		slices.Sort(names)
+		if !slices.Equal(found, names) {
+			c.errorf("%s: %s has members for %q, want %q", when, field, found, names)
+		}
+	}
 }

@@ -1,7 +1,5 @@
 package bucket
 
-import "slices"
-
 // Decide answers r in a, from the records that are stored of its key, nil if there are none, at the instant now. If
 // records must be stored it returns them, and until when they matter. Otherwise next is nil. The error is that of
 // records that r can't be decided by.
@@ -145,20 +143,6 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 		s.holds[i] = moved
 	}
 	return true
-}
-
-// cut corrects what is stored of the i-th limit if rate has room for fewer tokens. A bucket lacks as much as its tokens are
-// below the Capacity of its Fill. It lacks no more because a lower Capacity cuts the tokens, so that cuts the other as well.
-// What is cut is there again for an override that adds to the Capacity.
-func (s *stored) cut(i int, rate *Rate) {
-	own := s.own[i]
-	room := float64(rate.room(heldAt(s.holdsOf(i), own.At))) / float64(rate.Unit)
-	if own.Tokens <= room {
-		return
-	}
-	own.Fill.Capacity = upTo32(max(float64(rate.Capacity), float64(own.Fill.Capacity)-(own.Tokens-room)))
-	s.own = slices.Clone(s.own) // the records are the caller's, who keeps them if r is denied
-	s.own[i] = own
 }
 
 // end ends r's hold in every limit that has it. At most what was held comes back.

@@ -1,5 +1,7 @@
 package bucket
 
+import "slices"
+
 // MaxOthers bounds the limits that a key is kept for besides those of the request at hand.
 const MaxOthers = 256
 
@@ -75,4 +77,18 @@ func matches(p *Plan, records []Record) bool {
 		}
 	}
 	return true
+}
+
+// cut corrects what is stored of the i-th limit if rate has room for fewer tokens. A bucket lacks as much as its tokens are
+// below the Capacity of its Fill. It lacks no more because a lower Capacity cuts the tokens, so that cuts the other as well.
+// What is cut is there again for an override that adds to the Capacity.
+func (s *stored) cut(i int, rate *Rate) {
+	own := s.own[i]
+	room := float64(rate.room(heldAt(s.holdsOf(i), own.At))) / float64(rate.Unit)
+	if own.Tokens <= room {
+		return
+	}
+	own.Fill.Capacity = upTo32(max(float64(rate.Capacity), float64(own.Fill.Capacity)-(own.Tokens-room)))
+	s.own = slices.Clone(s.own) // the records are the caller's, who keeps them if r is denied
+	s.own[i] = own
 }

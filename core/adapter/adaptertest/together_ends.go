@@ -1,0 +1,226 @@
+package adaptertest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+)
+
+// jointOutages checks NewTogether while the store of one limiter does not answer.
+func (s *suite[K, O]) jointOutages() {
+	k := s.kit
+	for _, both := range []bool{false, true} {
+		away := func(c *trial[K, O], mode core.FailureMode) (*core.Limiter, *server) {
+			one := c.named("one", 4)
+			if both {
+				one = c.limiterOn(brokenStore{}, core.Policy{Name: "one", Limits: []core.Limit{slow(4)}, OnFailure: mode})
+			}
+			two := c.limiterOn(brokenStore{}, core.Policy{Name: "two", Limits: []core.Limit{slow(2)}, OnFailure: mode})
+			return one, c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}})
+		}
+		s.rule(fmt.Sprintf("FailClosed of a limiter answers 503 and takes nothing from the others (both away: %v)", both), func(c *trial[K, O]) {
+			one, app := away(c, core.FailClosed)
+			got := app.send(request{})
+			c.wantRefusal(got, http.StatusServiceUnavailable, "the request")
+			if got.header.Get(retryAfterField) == "" {
+				c.errorf("the answer has no Retry-After: %v", got.header)
+			}
+			if !both {
+				c.wantLeft(one, "afterwards", "one", 4)
+			}
+		})
+		s.rule(fmt.Sprintf("FailOpen of a limiter leaves the decision to the others (both away: %v)", both), func(c *trial[K, O]) {
+			_, app := away(c, core.FailOpen)
+			for i, status := range []int{200, 200, 200, 200, 429} {
+				if both {
+					status = http.StatusOK
+				}
+				got := app.send(request{})
+				when := fmt.Sprintf("request %d", i+1)
+				c.wantStatus(got, status, when)
+				switch want := fmt.Sprintf("one %d, none 0", 3-i); {
+				case both && (len(limitFields(got.header)) > 0 || got.header.Get(AllHeader) != "none 0, none 0"):
+					c.errorf("%s: answered with %v, want no fields of a limit", when, got.header)
+				case !both && status == http.StatusOK:
+					c.wantAll(got, want, when+": who decided nothing comes last")
+					c.wantListed(got, when, "one")
+				}
+			}
+		})
+		s.rule(fmt.Sprintf("FailLocal of a limiter limits each process on its own (both away: %v)", both), func(c *trial[K, O]) {
+			one, app := away(c, core.FailLocal)
+			for i, status := range []int{200, 200, 429, 429} {
+				got := app.send(request{})
+				c.wantStatus(got, status, fmt.Sprintf("request %d with a capacity of 2", i+1))
+				c.wantListed(got, "with the fallback", "one", "two")
+			}
+			if !both {
+				c.wantLeft(one, "afterwards", "one", 2)
+			}
+		})
+	}
+}
+
+// jointEnds checks refunds and settlements of a joint decision, and other limiters around it.
+func (s *suite[K, O]) jointEnds() {
+	k := s.kit
+	s.rule("WithRefund returns the tokens to all limiters", func(c *trial[K, O]) {
+		var reported statuses
+		one, two := c.named("one", 4), c.named("two", 4)
+		for _, status := range []int{500, 200} {
+			app := c.serve(c.app(answer(status), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}},
+				Options: []O{k.WithRefund(reported.refunding), k.WithCost(costHeader)}}))
+			c.wantStatus(app.send(request{header: header("Cost", "3")}), status, "the request")
+			left := map[int]int{500: 4, 200: 1}[status]
+			c.wantLeft(one, fmt.Sprint("after ", status), "one", left)
+			c.wantLeft(two, fmt.Sprint("after ", status), "two", left)
+		}
+		if seen := reported.all(); !slices.Equal(seen, []int{500, 200}) {
+			c.errorf("Refund was called with %v, want 500 and 200", seen)
+		}
+	})
+	s.rule("WithSettle settles in each limiter what it counts, and is called once", func(c *trial[K, O]) {
+		one, two := c.named("one", 9), c.limiter(counting("two", 9, 50))
+		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3, "words": 5} }}
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.WithUnits(words), k.WithSettle(settled.settle))
+		c.wantStatus(app.send(request{header: header("Words", "20")}), http.StatusOK, "the request")
+		c.wantSettled(&settled, 200)
+		c.wantLeft(one, "afterwards", "one", 6)
+		c.wantLeft(two, "afterwards", "calls", 6, "words", 45)
+		c.wantStatus(app.send(request{header: header("Words", "46")}), http.StatusTooManyRequests, "46 of 45 words")
+		c.wantSettled(&settled, 200)
+	})
+	s.rule("a joint settlement that fails is logged once and not shown", func(c *trial[K, O]) {
+		failing := c.limiterOn(&failingStore{Store: c.store, good: 1}, core.Policy{Name: "two", Limits: []core.Limit{slow(9)}})
+		one := c.named("one", 9)
+		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {failing, k.Global("all")}}, k.WithSettle(settled.settle))
+		log := logtest.Capture(func() {
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusOK, "the request")
+			if strings.Contains(fmt.Sprint(got), secret) {
+				c.errorf("the answer shows an internal error: %v", got)
+			}
+		})
+		if n := strings.Count(log, "could not be settled"); n != 1 {
+			c.errorf("the failure was logged %d times, want once: %s", n, log)
+		}
+		c.wantLeft(one, "the limiter whose store answers", "one", 6)
+	})
+	s.rule("limiters in front and behind: all fields are sent, and AllFromContext returns all, the newest first", func(c *trial[K, O]) {
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{Limiter: c.named("front", 9), Key: k.Global("all")},
+			Limiter[K, O]{Together: []Rule[K]{{c.named("one", 2), k.Global("all")}, {c.named("two", 5), k.Global("all")}}},
+			Limiter[K, O]{Limiter: c.named("behind", 7), Key: k.Global("all")}))
+		got := app.send(request{})
+		c.wantAll(got, "behind 6, one 1, two 4, front 8", "through all")
+		c.wantListed(got, "through all", "front", "one", "two", "behind")
+		if got.header.Get(legacyLimit) != "2" || got.header.Get(legacyRemaining) != "1" {
+			c.errorf("X-RateLimit-Limit and -Remaining are %q and %q, want those of the tightest", got.header.Get(legacyLimit), got.header.Get(legacyRemaining))
+		}
+		c.wantStatus(app.send(request{}), http.StatusOK, "the second request")
+		got = app.send(request{})
+		c.wantStatus(got, http.StatusTooManyRequests, "the third request, of which one has no token")
+		c.wantListed(got, "the third request", "front", "one", "two")
+	})
+	s.rule("AllFromContext returns nothing without a limiter, and one result with one", func(c *trial[K, O]) {
+		if got := c.serve(c.app(answer(http.StatusOK))).send(request{}); got.header.Get(AllHeader) != "" {
+			c.errorf("without a limiter it returned %q", got.header.Get(AllHeader))
+		}
+		c.wantAll(c.use(c.named("one", 3), k.Global("all")).send(request{}), "one 2", "with one limiter")
+	})
+	s.rule("a warning is logged once if a request is charged twice by one policy for the same key", func(c *trial[K, O]) {
+		one := c.named("one", 99)
+		app := c.serve(c.app(answer(http.StatusOK),
+			Limiter[K, O]{Limiter: one, Key: k.Global("all")},
+			Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {c.named("two", 99), k.Global("all")}}}))
+		log := logtest.Capture(func() {
+			for range 3 {
+				c.wantStatus(app.send(request{}), http.StatusOK, "a request")
+			}
+		})
+		if n := strings.Count(log, "charged twice"); n != 1 || !strings.Contains(log, "policy=one") {
+			c.errorf("the warning was logged %d times, want once: %s", n, log)
+		}
+		log = logtest.Capture(func() {
+			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {one, k.Global("others")}})
+			c.wantStatus(app.send(request{}), http.StatusOK, "two keys of one limiter")
+		})
+		if log != "" {
+			c.errorf("two keys of one limiter are no mistake: %s", log)
+		}
+	})
+	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 3)
+		app := c.app(answer(http.StatusOK), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})
+		app.Context = func(ctx context.Context) context.Context {
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		}
+		c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
+		c.wantLeft(one, "afterwards", "one", 3)
+	})
+	s.rule("keys that arrive over one connection keep their own buckets in NewTogether", func(c *trial[K, O]) {
+		raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })
+		app := c.useTogether([]Rule[K]{{c.named("one", 1), raw}, {c.named("two", 99), k.Global("all")}})
+		for _, status := range []int{200, 429} {
+			for i := range 20 {
+				c.wantStatus(app.send(request{header: header("User", fmt.Sprintf("user-%03d", i))}), status, fmt.Sprint("user ", i))
+			}
+		}
+	})
+	s.rule("as many concurrent requests pass together as the smallest capacity allows", func(c *trial[K, O]) {
+		app := c.useTogether([]Rule[K]{{c.named("one", 40), k.Global("all")}, {c.named("two", 17), k.Global("all")}})
+		var allowed atomic.Int64
+		done := make(chan struct{}, 8)
+		for range 8 {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				for range 10 {
+					if got, err := app.try(context.Background(), request{}); err == nil && got.status == http.StatusOK {
+						allowed.Add(1)
+					}
+				}
+			}()
+		}
+		for range 8 {
+			<-done
+		}
+		if n := allowed.Load(); n != 17 {
+			c.errorf("%d of 80 requests passed, want 17", n)
+		}
+	})
+}
+
+// jointMistakes checks that NewTogether panics if the program gives it wrong arguments.
+func (s *suite[K, O]) jointMistakes() {
+	k := s.kit
+	var none K
+	for _, mistake := range []struct {
+		rule    string
+		rules   func(l *core.Limiter) []Rule[K]
+		options []O
+		want    []string
+	}{
+		{"no rules", func(*core.Limiter) []Rule[K] { return []Rule[K]{} }, nil, []string{"NewTogether: 0 rules given"}},
+		{"a nil limiter and a nil key", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, none}, {nil, k.Global("all")}} }, nil,
+			[]string{"NewTogether rules[0].Key: <nil> must be", "NewTogether rules[1].Limiter: <nil> must be"}},
+		{"mistakes in several keys and in the cost", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.ByHeader("X User")}, {l, k.Global("")}} },
+			[]O{k.CostByContentLength(0)}, []string{`ByHeader: "X User" must be`, `Global: "" must be`, "CostByContentLength bytesPerToken: 0 must be"}},
+		{"WithLimits", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.Global("all")}, {l, k.Global("others")}} },
+			[]O{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, nil })}, []string{"WithLimits"}},
+		{"WithSettle and WithRefund", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.Global("all")}, {nil, k.Global("others")}} },
+			[]O{k.WithSettle(giving(1).settle), k.WithRefund(func(Header, int) bool { return false })}, []string{"WithSettle", "WithRefund", "rules[1].Limiter"}},
+	} {
+		s.rule("NewTogether panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
+			c.wantPanic(Limiter[K, O]{Together: mistake.rules(c.holding(1)), Options: mistake.options}, mistake.want...)
+		})
+	}
+}
