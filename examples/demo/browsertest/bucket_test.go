@@ -34,7 +34,7 @@ func TestCountdown(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	s := slow()
-	s["interval_ms"] = 4000
+	s["interval_ms"] = 12_000 // longer than a busy machine takes to show the first figure
 	p.set(s)
 	b := p.open()
 	js[any](b, `(() => {
@@ -60,4 +60,30 @@ func TestCountdown(t *testing.T) {
 	}
 	b.click("#send")
 	b.waitRows(200, 11)
+}
+
+// Requests are told in the order in which they end, so one that was allowed may follow one that was denied after it.
+func TestARequestUnderWayDoesNotEndTheCountdown(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	p.set(slow())
+	b := p.open()
+	b.fill("#burst-n", "12")
+	b.click("#burst")
+	b.wait("something is denied", `document.querySelector("#log tr[data-status='429']")`)
+	p.quiet()
+	b.wait("it counts down", `document.querySelector("#countdown").textContent !== ""`)
+	hear := `(async () => {
+		const {view} = await import("/view.js"), {stream} = await import("/stream.js"), {serverNow} = await import("/clock.js");
+		const at = $[0] ? view.denied.at - 1 : serverNow();
+		stream.hear.requests({list: [{id: view.lastID + 1, at, framework: "gin", user: "", key: view.denied.id, status: 200,
+			allowed: true, micros: 100, headers: [], cost: 1, source: "store"}], dropped: {}});
+		return view.denied !== null;
+	})()`
+	if !js[bool](b, hear, true) {
+		t.Error("a request that began before the 429 ended the countdown")
+	}
+	if js[bool](b, hear, false) {
+		t.Error("a request that began after the 429 and was allowed did not end the countdown")
+	}
 }

@@ -23,7 +23,7 @@ export function listRequests(all, flood) {
   for (const r of fresh) {
     view.lastID = r.id;
     if (r.status === 429) view.denied = { id: idOf(r), at: r.at + r.micros / 1000 };
-    else if (view.denied?.id === idOf(r)) view.denied = null;
+    else if (view.denied?.id === idOf(r) && r.at > view.denied.at) view.denied = null; // older ones may end later
   }
   list(fresh, flood);
   return fresh;
