@@ -90,7 +90,8 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 // It returns at once, and takes nothing, with [ErrDeadline] if the wait would exceed ctx's deadline, with [ErrCapacity]
 // if the wait would never end, with [ErrPromised] if too many tokens are promised already, and with AllowN's error if
 // there is no decision. If ctx ends during the wait, WaitN returns ctx's error. It then gives the tokens back, which
-// takes one more round trip and delays the return by at most 50 ms.
+// takes one more round trip and delays the return by at most 50 ms. If Redis takes longer, they may come back later or not
+// at all; then they refill with time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
 	if deadline, ok := ctx.Deadline(); ok {
@@ -126,7 +127,11 @@ const cancelTimeout = 50 * time.Millisecond
 // cancelAfter cancels r although ctx has ended. It waits for the store for at most cancelTimeout; the store may cancel r
 // later. Tokens that are not given back refill with time.
 func (r *Reservation) cancelAfter(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
+	if r.limiter.memory == nil { // which never waits, so a process that paused must not give up on it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cancelTimeout)
+		defer cancel()
+	}
 	_ = r.Cancel(ctx)
 }

@@ -74,6 +74,7 @@ func (pl *player) wait(h *handle, n int64) error {
 	h.p.told = leave
 	defer func() { h.p.told = nil }()
 	pl.call(h)
+	began := time.Now()
 	err = h.WaitN(ctx, livesKey, n)
 	pl.note("%28s %s.WaitN(%d), canceled if it has to wait: %v", pl.at(), h.name, n, err)
 	switch {
@@ -92,6 +93,8 @@ func (pl *player) wait(h *handle, n int64) error {
 		return broken("an error", "WaitN: %v", err)
 	case there:
 		return broken("Wait", "%d tokens are there, but WaitN waits", n)
+	case time.Since(began) >= 50*time.Millisecond: // so long it waits at most for its tokens to be given back
+		pl.unclear = true
 	default: // its tokens were promised, and given back
 		pl.touch(h.rules)
 		pl.returned = pl.oracle.now
