@@ -173,16 +173,21 @@ func (d *demo) tick(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		all := n%5 == 0 && !d.hub.empty() // a page that comes begins with the latest
+		now := last
+		if all { // before requests are told: metrics never count one that pages have not heard of
+			now = d.metrics()
+		}
 		some := d.tellRequests()
-		if d.hub.empty() { // a page that comes begins with the latest
+		if d.hub.empty() {
 			continue
 		}
-		if some || n%5 == 0 {
+		if some || all {
 			d.tellStates(some)
 		}
-		if m := d.metrics(); n%5 == 0 && m != last {
-			d.hub.send("metrics", m)
-			last = m
+		if now != last {
+			d.hub.send("metrics", now)
+			last = now
 		}
 	}
 }
