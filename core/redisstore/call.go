@@ -76,6 +76,9 @@ func (p *callPool) put(c *call) {
 	}
 }
 
+// deadline is when c's caller has waited for the store's timeout.
+func (c *call) deadline(timeout time.Duration) time.Time { return c.since.Add(timeout) }
+
 // alone returns the batch of c alone.
 func (c *call) alone() []*call {
 	c.itself[0] = c

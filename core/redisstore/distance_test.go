@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -122,7 +122,7 @@ func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 		for range 100 {
 			crowd(l, 4000)
 		}
-		assert.Equal(t, int64(minFlights), distant.most.Load(), "a near server gets at most minFlights calls at once")
+		assert.Equal(t, int64(distance.MinFlights), distant.most.Load(), "a near server gets at most MinFlights calls at once")
 	})
 }
 
@@ -138,7 +138,7 @@ func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 		crowd(l, 10)
 		assert.Equal(t, int64(10), distant.most.Load(), "a call each")
 		crowd(l, 4000)
-		assert.LessOrEqual(t, distant.most.Load(), int64(easyFlights), "calls are bounded")
+		assert.LessOrEqual(t, distant.most.Load(), int64(distance.EasyFlights), "calls are bounded")
 	})
 }
 
@@ -193,44 +193,4 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
 		time.Sleep(time.Minute)
 	})
-}
-
-func TestRoundTripIsTheFastestRecentOne(t *testing.T) {
-	var trip roundTrip
-	at := time.Now()
-	note := func(after, took, want time.Duration, rule string) {
-		t.Helper()
-		at = at.Add(after)
-		trip.note(took, at)
-		assert.Equal(t, want, trip.get(), rule)
-	}
-	assert.Zero(t, trip.get())
-	note(0, 30*ms, 30*ms, "the first")
-	note(time.Second, 20*ms, 20*ms, "a faster one")
-	note(time.Second, 50*ms, 20*ms, "a slower one")
-	note(tripMemory, 40*ms, 20*ms, "it is remembered for a while")
-	note(tripMemory+time.Second, 40*ms, 40*ms, "and forgotten then")
-	note(3*tripMemory, 60*ms, 60*ms, "all is old after a pause")
-}
-
-func TestStoreLeavesConnectionsInThePool(t *testing.T) {
-	for _, c := range []struct {
-		client redis.UniversalClient
-		want   int
-	}{
-		{redis.NewClient(&redis.Options{PoolSize: 1}), 1},
-		{redis.NewClient(&redis.Options{PoolSize: 3}), 3},
-		{redis.NewClient(&redis.Options{PoolSize: 5}), 4},
-		{redis.NewClient(&redis.Options{PoolSize: 20}), 15},
-		{redis.NewClusterClient(&redis.ClusterOptions{PoolSize: 12}), 9},
-		{redis.NewRing(&redis.RingOptions{PoolSize: 12}), 9},
-		{redis.NewRing(&redis.RingOptions{}), 8},
-		{struct{ redis.UniversalClient }{}, 8},
-	} {
-		assert.Equal(t, c.want, flightRoom(c.client), "%T", c.client)
-		if closer, ok := c.client.(io.Closer); ok && c.client != (struct{ redis.UniversalClient }{}) {
-			_ = closer.Close()
-		}
-	}
-	assert.GreaterOrEqual(t, flightRoom(redis.NewClusterClient(&redis.ClusterOptions{})), minFlights, "the default is known")
 }

@@ -15,11 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// callerLeft is the error of a caller's own context. It says nothing about Redis.
-type callerLeft struct{ error }
-
-func (e callerLeft) Unwrap() error { return e.error }
-
 // timeoutError is the error of a call that took too long.
 func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
@@ -67,6 +62,15 @@ func notExecuted(err error) bool {
 // second text is that of Alibaba Cloud's proxies.
 func crossSlot(err error) bool {
 	return redis.HasErrorPrefix(err, "CROSSSLOT") || strings.Contains(serverText(err), "command keys must in same slot")
+}
+
+// lacksStruct reports whether err tells that the server's Lua has no struct library. The script needs it in its first
+// line, so nothing was executed. The texts are those of Redis and miniredis, of Lua, and of Lua in Go. A looser look would
+// take an error of struct.pack, in the middle of a script that has written, for this one.
+func lacksStruct(err error) bool {
+	text := serverText(err)
+	return strings.Contains(text, "global variable 'struct'") || strings.Contains(text, "global 'struct'") ||
+		strings.Contains(text, "(nil) with key 'pack'")
 }
 
 // certain reports whether err, which may be nil, proves that a command was executed or never will be.

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"math/bits"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -20,13 +21,13 @@ type flights struct {
 	server  *server
 	prefix  string // of keys
 	timeout time.Duration
-	breaker *breaker
+	breaker *breaker.Breaker
 	denials *denyCache // that what is sent may end
 	queue   queue
 	calls   callPool
 	traffic traffic
 
-	eviction evictionWatch
+	eviction eviction.Watch
 }
 
 // traffic counts what was sent.
@@ -48,7 +49,7 @@ func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) 
 	if err != nil {
 		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), err)
 	}
-	f.eviction.look(f.server)
+	f.eviction.Look(f.server)
 	return o.answer, nil
 }
 
@@ -62,16 +63,16 @@ func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]c
 	if err != nil {
 		return nil, err
 	}
-	f.eviction.look(f.server)
+	f.eviction.Look(f.server)
 	return append([]core.Answer{o.answer}, o.others...), nil
 }
 
 // board puts r on the next flight, with others that are decided together with it, and waits for its outcome.
 func (f *flights) board(ctx context.Context, r core.Request, others []member) (outcome, error) {
 	key := redisKey(f.prefix, r.Policy(), r.Key())
-	if f.breaker.open.Load() {
+	if f.breaker.Open() {
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
-		report, err := f.breaker.enter()
+		report, err := f.breaker.Enter()
 		if err != nil {
 			return outcome{}, err
 		}
@@ -132,7 +133,7 @@ func (f *flights) clientFor(ctx context.Context, c *call, next departure) redis.
 	if len(next.batch) != 1 || next.batch[0] != c {
 		return nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(f.deadline(c).Add(f.timeout/shares)) {
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(f.timeout).Add(f.timeout/shares)) {
 		return nil
 	}
 	return f.server.timely.Get()
@@ -147,7 +148,7 @@ func (f *flights) depart(next departure, report func(error)) {
 			began := time.Now()
 			err := f.server.connect()
 			if lost(err) {
-				f.breaker.fail(began, err)
+				f.breaker.Fail(began, err)
 			}
 			next = f.queue.beginConnected(next.connect, err)
 		case next.after > 0:
@@ -178,7 +179,7 @@ func (f *flights) trial(c *call, report func(error)) {
 			report(err)
 			return
 		default:
-			report(callerLeft{context.Canceled})
+			report(breaker.CallerLeft{Cause: context.Canceled})
 			return
 		}
 	}
@@ -195,7 +196,7 @@ func (f *flights) expire() {
 	}
 	err := timeoutError(f.timeout)
 	if stranded {
-		f.breaker.fail(late[0].since, fmt.Errorf("no connection: %w", err))
+		f.breaker.Fail(late[0].since, fmt.Errorf("no connection: %w", err))
 	}
 	finish(late, nil, err)
 }
@@ -215,20 +216,20 @@ func (f *flights) fly(batch []*call, report func(error), client redis.UniversalC
 	// first.
 	back := now.Add(min(f.queue.lately(), f.timeout/2))
 	late := 0
-	for late < len(batch) && !back.Before(f.deadline(batch[late])) {
+	for late < len(batch) && !back.Before(batch[late].deadline(f.timeout)) {
 		late++
 	}
 	f.dismiss(batch[:late:late])
 	calls := claim(batch[late:], sent)
 	if len(calls) == 0 { // all have left
 		if report != nil {
-			report(callerLeft{context.Canceled}) // the breaker must hear of a trial, whatever became of it
+			report(breaker.CallerLeft{Cause: context.Canceled}) // the breaker must hear of a trial, whatever became of it
 		}
 		return true
 	}
 	if report == nil {
 		var err error
-		if report, err = f.breaker.enter(); err != nil {
+		if report, err = f.breaker.Enter(); err != nil {
 			finish(calls, nil, err)
 			return true
 		}
@@ -247,9 +248,6 @@ func (f *flights) fly(batch []*call, report func(error), client redis.UniversalC
 	return true
 }
 
-// deadline is when c's caller has waited for the store's timeout.
-func (f *flights) deadline(c *call) time.Time { return c.since.Add(f.timeout) }
-
 // exchange sends calls by client, and keeps the deny cache true to what they do.
 func (f *flights) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
 	f.traffic.count(len(calls))
@@ -259,34 +257,14 @@ func (f *flights) exchange(ctx context.Context, client redis.UniversalClient, ca
 	return outcomes, err
 }
 
-// watched is a flight whose callers do not wait for go-redis. That may be stuck: it does not always stop reading when a
-// context ends.
-type watched struct {
-	mu    sync.Mutex // guards all below
-	timer *time.Timer
-	calls []*call // that are not answered yet, in the order of their coming
-	end   time.Time
-	over  bool // landed, or given up
-}
-
-const (
-	// nearly is how much earlier than its end a flight may be given up, so that it ends together with the call of a
-	// caller who did not have to wait for it.
-	nearly = time.Millisecond
-	// swift is how long a turn of the scheduler takes at most in a process that keeps up.
-	swift = time.Millisecond
-	// networkPoll is how often a process that does not keep up looks for what has come from the network.
-	networkPoll = 10 * time.Millisecond
-)
-
 // flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
 // the flight itself takes that long it is given up, so that those who wait for the next are not late too.
 func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error)) (landed bool) {
 	w := &watched{calls: calls, end: began.Add(f.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
-	w.timer = time.AfterFunc(time.Until(f.deadline(calls[0])), func() {
+	w.timer = time.AfterFunc(time.Until(calls[0].deadline(f.timeout)), func() {
 		keepUp()
-		late, givenUp := w.overdue(f)
+		late, givenUp := w.overdue(f.timeout)
 		err := timeoutError(f.timeout)
 		if givenUp {
 			f.queue.note(f.timeout, err)
@@ -313,49 +291,4 @@ func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error))
 	}
 	finish(rest, outcomes, err)
 	return !givenUp
-}
-
-// keepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, they
-// may be late where the server was not.
-func keepUp() {
-	began := time.Now()
-	runtime.Gosched()
-	if time.Since(began) > swift {
-		time.Sleep(networkPoll)
-		runtime.Gosched()
-	}
-}
-
-// overdue takes the calls whose time is up. It sets the timer for the next, or gives the flight up. If the flight has
-// landed it does nothing.
-func (w *watched) overdue(f *flights) (late []*call, givenUp bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.over {
-		return nil, false
-	}
-	n, now := 0, time.Now()
-	w.over = !now.Before(w.end.Add(-nearly))
-	for n < len(w.calls) && (w.over || !now.Before(f.deadline(w.calls[n]))) {
-		n++
-	}
-	late, w.calls = w.calls[:n], w.calls[n:]
-	if !w.over {
-		next := w.end
-		if len(w.calls) > 0 {
-			next = f.deadline(w.calls[0])
-		}
-		w.timer.Reset(next.Sub(now))
-	}
-	return late, w.over
-}
-
-// land takes the calls whose time is not up. It reports whether the flight was given up before.
-func (w *watched) land() (rest []*call, givenUp bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.timer.Stop()
-	rest, w.calls = w.calls, nil
-	givenUp, w.over = w.over, true
-	return rest, givenUp
 }

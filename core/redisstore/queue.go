@@ -3,6 +3,8 @@ package redisstore
 import (
 	"sync"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 )
 
 // queue gathers the decisions that wait for a flight: one script call, or pipeline, that carries many of them. Decisions
@@ -27,7 +29,7 @@ type queue struct {
 	ready   int           // how many flights at once are known to find a connection each
 	doubt   bool          // a connection was lost, and none made since
 	took    time.Duration // by the last flight that landed
-	trip    roundTrip
+	trip    distance.RoundTrip
 	timer   *time.Timer // of expire; nil until it is first needed
 	timed   bool        // the timer is running
 }
@@ -127,15 +129,15 @@ func (q *queue) take() []*call {
 }
 
 // most is how many flights may be under way. q.mu is held.
-func (q *queue) most() int { return max(1, min(q.room, q.trip.flights())) }
+func (q *queue) most() int { return max(1, min(q.room, q.trip.Flights())) }
 
 // gap is how long to wait before another flight to a distant server. Without it, of many decisions that come at once
 // the first few would take all flights, each for itself. q.mu is held.
 func (q *queue) gap(now time.Time) time.Duration {
-	if q.flights == 0 || !q.trip.far() {
+	if q.flights == 0 || !q.trip.Far() {
 		return 0
 	}
-	return fullBatch - now.Sub(q.last)
+	return distance.FullBatch - now.Sub(q.last)
 }
 
 // waited ends the wait for the gap between flights, and begins the flight.
@@ -202,7 +204,7 @@ func (q *queue) note(took time.Duration, err error) {
 	}
 	q.ready = max(q.ready, 1)
 	q.took = took
-	q.trip.note(took, time.Now())
+	q.trip.Note(took, time.Now())
 }
 
 // lately is how long the last flight took.

@@ -1,10 +1,7 @@
 package redisstore
 
 import (
-	"crypto/sha1"
-	_ "embed"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -14,33 +11,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
-
-//go:embed script.lua
-var scriptText string
-
-//go:embed struct.lua
-var structText string
-
-// script is what decides, and its name in the server's cache. Both are strings, in the form of arguments.
-type script struct{ text, sha any }
-
-func newScript(text string) *script {
-	sum := sha1.Sum([]byte(text))
-	return &script{text, hex.EncodeToString(sum[:])}
-}
-
-// ordinary is for all servers but those that lack Lua's struct library, as miniredis does. There a stand-in for it comes
-// first.
-var ordinary, withStruct = newScript(scriptText), newScript(structText + scriptText)
-
-// lacksStruct reports whether err tells that the server's Lua has no struct library. The script needs it in its first
-// line, so nothing was executed. The texts are those of Redis and miniredis, of Lua, and of Lua in Go. A looser look would
-// take an error of struct.pack, in the middle of a script that has written, for this one.
-func lacksStruct(err error) bool {
-	text := serverText(err)
-	return strings.Contains(text, "global variable 'struct'") || strings.Contains(text, "global 'struct'") ||
-		strings.Contains(text, "(nil) with key 'pack'")
-}
 
 // requestSize is what most requests take, besides their limits: '>I2I2BdI2' in script.lua.
 const requestSize = 15

@@ -2,6 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +16,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/timely"
 )
 
+//go:embed script.lua
+var scriptText string
+
+//go:embed struct.lua
+var structText string
+
+// script is what decides, and its name in the server's cache. Both are strings, in the form of arguments.
+type script struct{ text, sha any }
+
+func newScript(text string) *script {
+	sum := sha1.Sum([]byte(text))
+	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+// ordinary is for all servers but those that lack Lua's struct library, as miniredis does. There a stand-in for it comes
+// first.
+var ordinary, withStruct = newScript(scriptText), newScript(structText + scriptText)
+
 // server is the Redis that a store asks: one server, or several that share the keys.
 type server struct {
 	client    redis.UniversalClient
@@ -22,7 +43,7 @@ type server struct {
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
 	contexts  [2]atomic.Pointer[sharedContext]
-	log       func() *slog.Logger
+	logger    func() *slog.Logger
 }
 
 // use sets the client.
@@ -41,9 +62,9 @@ func (s *server) script() *script {
 	return ordinary
 }
 
-// each calls do with the client's server, or where keys live on several, each of them: the masters of a Cluster, the
+// Each calls do with the client's server, or where keys live on several, each of them: the masters of a Cluster, the
 // shards of a Ring. It returns the error of one. A hook of the client that panics is an error.
-func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
+func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
 	defer recovered(&err)
 	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
 		defer recovered(&err) // in a goroutine of go-redis
@@ -91,8 +112,11 @@ func (s *server) within(times int, now time.Time) context.Context {
 // with TLS it takes seven round trips.
 const connectPatience = time.Second
 
-// patience is how long a connection may take to be set up.
-func (s *server) patience() time.Duration { return max(connectPatience, 10*s.timeout) }
+// Patience is how long a connection may take to be set up.
+func (s *server) Patience() time.Duration { return max(connectPatience, 10*s.timeout) }
+
+// Log is where warnings go.
+func (s *server) Log() *slog.Logger { return s.logger() }
 
 // spare reports whether the client has a connection that nobody uses. Where there are several servers it can't say.
 func (s *server) spare() bool {
@@ -103,11 +127,11 @@ func (s *server) spare() bool {
 // its caller leaves when the store's timeout ends, and a later one finds the connection. Of several servers it waits for
 // all no longer than the timeout, and then for one: servers that are away must not keep the others' keys waiting.
 func (s *server) connect() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.patience())
+	ctx, cancel := context.WithTimeout(context.Background(), s.Patience())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
-		all <- s.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+		all <- s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
 			err := s.ping(ctx, one, several)
 			if !lost(err) {
 				select {
@@ -121,7 +145,7 @@ func (s *server) connect() error {
 	for _, wait := range []struct {
 		time   time.Duration
 		enough <-chan struct{}
-	}{{s.timeout, nil}, {s.patience() - s.timeout, anyReady}} {
+	}{{s.timeout, nil}, {s.Patience() - s.timeout, anyReady}} {
 		timer := time.NewTimer(wait.time)
 		select {
 		case err := <-all:
@@ -133,7 +157,7 @@ func (s *server) connect() error {
 		case <-timer.C:
 		}
 	}
-	return fmt.Errorf("no connection: %w", timeoutError(s.patience()))
+	return fmt.Errorf("no connection: %w", timeoutError(s.Patience()))
 }
 
 // ping makes sure that a server has a connection for a command. Where there are several it does so for a pipeline too,

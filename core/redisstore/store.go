@@ -20,6 +20,9 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
 // Store keeps buckets in Redis, shared by every process that uses the same server and prefix. Each decision is one
@@ -92,12 +95,12 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		}
 	}
 	s.denials = denyCache{horizon: set.horizon}
-	s.server = server{clock: s.config.Clock, timeout: set.timeout, log: s.log}
+	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
 	s.flights = flights{
 		server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials,
-		breaker: newBreaker(set.failures, set.pause, s.log),
+		breaker: breaker.New(set.failures, set.pause, s.log),
 	}
-	s.leases = leases{flights: &s.flights, denials: &s.denials, now: s.now, most: set.lease, idle: leaseIdle}
+	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
 		return s
@@ -107,7 +110,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	}
 	s.server.use(client)
 	q := &s.flights.queue
-	q.room, q.patience = flightRoom(client), set.timeout
+	q.room, q.patience = distance.Room(client), set.timeout
 	q.expire, q.spare = s.flights.expire, s.server.spare
 	if s.config.Clock != nil {
 		q.room = 1 // one after another, so that an injected clock's instants arrive in order
@@ -177,7 +180,7 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if len(s.config.Mistakes) > 0 {
 		return errors.Join(s.config.Mistakes...)
 	}
-	report, err := s.flights.breaker.enter()
+	report, err := s.flights.breaker.Enter()
 	if err == nil {
 		b := named(policy, key)
 		settles := s.leases.forget(b) // with the key goes the hold in Redis
@@ -214,10 +217,34 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return callerLeft{ctx.Err()}
+		return breaker.CallerLeft{Cause: ctx.Err()}
 	case <-time.After(timeout):
 		return timeoutError(timeout)
 	}
+}
+
+// Stats returns what the store did. It is safe for concurrent use and makes no call.
+func (s *Store) Stats() storestats.Stats {
+	b, t := s.flights.breaker, &s.flights.traffic
+	stats := storestats.Stats{
+		Breaker: b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
+	}
+	for i := range stats.Batches {
+		stats.Batches[i] = t.batches[i].Load()
+	}
+	for i := range s.denials.shards {
+		sh := &s.denials.shards[i]
+		sh.mu.Lock()
+		stats.Denied += sh.repeated
+		sh.mu.Unlock()
+	}
+	for i := range s.leases.shards {
+		sh := &s.leases.shards[i]
+		sh.mu.Lock()
+		stats.Leased += sh.spent
+		sh.mu.Unlock()
+	}
+	return stats
 }
 
 // log is where the store's warnings go.

@@ -1,4 +1,5 @@
-package redisstore
+// Package distance estimates how far away a server is, and how many calls at once that takes.
+package distance
 
 import (
 	"time"
@@ -7,18 +8,18 @@ import (
 )
 
 const (
-	// minFlights may be under way at once however near the server is. One is decided there while others are on their
+	// MinFlights may be under way at once however near the server is. One is decided there while others are on their
 	// way, or are read by this process.
-	minFlights = 4
+	MinFlights = 4
 	// maxFlights may be under way at once however far the server is.
 	maxFlights = 32
-	// fullBatch is how long a server takes for a batch of maxBatch, on a slow machine. If a round trip is n times as
+	// FullBatch is how long a server takes for a full batch, on a slow machine. If a round trip is n times as
 	// long, n flights keep the server busy.
-	fullBatch = 2 * time.Millisecond
+	FullBatch = 2 * time.Millisecond
 	// sparing is the least time between calls, on average, that keeps a server at its ease, however small they are. While a
-	// round trip has room for more of them, decisions need not wait for each other: up to easyFlights go at once.
+	// round trip has room for more of them, decisions need not wait for each other: up to EasyFlights go at once.
 	sparing     = 100 * time.Microsecond
-	easyFlights = 12
+	EasyFlights = 12
 	// tripMemory is how long the shortest flight is remembered, up to twice that. It is long, so a server that is near
 	// but busy does not seem far: more flights would make it busier.
 	tripMemory = 10 * time.Second
@@ -26,14 +27,14 @@ const (
 	usualPool = 10
 )
 
-// roundTrip estimates the time to the server and back by the shortest flights.
-type roundTrip struct {
+// RoundTrip estimates the time to the server and back by the shortest flights.
+type RoundTrip struct {
 	shortest, before time.Duration // flight since the instant below, and in the period before; 0: not known
 	since            time.Time
 }
 
-// note takes in how long a flight took that has ended now.
-func (t *roundTrip) note(took time.Duration, now time.Time) {
+// Note takes in how long a flight took that has ended now.
+func (t *RoundTrip) Note(took time.Duration, now time.Time) {
 	switch {
 	case now.Sub(t.since) > 2*tripMemory:
 		t.before, t.shortest, t.since = 0, took, now
@@ -44,25 +45,25 @@ func (t *roundTrip) note(took time.Duration, now time.Time) {
 	}
 }
 
-// get is the round trip; 0 if it is not known.
-func (t *roundTrip) get() time.Duration {
+// Get is the round trip; 0 if it is not known.
+func (t *RoundTrip) Get() time.Duration {
 	if t.before > 0 {
 		return min(t.shortest, t.before)
 	}
 	return t.shortest
 }
 
-// flights is how many flights keep the server busy, or leave it at its ease.
-func (t *roundTrip) flights() int {
-	easy := min(int(t.get()/sparing), easyFlights)
-	return min(max(int(t.get()/fullBatch), easy, minFlights), maxFlights)
+// Flights is how many flights keep the server busy, or leave it at its ease.
+func (t *RoundTrip) Flights() int {
+	easy := min(int(t.Get()/sparing), EasyFlights)
+	return min(max(int(t.Get()/FullBatch), easy, MinFlights), maxFlights)
 }
 
-// far reports whether the server is so far away that it takes more than minFlights to keep it busy.
-func (t *roundTrip) far() bool { return t.get() >= (minFlights+1)*fullBatch }
+// Far reports whether the server is so far away that it takes more than MinFlights to keep it busy.
+func (t *RoundTrip) Far() bool { return t.Get() >= (MinFlights+1)*FullBatch }
 
-// flightRoom is how many flights client has connections for: three quarters of its pool, for others use it too.
-func flightRoom(client redis.UniversalClient) int {
+// Room is how many flights client has connections for: three quarters of its pool, for others use it too.
+func Room(client redis.UniversalClient) int {
 	size := 0
 	switch c := client.(type) {
 	case *redis.Client:
@@ -75,5 +76,5 @@ func flightRoom(client redis.UniversalClient) int {
 	if size == 0 { // a Ring whose shards have go-redis' default
 		size = usualPool
 	}
-	return max(min(size, minFlights), size-size/4)
+	return max(min(size, MinFlights), size-size/4)
 }

@@ -1,4 +1,5 @@
-package redisstore
+// Package breaker has a circuit breaker for a server, with a log of its outages.
+package breaker
 
 import (
 	"errors"
@@ -10,7 +11,14 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
+
+// CallerLeft is the error of a caller's own context. It says nothing about the server.
+type CallerLeft struct{ Cause error }
+
+func (e CallerLeft) Error() string { return e.Cause.Error() }
+func (e CallerLeft) Unwrap() error { return e.Cause }
 
 // openError is the answer while the breaker is open.
 type openError struct{ cause error }
@@ -18,8 +26,8 @@ type openError struct{ cause error }
 func (e *openError) Error() string   { return core.ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{core.ErrBreakerOpen, e.cause} }
 
-// breaker spares a server that can't answer, and those who would wait for it.
-type breaker struct {
+// Breaker spares a server that can't answer, and those who would wait for it.
+type Breaker struct {
 	circuit *gobreaker.TwoStepCircuitBreaker[any]
 	open    atomic.Bool // until it is closed again
 	last    atomic.Pointer[openError]
@@ -32,14 +40,15 @@ type breaker struct {
 	logger  func() *slog.Logger
 }
 
-func newBreaker(trip int, openFor time.Duration, logger func() *slog.Logger) *breaker {
-	b := &breaker{logger: logger, born: time.Now()}
+// New returns a closed breaker. It opens after so many failures in a row, and admits a trial after openFor.
+func New(trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
+	b := &Breaker{logger: logger, born: time.Now()}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
 		// A caller who leaves says nothing about the server.
-		IsExcluded: func(err error) bool { return err != nil && errors.As(err, &callerLeft{}) },
+		IsExcluded: func(err error) bool { return err != nil && errors.As(err, &CallerLeft{}) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			open := to != gobreaker.StateClosed
 			if b.open.Swap(open) == open {
@@ -56,22 +65,45 @@ func newBreaker(trip int, openFor time.Duration, logger func() *slog.Logger) *br
 	return b
 }
 
-// enter asks to use the server. Whoever is admitted must report what came of it. Others get an error that wraps the
+// Enter asks to use the server. Whoever is admitted must report what came of it. Others get an error that wraps the
 // failure before.
-func (b *breaker) enter() (report func(error), err error) {
+func (b *Breaker) Enter() (report func(error), err error) {
 	return b.enterSince(time.Now())
 }
 
-// fail reports a failure of something that began at began, outside of any call.
-func (b *breaker) fail(began time.Time, err error) {
+// Fail reports a failure of something that began at began, outside of any call.
+func (b *Breaker) Fail(began time.Time, err error) {
 	if report, shut := b.enterSince(began); shut == nil {
 		report(err)
 	}
 }
 
-// enterSince is enter for something that began at began. Of several that were under way together and fail, one counts:
+// Open reports whether the breaker is open, or waits for the outcome of a trial.
+func (b *Breaker) Open() bool { return b.open.Load() }
+
+// Failures is how many failures have counted since the last success.
+func (b *Breaker) Failures() int { return int(b.circuit.Counts().ConsecutiveFailures) }
+
+// State is the state of the circuit.
+func (b *Breaker) State() storestats.BreakerState {
+	switch b.circuit.State() {
+	case gobreaker.StateOpen:
+		return storestats.BreakerOpen
+	case gobreaker.StateHalfOpen:
+		return storestats.BreakerHalfOpen
+	}
+	return storestats.BreakerClosed
+}
+
+// Opened is how often the breaker has opened.
+func (b *Breaker) Opened() int64 { return b.opened.Load() }
+
+// Away is for how long the breaker was not closed, all together.
+func (b *Breaker) Away() time.Duration { return b.absence.total() }
+
+// enterSince is Enter for something that began at began. Of several that were under way together and fail, one counts:
 // a single moment may have ended them all.
-func (b *breaker) enterSince(began time.Time) (report func(error), err error) {
+func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 	done, err := b.circuit.Allow()
 	if err != nil {
 		if last := b.last.Load(); last != nil {
@@ -81,10 +113,10 @@ func (b *breaker) enterSince(began time.Time) (report func(error), err error) {
 	}
 	return func(err error) {
 		switch {
-		case err == nil || errors.As(err, &callerLeft{}):
+		case err == nil || errors.As(err, &CallerLeft{}):
 			done(err)
 		case began.Sub(b.born) < time.Duration(b.failed.Load()):
-			done(callerLeft{err}) // began before a failure that counted
+			done(CallerLeft{err}) // began before a failure that counted
 		default:
 			b.last.Store(&openError{err})
 			b.failed.Store(int64(time.Since(b.born)))
@@ -143,8 +175,8 @@ type outage struct {
 const quiet = time.Minute
 
 // log logs the first failure, and that Redis answers again. It runs outside of the circuit's lock.
-func (b *breaker) log(err error) {
-	if err == nil && !b.outage.logged.Load() || errors.As(err, &callerLeft{}) {
+func (b *Breaker) log(err error) {
+	if err == nil && !b.outage.logged.Load() || errors.As(err, &CallerLeft{}) {
 		return
 	}
 	b.outage.mu.Lock()

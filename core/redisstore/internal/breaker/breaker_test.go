@@ -1,4 +1,4 @@
-package redisstore
+package breaker
 
 import (
 	"errors"
@@ -6,13 +6,11 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// TestStatsAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
-func TestStatsAwayNeverDecreases(t *testing.T) {
-	s := New(nil, WithBreaker(1, time.Microsecond), core.WithLogger(slog.New(slog.DiscardHandler)))
+// TestAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
+func TestAwayNeverDecreases(t *testing.T) {
+	b := New(1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -23,7 +21,7 @@ func TestStatsAwayNeverDecreases(t *testing.T) {
 					return
 				default:
 				}
-				away := s.Stats().Away
+				away := b.Away()
 				if away < last {
 					t.Errorf("Away must never decrease: it went from %v to %v", last, away)
 					return
@@ -34,13 +32,16 @@ func TestStatsAwayNeverDecreases(t *testing.T) {
 	}
 	for range 10_000 {
 		for _, result := range []error{errors.New("away"), nil} {
-			report, err := s.flights.breaker.enter()
+			report, err := b.Enter()
 			for err != nil { // the breaker is open for a microsecond
-				report, err = s.flights.breaker.enter()
+				report, err = b.Enter()
 			}
 			report(result)
 		}
 	}
 	close(stop)
 	readers.Wait()
+	if b.Opened() != 10_000 || b.Away() == 0 {
+		t.Errorf("it opened %d times, for %v", b.Opened(), b.Away())
+	}
 }

@@ -1,0 +1,72 @@
+// Package eviction warns of servers that drop keys when their memory is full.
+package eviction
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Servers are those that hold keys.
+type Servers interface {
+	// Each calls do with each server.
+	Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) error
+	// Patience is how long a connection may take to be set up.
+	Patience() time.Duration
+	// Log is where warnings go.
+	Log() *slog.Logger
+}
+
+// Watch asks once whether a server may drop keys to make room, and warns once: a bucket that is dropped is full again.
+type Watch struct{ once, warned sync.Once }
+
+// Look asks every server, in the background, the first time it is called. A user that may not ask, and a server that
+// doesn't answer, are no trouble.
+func (w *Watch) Look(s Servers) {
+	w.once.Do(func() {
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), s.Patience())
+			defer cancel()
+			_ = s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+				memory, err := one.Info(ctx, "memory").Result()
+				if err != nil {
+					return err
+				}
+				policy, bounded := policyOf(memory)
+				if bounded && policy != "" && policy != "noeviction" && policy != "volatile-ttl" {
+					w.warned.Do(func() {
+						s.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
+							"code", "RL714", "maxmemory-policy", policy, "server", address(one))
+					})
+				}
+				return nil
+			})
+		}()
+	})
+}
+
+// address is where a server is, or "" if that is not known.
+func address(one redis.UniversalClient) string {
+	if c, ok := one.(*redis.Client); ok {
+		return c.Options().Addr
+	}
+	return ""
+}
+
+// policyOf reads the memory section of INFO.
+func policyOf(info string) (policy string, bounded bool) {
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "maxmemory_policy":
+			policy = value
+		case "maxmemory":
+			bounded = value != "0"
+		}
+	}
+	return policy, bounded
+}

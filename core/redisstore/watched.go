@@ -1,0 +1,72 @@
+package redisstore
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// watched is a flight whose callers do not wait for go-redis. That may be stuck: it does not always stop reading when a
+// context ends.
+type watched struct {
+	mu    sync.Mutex // guards all below
+	timer *time.Timer
+	calls []*call // that are not answered yet, in the order of their coming
+	end   time.Time
+	over  bool // landed, or given up
+}
+
+const (
+	// nearly is how much earlier than its end a flight may be given up, so that it ends together with the call of a
+	// caller who did not have to wait for it.
+	nearly = time.Millisecond
+	// swift is how long a turn of the scheduler takes at most in a process that keeps up.
+	swift = time.Millisecond
+	// networkPoll is how often a process that does not keep up looks for what has come from the network.
+	networkPoll = 10 * time.Millisecond
+)
+
+// keepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, they
+// may be late where the server was not.
+func keepUp() {
+	began := time.Now()
+	runtime.Gosched()
+	if time.Since(began) > swift {
+		time.Sleep(networkPoll)
+		runtime.Gosched()
+	}
+}
+
+// overdue takes the calls whose time is up. It sets the timer for the next, or gives the flight up. If the flight has
+// landed it does nothing.
+func (w *watched) overdue(timeout time.Duration) (late []*call, givenUp bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return nil, false
+	}
+	n, now := 0, time.Now()
+	w.over = !now.Before(w.end.Add(-nearly))
+	for n < len(w.calls) && (w.over || !now.Before(w.calls[n].deadline(timeout))) {
+		n++
+	}
+	late, w.calls = w.calls[:n], w.calls[n:]
+	if !w.over {
+		next := w.end
+		if len(w.calls) > 0 {
+			next = w.calls[0].deadline(timeout)
+		}
+		w.timer.Reset(next.Sub(now))
+	}
+	return late, w.over
+}
+
+// land takes the calls whose time is not up. It reports whether the flight was given up before.
+func (w *watched) land() (rest []*call, givenUp bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	rest, w.calls = w.calls, nil
+	givenUp, w.over = w.over, true
+	return rest, givenUp
+}
