@@ -181,8 +181,10 @@ func TestScenariosEndAsExpected(t *testing.T) {
 				t.Skip("needs a redis-server: run it from the page")
 			}
 			d := serve(t)
+			began := time.Now()
 			v := played(t, d, sc.id)
 			require.Equal(t, expected, v.Outcome, v.Text)
+			require.GreaterOrEqual(t, time.Since(began), 4*time.Second, "slow enough to follow")
 			require.Equal(t, defaults, d.scene.Load().settings, "the settings come back")
 		})
 	}
