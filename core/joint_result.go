@@ -106,11 +106,7 @@ func (j JointResult) Undo(ctx context.Context) error {
 // counts a unit ([ErrUnit]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
-		for i, r := range j.Results {
-			if r.taken() {
-				j.charges[i].Limiter.unsettled(ctx, j.charges[i].Key, r.Source, time.Now(), err)
-			}
-		}
+		j.Unsettled(ctx, err)
 		return err
 	}
 	var errs []error
@@ -123,6 +119,13 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 		errs = append(errs, j.charges[i].Limiter.Settle(ctx, j.charges[i].Key, r, its))
 	}
 	return errors.Join(errs...)
+}
+
+// Unsettled tells the observers of each limiter that the request was not settled. See [Limiter.Unsettled].
+func (j JointResult) Unsettled(ctx context.Context, why error) {
+	for i, r := range j.Results {
+		j.charges[i].Limiter.Unsettled(ctx, j.charges[i].Key, r, why)
+	}
 }
 
 // counts reports whether one of the limiters counts a unit, or did when it decided.

@@ -270,6 +270,25 @@ func TestObserverReceivesFailedSettlements(t *testing.T) {
 	assert.Equal(t, "unsettled", core.OutcomeUnsettled.String())
 }
 
+func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
+	ctx := context.Background()
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
+	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(9))
+	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a"}, core.Charge{Limiter: other, Key: "b"}, core.Charge{Limiter: l, Key: "c"})
+	require.NoError(t, err)
+	*told = nil
+	why := errors.New("panic: no usage")
+	joint.Unsettled(ctx, why)
+	assert.Equal(t, []core.Observation{
+		{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "a"}, {Policy: "api", Outcome: core.OutcomeUnsettled, Key: "c"},
+	}, said(*told))
+	require.ErrorIs(t, (*told)[0].Err, why)
+
+	*told = nil
+	l.Unsettled(ctx, "a", core.Result{}, why)
+	assert.Empty(t, *told, "what took nothing needs no settlement")
+}
+
 func TestSuccessfulSettlementsAreNotObserved(t *testing.T) {
 	ctx := context.Background()
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}})

@@ -46,6 +46,14 @@ func (l *Limiter) settle(ctx context.Context, key string, source Source, p *plan
 	return err
 }
 
+// Unsettled tells observers that the decision res on key was not settled, and why, as [OutcomeUnsettled]. [Limiter.Settle] does
+// so by itself. Unsettled is for middleware that has no units to settle, such as when the function that knows them panicked.
+func (l *Limiter) Unsettled(ctx context.Context, key string, res Result, why error) {
+	if res.taken() {
+		l.unsettled(ctx, key, res.Source, time.Now(), why)
+	}
+}
+
 // unsettled reports that key's bucket was not corrected, which began at an instant.
 func (l *Limiter) unsettled(ctx context.Context, key string, source Source, began time.Time, err error) {
 	l.watch.call(ctx, Observation{Policy: l.Name(), Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)

@@ -206,13 +206,19 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	return true
 }
 
-// settle settles what a request took, also if the client has gone. A failure is logged, a panic too: the response is on its
-// way, and the client is not to blame.
+// settle settles what a request took, also if the client has gone. A failure is logged and counted, a panic too: the response
+// is on its way, and the client is not to blame.
 func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 	const message, code = "ratelimit: what a request took could not be settled", "RL710"
 	defer func() {
 		if p := recover(); p != nil {
-			slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", fmt.Errorf("panic: %v", p), "stack", string(debug.Stack()))
+			err := fmt.Errorf("panic: %v", p)
+			slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
+			if v.joint != nil {
+				v.joint.result.Unsettled(v.ctx, err)
+			} else {
+				v.limiter.Unsettled(v.ctx, v.key, v.Result, err)
+			}
 		}
 	}()
 	units := e.options.Settle(c, status)

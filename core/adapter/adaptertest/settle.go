@@ -154,12 +154,7 @@ func (s *suite[K, O]) settle() {
 		c.wantSettled(settled, 200)
 	})
 	s.rule("a failed settlement is logged and counted, and the client sees nothing of it", func(c *trial[K, O]) {
-		var counted atomic.Int64
-		observer := core.WithObserver(func(_ context.Context, o core.Observation) {
-			if o.Outcome == core.OutcomeUnsettled {
-				counted.Add(1)
-			}
-		})
+		observer, counted := countingUnsettled()
 		l, err := core.NewLimiter(&failingStore{Store: c.store, good: 1}, counting("test", 4, 12), observer)
 		if err != nil {
 			c.t.Fatal(err)
@@ -182,9 +177,13 @@ func (s *suite[K, O]) settle() {
 			c.errorf("an observer received %d failed settlements, want 1", n)
 		}
 	})
-	s.rule("a settle function that panics leaves what was charged; it is logged, and the client sees nothing of it", func(c *trial[K, O]) {
+	s.rule("a settle function that panics leaves what was charged; it is logged and counted, and the client sees nothing of it", func(c *trial[K, O]) {
 		for _, status := range []int{200, 500} {
-			l := c.limiter(counting(fmt.Sprint("test ", status), 4, 12))
+			observer, counted := countingUnsettled()
+			l, err := core.NewLimiter(c.store, counting(fmt.Sprint("test ", status), 4, 12), observer)
+			if err != nil {
+				c.t.Fatal(err)
+			}
 			app := c.serve(c.app(func(context.Context) Reply {
 				if status == http.StatusInternalServerError {
 					panic("handler")
@@ -204,6 +203,9 @@ func (s *suite[K, O]) settle() {
 				}
 			}
 			c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+			if n := counted.Load(); n != 1 {
+				c.errorf("an observer received %d failed settlements, want 1", n)
+			}
 		}
 	})
 	s.rule("a settlement of a unit that no limit counts changes nothing and is logged", func(c *trial[K, O]) {
@@ -261,4 +263,14 @@ func (s *failingStore) Do(ctx context.Context, r core.Request) (core.Answer, err
 		return core.Answer{}, errSecret
 	}
 	return s.Store.Do(ctx, r)
+}
+
+// countingUnsettled returns an observer that counts settlements that failed.
+func countingUnsettled() (core.LimiterOption, *atomic.Int64) {
+	counted := &atomic.Int64{}
+	return core.WithObserver(func(_ context.Context, o core.Observation) {
+		if o.Outcome == core.OutcomeUnsettled {
+			counted.Add(1)
+		}
+	}), counted
 }
