@@ -88,9 +88,9 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 				// The status is known when the response is written, for example by the app's error handler.
 				res := c.Response()
 				res.Before(func() { ended(res.Status, true) })
-				res.Writer = nethttp.OnFlush(res.Writer, func() {
+				res.Writer = nethttp.OnSilent200(res.Writer, func() {
 					if !res.Committed {
-						ended(http.StatusOK, true) // net/http sends 200 without telling echo
+						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
 				})
 				err := next(c)
@@ -106,12 +106,12 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 
 // settled calls next, and has the engine settle the request when the response is over.
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
-	returned, flushed := false, false // net/http sends 200 at a flush without telling echo
+	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
 	res := c.Response()
-	res.Writer = nethttp.OnFlush(res.Writer, func() { flushed = flushed || !res.Committed })
+	res.Writer = nethttp.OnSilent200(res.Writer, func() { silent = silent || !res.Committed })
 	defer func() {
 		status := http.StatusOK
-		if !flushed {
+		if !silent {
 			status = final(c, returned, err)
 		}
 		engine.Done(c, v, status)

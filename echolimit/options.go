@@ -48,7 +48,8 @@ func WithUnits(units func(echo.Context) (core.Units, error)) Option {
 // stays, and the client sees nothing of it. It can't be used together with [WithRefund]: 0 requests are a refund.
 //
 // The response is over when the handler has returned or panicked, also a streamed one. The status of an error that the
-// handler returned is that of its [echo.HTTPError], or 500: the app's error handler runs later.
+// handler returned is that of its [echo.HTTPError], or 500: the app's error handler runs later. A hijacked
+// connection counts as 200.
 func WithSettle(settle func(c echo.Context, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }
@@ -70,7 +71,8 @@ func WithSkip(skip func(echo.Context) bool) Option {
 //
 // refund is called when the handler, other middleware or the app's error handler writes the response's header through
 // echo. If the handler returns nil and writes nothing, refund is called with the 200 that net/http sends. It is called
-// again if middleware in front writes another status, unless the tokens were already returned.
+// again if middleware in front writes another status, unless the tokens were already returned. A hijacked connection, such
+// as a WebSocket's, counts as 200, however its handler ends.
 //
 // Echo does not tell middleware how a request ends. If middleware in front drops the handler's error and writes
 // nothing, refund is not called and the tokens stay taken. Install such middleware behind the limiter. What is written

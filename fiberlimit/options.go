@@ -48,11 +48,12 @@ func WithUnits(units func(*fiber.Ctx) (core.Units, error)) Option {
 // stays, and the client sees nothing of it. It can't be used together with [WithRefund]: 0 requests are a refund.
 //
 // The response is over when the handler has returned or panicked, or, if its body is a stream, when that was sent or the
-// client has gone, or, if the connection was hijacked, as for a WebSocket, when its handler has returned. Of the last two, c is
-// another one for the same request: it has its header, body and Locals, but no route. If the client has gone, the function
-// that writes the stream may still run, until its next flush fails. If it goes before the answer to its upgrade is sent,
-// fasthttp drops the request: settle is not called, and what was charged stays. The status of an error that the handler
-// returned is that of its [fiber.Error], or 500: the app's error handler runs later.
+// client has gone, or, if the connection was hijacked, as for a WebSocket, when its handler has returned. Of the last two, c
+// is another one for the same request: it has its header, body and Locals, but no route. If the client has gone, the
+// function that writes the stream may still run, until its next flush fails. If it goes before the answer to its upgrade is
+// sent, or sends Connection: close with its upgrade, fasthttp drops the request: settle is not called, and what was charged
+// stays. The status of an error that the handler returned is that of its [fiber.Error], or 500: the app's error handler runs
+// later.
 func WithSettle(settle func(c *fiber.Ctx, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }

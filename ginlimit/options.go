@@ -69,7 +69,8 @@ func WithSkip(skip func(*gin.Context) bool) Option {
 //
 // If the handler writes nothing and either calls c.Error or panics, the status counts as 500, because middleware in
 // front of this one may answer later. Otherwise the status that was written counts, even if the handler panics after
-// it.
+// it. In gin v1.9.0 and older, a status that is set after the response has begun replaces it, as gin.Recovery behind this
+// middleware does. Put gin.Recovery in front.
 func WithRefund(refund func(c *gin.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }

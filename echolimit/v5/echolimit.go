@@ -91,9 +91,9 @@ func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.Middlewar
 				ended := engine.StatusHook(c, v)
 				// The status is known when the response is written, for example by the app's error handler.
 				res.Before(func() { ended(res.Status, true) })
-				res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() {
+				res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func() {
 					if !res.Committed {
-						ended(http.StatusOK, true) // net/http sends 200 without telling echo
+						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
 				})
 				err := next(c)
@@ -123,9 +123,9 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 
 // settled calls next, and has the engine settle the request when the response is over.
 func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
-	returned, flushed := false, false // net/http sends 200 at a flush without telling echo
+	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
 	if res := innermost(c.Response()); res != nil {
-		res.ResponseWriter = nethttp.OnFlush(res.ResponseWriter, func() { flushed = flushed || !res.Committed })
+		res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func() { silent = silent || !res.Committed })
 	}
 	// A writer around echo's, such as that of gzip, may hold the answer back until its middleware returns.
 	var held nethttp.Status
@@ -135,7 +135,7 @@ func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo
 	}
 	defer func() {
 		status := http.StatusOK
-		if !flushed {
+		if !silent {
 			status = final(c, returned, err, held.Written())
 		}
 		engine.Done(c, v, status)

@@ -97,9 +97,9 @@ func middleware(engine *adapter.Engine[fiber.Ctx], o config) fiber.Handler {
 }
 
 // done ends a request: if it is to be settled and its response goes on, when that is over. c is over then, so another one shows
-// the request.
+// the request. Of an abandoned c nothing goes on: fiber's timeout middleware has answered already.
 func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
-	if !engine.Settles(v) || !fast.GoesOn(c.RequestCtx()) {
+	if !engine.Settles(v) || c.IsAbandoned() || !fast.GoesOn(c.RequestCtx()) {
 		engine.Done(c, v, status)
 		return
 	}

@@ -1,6 +1,7 @@
 package fiberlimit_test
 
 import (
+	"bufio"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -28,5 +29,42 @@ func TestRefundAfterATimeoutHasNoRace(t *testing.T) {
 		if res.StatusCode != http.StatusRequestTimeout {
 			t.Fatalf("answered %d, want 408: every request is refunded, so none is denied", res.StatusCode)
 		}
+	}
+}
+
+// If a handler is too late, fiber's timeout middleware has answered, and never sends the stream that the handler returns. The
+// request is settled when the handler has returned: nothing else will end.
+func TestSettleOfAStreamAfterATimeout(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+	settled, began, late := make(chan bool, 10), make(chan bool), make(chan bool)
+	limit := fiberlimit.New(limiter, fiberlimit.Global("all"), fiberlimit.WithSettle(func(fiber.Ctx, int) core.Units {
+		settled <- true
+		return core.Units{core.Requests: 0}
+	}))
+	app := fiber.New()
+	tooLate := func(fiber.Ctx) error {
+		<-began // or fiber would read the response's header while the limiter writes it
+		return fiber.ErrRequestTimeout
+	}
+	app.Get("/", timeout.New(limit, timeout.Config{Timeout: time.Millisecond, OnTimeout: tooLate}), func(c fiber.Ctx) error {
+		close(began)
+		<-late
+		return c.SendStreamWriter(func(*bufio.Writer) {})
+	})
+	res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil), fiber.TestConfig{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusRequestTimeout {
+		t.Fatalf("answered %d, want 408", res.StatusCode)
+	}
+	close(late)
+	select {
+	case <-settled:
+	case <-time.After(5 * time.Second):
+		t.Fatal("the handler has returned, but the request is not settled")
+	}
+	if res, err := limiter.Peek(t.Context(), "global:all"); err != nil || len(settled) > 0 {
+		t.Errorf("Remaining is %d (%v), settled %d times more, want one settlement", res.Remaining, err, len(settled))
 	}
 }

@@ -68,12 +68,22 @@ func (s *Status) Final(returned bool) int {
 	return http.StatusInternalServerError
 }
 
-// OnFlush returns w with a hook that calls beforeFlush before each flush. The result implements the same optional
-// interfaces as w.
-func OnFlush(w http.ResponseWriter, beforeFlush func()) http.ResponseWriter {
+// OnSilent200 returns w with hooks that call sent when the response becomes a 200 without WriteHeader: before each flush, with
+// which net/http sends 200, and when the connection was hijacked, which counts as 200. The result implements the same
+// optional interfaces as w.
+func OnSilent200(w http.ResponseWriter, sent func()) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() { beforeFlush(); flush() }
+			return func() { sent(); flush() }
+		},
+		Hijack: func(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
+			return func() (net.Conn, *bufio.ReadWriter, error) {
+				conn, rw, err := hijack()
+				if err == nil {
+					sent()
+				}
+				return conn, rw, err
+			}
 		},
 	})
 }
