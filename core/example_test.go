@@ -101,7 +101,7 @@ func ExampleLimiter_SetPolicy() {
 
 // A wait that would exceed the context's deadline fails at once and takes nothing.
 func ExampleLimiter_WaitN() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "provider", Limits: []core.Limit{core.PerHour(5)},

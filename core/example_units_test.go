@@ -53,17 +53,17 @@ func ExampleCharge() {
 func ExampleJointResult() {
 	ctx, store := context.Background(), core.NewMemoryStore()
 	user := core.Must(core.NewLimiter(store, core.Policy{Name: "user", Limits: []core.Limit{core.PerHour(60)}}))
-	everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{core.PerMinute(1)}}))
+	everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{core.PerHour(1)}}))
 	var res core.JointResult
 	for range 2 {
 		res, _ = core.AllowTogether(ctx, core.Charge{Limiter: user, Key: "ann"}, core.Charge{Limiter: everybody, Key: "all"})
 	}
-	fmt.Println(res.Allowed, res.RetryAfter.Round(time.Second))
+	fmt.Println(res.Allowed, res.RetryAfter.Round(time.Minute))
 	for _, r := range res.Results {
 		fmt.Println(r.Allowed, core.Problem(r).ViolatedPolicies)
 	}
 	// Output:
-	// false 1m0s
+	// false 1h0m0s
 	// true []
 	// false [everybody]
 }

@@ -40,7 +40,7 @@ func TestParametersAsHandlersReadThem(t *testing.T) {
 			return c.SendString(c.Params("id") + " " + key)
 		})
 		return func(r *http.Request) *http.Response {
-			res, err := app.Test(r)
+			res, err := app.Test(r, -1)
 			require.NoError(t, err)
 			return res
 		}
@@ -52,7 +52,7 @@ func TestParametersAsHandlersReadThem(t *testing.T) {
 			return c.SendString(c.Params("id") + " " + key)
 		})
 		return func(r *http.Request) *http.Response {
-			res, err := app.Test(r)
+			res, err := app.Test(r, fiber3.TestConfig{})
 			require.NoError(t, err)
 			return res
 		}

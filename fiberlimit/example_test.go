@@ -130,7 +130,7 @@ func send(app *fiber.App, method, target string, header http.Header) (code int, 
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	res, err := app.Test(req)
+	res, err := app.Test(req, -1)
 	if err != nil {
 		log.Fatal(err)
 	}

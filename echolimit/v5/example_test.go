@@ -13,7 +13,7 @@ import (
 
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(2)},
+		Name: "api", Limits: []core.Limit{core.PerHour(2)},
 	}))
 	e := echo.New()
 	e.Use(echolimit.New(limiter, echolimit.ByHeader("X-Api-Key")))
@@ -31,12 +31,12 @@ func Example() {
 			fmt.Println(rec.Code, rec.Body)
 			continue
 		}
-		fmt.Println(rec.Code, rec.Header().Get("Retry-After"))
+		fmt.Println(rec.Code, rec.Header().Get("X-RateLimit-Remaining"))
 	}
 	// Output:
 	// 200 1 left
 	// 200 0 left
-	// 429 30
+	// 429 0
 	// 200 1 left
 	// 400
 }

@@ -40,7 +40,7 @@ func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
 	}{{"a", 200}, {"b", 200}, {"a", 429}} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set("Tenant", want.tenant)
-		res, err := app.Test(req)
+		res, err := app.Test(req, fiber.TestConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 			}{{"ann", 200}, {"bob", 200}, {"ann", 429}} {
 				req := httptest.NewRequest(http.MethodGet, "/", nil)
 				req.Header.Set("User", want.user)
-				res, err := app.Test(req)
+				res, err := app.Test(req, fiber.TestConfig{})
 				if err != nil {
 					t.Fatal(err)
 				}

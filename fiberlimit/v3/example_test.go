@@ -14,7 +14,7 @@ import (
 
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(2)},
+		Name: "api", Limits: []core.Limit{core.PerHour(2)},
 	}))
 	app := fiber.New()
 	app.Use(fiberlimit.New(limiter, fiberlimit.ByHeader("X-Api-Key")))
@@ -26,7 +26,7 @@ func Example() {
 	for _, key := range []string{"ann", "ann", "ann", "bob", ""} {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Header.Set("X-Api-Key", key)
-		res, err := app.Test(req)
+		res, err := app.Test(req, fiber.TestConfig{})
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -37,12 +37,12 @@ func Example() {
 			fmt.Println(res.StatusCode, string(body))
 			continue
 		}
-		fmt.Println(res.StatusCode, res.Header.Get("Retry-After"))
+		fmt.Println(res.StatusCode, res.Header.Get("X-RateLimit-Remaining"))
 	}
 	// Output:
 	// 200 1 left
 	// 200 0 left
-	// 429 30
+	// 429 0
 	// 200 1 left
 	// 400
 }

@@ -40,7 +40,7 @@ func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 			app := fiber.New()
 			app.Get("/", fiberlimit.New(limiter, fiberlimit.Global("all"),
 				fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { reported = status; return false })), test.handler)
-			res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil))
+			res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil), fiber.TestConfig{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 		app.Get("/", fiberlimit.New(limiter, fiberlimit.Global("all"),
 			fiberlimit.WithRefund(func(_ fiber.Ctx, status int) bool { reported = status; return false })),
 			func(fiber.Ctx) error { return errNotFound })
-		res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil))
+		res, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil), fiber.TestConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
