@@ -25,10 +25,7 @@ func TestTheGinExampleAnswersAsItsPageShows(t *testing.T) {
 	out, err := exec.Command("go", "build", "-o", program, "../examples/gin").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	addr := freeAddr(t)
 	run := exec.Command(program, "-addr", addr)
 	require.NoError(t, run.Start())
 	t.Cleanup(func() {
@@ -41,7 +38,7 @@ func TestTheGinExampleAnswersAsItsPageShows(t *testing.T) {
 			_ = c.Close()
 		}
 		return err == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond, "the program does not listen")
 
 	var got strings.Builder
 	for range strings.Count(want[1], "\n") {

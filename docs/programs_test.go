@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // programPages are the pages whose whole programs are run. What follows a program decides how:
@@ -123,8 +125,7 @@ func run(t *testing.T, commands string) string {
 // freeAddr returns an address on which nobody listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "localhost:0")
+	port, err := redistest.FreePort()
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return net.JoinHostPort("localhost", port)
 }

@@ -93,7 +93,7 @@ func TestDefaultPrefix(t *testing.T) {
 }
 
 func TestLostScriptCacheFailsNoRequest(t *testing.T) {
-	client := redistest.Client(t)
+	client := redistest.Start(t).Client(t) // its own: tests of other packages count the scripts that they send
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(20))
 	for n := range 20 {
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {

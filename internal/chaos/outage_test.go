@@ -135,13 +135,13 @@ func TestFailureModesDuringOutages(t *testing.T) {
 				var err error
 				res, err = local.Allow(ctx, "healthy")
 				return err == nil && res.Source == core.FromStore
-			}, 20*time.Second, time.Millisecond, "premise: the store answers")
+			}, wait, tick, "premise: the store answers")
 
 			o.begin(t, b)
 			// While the breaker is closed, a decision may wait for the timeout and no longer.
 			r.admitted, r.closed = crowded(t, local, "onset", core.FromFallback)
 			assert.Equal(t, int64(capacity), r.admitted, "FailLocal admits what this process's bucket holds")
-			assert.Less(t, r.closed.slowest, clientTimeout/10, "a decision must wait for the store's timeout, not for the client's")
+			assert.Less(t, r.closed.slowest, clientTimeout/2, "a decision must wait for the store's timeout, not for the client's")
 
 			require.Eventually(t, func() bool { // or this is the one that tries whether the store is back
 				var err error
@@ -163,7 +163,7 @@ func TestFailureModesDuringOutages(t *testing.T) {
 			for res.Source, err = core.FromFallback, nil; res.Source != core.FromStore; {
 				res, err = local.Allow(ctx, "recovery")
 				require.NoError(t, err)
-				require.Less(t, time.Since(start), 20*time.Second, "recovery is automatic")
+				require.Less(t, time.Since(start), 2*wait, "recovery is automatic")
 			}
 			r.recovery = time.Since(start)
 			report(t, r)
