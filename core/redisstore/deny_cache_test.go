@@ -210,7 +210,7 @@ func (s passedOn) Do(ctx context.Context, r core.Request) (core.Answer, error) {
 }
 
 func TestWrappingStoreSeesRepeatedDenials(t *testing.T) {
-	s := passedOn{redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient), new(atomic.Int64)}
+	s := passedOn{redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour)), new(atomic.Int64)}
 	l := limittest.Limiter(t, s, "api", core.PerDay(1))
 	for range 5 {
 		_, err := l.Allow(t.Context(), "k")

@@ -11,6 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // Tests of leases on keys whose limits change, or that are used under several lists of limits.
@@ -32,6 +33,7 @@ func TestReturnedLeaseKeepsTheTTLOfASlowerTier(t *testing.T) {
 func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	fast := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Second}
 	b := newLeaseBench(t, fast)
+	b.client.AddHook(&redistest.Keeper{})
 	l := b.process(redisstore.WithLease(1000))
 	limittest.Use(t, l, "k", 90_000)
 	require.Positive(t, b.take(l, 10), "premise: a lease under the fast limits")

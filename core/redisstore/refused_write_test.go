@@ -151,13 +151,11 @@ func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
 	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	sent := &onScript{}
 	b.client.AddHook(sent)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
 	joint := b.take("one", 1)
 	joint.others = []member{b.take("two", 1).member, b.take("three", 1).member}
 	for _, calls := range [][]*call{{joint}, {b.take("empty", 1), joint}} {
 		sent.seen.Store(0)
-		outcomes, err := b.store.server.send(ctx, b.client, calls)
+		outcomes, err := b.send(calls...)
 		if err == nil {
 			err = outcomes[len(calls)-1].err
 		}
