@@ -31,11 +31,14 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 	require.NoError(t, err)
 	server, addr, dir := redistest.Start(t), freeAddr(t), t.TempDir()
 	port := server.Addr[strings.LastIndex(server.Addr, ":")+1:]
+	// The commands come slowly on a busy machine, so Redis pauses for longer. Requests before make the connection, which may
+	// take longer than the timeout and count as a failure.
+	warm := "for i in $(seq 5); do curl -s -o /dev/null " + addr + "/; done\n"
 	for shown, run := range map[string]string{
 		"go build -o http-example":                 "go build -C " + root + " -o " + dir + "/http-example",
 		"./http-example -redis localhost:6379 &\n": "./http-example -addr " + addr + " -redis " + server.Addr + " &\n",
 		"localhost:8080":                           addr,
-		"redis-cli CLIENT PAUSE 5000 ALL\n":        "redis-cli -p " + port + " CLIENT PAUSE 5000 ALL >&2\n",
+		"redis-cli CLIENT PAUSE 5000 ALL\n":        warm + "redis-cli -p " + port + " CLIENT PAUSE 20000 ALL >&2\n",
 	} {
 		require.Contains(t, commands, shown)
 		commands = strings.ReplaceAll(commands, shown, run)
@@ -53,8 +56,8 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 		require.NoError(t, err)
 		if seconds >= 0.1 {
 			waited++
-		} else if i < 5 {
-			t.Errorf("request %d waited %v s, want the store's timeout: the breaker needs five failures", i+1, seconds)
+		} else if i < 4 {
+			t.Errorf("request %d waited %v s, want the store's timeout: the breaker needs five failures, and at most one was before", i+1, seconds)
 		}
 	}
 	require.Greater(t, waited, 5, "while the breaker is open, a request tries Redis:\n%s", out)

@@ -10,7 +10,7 @@ import (
 
 func TestAllModesSeeTheSameTraffic(t *testing.T) {
 	d := serve(t)
-	// A year of 365 days: an Aligned bucket is full again where its interval ends, and no test is to run then.
+	// An interval of 365 days hardly ends between two requests. An hour does: an Aligned bucket is full again then.
 	status, text := call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"capacity": 3, "rate": 3, "interval_ms": 365 * 24 * 3600e3}))
 	require.Equal(t, http.StatusOK, status, text)
 	for range 4 {

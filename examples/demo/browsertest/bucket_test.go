@@ -6,7 +6,7 @@ func TestBucketRefillsSmoothly(t *testing.T) {
 	t.Parallel()
 	p := start(t)
 	s := slow()
-	s["interval_ms"] = 3000
+	s["interval_ms"] = 6000
 	p.set(s)
 	b := p.open()
 	b.fill("#burst-n", "12")
@@ -20,8 +20,8 @@ func TestBucketRefillsSmoothly(t *testing.T) {
 		new MutationObserver(() => { if (current() !== testLevels.at(-1)) testLevels.push(current()) })
 			.observe(document.body, {subtree: true, childList: true, attributes: true, attributeFilter: ["data-tokens"]});
 	})()`)
-	// The server tells the level four times a second, 12 times a token: the page fills the gaps.
-	b.wait("the level passes many values on the way to a token", `[1, 2, 3, 4, 5, 6, 7, 8].some(n => testLevels.filter(l => l > n && l < n + 1).length >= 24)`)
+	// The server tells no level that follows from the last: the page computes them. A busy machine draws few frames a second.
+	b.wait("the level passes many values on the way to a token", `[0, 1, 2, 3, 4, 5, 6, 7, 8].some(n => testLevels.filter(l => l > n && l < n + 1).length >= 24)`)
 	if falls := js[[]float64](b, `testLevels.filter((l, i) => i > 0 && l < testLevels[i-1] - 0.1)`); len(falls) > 0 {
 		t.Errorf("the level fell while nothing was taken: to %v", falls)
 	}
