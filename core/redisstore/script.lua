@@ -530,6 +530,11 @@ local function holding()
       if held then -- the holds may have kept the bucket from filling up until their end
         fill = math.max(fill, last + from(limit.capacity - holds.held))
       end
+      -- After a cut the fill may stand for less time than a step of another definition takes. So the record matters no
+      -- shorter than before, unless a debt came back.
+      if steps and limit.tokens >= math.min(tokens, 0) then
+        fill = math.max(fill, limit.keep)
+      end
       last = math.max(last, fill)
       pace = steps and -pace or pace
     end

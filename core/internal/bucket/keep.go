@@ -49,6 +49,11 @@ func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) 
 		if last > 0 { // the holds may have kept the bucket from filling up until their end
 			until = max(until, last+all.from(float64(rate.Capacity-heldAt(holds, now))))
 		}
+		// After a cut the fill may stand for less time than a step of another definition takes. So the record matters no
+		// shorter than before, unless a debt came back.
+		if all.Pace < 0 && own.Tokens >= min(tokens, 0) {
+			until = max(until, own.Keep)
+		}
 		last = max(last, until)
 	}
 	if last > full {

@@ -1,0 +1,44 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// A limit with a lower Capacity and shorter steps cuts the tokens. The longer step of the other one still has to pass.
+func TestALowerCapacityDoesNotBringALongerStepForward(t *testing.T) {
+	for name, limits := range map[string][2]core.Limit{
+		"month and day":              {core.PerMonth(1000), core.PerDay(50)},
+		"month and days":             {core.PerMonth(1000), core.PerDay(50).WithMode(core.Aligned)},
+		"aligned day and hours":      {core.PerDay(1000).WithMode(core.Aligned), core.PerHour(50).WithMode(core.Aligned)},
+		"stepped day and continuous": {core.PerDay(1000).WithMode(core.Stepped), core.PerHour(50)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
+				long := limittest.Limiter(t, store, "api", limits[0])
+				short, err := long.WithLimits(limits[1])
+				require.NoError(t, err)
+				limittest.Use(t, long, "ann", 100)
+				before, err := long.Peek(t.Context(), "ann")
+				require.NoError(t, err)
+				undone, err := short.AllowN(t.Context(), "ann", 7)
+				require.NoError(t, err)
+				require.NoError(t, short.Undo(t.Context(), "ann", undone))
+				limittest.Use(t, short, "ann", 1)
+				after, err := long.Peek(t.Context(), "ann")
+				require.NoError(t, err)
+				require.EqualValues(t, 49, after.Remaining)
+				require.GreaterOrEqual(t, after.ResetAfter, before.ResetAfter, "fewer tokens take no less time to fill the bucket")
+				clock.Move(before.ResetAfter - time.Microsecond)
+				require.EqualValues(t, 49, limittest.Left(t, long, "ann"), "the step is not over")
+				clock.Move(2 * after.ResetAfter)
+				require.EqualValues(t, 1000, limittest.Left(t, long, "ann"))
+			})
+		})
+	}
+}
