@@ -54,7 +54,7 @@ func (j JointResult) Order() []int {
 		switch {
 		case !j.Results[i].Allowed:
 			return 3
-		case j.shadow[i]:
+		case i < len(j.shadow) && j.shadow[i]:
 			return 0
 		case j.Results[i].plan == nil:
 			return 1
@@ -95,8 +95,8 @@ func (j JointResult) Problem() ProblemDetails {
 // Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another.
 func (j JointResult) Undo(ctx context.Context) error {
 	var errs []error
-	for i, r := range j.Results {
-		errs = append(errs, j.charges[i].Limiter.Undo(ctx, j.charges[i].Key, r))
+	for i, c := range j.charges {
+		errs = append(errs, c.Limiter.Undo(ctx, c.Key, j.Results[i]))
 	}
 	return errors.Join(errs...)
 }
@@ -110,28 +110,29 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 		return err
 	}
 	var errs []error
-	for i, r := range j.Results {
+	for i, c := range j.charges {
+		r := j.Results[i]
 		if r.plan == nil {
 			continue
 		}
 		its := maps.Clone(units)
 		maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
-		errs = append(errs, j.charges[i].Limiter.Settle(ctx, j.charges[i].Key, r, its))
+		errs = append(errs, c.Limiter.Settle(ctx, c.Key, r, its))
 	}
 	return errors.Join(errs...)
 }
 
 // Unsettled tells the observers of each limiter that the request was not settled. See [Limiter.Unsettled].
 func (j JointResult) Unsettled(ctx context.Context, why error) {
-	for i, r := range j.Results {
-		j.charges[i].Limiter.Unsettled(ctx, j.charges[i].Key, r, why)
+	for i, c := range j.charges {
+		c.Limiter.Unsettled(ctx, c.Key, j.Results[i], why)
 	}
 }
 
 // counts reports whether one of the limiters counts a unit, or did when it decided.
 func (j *JointResult) counts(unit string) bool {
-	for i, r := range j.Results {
-		if j.charges[i].Limiter.Counts("", unit) || r.plan != nil && r.plan.counts(unit) {
+	for i, c := range j.charges {
+		if p := j.Results[i].plan; c.Limiter.Counts("", unit) || p != nil && p.counts(unit) {
 			return true
 		}
 	}

@@ -40,7 +40,7 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		}
 		return JointResult{}, err
 	}
-	res := JointResult{Allowed: !j.denied, charges: charges}
+	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges)}
 	for _, m := range members {
 		if j.denied && m.res.Allowed {
 			m.res.untaken = true
@@ -72,7 +72,7 @@ func join(ctx context.Context, charges []Charge) ([]*member, error) {
 	}
 	var members []*member
 	for i, c := range charges {
-		if c.Limiter == nil {
+		if c.Limiter == nil || c.Limiter.rules.Load() == nil {
 			return nil, fmt.Errorf("ratelimit: AllowTogether: charge %d has no limiter (RL614)", i)
 		}
 		m := &member{limiter: c.Limiter, now: c.Limiter.rules.Load(), key: c.Key}
