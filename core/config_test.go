@@ -98,6 +98,7 @@ func TestEachMistakeIsReported(t *testing.T) {
 		want   string
 	}{
 		{"a store is required", func() core.Store { return nil }, good, "NewLimiter store: <nil>"},
+		{"a MemoryStore comes from NewMemoryStore", func() core.Store { return &core.MemoryStore{} }, good, "NewLimiter store: MemoryStore{}"},
 		{"WithMaxKeys is positive", func() core.Store { return core.NewMemoryStore(core.WithMaxKeys(-3)) }, good, "WithMaxKeys: -3"},
 		{"a clock is required", func() core.Store { return core.NewMemoryStore(core.WithClock(nil)) }, good, "WithClock: <nil>"},
 		{"a clock is required by Redis too", func() core.Store { return redisstore.New(client, core.WithClock(nil)) }, good, "WithClock: <nil>"},

@@ -94,7 +94,9 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
 	}
 	l := &Limiter{store: store, plans: &planCache{}}
-	l.memory, _ = store.(*MemoryStore)
+	if l.memory, _ = store.(*MemoryStore); l.memory != nil && l.memory.shards == nil {
+		errs = append(errs, &ConfigError{"NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"})
+	}
 	if s, ok := store.(ConfiguredStore); ok && len(errs) == 0 {
 		if l.config = s.Config(); l.config == nil {
 			l.config = &StoreConfig{}
