@@ -42,3 +42,38 @@ func TestALowerCapacityDoesNotBringALongerStepForward(t *testing.T) {
 		})
 	}
 }
+
+// What comes back under a lower Capacity, and has no room there, is there for an override with a higher one.
+func TestWhatALowerCapacityHasNoRoomForComesBackToAnOverride(t *testing.T) {
+	for name, lend := range map[string]func(*testing.T, *core.Limiter) (back func() error){
+		"a reservation is canceled": func(t *testing.T, l *core.Limiter) func() error {
+			r, err := l.Reserve(t.Context(), "ann", 2)
+			require.NoError(t, err)
+			return func() error { return r.Cancel(t.Context()) }
+		},
+		"a decision is undone": func(t *testing.T, l *core.Limiter) func() error {
+			res, err := l.AllowN(t.Context(), "ann", 2)
+			require.NoError(t, err)
+			return func() error { return l.Undo(t.Context(), "ann", res) }
+		},
+		"tokens are refunded": func(t *testing.T, l *core.Limiter) func() error {
+			limittest.Use(t, l, "ann", 2)
+			return func() error { return l.Refund(t.Context(), "ann", 2) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+				low := core.PerHour(2).WithName("a")
+				plain := limittest.Limiter(t, store, "api", low)
+				raised, err := core.NewLimiter(store, core.Policy{
+					Name: "api", Limits: []core.Limit{low}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(5).WithName("a")}},
+				}, silent)
+				require.NoError(t, err)
+				back := lend(t, plain)
+				limittest.Use(t, raised, "ann", 1)
+				require.NoError(t, back())
+				require.EqualValues(t, 4, limittest.Left(t, raised, "ann"))
+			})
+		})
+	}
+}

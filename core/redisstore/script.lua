@@ -393,11 +393,14 @@ local function holding()
     return room(limit, sum(limit.holds, at)) / limit.unit
   end
 
-  -- Corrects what is stored if there is space for fewer tokens. A bucket lacks as much as they are below kept_most. It lacks
-  -- no more because a lower Capacity cuts the tokens, so that cuts the other as well. What is cut is there again for an
-  -- override that adds to the Capacity. The result is rounded up to what '>f' can store.
-  function rare.cut(limit, space)
-    local most = math.max(limit.capacity, limit.kept_most - (limit.tokens - space))
+  -- Corrects what is stored of a limit that has so many tokens too many. A bucket lacks as much as they are below kept_most.
+  -- It lacks no more because a lower Capacity cuts the tokens, so that cuts the other as well. What is cut is there again for
+  -- an override that adds to the Capacity. The result is rounded up to what '>f' can store.
+  function rare.cut(limit, tokens)
+    if tokens <= 0 or not limit.tokens or limit.kept_most == limit.most then
+      return
+    end
+    local most = math.max(limit.capacity, limit.kept_most - tokens)
     local _, exponent = math.frexp(most)
     local last_bit = 2 ^ (exponent - 24)
     limit.kept_most = math.ceil(most / last_bit) * last_bit
@@ -569,9 +572,11 @@ local function holding()
     end
   end
 
-  -- Puts n tokens back, as far as there is room.
+  -- Puts n tokens back, as far as there is room. The others are cut.
   function rare.give(limit, n)
-    limit.level = math.max(limit.level, math.min(limit.level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
+    local before = limit.level
+    limit.level = math.max(before, math.min(before + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
+    rare.cut(limit, n - (limit.level - before) / limit.unit)
   end
 
   -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
@@ -764,7 +769,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       end
       local space = limit.holds and holding().space(limit, math.min(limit.written_at, now)) or limit.capacity
       if limit.tokens > space then
-        holding().cut(limit, space)
+        holding().cut(limit, limit.tokens - space)
       end
       if limit.raises and limit.keep > now and limit.kept_most < limit.capacity then
         local added = (limit.capacity - limit.kept_most) * limit.unit

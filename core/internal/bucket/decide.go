@@ -55,7 +55,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 			write = s.stepBack(i, rate, now) || write
 		}
 		*l = rate.Level(&s.own[i])
-		s.cut(i, rate)
+		s.fit(i, rate)
 		if r.Plan.Raises && s.own[i].Keep > now {
 			l.Units = rate.raised(l.Units, s.own[i].Fill)
 		}
@@ -175,10 +175,12 @@ func (s *stored) useNow(i int, tokens, now int64) {
 	}
 }
 
-// give puts n tokens back into the i-th limit, as far as there is room.
+// give puts n tokens back into the i-th limit, as far as there is room. The others are cut.
 func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
+	before := l.Units
 	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(heldAt(s.holdsOf(i), a.Now))))
+	s.cut(i, rate, float64(n)-float64(l.Units-before)/float64(rate.Unit))
 }
 
 // grants reports whether every limit has r's tokens: now, or for a reservation when it is due. It sets a.Due.

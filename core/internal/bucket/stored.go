@@ -79,16 +79,21 @@ func matches(p *Plan, records []Record) bool {
 	return true
 }
 
-// cut corrects what is stored of the i-th limit if rate has room for fewer tokens. A bucket lacks as much as its tokens are
-// below the Capacity of its Fill. It lacks no more because a lower Capacity cuts the tokens, so that cuts the other as well.
-// What is cut is there again for an override that adds to the Capacity.
-func (s *stored) cut(i int, rate *Rate) {
+// fit corrects what is stored of the i-th limit if rate has room for fewer tokens.
+func (s *stored) fit(i int, rate *Rate) {
+	room := float64(rate.room(heldAt(s.holdsOf(i), s.own[i].At))) / float64(rate.Unit)
+	s.cut(i, rate, s.own[i].Tokens-room)
+}
+
+// cut corrects what is stored of the i-th limit, for which rate has so many tokens too many. A bucket lacks as much as its
+// tokens are below the Capacity of its Fill. It lacks no more because a lower Capacity cuts the tokens, so that cuts the other
+// as well. What is cut is there again for an override that adds to the Capacity.
+func (s *stored) cut(i int, rate *Rate, tokens float64) {
 	own := s.own[i]
-	room := float64(rate.room(heldAt(s.holdsOf(i), own.At))) / float64(rate.Unit)
-	if own.Tokens <= room {
+	if tokens <= 0 || own.Tag == 0 || own.Fill.Capacity == rate.Fill.Capacity {
 		return
 	}
-	own.Fill.Capacity = upTo32(max(float64(rate.Capacity), float64(own.Fill.Capacity)-(own.Tokens-room)))
+	own.Fill.Capacity = upTo32(max(float64(rate.Capacity), float64(own.Fill.Capacity)-tokens))
 	s.own = slices.Clone(s.own) // the records are the caller's, who keeps them if r is denied
 	s.own[i] = own
 }
