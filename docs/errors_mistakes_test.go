@@ -67,6 +67,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{})
 	say(err)
+	_, err = core.NewLimiter(&core.MemoryStore{}, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
+	say(err)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	say(limiter.SetPolicy(core.Policy{Name: "api-v2", Limits: []core.Limit{core.PerMinute(60)}}))
 	_, err = limiter.WithLimits()
