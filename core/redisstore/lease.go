@@ -69,6 +69,14 @@ func (h *lease) over(now time.Time) bool {
 	return now.Before(h.asked) || now.Sub(h.asked) >= bucket.LeaseLife*time.Microsecond
 }
 
+// under returns the watched key of a bucket if its leases are of plan p. mu is held.
+func (sh *leaseShard) under(p *bucket.Plan, b bucketOf) *watchedKey {
+	if k := sh.keys[b]; k != nil && k.refund.Plan == p {
+		return k
+	}
+	return nil
+}
+
 // watch returns the watched key of r. It begins to watch it if need be, and returns nil when there is no room. mu is
 // held.
 func (sh *leaseShard) watch(b bucketOf, r *core.Request, now time.Time) *watchedKey {

@@ -26,8 +26,8 @@ func (l *leases) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool)
 	sh := l.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.keys[b]
-	if k == nil || k.refund.Plan != r.Plan {
+	k := sh.under(r.Plan, b)
+	if k == nil {
 		return false
 	}
 	if r.Action == bucket.Take {
@@ -103,8 +103,8 @@ func (l *leases) look(r *core.Request, settles bool) (landing <-chan struct{}) {
 	sh := l.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.keys[b]
-	if k == nil || k.refund.Plan != r.Plan {
+	k := sh.under(r.Plan, b)
+	if k == nil {
 		return nil
 	}
 	if k.landing == nil && settles {

@@ -81,8 +81,8 @@ func (b *Breaker) Fail(began time.Time, err error) {
 // Open reports whether the breaker is open, or waits for the outcome of a trial.
 func (b *Breaker) Open() bool { return b.open.Load() }
 
-// Failures is how many failures have counted since the last success.
-func (b *Breaker) Failures() int { return int(b.circuit.Counts().ConsecutiveFailures) }
+// Failures is how many failures have counted since the breaker last opened or closed.
+func (b *Breaker) Failures() int { return int(b.circuit.Counts().TotalFailures) }
 
 // State is the state of the circuit.
 func (b *Breaker) State() storestats.BreakerState {
