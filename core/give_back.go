@@ -74,7 +74,7 @@ func (l *Limiter) giveBack(ctx context.Context, key string, source Source, p *pl
 func (l *Limiter) refundPlan(key string, p *plan, source Source) *bucket.Plan {
 	now := l.rules.Load()
 	switch {
-	case now.overrides[key] == nil && !p.Raises: // the limits of a limiter that WithLimits returned stay
+	case now.overrides[key] == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
 		return p.Successor(boundedKey(key))
 	case source == FromFallback && now.localPlan != nil:
 		return now.localPlanOf(key).Plan

@@ -137,25 +137,27 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
 	}
-	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits, false)}
+	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
 	next.policy.Limits = next.plan.given
 	local := policy.OnFailure == FailLocal && l.memory == nil
 	if local {
 		next.localPlans = &planCache{}
-		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare), false)
+		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
 	if len(policy.Overrides) > 0 {
 		next.overrides, next.localOverrides = make(map[string]*plan), make(map[string]*plan)
 		next.policy.Overrides, next.overrideUnits = make(map[string][]Limit), make(map[string]bool)
 	}
 	for key, limits := range policy.Overrides {
-		p := makePlan(policy.Name, limits, true)
+		p := makePlan(policy.Name, limits)
+		p.ofKey = true
 		next.overrides[key], next.policy.Overrides[key] = p, p.given
 		for _, limit := range p.limits {
 			next.overrideUnits[limit.unit()] = true
 		}
 		if local {
-			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare), true)
+			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare))
+			next.localOverrides[key].ofKey = true
 		}
 	}
 	return next, nil

@@ -16,8 +16,8 @@ const defaultMaxKeys = 1_000_000
 // limits does not allocate, unless the key is new.
 //
 // It holds a bounded number of keys. If a new key needs room, the store drops a full bucket first: a full bucket decides
-// like one that was never used, except that a Stepped one counts its intervals anew. If no bucket is full, the store
-// drops the least recently used one. Its key then starts full again.
+// like one that was never used. If no bucket is full, the store drops the least recently used one. Its key then starts
+// full again.
 type MemoryStore struct {
 	config  StoreConfig
 	system  clock
@@ -119,10 +119,10 @@ func (s *MemoryStore) decideAt(sh *shard, hash uint64, r *Request, a *Answer, no
 		return nil
 	case i < 0:
 		e := newEntry(r.class, r.key)
-		e.rank[full] = e.put(next, until, r.class, r.Plan.Stepped)
+		e.rank[full] = e.put(next, until, r.class)
 		s.insert(sh, hash, e, now)
 	default:
-		sh.setFull(i, sh.entries[i].put(next, until, r.class, r.Plan.Stepped))
+		sh.setFull(i, sh.entries[i].put(next, until, r.class))
 	}
 	return nil
 }
@@ -171,10 +171,9 @@ const idle = 10_000_000
 
 // insert adds e and makes room for it if necessary. It requires that sh.mu is held.
 func (s *MemoryStore) insert(sh *shard, hash uint64, e entry, now int64) {
-	// Drop up to two idle keys for each new one, so that the store shrinks again after a spike of keys. Keep Stepped
-	// ones as long as there is room: dropping one loses the start of its intervals.
+	// Drop up to two idle keys for each new one, so that the store shrinks again after a spike of keys.
 	for range 2 {
-		if i := sh.leastUsed(); i >= 0 && sh.entries[i].rank[full]+idle <= now && !sh.entries[i].class.stepped {
+		if i := sh.leastUsed(); i >= 0 && sh.entries[i].rank[full]+idle <= now {
 			s.drop(sh, i)
 		}
 	}

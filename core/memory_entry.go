@@ -30,10 +30,9 @@ const (
 // or has several records, or one that several definitions of a limit wrote, has a class of its own. A class never
 // changes, but for the numbers in its records.
 type class struct {
-	policy  unique.Handle[string]
-	hash    uint64        // of the policy
-	form    bucket.Record // Tag, Steps and Fill of the record, if there is one
-	stepped bool          // dropping an entry loses the start of its intervals
+	policy unique.Handle[string]
+	hash   uint64        // of the policy
+	form   bucket.Record // Tag, Steps and Fill of the record, if there is one
 
 	records []bucket.Record // nil if there is one record
 	key     string          // "" if it is in the entry
@@ -47,7 +46,6 @@ func newClass(policy string, p *bucket.Plan) *class {
 	c := &class{policy: unique.Make(policy), hash: bits.RotateLeft64(maphash.String(keySeed, policy), 1)}
 	if p != nil && len(p.Rates) == 1 {
 		c.form = bucket.Record{Tag: p.Rates[0].Tag, Steps: p.Rates[0].Steps, Fill: p.Rates[0].Fill}
-		c.stepped = p.Stepped
 	}
 	return c
 }
@@ -96,25 +94,25 @@ func (e *entry) read(r *bucket.Record) {
 
 // put stores records, which e keeps if there are several. Its class becomes c if c says what is to be said of them. put
 // returns the instant for rank[full]: until, when records no longer matter, or the Keep of the sole one.
-func (e *entry) put(records []bucket.Record, until int64, c *class, stepped bool) int64 {
+func (e *entry) put(records []bucket.Record, until int64, c *class) int64 {
 	if len(records) > 1 {
-		e.class = &class{policy: c.policy, hash: c.hash, stepped: stepped, records: records, key: e.class.key}
+		e.class = &class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
 		return until
 	}
 	form := records[0]
 	form.Tokens, form.At, form.Keep = 0, 0, 0
 	e.tokens, e.at = records[0].Tokens, records[0].At
 	switch {
-	case e.class.writes(form, stepped): // as before
-	case e.class.key == "" && c.writes(form, stepped):
+	case e.class.writes(form): // as before
+	case e.class.key == "" && c.writes(form):
 		e.class = c
 	default:
-		e.class = &class{policy: c.policy, hash: c.hash, stepped: stepped, form: form, key: e.class.key}
+		e.class = &class{policy: c.policy, hash: c.hash, form: form, key: e.class.key}
 	}
 	return records[0].Keep
 }
 
 // writes reports whether keys of c have one record, in this form.
-func (c *class) writes(form bucket.Record, stepped bool) bool {
-	return c.records == nil && c.form == form && c.stepped == stepped
+func (c *class) writes(form bucket.Record) bool {
+	return c.records == nil && c.form == form
 }

@@ -19,6 +19,7 @@ type plan struct {
 	limits  []Limit // as configured, each with a name
 	fields  headerTexts
 	limited bool // one of the limits counts requests
+	ofKey   bool // they are the limits of a key that has its own
 }
 
 // maxLimits bounds how many limits a policy has, because every decision computes each of them.
@@ -59,9 +60,8 @@ func limitMistakes(policy string, limits []Limit, list string) []error {
 	return errs
 }
 
-// makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits. raises says
-// that what they add to a Capacity is there at once.
-func makePlan(policy string, limits []Limit, raises bool) *plan {
+// makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
+func makePlan(policy string, limits []Limit) *plan {
 	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits)}
 	rates := make([]bucket.Rate, len(limits))
 	for i, name := range nameLimits(policy, limits) {
@@ -72,7 +72,7 @@ func makePlan(policy string, limits []Limit, raises bool) *plan {
 		p.limits[i].Name = name
 		rates[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name))
 	}
-	p.Plan = bucket.NewPlan(rates, raises)
+	p.Plan = bucket.NewPlan(rates)
 	p.limited = p.LeastCapacity() > 0
 	p.class = newClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)

@@ -51,7 +51,7 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	for i := range limits { // a name may be a view of a buffer that its owner reuses
 		limits[i].Name = strings.Clone(limits[i].Name)
 	}
-	p := makePlan(policy, scaled(limits, share), false)
+	p := makePlan(policy, scaled(limits, share))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.count >= maxPlans || c.plans == nil {

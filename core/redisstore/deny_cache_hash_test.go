@@ -13,7 +13,7 @@ import (
 
 // The cache finds denials by a hash. A denial of another bucket with the same hash is no answer.
 func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
-	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)}, false)
+	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 	d := denyCache{horizon: time.Second}
 	r := core.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
 	now := instantOf(time.Now())

@@ -101,7 +101,6 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	plain := planOf(core.PerDay(10))
 	usual := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1}))
-	override := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: bucket.NewPlan(plain.Rates, true), N: 1}))
 	refund := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1, Action: bucket.Refund}))
 	joint := callOf("k", usual.request)
 	joint.others = []member{usual.member, usual.member}
@@ -113,7 +112,6 @@ func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	}{
 		"usual":            {slices.Repeat([]*call{usual}, 2*maxBatch), maxBatch},
 		"few":              {slices.Repeat([]*call{usual}, 3), 3},
-		"overrides":        {slices.Repeat([]*call{override}, 2*maxBatch), maxBatch / slowness},
 		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / slowness},
 		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * slowness)},
 		"one that is more": {[]*call{vast, usual}, 1},

@@ -130,16 +130,13 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 
 // roomIn returns how many units a limit's level may have beside its holds in records.
 func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
-	tokens, level := 0.0, true // the first record of a limit is its level
+	tokens := 0.0
 	for _, s := range records {
-		if s.Tag != rate.Tag {
-			continue
-		}
+		level := s.Fill != bucket.Fill{}
 		used := s.At < now || s.At == now && s.Keep >= bucket.AtOnce && s.Keep < bucket.FirstLease
-		if !level && !used {
+		if s.Tag == rate.Tag && !level && !used {
 			tokens += s.Tokens
 		}
-		level = false
 	}
 	return rate.Full - int64(tokens)*rate.Unit
 }

@@ -17,7 +17,7 @@ func planOf(limits ...core.Limit) *bucket.Plan {
 			Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
 		}, tag)
 	}
-	return bucket.NewPlan(rates, false)
+	return bucket.NewPlan(rates)
 }
 
 // callOf returns a call for r.

@@ -18,7 +18,6 @@ const requestSize = 15
 // Flags of an action.
 const (
 	dryFlag    = 0x08 // only finds out whether there are tokens
-	raisesFlag = 0x10 // what these limits add to a Capacity is there at once
 	jointFlag  = 0x20 // belongs together with the next request
 	eachFlag   = 0x40 // tells the tokens of each limit
 	endsFlag   = 0x80 // ends a hold first
@@ -102,9 +101,6 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	if r.Ends.Ticket != 0 {
 		flags |= endsFlag
-	}
-	if r.Plan.Raises {
-		flags |= raisesFlag
 	}
 	if r.Dry {
 		flags |= dryFlag

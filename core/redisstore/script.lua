@@ -13,8 +13,7 @@
 --           aligned, capacity, unit, gain, step, and its fill. Then, of reserve and the actions above it, more and ticket;
 --           of an action with ENDS the ticket of the hold that ends, and how many tokens come back; of one with EACH the n
 --           of each limit. One with JOINT belongs together with the next request: all take, or none does. The last of them has
---           EACH. Of one with RAISES what these limits add to the Capacity of those before is there at once. One to take with
---           DRY only finds out whether there are tokens
+--           EACH. One to take with DRY only finds out whether there are tokens
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit that is aligned to one the most units that it may owe, how many periods follow, and
 --           when each of them begins, in the order in which these limits follow in ARGV[1]
@@ -32,15 +31,15 @@
 -- The error of one key leaves the others alone. If the server refuses all keys, its error is the reply.
 
 -- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
--- fill (capacity and pace) of all definitions that this stands for, its capacity less what lower ones cut. Its holds follow,
--- in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
+-- definition's capacity and pace. The record of an earlier definition may follow, in the same form (see older.go), and then
+-- the holds, in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
 local TAKE, REFUND, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 3, 4, 5, 6 -- 2 is END: it ends a hold and does nothing else
-local DRY, RAISES, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
+local DRY, JOINT, EACH, ENDS = 8, 32, 64, 128
 local CALENDAR = 2 -- what `aligned` is then
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
@@ -124,20 +123,22 @@ for i = 1, #keys do
         if written > since then
           since = written
         end
-        -- Refill. Tokens come back as the units they were, whatever the division has rounded.
-        level = tokens * unit
-        if level % 1 ~= 0 then
-          level = level + (level < 0 and -level or level) * ROUNDING_ERROR
-          level = level - level % 1
+        if keep > now then -- else it is full, as if it was not used yet
+          -- Refill. Tokens come back as the units they were, whatever the division has rounded.
+          level = tokens * unit
+          if level % 1 ~= 0 then
+            level = level + (level < 0 and -level or level) * ROUNDING_ERROR
+            level = level - level % 1
+          end
+          at = written - (aligned == 1 and written or written - keep) % step -- keep is one of its steps
+          local steps = (now - at) / step
+          steps = steps - steps % 1
+          level = level + steps * gain
+          if level > full then
+            level = full
+          end
+          at = aligned == 1 and now or at + steps * step
         end
-        at = written - (aligned == 1 and written or written - keep) % step -- keep is one of its steps
-        local steps = (now - at) / step
-        steps = steps - steps % 1
-        level = level + steps * gain
-        if level > full or keep <= now then
-          level = full
-        end
-        at = aligned == 1 and now or at + steps * step
       end
       -- Check. Of several times the first are allowed, as many as the level has tokens for.
       if level < n * unit * allowed then
@@ -181,7 +182,7 @@ for i = 1, #keys do
         end
         record = pack(RECORD, tag, hash, level / unit, now, keep, most, pace)
       else
-        record = pack(RECORD, tag, hash, level / unit, at, at, 0, 0)
+        record = pack(RECORD, tag, hash, level / unit, at, at, most, pace)
       end
       answer = answer and answer .. record or record
     end
@@ -304,25 +305,30 @@ local function step_at(limit, at)
   return limit.aligned and at - at % limit.step or at
 end
 
+-- How many steps end after an instant and until another one, not before it; and the last of them
+local function steps_between(limit, at, to)
+  if limit.starts then
+    return period(limit, to) - period(limit, at), to
+  end
+  at = step_at(limit, at)
+  local steps = (to - at) / limit.step
+  steps = steps - steps % 1
+  return steps, limit.aligned and to or at + steps * limit.step
+end
+
 -- Refills a level at `at` to an instant not before it, in a bucket with so much room, of which `out` tokens are held
 local function refill(room, limit, level, at, to, out)
-  local step, gain = limit.step, limit.gain
+  local gain = limit.gain
   if gain > limit.full then
     gain = gain_to(limit, level, out)
   end
   local steps
-  if limit.starts then
-    steps = period(limit, to) - period(limit, at)
-  else
-    at = step_at(limit, at)
-    steps = (to - at) / step
-    steps = steps - steps % 1
-  end
+  steps, at = steps_between(limit, at, to)
   level = level + steps * gain
   if level > room then
     level = room
   end
-  return level, limit.aligned and to or at + steps * step
+  return level, at
 end
 
 -- µs until a refilled level has `need` units, if there is room for them
@@ -388,24 +394,6 @@ local function holding()
     return held
   end
 
-  -- room in tokens, of a bucket with the holds that are counted at an instant
-  function rare.space(limit, at)
-    return room(limit, sum(limit.holds, at)) / limit.unit
-  end
-
-  -- Corrects what is stored of a limit that has so many tokens too many. A bucket lacks as much as they are below kept_most.
-  -- It lacks no more because a lower Capacity cuts the tokens, so that cuts the other as well. What is cut is there again for
-  -- an override that adds to the Capacity. The result is rounded up to what '>f' can store.
-  function rare.cut(limit, tokens)
-    if tokens <= 0 or not limit.tokens or limit.kept_most == limit.most then
-      return
-    end
-    local most = math.max(limit.capacity, limit.kept_most - tokens)
-    local _, exponent = math.frexp(most)
-    local last_bit = 2 ^ (exponent - 24)
-    limit.kept_most = math.ceil(most / last_bit) * last_bit
-  end
-
   -- Adds a hold behind the i-th.
   function rare.insert(limit, i, tokens, at, ticket)
     local holds = limit.holds
@@ -456,7 +444,12 @@ local function holding()
     end
   end
 
-  -- refill of a bucket with holds, of which those until `written` are counted. It forgets those that ended before now.
+  -- How much the level can be now
+  function rare.room(limit)
+    return room(limit, sum(limit.holds, now))
+  end
+
+  -- refill of a bucket with holds, of which those until `written` are counted
   function rare.refill(limit, level, at, written)
     local holds, i = limit.holds, 1
     local out = sum(holds, written)
@@ -467,9 +460,18 @@ local function holding()
       end
       i = i + 1
     end
+    out = sum(holds, now)
+    return refill(room(limit, out), limit, level, at, now, out)
+  end
+
+  -- Forgets the holds that ended before now.
+  function rare.prune(limit)
+    local holds, i = limit.holds, 1
+    while holds.at[i] and holds.at[i] < now do
+      i = i + 1
+    end
     holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
     holds.held = sum(holds, now)
-    return refill(room(limit, holds.held), limit, level, at, now, holds.held)
   end
 
   -- wait in a bucket with holds: as long as they leave no room, no tokens come.
@@ -510,47 +512,21 @@ local function holding()
     return math.min(FOREVER, wait(limit, level, at, need, out))
   end
 
-  -- Until when a record with so many tokens matters to all definitions that wrote it since it was full, and as long as
-  -- any tokens are held: `full`, or a number of steps later. Returns also the fill of all of them.
-  function rare.keep_for_all(limit, tokens, full)
-    local capacity, pace, last, holds = limit.most, limit.pace, 0, limit.holds
-    local held = holds and #holds.at >= holds.first and holds.at[#holds.at] > now
-    if held then
-      last = holds.at[#holds.at] + 1
+  -- full, or the first step after it that is not before the end of the last hold: the record matters as long as any
+  -- tokens are held.
+  function rare.outlast(limit, full)
+    local holds = limit.holds
+    local last = holds and #holds.at >= holds.first and holds.at[#holds.at] or 0
+    if last <= now or last + 1 <= full then
+      return full
+    elseif limit.starts then
+      return math.min(last + 1, FOREVER - 1)
     end
-    if limit.keep > now and (limit.kept_most ~= capacity or limit.kept_pace ~= pace) then
-      local steps = pace < 0 or limit.kept_pace < 0
-      capacity = math.max(capacity, limit.kept_most)
-      pace = math.max(pace, -pace, limit.kept_pace, -limit.kept_pace)
-      local function from(level)
-        local fill = (capacity - level) * pace
-        if steps then
-          fill = fill + capacity * pace
-        end
-        return math.ceil(math.max(0, math.min(FOREVER, fill)))
-      end
-      local fill = now + from(tokens)
-      if held then -- the holds may have kept the bucket from filling up until their end
-        fill = math.max(fill, last + from(limit.capacity - holds.held))
-      end
-      -- After a cut the fill may stand for less time than a step of another definition takes. So the record matters no
-      -- shorter than before, unless a debt came back.
-      if steps and limit.tokens >= math.min(tokens, 0) then
-        fill = math.max(fill, limit.keep)
-      end
-      last = math.max(last, fill)
-      pace = steps and -pace or pace
+    local steps = math.ceil((math.min(last + 1, FOREVER - 1) - full) / limit.step)
+    if full + steps * limit.step >= FOREVER then
+      steps = math.floor((FOREVER - 1 - full) / limit.step)
     end
-    if last > full and limit.starts then
-      full = math.min(last, FOREVER - 1)
-    elseif last > full then
-      local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
-      if full + steps * limit.step >= FOREVER then
-        steps = math.floor((FOREVER - 1 - full) / limit.step)
-      end
-      full = full + steps * limit.step
-    end
-    return full, capacity, pace
+    return full + steps * limit.step
   end
 
   -- Uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
@@ -572,11 +548,10 @@ local function holding()
     end
   end
 
-  -- Puts n tokens back, as far as there is room. The others are cut.
+  -- Puts n tokens back, as far as there is room.
   function rare.give(limit, n)
-    local before = limit.level
-    limit.level = math.max(before, math.min(before + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
-    rare.cut(limit, n - (limit.level - before) / limit.unit)
+    local level = limit.level
+    limit.level = math.max(level, math.min(level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
   end
 
   -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
@@ -652,7 +627,84 @@ local function holding()
   return rare
 end
 
--- Gives each limit what is stored of it: tokens, when they were written, holds; nil if it was not used yet. Returns an
+-- The level's record at a place of the state; nil if this script did not write it
+local function read_record(state, from)
+  local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
+  if tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
+    and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
+    return { tag = tag, hash = hash, tokens = tokens, at = at, keep = keep, most = most, pace = pace }
+  end
+end
+
+-- When a bucket that a record describes is full under its own definition
+local function until_full(record)
+  local pace = math.abs(record.pace)
+  local micros = (record.most - record.tokens) * pace
+  if record.pace < 0 then
+    micros = micros + record.most * pace
+  end
+  return math.min(FOREVER - 1, record.at + math.ceil(math.max(0, math.min(FOREVER, micros))))
+end
+
+-- How many tokens a limit has left when as many are used as a record says
+local function left(limit, record)
+  if record.most == limit.most then
+    return record.tokens
+  end
+  return limit.capacity - (record.most - record.tokens)
+end
+
+-- The level that follows from a record, at the instant of its write or the last step before. A lower Capacity makes no
+-- debt. Steps that the record was written in go on; another definition's begin with the write.
+local function level_of(limit, record)
+  local level, at = math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit, record.at
+  level = level + math.abs(level) * ROUNDING_ERROR
+  level = math.max(-limit.deepest, math.min(level - level % 1, limit.full))
+  if not limit.aligned and record.hash == limit.hash then
+    at = at - (at - record.keep) % limit.step
+  end
+  return level, at
+end
+
+-- The level at now that follows from a record, which matters until then. What is full is as if it was not used yet.
+local function since(limit, record, matters)
+  if matters <= now then
+    return limit.holds and holding().room(limit) or limit.full, now
+  end
+  local level, at = level_of(limit, record)
+  if limit.holds then
+    return holding().refill(limit, level, at, record.at)
+  end
+  return refill(limit.full, limit, level, at, now, 0)
+end
+
+-- The record that must stay beside one of limit.level: of the last one and that beside it, the one that says that most is
+-- used, if that is more than the level says. If the limit refills faster than the record's definition, what it has refilled
+-- is added.
+local function deeper(limit)
+  local kept, least = nil, limit.level / limit.unit
+  for i = 1, 2 do
+    local record = i == 1 and limit.last.keep > now and limit.last or i == 2 and limit.older
+    if record then
+      local _, at = level_of(limit, record)
+      local steps
+      steps, at = steps_between(limit, at, now)
+      local gained = steps * limit.gain / limit.unit
+      local tokens = left(limit, record) + gained
+      if tokens < least - record.most * 2 ^ -40 then -- more than what rounding takes
+        least = tokens
+        kept = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
+          most = record.most, pace = record.pace }
+        if math.abs(limit.pace) < math.abs(record.pace) then
+          kept.tokens, kept.at = math.min(record.tokens + gained, record.most), math.min(at, now)
+        end
+      end
+    end
+  end
+  return kept
+end
+
+-- Gives each limit what is stored of it: its records, until when they matter, holds; nil if it was not used yet. Returns an
 -- error if this script did not write the state, or else nil, and then: the records of other limits, until when they
 -- matter, and whether there are holds. Other limits are kept as long as they matter: when two versions of a policy are
 -- in use at once, neither forgets what the other's limits lost.
@@ -664,15 +716,29 @@ local function arrange(limits, state)
   local seen, others, keeps, n = {}, {}, 0, 0
   local from, size = 1, #state
   while from <= size do
-    local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
-    if seen[tag] or tag == 0 or not (tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
-      and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER) then
-      return 'is not a rate limit state' -- NaN fails it too
+    local last, first = read_record(state, from), from
+    if not last or seen[last.tag] or last.tag == 0 then
+      return 'is not a rate limit state'
     end
+    local tag, older = last.tag
     seen[tag] = true
-    local limit, first = own[tag], from
+    local limit = own[tag]
     local list, ends, tickets, count, sum, before = {}, {}, {}, 0, 0, 0
     from = from + RECORD_SIZE
+    if from <= size then
+      older = read_record(state, from)
+      if not older then
+        return 'is not a rate limit state'
+      elseif older.tag ~= tag or older.pace == 0 then
+        older = nil -- another limit, or a hold
+      else
+        from = from + RECORD_SIZE
+      end
+    end
+    local matters, held_from = last.keep, from
+    if older then
+      matters = math.max(matters, until_full(older))
+    end
     while from <= size do
       local same, nothing, more, ended, ticket, none, zero = unpack(RECORD, state, from)
       if same ~= tag then
@@ -688,15 +754,14 @@ local function arrange(limits, state)
       from = from + RECORD_SIZE
     end
     if limit then
-      limit.tokens, limit.written_at, limit.keep = tokens, at, keep
-      limit.written, limit.kept_most, limit.kept_pace = hash, most, pace
+      limit.last, limit.older = last, older
       if count > 0 then
         held = true
-        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = 0, raw = state:sub(first + RECORD_SIZE, from - 1) }
+        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = 0, raw = state:sub(held_from, from - 1) }
       end
-    elseif keep > now then
+    elseif matters > now then
       n = n + 1
-      keeps = math.max(keeps, keep)
+      keeps = math.max(keeps, matters)
       others[n] = state:sub(first, from - 1)
     end
   end
@@ -716,7 +781,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   end
   local others, keeps, held = '', 0, false
   for i = 1, #limits do
-    limits[i].tokens, limits[i].holds = nil, nil
+    limits[i].last, limits[i].older, limits[i].holds, limits[i].kept = nil, nil, nil, nil
   end
   if state then
     local mistake = (#state == 0 or #state % RECORD_SIZE > 0) and 'is not a rate limit state'
@@ -732,60 +797,55 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   local write = false
   for i = 1, #limits do
     local limit = limits[i]
-    if not limit.tokens then
-      limit.level, limit.at, limit.keep = limit.full, now, 0
+    local record, older = limit.last, limit.older
+    if not record then
+      limit.level, limit.at, limit.matters = limit.full, now, 0
     else
-      local level, at = limit.tokens * limit.unit, limit.written_at
-      if level % 1 ~= 0 then
-        level = level + math.abs(level) * ROUNDING_ERROR
-        level = level - level % 1
-      end
-      if level > limit.full then
-        level = limit.full
-      elseif level < -limit.deepest then
-        level = -limit.deepest
-      end
-      if not limit.aligned and limit.written == limit.hash then -- its steps go on; another's begin with the write
-        at = at - (at - limit.keep) % limit.step
-      end
-      if limit.written_at > now then -- the clock stepped back: nothing refills
-        local last, steps, periods, by = step_at(limit, at), 0, 0, limit.written_at - now
+      if record.at > now then -- the clock stepped back: nothing refills
+        local _, at = level_of(limit, record)
+        local last, steps, periods, by = step_at(limit, at), 0, 0, record.at - now
         if last > now then -- steps count anew
           steps = last - step_at(limit, now)
           if limit.starts then
-            periods = period(limit, limit.written_at) - period(limit, now)
+            periods = period(limit, record.at) - period(limit, now)
             steps = 0
-            if (limit.keep - limit.written_at) / limit.step < MAX_PERIODS then -- later ones may be too far away to count
-              steps = limit.keep - earlier(limit, limit.keep, periods)
+            if (record.keep - record.at) / limit.step < MAX_PERIODS then -- later ones may be too far away to count
+              steps = record.keep - earlier(limit, record.keep, periods)
             end
           end
-          limit.keep = limit.keep - math.min(steps, by)
-          at, write = now, true
+          record.keep = record.keep - math.min(steps, by)
         end
         if limit.holds then
           holding().move(limit, limit.aligned and by - by % limit.step or steps, periods, by)
-          write = true
+        end
+        if last > now or limit.holds then
+          record.at, write = now, true
         end
       end
-      local space = limit.holds and holding().space(limit, math.min(limit.written_at, now)) or limit.capacity
-      if limit.tokens > space then
-        holding().cut(limit, limit.tokens - space)
+      limit.matters = record.keep
+      if older then
+        local ends = until_full(older)
+        limit.matters = math.max(limit.matters, ends)
+        older.at = math.min(older.at, now)
+        if ends <= now then
+          older = nil
+        end
       end
-      if limit.raises and limit.keep > now and limit.kept_most < limit.capacity then
-        local added = (limit.capacity - limit.kept_most) * limit.unit
-        level = math.min(limit.full, level + (added - added % 1))
+      limit.level, limit.at = since(limit, record, record.keep)
+      local same = record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace
+      if older and not same then
+        local level, at = since(limit, older, FOREVER)
+        if level < limit.level then
+          limit.level, limit.at = level, at
+        end
       end
-      if limit.starts and limit.keep <= now and not limit.holds then
-        at = now -- the state may be older than the periods that were sent
-      elseif limit.holds then
-        level, at = holding().refill(limit, level, at, math.min(limit.written_at, now))
-      else
-        level, at = refill(limit.full, limit, level, at, now, 0)
+      limit.older = older
+      if older or not same then
+        limit.kept, limit.before = deeper(limit), limit.level
       end
-      if limit.keep <= now then -- it was full under the limits that wrote it
-        level = limit.full
+      if limit.holds then
+        holding().prune(limit)
       end
-      limit.level, limit.at = level, at
     end
   end
 
@@ -851,10 +911,10 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
 
   -- Store and answer.
   local answer, last, waits = '', keeps > now and keeps or now, held
-  local stored = held and {} -- levels and holds; without holds the answer is what is stored
+  local stored = held and {} -- levels and holds; often the answer is what is stored
   for i = 1, #limits do
     local limit = limits[i]
-    local keep, tokens = limit.keep, limit.level / limit.unit
+    local matters, tokens = limit.matters, limit.level / limit.unit
     local full = full_at(limit, held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0))
     local record
     if full >= FOREVER then -- the last step that can be stored
@@ -864,23 +924,36 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       end
     end
     if write then
-      local most, pace = limit.most, limit.pace
-      if held or keep > now and (limit.kept_most ~= most or limit.kept_pace ~= pace) then
-        full, most, pace = holding().keep_for_all(limit, tokens, full)
+      if held then
+        full = holding().outlast(limit, full)
       end
       if full > last then
         last = full
       end
-      record = pack(RECORD, limit.tag, limit.hash, tokens, now, full, most, pace)
+      record = pack(RECORD, limit.tag, limit.hash, tokens, now, full, limit.most, limit.pace)
+      local kept = limit.kept
+      if kept then -- it is charged what the limit is charged
+        kept.tokens = math.max(-FOREVER, math.min(kept.tokens - (limit.before - limit.level) / limit.unit, kept.most))
+        local ends = until_full(kept)
+        if ends > now then
+          stored = stored or { answer }
+          last = math.max(last, ends)
+        else
+          kept = nil
+        end
+      end
       if stored then
         stored[#stored + 1] = record
+        if kept then
+          stored[#stored + 1] = pack(RECORD, kept.tag, kept.hash, kept.tokens, kept.at, kept.keep, kept.most, kept.pace)
+        end
         stored[#stored + 1] = limit.holds and limit.holds.raw
       end
     else
-      if keep < full and keep > now then -- another definition wrote the record, and its bucket fills earlier
+      if matters < full and matters > now then -- another definition wrote the record, and its bucket fills earlier
         waits = true
       end
-      record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, 0, 0)
+      record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, limit.most, limit.pace)
     end
     answer = i == 1 and record or answer .. record
   end
@@ -911,8 +984,8 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   for i = 1, #limits do
     local limit = limits[i]
     local retry, need, most = 0, allowed and 1 or limit.n, FOREVER
-    if not write and limit.keep > now then
-      most = limit.keep - now
+    if not write and limit.matters > now then
+      most = limit.matters - now
     end
     if need <= limit.capacity then
       retry = math.min(most, holding().wait(limit, need * limit.unit))
@@ -961,8 +1034,6 @@ local function read(r)
   action = each and action - EACH or action
   r.joint = action >= JOINT
   action = r.joint and action - JOINT or action
-  r.raises = action >= RAISES
-  action = r.raises and action - RAISES or action
   r.dry = action >= DRY
   r.action = r.dry and action - DRY or action
   r.more, r.ticket, r.ends, r.back = 0, 0, 0, 0
@@ -985,7 +1056,7 @@ end
 -- The answer to a request once, and if it is an error of the server, what that said
 local function answer_to(r, state, dry)
   for j = 1, #r.limits do
-    r.limits[j].n, r.limits[j].raises = r.n[j], r.raises
+    r.limits[j].n = r.n[j]
   end
   local sign, answer, refusal = decide(keys[r.key], state, r.limits, r.action, r.more, r.ticket, r.ends, r.back, dry)
   if sign == '!' then

@@ -168,8 +168,6 @@ var quotaMistakes = map[string]mistake{
 			}
 			return a, err
 		}}},
-	"override as any limit": {rule: "what_an_override_adds_to_a_capacity_is_there_at_once",
-		store: as(func(r *core.Request) { r.Plan = bucket.NewPlan(r.Plan.Rates, false) })},
 	"a lower capacity cuts for all": {rule: "an_override_holds_beside_processes_that_do_not_have_it_yet",
 		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
 			s.mu.Lock()
@@ -186,7 +184,7 @@ var quotaMistakes = map[string]mistake{
 			return a, err
 		}}},
 	"every limit as an override": {rule: "a_raised_capacity_keeps_the_tokens",
-		store: as(func(r *core.Request) { r.Plan = bucket.NewPlan(r.Plan.Rates, true) })},
+		store: as(func(r *core.Request) { r.Plan = bucket.NewPlan(r.Plan.Rates) })},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",
 		store: brokenStore{address: twoPart, do: sound},
 		together: func(s *brokenJointStore, requests []core.Request) ([]core.Answer, error) {

@@ -54,21 +54,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		if s.own[i].At > now {
 			write = s.stepBack(i, rate, now) || write
 		}
-		*l = rate.Level(&s.own[i])
-		s.fit(i, rate)
-		if r.Plan.Raises && s.own[i].Keep > now {
-			l.Units = rate.raised(l.Units, s.own[i].Fill)
-		}
-		if s.holds == nil {
-			*l = rate.refill(*l, 0, now)
-		} else {
-			*l, s.holds[i] = rate.refillAround(s.holds[i], *l, s.own[i].At, now)
-		}
-		// A limit that was full under the limits that wrote it is as one that was never used: its bucket is full,
-		// whatever its Capacity has become.
-		if s.own[i].Keep <= now {
-			l.Units = rate.Full
-		}
+		*l = s.refill(i, rate, now)
 	}
 	if r.Ends.Ticket != 0 && s.end(a, r) {
 		write = true
@@ -175,12 +161,10 @@ func (s *stored) useNow(i int, tokens, now int64) {
 	}
 }
 
-// give puts n tokens back into the i-th limit, as far as there is room. The others are cut.
+// give puts n tokens back into the i-th limit, as far as there is room.
 func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
-	before := l.Units
 	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(heldAt(s.holdsOf(i), a.Now))))
-	s.cut(i, rate, float64(n)-float64(l.Units-before)/float64(rate.Unit))
 }
 
 // grants reports whether every limit has r's tokens: now, or for a reservation when it is due. It sets a.Due.
@@ -265,7 +249,7 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 	for i := range s.own {
 		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
-		if keep := s.own[i].Keep; keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) {
+		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) {
 			return true
 		}
 	}
@@ -281,8 +265,8 @@ func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 			need = 1
 		}
 		rate, l, holds, until := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i), int64(Forever)
-		if !write && s.own != nil && s.own[i].Keep > a.Now {
-			until = s.own[i].Keep - a.Now // the bucket is full by then, and is forgotten
+		if !write && s.own != nil && s.until(i) > a.Now {
+			until = s.until(i) - a.Now // the bucket is full by then, and is forgotten
 		}
 		list[i].Full = min(until, rate.waitAround(holds, l, rate.Full, a.Now))
 		if need <= rate.Capacity {

@@ -14,12 +14,11 @@ func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 // record is what must be stored of the i-th limit.
 func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	l := *a.Levels.At(i)
-	tokens := float64(l.Units) / float64(rate.Unit)
-	keep, fill := rate.storable(s.fullAt(i, rate, l, a.Now), l), rate.Fill
-	if s.holds != nil || s.own != nil && s.own[i].Fill != fill && s.own[i].Keep > a.Now {
-		keep, fill = s.keepForAll(i, rate, tokens, keep, a.Now)
+	keep := rate.storable(s.fullAt(i, rate, l, a.Now), l)
+	if holds := s.holdsOf(i); len(holds) > 0 && holds[len(holds)-1].at > a.Now {
+		keep = rate.outlast(keep, holds[len(holds)-1].at+1)
 	}
-	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, keep}
+	return Record{rate.Tag, rate.Steps, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep}
 }
 
 // storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
@@ -35,39 +34,19 @@ func (r *Rate) storable(keep int64, l Level) int64 {
 	return at + floorTo(Forever-1-at, r.Step)
 }
 
-// keepForAll is until when a record with so many tokens matters to all definitions that wrote it since it was full, and
-// as long as any tokens are held: `full`, or a number of steps later. It also returns the fill of all of them.
-func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) (keep int64, all Fill) {
-	all, last := rate.Fill, int64(0)
-	holds := s.holdsOf(i)
-	if len(holds) > 0 && holds[len(holds)-1].at > now {
-		last = holds[len(holds)-1].at + 1
+// outlast is keep, or the first step after it that is not before last: the record matters as long as any tokens are held.
+func (r *Rate) outlast(keep, last int64) int64 {
+	if last <= keep {
+		return keep
 	}
-	if own := s.own[i]; own.Fill != all && own.Keep > now {
-		all = all.and(own.Fill)
-		until := now + all.from(tokens)
-		if last > 0 { // the holds may have kept the bucket from filling up until their end
-			until = max(until, last+all.from(float64(rate.Capacity-heldAt(holds, now))))
-		}
-		// After a cut the fill may stand for less time than a step of another definition takes. So the record matters no
-		// shorter than before, unless a debt came back.
-		if all.Pace < 0 && own.Tokens >= min(tokens, 0) {
-			until = max(until, own.Keep)
-		}
-		last = max(last, until)
+	steps := (min(last, Forever-1) - keep + r.Step - 1) / r.Step
+	switch {
+	case r.Calendar != nil:
+		return min(last, Forever-1)
+	case keep+steps*r.Step < Forever:
+		return keep + steps*r.Step
 	}
-	if last > full {
-		steps := (min(last, Forever-1) - full + rate.Step - 1) / rate.Step
-		switch {
-		case rate.Calendar != nil:
-			full = min(last, Forever-1)
-		case full+steps*rate.Step < Forever:
-			full += steps * rate.Step
-		default: // the last step before; full itself may be later
-			full += floorTo(Forever-1-full, rate.Step)
-		}
-	}
-	return full, all
+	return keep + floorTo(Forever-1-keep, r.Step) // the last step before; keep itself may be later
 }
 
 // records are what must be stored after a decision of p's limits, and until when they matter.
@@ -76,14 +55,17 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 	for i := range p.Rates {
 		list = append(list, s.record(i, &p.Rates[i], a))
 		keep = max(keep, list[len(list)-1].Keep)
+		if beside := s.beside(i, &p.Rates[i], a); beside.Tag != 0 {
+			list = append(list, beside)
+			keep = max(keep, beside.until())
+		}
 		for _, h := range s.holdsOf(i) {
 			list = append(list, h.record(p.Rates[i].Tag))
 		}
 	}
-	before := uint32(0)
 	for _, other := range s.others {
-		if list = append(list, other); other.Tag != before { // a level; its holds end before its Keep
-			before, keep = other.Tag, max(keep, other.Keep)
+		if list = append(list, other); other.Fill != (Fill{}) { // a level; its holds end before its Keep
+			keep = max(keep, other.Keep, other.until())
 		}
 	}
 	return list, keep

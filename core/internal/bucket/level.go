@@ -23,22 +23,27 @@ func (r *Rate) steppedAt(l Level) int64 {
 	return floorTo(l.At, r.Step)
 }
 
-// refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
-// and l.At moves on by just those.
-func (r *Rate) refill(l Level, out, now int64) Level {
-	var steps int64
-	if r.Aligned && r.Calendar != nil {
-		steps, l.At = r.Calendar.Number(now)-r.Calendar.Number(l.At), now
-	} else {
-		from := r.steppedAt(l)
-		steps = now - from
+// stepsSince is how many steps end after an instant, which is not ahead of now, and until now. last is what becomes of
+// Level.At by them.
+func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
+	switch {
+	case !r.Aligned:
+		steps = now - at
 		if r.Step > 1 { // it is mostly 1, and a division costs as much as all else here
 			steps /= r.Step
 		}
-		if l.At = from + steps*r.Step; r.Aligned {
-			l.At = now
-		}
+		return steps, at + steps*r.Step
+	case r.Calendar != nil:
+		return r.Calendar.Number(now) - r.Calendar.Number(at), now
 	}
+	return (now - floorTo(at, r.Step)) / r.Step, now
+}
+
+// refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
+// and l.At moves on by just those.
+func (r *Rate) refill(l Level, out, now int64) Level {
+	steps, at := r.stepsSince(l.At, now)
+	l.At = at
 	room := r.Full
 	if out > 0 {
 		room = r.room(out)

@@ -9,11 +9,9 @@ import (
 
 // Plan is the limits that a request is decided by. It never changes.
 type Plan struct {
-	Rates   []Rate
-	Packed  string // Rates in bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
-	Stepped bool   // one of the limits is Stepped: its steps count from the bucket's first use
-	Plain   bool   // all limits count requests, none has a calendar, and what is added to a Capacity has to refill
-	Raises  bool   // what these limits add to the Capacity of those before is there at once
+	Rates  []Rate
+	Packed string // Rates in bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
+	Plain  bool   // all limits count requests, and none has a calendar
 
 	calendar  atomic.Pointer[calendars]
 	wide      atomic.Pointer[calendars]
@@ -26,14 +24,13 @@ type successor struct {
 	ofKeys map[string]*Plan // other plans that some keys have now
 }
 
-// NewPlan returns the plan of rates. raises is Plan.Raises.
-func NewPlan(rates []Rate, raises bool) *Plan {
-	p := &Plan{Rates: rates, Plain: !raises, Raises: raises}
+// NewPlan returns the plan of rates.
+func NewPlan(rates []Rate) *Plan {
+	p := &Plan{Rates: rates, Plain: true}
 	var packed []byte
 	for i := range rates {
 		packed = rates[i].appendTo(packed)
 		p.Plain = p.Plain && !rates[i].Other && rates[i].Calendar == nil
-		p.Stepped = p.Stepped || rates[i].Step > 1 && !rates[i].Aligned
 	}
 	p.Packed = string(packed)
 	return p
@@ -111,7 +108,7 @@ func (p *Plan) Common(before *Plan) *Plan {
 	if len(rates) == 0 {
 		return nil
 	}
-	return NewPlan(rates, p.Raises)
+	return NewPlan(rates)
 }
 
 // indexOf returns the index of the rate with a tag, or -1.

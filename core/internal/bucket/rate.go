@@ -117,9 +117,9 @@ func precise(perStep *big.Rat, room *big.Int) bool {
 	return perStep.Denom().Cmp(room) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), room)) >= 0
 }
 
-// Fill bounds how long a bucket takes to be full: Pace µs for each token that it lacks of Capacity. A negative Pace
-// stands for -Pace in steps, which may take Capacity × -Pace longer. Of several definitions of a limit it is the
-// largest of both, but what a lower Capacity cuts from the tokens it cuts from the larger one too. Numbers are rounded up.
+// Fill tells a limit's definitions apart, with Steps, and bounds how long a bucket takes to be full: Pace µs for each token
+// that it lacks of Capacity. A negative Pace stands for -Pace in steps, which may take Capacity × -Pace longer. Both numbers
+// are rounded up.
 type Fill struct{ Capacity, Pace float32 }
 
 // ownFill is the Fill of r alone.
@@ -134,35 +134,6 @@ func (r *Rate) ownFill() Fill {
 		pace *= float64(r.Calendar.Longest()) / float64(r.Step)
 	}
 	return Fill{upTo32(float64(r.Capacity)), -upTo32(pace * up)}
-}
-
-// and is the fill of buckets that f or g bounds.
-func (f Fill) and(g Fill) Fill {
-	pace := max(f.Pace, -f.Pace, g.Pace, -g.Pace)
-	if f.Pace < 0 || g.Pace < 0 {
-		pace = -pace
-	}
-	return Fill{max(f.Capacity, g.Capacity), pace}
-}
-
-// raised is what so many units become where all definitions that wrote them since the bucket was full had a lower
-// Capacity. What was added to the Capacity is there at once: a bucket that had it from the start would hold as much or
-// more. Their Capacity is known from f, which then is r's: so it is added once.
-func (r *Rate) raised(units int64, f Fill) int64 {
-	if before := float64(f.Capacity); before < float64(r.Capacity) {
-		units = min(r.Full, units+int64((float64(r.Capacity)-before)*float64(r.Unit)))
-	}
-	return units
-}
-
-// from is how long, in µs, the bucket takes from so many tokens.
-func (f Fill) from(tokens float64) int64 {
-	capacity, pace := float64(f.Capacity), math.Abs(float64(f.Pace))
-	micros := float64((capacity - tokens) * pace)
-	if f.Pace < 0 {
-		micros += float64(capacity * pace)
-	}
-	return int64(math.Ceil(max(0, min(Forever, micros))))
 }
 
 // upTo32 is the smallest float32 that is not below x.

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Record is a part of a key's stored state. Each limit has one with its level, and behind it one for each hold on its
-// tokens, in the order of their ends.
+// Record is a part of a key's stored state. Each limit has one with its level, then one of an earlier definition if that
+// stays beside it (see older.go), and then one for each hold on its tokens, in the order of their ends.
 //
 //	         level                                      hold
 //	Tag      the limit's                                the limit's
@@ -15,7 +15,7 @@ import (
 //	Tokens   at that instant; below 0: promised         held
 //	At       µs since 1970: when it was written         until when they may be used
 //	Keep     until then the record matters, in steps    its ticket
-//	Fill     of all definitions that Keep stands for    0
+//	Fill     of the definition that wrote it            0
 type Record struct {
 	Tag    uint32
 	Steps  uint16
@@ -89,7 +89,8 @@ func (s *Record) valid() bool {
 // A record has the instant of its write. If it was written in the same steps they go on, for Keep is one of them. If
 // not they begin with the write, so that no time counts twice.
 func (r *Rate) Level(s *Record) Level {
-	units := float64(s.Tokens * float64(r.Unit))
+	tokens := max(r.left(s), min(s.Tokens, 0)) // a lower Capacity makes no debt
+	units := float64(tokens * float64(r.Unit))
 	units = math.Floor(units + float64(math.Abs(units)*RoundingError))
 	l := Level{int64(max(-float64(r.deepest), min(units, float64(r.Full)))), s.At}
 	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {

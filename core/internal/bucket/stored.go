@@ -1,13 +1,12 @@
 package bucket
 
-import "slices"
-
 // MaxOthers bounds the limits that a key is kept for besides those of the request at hand.
 const MaxOthers = 256
 
 // stored is a key's records, in the order of a plan's rates. Its zero value is that of a key that does not exist.
 type stored struct {
-	own    []Record // the level of each rate; Tag 0: the limit was not used yet, so it starts full
+	own    []Record // the last level of each rate; Tag 0: the limit was not used yet, so it starts full
+	older  []older  // of each rate; nil: there are none
 	holds  [][]hold // on each rate's tokens; nil when there are none on any
 	others []Record // of limits that the plan does not have
 }
@@ -23,8 +22,11 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	s.own = make([]Record, len(p.Rates))
 	seen, others := make(map[uint32]bool), 0
 	for len(records) > 0 {
-		// A level, and the holds that follow it
-		level, rest := records[0], records[1:]
+		// A level, that of an earlier definition, and the holds that follow
+		level, rest, earlier := records[0], records[1:], Record{}
+		if len(rest) > 0 && rest[0].Tag == level.Tag && rest[0].Fill.Pace != 0 {
+			earlier, rest = rest[0], rest[1:]
+		}
 		n := 0
 		for n < len(rest) && rest[n].Tag == level.Tag {
 			n++
@@ -36,14 +38,17 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 		seen[level.Tag] = true
 		if i := p.indexOf(level.Tag); i >= 0 {
 			s.own[i] = level
+			if earlier.Tag != 0 {
+				s.setOlder(i, older{record: earlier})
+			}
 			if len(holds) > 0 {
 				s.hold(i, holds)
 			}
-		} else if level.Keep > now {
+		} else if max(level.Keep, earlier.until()) > now {
 			if others++; others > MaxOthers {
 				return ErrCrowded
 			}
-			s.others = append(s.others, records[:1+n]...)
+			s.others = append(s.others, records[:len(records)-len(rest)+n]...)
 		}
 		records = rest[n:]
 	}
@@ -77,23 +82,4 @@ func matches(p *Plan, records []Record) bool {
 		}
 	}
 	return true
-}
-
-// fit corrects what is stored of the i-th limit if rate has room for fewer tokens.
-func (s *stored) fit(i int, rate *Rate) {
-	room := float64(rate.room(heldAt(s.holdsOf(i), s.own[i].At))) / float64(rate.Unit)
-	s.cut(i, rate, s.own[i].Tokens-room)
-}
-
-// cut corrects what is stored of the i-th limit, for which rate has so many tokens too many. A bucket lacks as much as its
-// tokens are below the Capacity of its Fill. It lacks no more because a lower Capacity cuts the tokens, so that cuts the other
-// as well. What is cut is there again for an override that adds to the Capacity.
-func (s *stored) cut(i int, rate *Rate, tokens float64) {
-	own := s.own[i]
-	if tokens <= 0 || own.Tag == 0 || own.Fill.Capacity == rate.Fill.Capacity {
-		return
-	}
-	own.Fill.Capacity = upTo32(max(float64(rate.Capacity), float64(own.Fill.Capacity)-tokens))
-	s.own = slices.Clone(s.own) // the records are the caller's, who keeps them if r is denied
-	s.own[i] = own
 }

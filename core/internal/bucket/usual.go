@@ -17,9 +17,9 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 		if s.Tag != rate.Tag || s.Steps != rate.Steps || s.Fill != rate.Fill || s.At > now {
 			return 0, false, false
 		}
-		l := rate.refill(rate.Level(s), 0, now)
-		if s.Keep <= now {
-			l.Units = rate.Full
+		l := Level{rate.Full, now}
+		if s.Keep > now {
+			l = rate.refill(rate.Level(s), 0, now)
 		}
 		*a.Levels.At(i) = l
 		n := r.N

@@ -27,7 +27,7 @@ func drawPlan(t *rapid.T) *Plan {
 	for i, spec := range specs {
 		rates[i] = NewRate(spec, uint32(i+1))
 	}
-	return NewPlan(rates, false)
+	return NewPlan(rates)
 }
 
 // Usual is a shorter way to the same: whatever it decides, Decide decides alike, and stores the same records.

@@ -1,0 +1,152 @@
+package bucket
+
+import "math"
+
+// The definition of a limit changes: with a deployment, in two versions of a service, in tiers, for one key. A bucket
+// remembers what was used, whatever its Capacity is:
+//
+//	tokens left = Capacity - what was used
+//
+// A raised Capacity is there at once. A lowered one cuts what is left, but makes no debt. So a record under a low Capacity
+// can't remember all that was used under a high one. Then the record before stays beside it as long as it matters, is
+// charged what the new one is charged, and a definition that did not write the last record has the lower level of the two.
+//
+// Example: 100 a day, of which 70 are used, becomes 20 a day. Nothing is left of the 20. Half a day later 10 have refilled,
+// and one is taken: the record says 9 of 20, so 11 used. The record beside it says 29 of 100. Back at 100 a day,
+// half a day has refilled 50 of these: 79 are left.
+
+// older is the record of an earlier definition beside a limit's last one.
+type older struct {
+	record Record // as it is stored; Tag 0: there is none
+	kept   Record // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
+	units  int64  // the limit's level when r began
+}
+
+// wrote reports whether r is the definition that wrote s.
+func (r *Rate) wrote(s *Record) bool { return s.Steps == r.Steps && s.Fill == r.Fill }
+
+// left is how many tokens a bucket of r has left when as many are used as s says.
+func (r *Rate) left(s *Record) float64 {
+	if s.Fill.Capacity == r.Fill.Capacity {
+		return s.Tokens
+	}
+	return float64(r.Capacity) - float64(float64(s.Fill.Capacity)-s.Tokens)
+}
+
+// until is when a bucket that s describes is full under its own definition.
+func (s *Record) until() int64 {
+	capacity, pace := float64(s.Fill.Capacity), math.Abs(float64(s.Fill.Pace))
+	micros := float64((capacity - s.Tokens) * pace)
+	if s.Fill.Pace < 0 {
+		micros += float64(capacity * pace)
+	}
+	return min(Forever-1, s.At+int64(math.Ceil(max(0, min(Forever, micros)))))
+}
+
+// setOlder sets what the i-th limit has beside its last record.
+func (s *stored) setOlder(i int, o older) {
+	if s.older == nil {
+		s.older = make([]older, len(s.own))
+	}
+	s.older[i] = o
+}
+
+// olderOf returns the record beside the last one of the i-th limit, if it matters at an instant, or a record without a Tag.
+func (s *stored) olderOf(i int, now int64) Record {
+	if s.older == nil || s.older[i].record.until() <= now {
+		return Record{}
+	}
+	record := s.older[i].record
+	record.At = min(record.At, now) // the clock may have stepped back
+	return record
+}
+
+// until is when all that is stored of the i-th limit is full, under the definitions that wrote it.
+func (s *stored) until(i int) int64 {
+	if s.older == nil {
+		return s.own[i].Keep
+	}
+	return max(s.own[i].Keep, s.older[i].record.until())
+}
+
+// refill returns the level of the i-th limit at an instant. It forgets the holds that ended before, and sets what stays
+// beside the record that follows.
+func (s *stored) refill(i int, rate *Rate, now int64) Level {
+	last, holds := &s.own[i], s.holdsOf(i)
+	l, rest := rate.since(last, last.Keep, holds, now)
+	beside := s.olderOf(i, now)
+	if same := rate.wrote(last); !same || beside.Tag != 0 {
+		if beside.Tag != 0 && !same {
+			if o, _ := rate.since(&beside, Forever, holds, now); o.Units < l.Units {
+				l = o
+			}
+		}
+		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units})
+	}
+	if s.holds != nil {
+		s.holds[i] = rest
+	}
+	return l
+}
+
+// recordBeside is the record that is stored beside the last one of the i-th limit.
+func (s *stored) recordBeside(i int) Record {
+	if s.older == nil {
+		return Record{}
+	}
+	return s.older[i].record
+}
+
+// since is the level at an instant that follows from s, which matters until then, and the holds that did not end before.
+func (r *Rate) since(s *Record, until int64, holds []hold, now int64) (l Level, rest []hold) {
+	l = r.Level(s)
+	if holds == nil {
+		l = r.refill(l, 0, now)
+	} else {
+		l, rest = r.refillAround(holds, l, s.At, now)
+	}
+	// A limit that was full under the definition that wrote it is as one that was never used: its bucket is full, whatever
+	// its Capacity has become, and its steps begin with its next use.
+	if until <= now {
+		l = Level{r.room(heldAt(rest, now)), now}
+	}
+	return l, rest
+}
+
+// deeper returns the record that must stay beside one of level l: of those that are given, the one that says that most is
+// used, if that is more than l says. Else it returns a record without a Tag. If r refills faster than the record's
+// definition, what r has refilled is added to it.
+func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
+	least := float64(l.Units) / float64(r.Unit)
+	for _, s := range [...]*Record{last, beside} {
+		if s.Tag == 0 || s == last && s.Keep <= now {
+			continue
+		}
+		steps, at := r.stepsSince(r.Level(s).At, now)
+		gained := float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
+		margin := float64(float64(s.Fill.Capacity) * (1.0 / (1 << 40))) // more than what rounding takes
+		if left := r.left(s) + gained; left < least-margin {
+			least, kept = left, *s
+			kept.At = min(s.At, now)
+			if math.Abs(float64(r.Fill.Pace)) < math.Abs(float64(s.Fill.Pace)) {
+				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
+			}
+		}
+	}
+	return kept
+}
+
+// beside is what must be stored beside the record of the i-th limit: what stays of the records before, charged with what r
+// took. It has no Tag if there is nothing.
+func (s *stored) beside(i int, rate *Rate, a *Answer) Record {
+	if s.older == nil || s.older[i].kept.Tag == 0 {
+		return Record{}
+	}
+	kept := s.older[i].kept
+	taken := float64(s.older[i].units-a.Levels.At(i).Units) / float64(rate.Unit)
+	kept.Tokens = max(-Forever, min(kept.Tokens-taken, float64(kept.Fill.Capacity)))
+	if kept.until() <= a.Now {
+		return Record{}
+	}
+	return kept
+}
