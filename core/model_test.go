@@ -76,10 +76,11 @@ func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
 		}
 		grains := (now - at) / grain(l)
 		have.Add(have, new(big.Rat).Mul(whole(grains), perGrain(l)))
-		if have.Cmp(full) > 0 {
-			have = full
+		at += grains * grain(l)
+		if have.Cmp(full) >= 0 { // as if it was never used: its intervals begin with its next use
+			have, at = full, anchor(l, now)
 		}
-		tokens, ts = append(tokens, have), append(ts, at+grains*grain(l))
+		tokens, ts = append(tokens, have), append(ts, at)
 	}
 	return tokens, ts, back
 }

@@ -17,10 +17,10 @@ const requestSize = 15
 
 // Flags of an action.
 const (
-	dryFlag    = 0x08 // only finds out whether there are tokens
-	jointFlag  = 0x20 // belongs together with the next request
-	eachFlag   = 0x40 // tells the tokens of each limit
-	endsFlag   = 0x80 // ends a hold first
+	dryFlag   = 0x08 // only finds out whether there are tokens
+	jointFlag = 0x20 // belongs together with the next request
+	eachFlag  = 0x40 // tells the tokens of each limit
+	endsFlag  = 0x80 // ends a hold first
 )
 
 // scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is ""

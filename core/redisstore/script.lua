@@ -134,10 +134,10 @@ for i = 1, #keys do
           local steps = (now - at) / step
           steps = steps - steps % 1
           level = level + steps * gain
-          if level > full then
-            level = full
-          end
           at = aligned == 1 and now or at + steps * step
+          if level >= full then -- then its steps begin with its next use
+            level, at = full, now
+          end
         end
       end
       -- Check. Of several times the first are allowed, as many as the level has tokens for.
@@ -325,8 +325,8 @@ local function refill(room, limit, level, at, to, out)
   local steps
   steps, at = steps_between(limit, at, to)
   level = level + steps * gain
-  if level > room then
-    level = room
+  if level >= room then
+    return room, room == limit.full and to or at -- the steps of a full bucket begin with its next use
   end
   return level, at
 end

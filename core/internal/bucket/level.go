@@ -40,7 +40,7 @@ func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 }
 
 // refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
-// and l.At moves on by just those.
+// and l.At moves on by just those. A full bucket is as one that was never used: its steps begin with its next use.
 func (r *Rate) refill(l Level, out, now int64) Level {
 	steps, at := r.stepsSince(l.At, now)
 	l.At = at
@@ -52,7 +52,9 @@ func (r *Rate) refill(l Level, out, now int64) Level {
 	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, out))); l.Units < room && high == 0 && gained < uint64(room-l.Units) {
 		l.Units += int64(gained)
 	} else {
-		l.Units = room
+		if l.Units = room; room == r.Full {
+			l.At = now
+		}
 	}
 	return l
 }

@@ -15,60 +15,6 @@ import "math"
 // and one is taken: the record says 9 of 20, so 11 used. The record beside it says 29 of 100. Back at 100 a day,
 // half a day has refilled 50 of these: 79 are left.
 
-// older is the record of an earlier definition beside a limit's last one.
-type older struct {
-	record Record // as it is stored; Tag 0: there is none
-	kept   Record // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
-	units  int64  // the limit's level when r began
-}
-
-// wrote reports whether r is the definition that wrote s.
-func (r *Rate) wrote(s *Record) bool { return s.Steps == r.Steps && s.Fill == r.Fill }
-
-// left is how many tokens a bucket of r has left when as many are used as s says.
-func (r *Rate) left(s *Record) float64 {
-	if s.Fill.Capacity == r.Fill.Capacity {
-		return s.Tokens
-	}
-	return float64(r.Capacity) - float64(float64(s.Fill.Capacity)-s.Tokens)
-}
-
-// until is when a bucket that s describes is full under its own definition.
-func (s *Record) until() int64 {
-	capacity, pace := float64(s.Fill.Capacity), math.Abs(float64(s.Fill.Pace))
-	micros := float64((capacity - s.Tokens) * pace)
-	if s.Fill.Pace < 0 {
-		micros += float64(capacity * pace)
-	}
-	return min(Forever-1, s.At+int64(math.Ceil(max(0, min(Forever, micros)))))
-}
-
-// setOlder sets what the i-th limit has beside its last record.
-func (s *stored) setOlder(i int, o older) {
-	if s.older == nil {
-		s.older = make([]older, len(s.own))
-	}
-	s.older[i] = o
-}
-
-// olderOf returns the record beside the last one of the i-th limit, if it matters at an instant, or a record without a Tag.
-func (s *stored) olderOf(i int, now int64) Record {
-	if s.older == nil || s.older[i].record.until() <= now {
-		return Record{}
-	}
-	record := s.older[i].record
-	record.At = min(record.At, now) // the clock may have stepped back
-	return record
-}
-
-// until is when all that is stored of the i-th limit is full, under the definitions that wrote it.
-func (s *stored) until(i int) int64 {
-	if s.older == nil {
-		return s.own[i].Keep
-	}
-	return max(s.own[i].Keep, s.older[i].record.until())
-}
-
 // refill returns the level of the i-th limit at an instant. It forgets the holds that ended before, and sets what stays
 // beside the record that follows.
 func (s *stored) refill(i int, rate *Rate, now int64) Level {
@@ -87,14 +33,6 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 		s.holds[i] = rest
 	}
 	return l
-}
-
-// recordBeside is the record that is stored beside the last one of the i-th limit.
-func (s *stored) recordBeside(i int) Record {
-	if s.older == nil {
-		return Record{}
-	}
-	return s.older[i].record
 }
 
 // since is the level at an instant that follows from s, which matters until then, and the holds that did not end before.

@@ -82,6 +82,27 @@ func (s *Record) valid() bool {
 		s.Fill.Capacity >= 0 && s.Fill.Capacity <= Forever && s.Fill.Pace >= -Forever && s.Fill.Pace <= Forever
 }
 
+// wrote reports whether r is the definition that wrote s.
+func (r *Rate) wrote(s *Record) bool { return s.Steps == r.Steps && s.Fill == r.Fill }
+
+// left is how many tokens a bucket of r has left when as many are used as s says.
+func (r *Rate) left(s *Record) float64 {
+	if s.Fill.Capacity == r.Fill.Capacity {
+		return s.Tokens
+	}
+	return float64(r.Capacity) - float64(float64(s.Fill.Capacity)-s.Tokens)
+}
+
+// until is when a bucket that s describes is full under its own definition.
+func (s *Record) until() int64 {
+	capacity, pace := float64(s.Fill.Capacity), math.Abs(float64(s.Fill.Pace))
+	micros := float64((capacity - s.Tokens) * pace)
+	if s.Fill.Pace < 0 {
+		micros += float64(capacity * pace)
+	}
+	return min(Forever-1, s.At+int64(math.Ceil(max(0, min(Forever, micros)))))
+}
+
 // Level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold. A level that was
 // stored in these units comes back exactly: the margin is what rounding may have taken. A fraction that other units
 // stored is rounded down.

@@ -11,6 +11,13 @@ type stored struct {
 	others []Record // of limits that the plan does not have
 }
 
+// older is the record of an earlier definition beside a limit's last one.
+type older struct {
+	record Record // as it is stored; Tag 0: there is none
+	kept   Record // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
+	units  int64  // the limit's level when r began
+}
+
 // arrange puts records into the order of p's rates, in s. Records of other limits are kept as long as they matter: when
 // two versions of a policy are in use at once, neither forgets what the other's limits lost. The common case, one
 // record for each rate, costs no allocation, and s.own is records then.
@@ -82,4 +89,38 @@ func matches(p *Plan, records []Record) bool {
 		}
 	}
 	return true
+}
+
+// setOlder sets what the i-th limit has beside its last record.
+func (s *stored) setOlder(i int, o older) {
+	if s.older == nil {
+		s.older = make([]older, len(s.own))
+	}
+	s.older[i] = o
+}
+
+// olderOf returns the record beside the last one of the i-th limit, if it matters at an instant, or a record without a Tag.
+func (s *stored) olderOf(i int, now int64) Record {
+	if s.older == nil || s.older[i].record.until() <= now {
+		return Record{}
+	}
+	record := s.older[i].record
+	record.At = min(record.At, now) // the clock may have stepped back
+	return record
+}
+
+// until is when all that is stored of the i-th limit is full, under the definitions that wrote it.
+func (s *stored) until(i int) int64 {
+	if s.older == nil {
+		return s.own[i].Keep
+	}
+	return max(s.own[i].Keep, s.older[i].record.until())
+}
+
+// recordBeside is the record that is stored beside the last one of the i-th limit.
+func (s *stored) recordBeside(i int) Record {
+	if s.older == nil {
+		return Record{}
+	}
+	return s.older[i].record
 }
