@@ -106,7 +106,7 @@ func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
 	ctx := t.Context()
 	clock := limittest.NewClock()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
-		core.PerHour(10).WithName("r"), core.PerMinute(100).WithUnit("tokens").WithMode(core.Stepped))
+		core.PerHour(10).WithName("r"), core.PerMinute(50).WithBurst(100).WithUnit("tokens").WithMode(core.Stepped))
 	take := func(units core.Units) core.Result {
 		t.Helper()
 		res, err := l.AllowUnits(ctx, "k", units)
@@ -115,9 +115,9 @@ func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
 	}
 	take(core.Units{"tokens": 100}) // a step begins here, and every minute
 	clock.Move(90 * time.Second)
-	take(core.Units{"tokens": 0}) // they are full
-	assert.True(t, take(core.Units{"tokens": 100}).Allowed)
-	assert.Equal(t, 30*time.Second, take(core.Units{"tokens": 100}).RetryAfter)
+	take(core.Units{"tokens": 0}) // 50 have come
+	assert.True(t, take(core.Units{"tokens": 50}).Allowed)
+	assert.Equal(t, 30*time.Second, take(core.Units{"tokens": 1}).RetryAfter)
 }
 
 // A debt is at most what the periods of 4,096 pay, however much comes with one.

@@ -1,7 +1,6 @@
 package storetest_test
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"runtime"
@@ -168,23 +167,29 @@ var quotaMistakes = map[string]mistake{
 			}
 			return a, err
 		}}},
-	"a lower capacity cuts for all": {rule: "an_override_holds_beside_processes_that_do_not_have_it_yet",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			before := s.states[address]
-			a, next, _, err := r.Decide(before, s.now())
-			if next != nil {
-				if len(before) == len(next) { // the largest Capacity ever stays
-					const from, to = bucket.RecordSize - 8, bucket.RecordSize - 4
-					copy(next[from:to], slices.MaxFunc([][]byte{before[from:to], next[from:to]}, bytes.Compare))
-				}
-				s.states[address] = next
+	"a capacity that only refills": {rule: "what_a_higher_capacity_adds_is_there_at_once",
+		store: changingState(func(r *core.Request, before []byte) []byte {
+			if len(before) != bucket.RecordSize {
+				return before
 			}
-			return a, err
-		}}},
-	"every limit as an override": {rule: "a_raised_capacity_keeps_the_tokens",
-		store: as(func(r *core.Request) { r.Plan = bucket.NewPlan(r.Plan.Rates) })},
+			const fill = bucket.RecordSize - 8 // as if the same definition had written it
+			return append(before[:fill:fill], r.Plan.Packed[len(r.Plan.Packed)-8:]...)
+		})},
+	"a lower capacity cuts for all": {rule: "what_a_lower_capacity_cut_is_there_again",
+		store: changingState(func(_ *core.Request, before []byte) []byte {
+			records, err := bucket.ParseRecords(nil, before)
+			if err != nil || len(records) != 2 || records[0].Tag != records[1].Tag || records[1].Fill.Pace == 0 {
+				return before
+			}
+			return before[:bucket.RecordSize]
+		})},
+	"what was used is forgotten": {rule: "a_definition_does_not_give_another_one_its_tokens",
+		store: changingState(func(r *core.Request, before []byte) []byte {
+			if len(before) != bucket.RecordSize || string(before[bucket.RecordSize-8:]) == r.Plan.Packed[len(r.Plan.Packed)-8:] {
+				return before
+			}
+			return nil
+		})},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",
 		store: brokenStore{address: twoPart, do: sound},
 		together: func(s *brokenJointStore, requests []core.Request) ([]core.Answer, error) {
@@ -208,6 +213,23 @@ var quotaMistakes = map[string]mistake{
 			_, _, err = s.decideAll(requests, false)
 			return answers, err
 		}},
+}
+
+// changingState is a store that decides by other state than it has stored.
+func changingState(change func(r *core.Request, before []byte) []byte) brokenStore {
+	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		before := s.states[address]
+		if before != nil {
+			before = change(&r, before)
+		}
+		a, next, _, err := r.Decide(before, s.now())
+		if next != nil {
+			s.states[address] = next
+		}
+		return a, err
+	}}
 }
 
 // allMistakes returns the stores with their names.

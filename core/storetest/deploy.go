@@ -8,8 +8,11 @@ import (
 
 // A new version of a service meets the state that the old one stored.
 var deployRules = []storeRule{
-	{"a raised capacity keeps the tokens", capacityRaised},
-	{"a lowered capacity cuts the tokens", capacityLowered},
+	{"what a higher capacity adds is there at once", capacityRaised},
+	{"a lower capacity cuts what is left", capacityLowered},
+	{"what a lower capacity cut is there again", capacityLoweredAndRaised},
+	{"a lower capacity remembers no more than its own time", loweredForDays},
+	{"a definition does not give another one its tokens", tiersInTurns},
 	{"an added limit starts full, the others keep their tokens", limitAdded},
 	{"a removed limit leaves the others alone", limitRemoved},
 	{"reordered limits keep their own tokens", limitsReordered},
@@ -18,7 +21,7 @@ var deployRules = []storeRule{
 	{"a changed interval keeps the tokens", intervalChanged},
 	{"a changed mode keeps the tokens", modeChanged},
 	{"limits given per request share the policy's bucket", limitsPerRequest},
-	{"what an override adds to a capacity is there at once", overrideRaises},
+	{"an override changes the capacity of one key", overrideRaises},
 	{"an override holds beside processes that do not have it yet", overrideBesideOld},
 }
 
@@ -39,17 +42,62 @@ func (s *subject) left(l *core.Limiter, rule string, want ...int64) {
 func capacityRaised(s *subject) {
 	s.grants(s.limiter(core.PerHour(10)), 4, 6, "before")
 	raised := s.limiter(core.PerHour(20))
-	s.holds(raised, 6, "tokens are kept when the capacity goes from 10 to 20")
+	s.holds(raised, 16, "4 stay used when the capacity goes from 10 to 20")
+	s.grants(raised, 1, 15, "and what it adds is added once")
 	s.clock.move(time.Hour)
-	s.holds(raised, 20, "and fill up to the new capacity")
+	s.holds(raised, 20, "and they refill up to the new capacity")
 }
 
 func capacityLowered(s *subject) {
-	s.grants(s.limiter(core.PerHour(10)), 1, 9, "before")
+	before := s.limiter(core.PerHour(10))
+	s.grants(before, 1, 9, "before")
 	lowered := s.limiter(core.PerHour(3))
-	s.holds(lowered, 3, "9 tokens are cut to a capacity of 3")
-	s.grants(lowered, 3, 0, "which may be taken")
+	s.holds(lowered, 2, "1 of a capacity of 3 is used")
+	s.grants(lowered, 2, 0, "what is left may be taken")
 	s.denies(lowered, 1, 0, 20*time.Minute, "and no more")
+	s.grants(before, 6, 1, "under the capacity of 10, 3 are used")
+	s.denies(lowered, 1, 0, 20*time.Minute, "a lower capacity leaves no debt of what was used before")
+	s.clock.move(20 * time.Minute)
+	s.grants(lowered, 1, 0, "so it refills from nothing at its own rate")
+}
+
+// capacityLoweredAndRaised: a limit is lowered by mistake, and set back.
+func capacityLoweredAndRaised(s *subject) {
+	for name, day := range map[string]core.Limit{"continuous": core.PerDay(100_000), "aligned": core.PerDay(100_000).WithMode(core.Aligned)} {
+		wrong := day
+		wrong.Capacity, wrong.RefillRate = 100, 100
+		right, lowered := s.limiterOf(name, day), s.limiterOf(name, wrong)
+		s.grants(right, 1, 99_999, name+": before")
+		s.grants(lowered, 1, 98, name+": a limit of 100 by mistake")
+		s.holds(right, 99_998, name+": all that was not used is there again")
+		s.grants(right, 60_000, 39_998, name+": used up but for 39,998")
+		s.holds(lowered, 0, name+": nothing is left of 100")
+		s.holds(right, 39_998, name+": and what the mistake cut is there again")
+	}
+}
+
+// loweredForDays: what was used before a day began counts no longer, however long the limit was lowered.
+func loweredForDays(s *subject) {
+	day := core.PerDay(100_000).WithMode(core.Aligned)
+	right, lowered := s.limiter(day), s.limiter(core.PerDay(100).WithMode(core.Aligned))
+	s.grants(right, 60_000, 40_000, "before")
+	for range 3 {
+		s.clock.move(24 * time.Hour)
+		s.grants(lowered, 10, 90, "another day, under a lower limit")
+	}
+	s.holds(right, 99_990, "only what was used today counts when the limit is set back")
+}
+
+// tiersInTurns: a request under a larger definition of a limit does not fill the bucket of a smaller one.
+func tiersInTurns(s *subject) {
+	small := s.limiter(core.PerHour(10))
+	large, err := small.WithLimits(core.PerHour(100))
+	s.no(err)
+	s.grants(small, 10, 0, "the small bucket is used up")
+	s.grants(large, 1, 89, "the large one has what it adds")
+	s.denies(small, 1, 0, 6*time.Minute, "the small one has nothing of that")
+	s.grants(large, 89, 0, "the large one has no more than its capacity, in all")
+	s.denies(large, 1, 0, 36*time.Second, "and no more")
 }
 
 func limitAdded(s *subject) {
@@ -126,7 +174,7 @@ func limitsPerRequest(s *subject) {
 	s.grants(free, 4, 6, "the policy's own limit")
 	paid, err := free.WithLimits(core.PerHour(100))
 	s.no(err)
-	s.grants(paid, 1, 5, "WithLimits goes on with the same tokens")
+	s.grants(paid, 1, 95, "WithLimits goes on with what was used")
 	s.holds(free, 5, "and so does the policy")
 }
 
@@ -143,8 +191,7 @@ func overrideRaises(s *subject) {
 	s.no(l.SetPolicy(policy(core.PerHour(1000))))
 	s.grants(l, 1, 985, "a higher one adds what is more")
 	s.no(l.SetPolicy(policy(core.PerHour(3))))
-	s.grants(l, 3, 0, "a lower one cuts the bucket")
-	s.denies(l, 1, 0, 20*time.Minute, "and no more")
+	s.denies(l, 1, 0, 54*time.Second, "15 are used, so nothing is left under a lower one until they have refilled")
 }
 
 func overrideBesideOld(s *subject) {
@@ -152,10 +199,12 @@ func overrideBesideOld(s *subject) {
 	s.no(after.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10)}, OnFailure: core.FailClosed,
 		Overrides: map[string][]core.Limit{key: {core.PerHour(30)}}}))
 	s.grants(before, 1, 9, "a process without the override")
-	for left := int64(29); left >= 14; left -= 5 {
-		s.grants(after, 2, left-2, "a process with the override has all that was not taken")
-		s.grants(before, 3, min(10, left-2)-3, "one without has its own capacity, and cuts the bucket")
-	}
-	s.grants(after, 9, 0, "in the end both have taken as much as the override allows")
+	s.grants(after, 2, 27, "one with the override has all that was not taken")
+	s.grants(before, 3, 4, "one without has what was not taken of its own capacity")
+	s.grants(after, 2, 22, "and so on")
+	s.grants(before, 2, 0, "until its capacity is used up")
+	s.grants(after, 14, 6, "the override has more")
+	s.denies(before, 1, 0, 6*time.Minute, "which leaves no debt elsewhere")
+	s.grants(after, 6, 0, "in the end both have taken as much as the override allows")
 	s.denies(before, 1, 0, 6*time.Minute, "and no more")
 }
