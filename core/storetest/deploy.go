@@ -74,6 +74,12 @@ func capacityLoweredAndRaised(s *subject) {
 		s.holds(lowered, 0, name+": nothing is left of 100")
 		s.holds(right, 39_998, name+": and what the mistake cut is there again")
 	}
+	slow := core.PerMinute(1).WithBurst(100_000)
+	right, lowered := s.limiterOf("slow", slow), s.limiterOf("slow", slow.WithBurst(100))
+	s.grants(right, 60_000, 40_000, "before")
+	s.clock.move(time.Minute)
+	s.grants(lowered, 1, 0, "one has come back since, under a lower capacity")
+	s.holds(right, 40_000, "what is taken under a lower capacity leaves the rest as it was")
 }
 
 // loweredForDays: what was used before a day began counts no longer, however long the limit was lowered.
