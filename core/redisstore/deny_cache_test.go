@@ -134,7 +134,7 @@ func TestCachedDenialEndsWhenTokensMayHaveReturned(t *testing.T) {
 	l = empty("limits")
 	other, err := l.WithLimits(core.PerDay(3))
 	require.NoError(t, err)
-	b.asked(other, 1, false, "other limits have their own denials")
+	b.asked(other, 2, false, "other limits have their own denials")
 
 	l = empty("horizon")
 	b.now = b.now.Add(time.Second)

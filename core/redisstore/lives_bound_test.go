@@ -18,13 +18,6 @@ type limitRule struct {
 	num, den int64
 	unit     string
 	calendar *lifeCalendar // nil: none
-	raises   bool          // a limit of an override: what it adds to the capacity is there at once
-}
-
-// plain returns the limit whether or not an override has it.
-func (x limitRule) plain() limitRule {
-	x.raises = false
-	return x
 }
 
 // sameSteps reports whether a and b refill at once at the same instants.
@@ -38,15 +31,6 @@ func counting(rules []limitRule, unit string) (list []limitRule) {
 		if x.unit == unit {
 			list = append(list, x)
 		}
-	}
-	return list
-}
-
-// raising returns the rules of a list as those of an override.
-func raising(rules []limitRule) []limitRule {
-	list := slices.Clone(rules)
-	for i := range list {
-		list[i].raises = true
 	}
 	return list
 }
@@ -68,7 +52,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 	var rules []limitRule
 	for _, l := range list {
 		num, den := fraction(l.RefillRate)
-		x := limitRule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den, l.Unit, calendarOf(l), false}
+		x := limitRule{l.Name, l.Capacity, l.Mode, l.RefillInterval.Microseconds(), num, den, l.Unit, calendarOf(l)}
 		if x.unit == "" {
 			x.unit = core.Requests
 		}

@@ -116,7 +116,7 @@ func (pl *player) denial(h *handle, a amount, res core.Result) error {
 
 // leasable reports whether requests on the limits of h may be decided on a lease.
 func (h *handle) leasable() bool {
-	return !slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.unit != core.Requests || x.calendar != nil || x.raises })
+	return !slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.unit != core.Requests || x.calendar != nil })
 }
 
 // byBucket reports whether a bucket decided, not what a process remembers of it.
@@ -128,7 +128,7 @@ func (pl *player) sane(h *handle, a amount, res core.Result) error {
 		return broken("an error", "decided by %v, because %v", res.Source, res.Cause)
 	}
 	if res.Source == core.FromLease && !h.leasable() {
-		return broken("lease", "limits of other units, on a calendar or of an override are decided without leases")
+		return broken("lease", "limits of other units or on a calendar are decided without leases")
 	}
 	limits := res.Limits()
 	if len(limits) != len(h.rules) {

@@ -77,25 +77,17 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 		return true // full under all limits that wrote it
 	}
 	slack := 0.0
-	if len(limits) > 1 || len(limits) == 1 && limits[0] != x.plain() {
+	if len(limits) > 1 || len(limits) == 1 && limits[0] != *x {
 		slack = 0.5 // one of the limits rounds down parts of a token that are too small for it
 	}
-	if x.raises && tl.lacks(least) <= float64(x.capacity-n)-1 { // 1: what rounding takes
+	if tl.taken() <= float64(x.capacity-n)-1 { // 1: what rounding takes
 		return true
 	}
-	raise := 0.0
-	if x.raises && len(limits) > 0 && x.capacity > most {
-		raise = float64(x.capacity - most)
-	}
-	return tl.least(append(limits, *x), least, least, at)+raise >= float64(n)+slack
+	return tl.least(append(limits, *x), least, least, at)+float64(x.capacity-least) >= float64(n)+slack
 }
 
-// lacks returns how many tokens a bucket lacks at most under an override: those that were taken, but not those that a lower
-// capacity cut. That is not known if a limit that is not an override's has more than the least capacity: under it a cut lasts.
-func (tl *timeline) lacks(least int64) float64 {
-	if tl.common > least {
-		return math.Inf(1)
-	}
+// taken returns how many tokens were taken. No bucket lacks more.
+func (tl *timeline) taken() float64 {
 	taken := int64(0)
 	for _, f := range tl.flows {
 		taken += max(0, f.n)

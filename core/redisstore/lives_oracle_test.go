@@ -42,7 +42,6 @@ type timeline struct {
 	uses    []inUse
 	written int64 // when the key was last written for sure
 	flows   []flow
-	common  int64 // the largest capacity of limits in use that are not an override's
 	clean   int64 // the first decision after the last step back; never: there was none
 }
 
@@ -101,10 +100,6 @@ func (o *oracle) move(d int64) {
 func (o *oracle) touch(rules []limitRule) {
 	for _, x := range rules {
 		tl := o.line(x.name)
-		if !x.raises {
-			tl.common = max(tl.common, x.capacity)
-		}
-		x = x.plain()
 		if tl.clean == never {
 			tl.clean = o.now
 		}
@@ -122,7 +117,7 @@ func (o *oracle) wrote(rules []limitRule) {
 		tl := o.line(x.name)
 		tl.written = o.now
 		for i := range tl.uses {
-			if u := &tl.uses[i]; u.rule != x.plain() && u.end == never {
+			if u := &tl.uses[i]; u.rule != x && u.end == never {
 				u.end = max(o.now, u.due)
 			}
 		}
@@ -160,7 +155,7 @@ func (o *oracle) admit(rules []limitRule, n, at int64, reserved, sure bool) (*gr
 		tl := o.line(rules[i].name)
 		if at > o.now {
 			for j := range tl.uses {
-				if u := &tl.uses[j]; u.rule == rules[i].plain() {
+				if u := &tl.uses[j]; u.rule == rules[i] {
 					u.due = max(u.due, at)
 				}
 			}
@@ -243,7 +238,7 @@ func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) 
 			tl.insert(&grant{asked: o.now, at: o.now, n: -n})
 		}
 		switch {
-		case !all || !slices.ContainsFunc(rules, func(y limitRule) bool { return x.plain() == y.plain() }) || tl.promised(g):
+		case !all || !slices.ContainsFunc(rules, func(y limitRule) bool { return x == y }) || tl.promised(g):
 		case g.undone:
 			tl.flows = slices.DeleteFunc(tl.flows, func(f flow) bool { return f.of == g })
 		default:

@@ -27,8 +27,7 @@ func (pl *player) setPolicy(p *process, list, override int) error {
 	return nil
 }
 
-// setOverride gives the key other limits of its own, or takes them away. What an override adds to a Capacity is there at
-// once, and a lower Capacity cuts what is there.
+// setOverride gives the key other limits of its own, or takes them away. What was used stays used.
 func (pl *player) setOverride(p *process, override int) error {
 	before, err := pl.peek(p.base)
 	if err != nil {
@@ -49,8 +48,11 @@ func (pl *player) setOverride(p *process, override int) error {
 				continue
 			}
 			had, has := before.Limits()[i].Remaining, after.Limits()[j].Remaining
-			if want := changed(a, b, had); has != want {
-				return broken("override", "%q had %d of %d, and has %d of %d; want %d", a.name, had, a.capacity, has, b.capacity, want)
+			// Nobody knows here how much was used at the last write. If that is more than a lower capacity, the bucket has
+			// refilled from nothing since.
+			least := max(0, b.capacity-(a.capacity-had))
+			if most := max(least, min(had, b.capacity)); has < least || has > most {
+				return broken("override", "%q had %d of %d, and has %d of %d; want %d to %d", a.name, had, a.capacity, has, b.capacity, least, most)
 			}
 		}
 	}
@@ -63,16 +65,5 @@ func (pl *player) onlyCapacity(a, b *limitRule) bool {
 	tl := pl.lines[a.name]
 	same := a.sameSteps(b) && a.num == b.num && a.den == b.den
 	return same && tl != nil && !pl.leases && pl.charged == 0 && len(pl.reserved) == 0 && len(pl.stepsBack) == 0 &&
-		!slices.ContainsFunc(tl.uses, func(u inUse) bool { return u.rule != a.plain() })
-}
-
-// changed returns what a bucket has under b that had so many tokens under a.
-func changed(a, b *limitRule, had int64) int64 {
-	switch {
-	case had == a.capacity: // full is full, whatever the capacity
-		return b.capacity
-	case b.raises && b.capacity > a.capacity:
-		return min(b.capacity, had+b.capacity-a.capacity)
-	}
-	return min(had, b.capacity)
+		!slices.ContainsFunc(tl.uses, func(u inUse) bool { return u.rule != *a })
 }

@@ -50,7 +50,7 @@ func (pl *player) effective(list, override int) (int, []limitRule) {
 		return list, pl.rules[list]
 	}
 	list = (override - 1) % len(pl.rules)
-	return -1 - list, raising(pl.rules[list])
+	return -1 - list, pl.rules[list]
 }
 
 // onFailure is what limiters do while their store is away.

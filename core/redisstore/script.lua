@@ -835,9 +835,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       local same = record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace
       if older and not same then
         local level, at = since(limit, older, FOREVER)
-        if level < limit.level then
-          limit.level, limit.at = level, at
-        end
+        limit.level, limit.at = math.min(limit.level, level), math.max(limit.at, at)
       end
       limit.older = older
       if older or not same then

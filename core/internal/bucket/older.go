@@ -23,9 +23,8 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	beside := s.olderOf(i, now)
 	if same := rate.wrote(last); !same || beside.Tag != 0 {
 		if beside.Tag != 0 && !same {
-			if o, _ := rate.since(&beside, Forever, holds, now); o.Units < l.Units {
-				l = o
-			}
+			o, _ := rate.since(&beside, Forever, holds, now)
+			l = Level{min(l.Units, o.Units), max(l.At, o.At)}
 		}
 		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units})
 	}
