@@ -246,7 +246,7 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 		clock.Move(century / 4)
 		l := limittest.Limiter(t, store, "api", limit)
 		limittest.Use(t, l, "k", 0)
-		res, err := l.Reserve(ctx, "k", 1)
+		res, err := l.Reserve(ctx, "k", 58)
 		if err != nil || !res.OK() || res.Delay() == 0 {
 			t.Fatalf("premise: a reservation in the future: %v, %v", res, err)
 		}

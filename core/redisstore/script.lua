@@ -548,10 +548,11 @@ local function holding()
     end
   end
 
-  -- Puts n tokens back, as far as there is room.
+  -- Puts n tokens back, as far as there is room. A record that stays beside the limit's gets all of them.
   function rare.give(limit, n)
     local level = limit.level
     limit.level = math.max(level, math.min(level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
+    limit.lost = limit.lost + (n - (limit.level - level) / limit.unit)
   end
 
   -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
@@ -678,6 +679,15 @@ local function since(limit, record, matters)
   return refill(limit.full, limit, level, at, now, 0)
 end
 
+-- left, after the limit has refilled since the record was written; how many tokens that gained; and its last step
+local function left_at(limit, record)
+  local _, at = level_of(limit, record)
+  local steps
+  steps, at = steps_between(limit, at, now)
+  local gained = steps * limit.gain / limit.unit
+  return left(limit, record) + gained, gained, at
+end
+
 -- The record that must stay beside one of limit.level: of the last one and that beside it, the one that says that most is
 -- used, if that is more than the level says. If the limit refills faster than the record's definition, what it has refilled
 -- is added.
@@ -686,11 +696,7 @@ local function deeper(limit)
   for i = 1, 2 do
     local record = i == 1 and limit.last.keep > now and limit.last or i == 2 and limit.older
     if record then
-      local _, at = level_of(limit, record)
-      local steps
-      steps, at = steps_between(limit, at, now)
-      local gained = steps * limit.gain / limit.unit
-      local tokens = left(limit, record) + gained
+      local tokens, gained, at = left_at(limit, record)
       if tokens < least - record.most * 2 ^ -40 then -- more than what rounding takes
         least = tokens
         kept = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
@@ -781,7 +787,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   end
   local others, keeps, held = '', 0, false
   for i = 1, #limits do
-    limits[i].last, limits[i].older, limits[i].holds, limits[i].kept = nil, nil, nil, nil
+    limits[i].last, limits[i].older, limits[i].holds, limits[i].kept, limits[i].lost = nil, nil, nil, nil, 0
   end
   if state then
     local mistake = (#state == 0 or #state % RECORD_SIZE > 0) and 'is not a rate limit state'
@@ -834,8 +840,18 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       limit.level, limit.at = since(limit, record, record.keep)
       local same = record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace
       if older and not same then
-        local level, at = since(limit, older, FOREVER)
-        limit.level, limit.at = math.min(limit.level, level), math.max(limit.at, at)
+        if older.hash == limit.hash and older.most == limit.most and older.pace == limit.pace then
+          local level, at = since(limit, older, FOREVER)
+          limit.level, limit.at = math.min(limit.level, level), math.max(limit.at, at)
+        else
+          -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
+          local units, most = left_at(limit, older) * limit.unit, record.most
+          record.most = limit.most -- its tokens, as they are
+          local had = since(limit, record, record.keep)
+          record.most = most
+          units = math.max(-limit.deepest, math.min(units, limit.full))
+          limit.level = math.min(limit.level, math.max(had, units - units % 1))
+        end
       end
       limit.older = older
       if older or not same then
@@ -931,7 +947,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       record = pack(RECORD, limit.tag, limit.hash, tokens, now, full, limit.most, limit.pace)
       local kept = limit.kept
       if kept then -- it is charged what the limit is charged
-        kept.tokens = math.max(-FOREVER, math.min(kept.tokens - (limit.before - limit.level) / limit.unit, kept.most))
+        kept.tokens = math.max(-FOREVER, math.min(kept.tokens - (limit.before - limit.level) / limit.unit + limit.lost, kept.most))
         local ends = until_full(kept)
         if ends > now then
           stored = stored or { answer }

@@ -161,10 +161,14 @@ func (s *stored) useNow(i int, tokens, now int64) {
 	}
 }
 
-// give puts n tokens back into the i-th limit, as far as there is room.
+// give puts n tokens back into the i-th limit, as far as there is room. A record that stays beside it gets all of them.
 func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
+	before := l.Units
 	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(heldAt(s.holdsOf(i), a.Now))))
+	if s.older != nil {
+		s.older[i].lost += float64(n) - float64(float64(l.Units-before)/float64(rate.Unit))
+	}
 }
 
 // grants reports whether every limit has r's tokens: now, or for a reservation when it is due. It sets a.Due.

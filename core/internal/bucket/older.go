@@ -22,11 +22,21 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	l, rest := rate.since(last, last.Keep, holds, now)
 	beside := s.olderOf(i, now)
 	if same := rate.wrote(last); !same || beside.Tag != 0 {
-		if beside.Tag != 0 && !same {
+		switch {
+		case same || beside.Tag == 0:
+		case rate.wrote(&beside):
 			o, _ := rate.since(&beside, Forever, holds, now)
 			l = Level{min(l.Units, o.Units), max(l.At, o.At)}
+		default:
+			// A third definition has what the record beside the last one leaves it, but no less than the last one had.
+			tokens, _ := rate.leftAt(&beside, now)
+			units := float64(tokens * float64(rate.Unit))
+			as := *last
+			as.Fill.Capacity = rate.Fill.Capacity // its tokens, as they are
+			had, _ := rate.since(&as, last.Keep, holds, now)
+			l.Units = min(l.Units, max(had.Units, int64(math.Floor(max(-float64(rate.deepest), min(units, float64(rate.Full)))))))
 		}
-		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units})
+		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0})
 	}
 	if s.holds != nil {
 		s.holds[i] = rest
@@ -59,18 +69,26 @@ func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 		if s.Tag == 0 || s == last && s.Keep <= now {
 			continue
 		}
-		steps, at := r.stepsSince(r.Level(s).At, now)
-		gained := float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
+		left, gained := r.leftAt(s, now)
 		margin := float64(float64(s.Fill.Capacity) * (1.0 / (1 << 40))) // more than what rounding takes
-		if left := r.left(s) + gained; left < least-margin {
+		if left < least-margin {
 			least, kept = left, *s
 			kept.At = min(s.At, now)
 			if math.Abs(float64(r.Fill.Pace)) < math.Abs(float64(s.Fill.Pace)) {
+				_, at := r.stepsSince(r.Level(s).At, now)
 				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
 			}
 		}
 	}
 	return kept
+}
+
+// leftAt is left at an instant, after r has refilled since the record was written, and how many tokens that gained. It is
+// below 0 where a lower Capacity makes no debt.
+func (r *Rate) leftAt(s *Record, now int64) (tokens, gained float64) {
+	steps, _ := r.stepsSince(r.Level(s).At, now)
+	gained = float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
+	return r.left(s) + gained, gained
 }
 
 // beside is what must be stored beside the record of the i-th limit: what stays of the records before, charged with what r
@@ -81,7 +99,7 @@ func (s *stored) beside(i int, rate *Rate, a *Answer) Record {
 	}
 	kept := s.older[i].kept
 	taken := float64(s.older[i].units-a.Levels.At(i).Units) / float64(rate.Unit)
-	kept.Tokens = max(-Forever, min(kept.Tokens-taken, float64(kept.Fill.Capacity)))
+	kept.Tokens = max(-Forever, min(kept.Tokens-taken+s.older[i].lost, float64(kept.Fill.Capacity)))
 	if kept.until() <= a.Now {
 		return Record{}
 	}

@@ -13,9 +13,10 @@ type stored struct {
 
 // older is the record of an earlier definition beside a limit's last one.
 type older struct {
-	record Record // as it is stored; Tag 0: there is none
-	kept   Record // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
-	units  int64  // the limit's level when r began
+	record Record  // as it is stored; Tag 0: there is none
+	kept   Record  // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
+	units  int64   // the limit's level when r began
+	lost   float64 // tokens that came back and had no room in the limit's bucket
 }
 
 // arrange puts records into the order of p's rates, in s. Records of other limits are kept as long as they matter: when
