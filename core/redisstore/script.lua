@@ -845,12 +845,13 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
           limit.level, limit.at = math.min(limit.level, level), math.max(limit.at, at)
         else
           -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
-          local units, most = left_at(limit, older) * limit.unit, record.most
-          record.most = limit.most -- its tokens, as they are
-          local had = since(limit, record, record.keep)
-          record.most = most
-          units = math.max(-limit.deepest, math.min(units, limit.full))
-          limit.level = math.min(limit.level, math.max(had, units - units % 1))
+          local tokens, had = left_at(limit, older), record.most
+          if record.keep > now then
+            local _, gained = left_at(limit, record)
+            had = math.min(had, record.tokens + gained)
+          end
+          local units = math.max(-limit.deepest, math.min(math.max(tokens, had) * limit.unit, limit.full))
+          limit.level = math.min(limit.level, units - units % 1)
         end
       end
       limit.older = older

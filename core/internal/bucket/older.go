@@ -30,11 +30,13 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 		default:
 			// A third definition has what the record beside the last one leaves it, but no less than the last one had.
 			tokens, _ := rate.leftAt(&beside, now)
-			units := float64(tokens * float64(rate.Unit))
-			as := *last
-			as.Fill.Capacity = rate.Fill.Capacity // its tokens, as they are
-			had, _ := rate.since(&as, last.Keep, holds, now)
-			l.Units = min(l.Units, max(had.Units, int64(math.Floor(max(-float64(rate.deepest), min(units, float64(rate.Full)))))))
+			had := float64(last.Fill.Capacity)
+			if last.Keep > now {
+				_, gained := rate.leftAt(last, now)
+				had = min(had, last.Tokens+gained)
+			}
+			units := float64(max(tokens, had) * float64(rate.Unit))
+			l.Units = min(l.Units, int64(math.Floor(max(-float64(rate.deepest), min(units, float64(rate.Full))))))
 		}
 		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0})
 	}
