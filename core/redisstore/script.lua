@@ -842,16 +842,16 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       if older and not same then
         if older.hash == limit.hash and older.most == limit.most and older.pace == limit.pace then
           local level, at = since(limit, older, FOREVER)
-          limit.level, limit.at = math.min(limit.level, level), math.max(limit.at, at)
+          if level > limit.level - limit.gain then -- the steps of the two may begin at different instants
+            level, at = math.min(limit.level, level), math.max(limit.at, at)
+          end
+          limit.level, limit.at = level, at
         else
           -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
-          local tokens, had = left_at(limit, older), record.most
-          if record.keep > now then
-            local _, gained = left_at(limit, record)
-            had = math.min(had, record.tokens + gained)
-          end
-          local units = math.max(-limit.deepest, math.min(math.max(tokens, had) * limit.unit, limit.full))
-          limit.level = math.min(limit.level, units - units % 1)
+          local tokens, _, at = left_at(limit, older)
+          local _, gained, last_at = left_at(limit, record)
+          local units = math.max(-limit.deepest, math.min(math.max(tokens, record.tokens + gained) * limit.unit, limit.full))
+          limit.level, limit.at = math.min(limit.level, units - units % 1), math.max(limit.at, at, last_at)
         end
       end
       limit.older = older

@@ -26,17 +26,17 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 		case same || beside.Tag == 0:
 		case rate.wrote(&beside):
 			o, _ := rate.since(&beside, Forever, holds, now)
-			l = Level{min(l.Units, o.Units), max(l.At, o.At)}
+			if o.Units > l.Units-rate.Gain { // the steps of the two may begin at different instants
+				o.Units, o.At = min(l.Units, o.Units), max(l.At, o.At)
+			}
+			l = o
 		default:
 			// A third definition has what the record beside the last one leaves it, but no less than the last one had.
-			tokens, _ := rate.leftAt(&beside, now)
-			had := float64(last.Fill.Capacity)
-			if last.Keep > now {
-				_, gained := rate.leftAt(last, now)
-				had = min(had, last.Tokens+gained)
-			}
-			units := float64(max(tokens, had) * float64(rate.Unit))
+			tokens, _, at := rate.leftAt(&beside, now)
+			_, gained, lastAt := rate.leftAt(last, now)
+			units := float64(max(tokens, last.Tokens+gained) * float64(rate.Unit))
 			l.Units = min(l.Units, int64(math.Floor(max(-float64(rate.deepest), min(units, float64(rate.Full))))))
+			l.At = max(l.At, at, lastAt)
 		}
 		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0})
 	}
@@ -71,13 +71,12 @@ func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 		if s.Tag == 0 || s == last && s.Keep <= now {
 			continue
 		}
-		left, gained := r.leftAt(s, now)
+		left, gained, at := r.leftAt(s, now)
 		margin := float64(float64(s.Fill.Capacity) * (1.0 / (1 << 40))) // more than what rounding takes
 		if left < least-margin {
 			least, kept = left, *s
 			kept.At = min(s.At, now)
 			if math.Abs(float64(r.Fill.Pace)) < math.Abs(float64(s.Fill.Pace)) {
-				_, at := r.stepsSince(r.Level(s).At, now)
 				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
 			}
 		}
@@ -85,12 +84,12 @@ func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 	return kept
 }
 
-// leftAt is left at an instant, after r has refilled since the record was written, and how many tokens that gained. It is
-// below 0 where a lower Capacity makes no debt.
-func (r *Rate) leftAt(s *Record, now int64) (tokens, gained float64) {
-	steps, _ := r.stepsSince(r.Level(s).At, now)
+// leftAt is left at an instant, after r has refilled since the record was written; how many tokens that gained; and its last
+// step. It is below 0 where a lower Capacity makes no debt.
+func (r *Rate) leftAt(s *Record, now int64) (tokens, gained float64, at int64) {
+	steps, at := r.stepsSince(r.Level(s).At, now)
 	gained = float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
-	return r.left(s) + gained, gained
+	return r.left(s) + gained, gained, at
 }
 
 // beside is what must be stored beside the record of the i-th limit: what stays of the records before, charged with what r
