@@ -20,6 +20,13 @@ type limitRule struct {
 	calendar *lifeCalendar // nil: none
 }
 
+// fills returns in which time a limit refills all that it can lack: its capacity, and debits. What it wrote is forgotten then,
+// whatever other limits of its name have not refilled.
+func (x *limitRule) fills(debits int64) int64 {
+	num, den := x.perStep()
+	return int64(float64(x.capacity+debits)*float64(den)/float64(num)+2) * x.longestStep()
+}
+
 // sameSteps reports whether a and b refill at once at the same instants.
 func (a *limitRule) sameSteps(b *limitRule) bool {
 	return a.mode == b.mode && a.interval == b.interval && a.calendar == b.calendar

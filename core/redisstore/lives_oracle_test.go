@@ -118,7 +118,7 @@ func (o *oracle) wrote(rules []limitRule) {
 		tl.written = o.now
 		for i := range tl.uses {
 			if u := &tl.uses[i]; u.rule != x && u.end == never {
-				u.end = max(o.now, u.due)
+				u.end = max(o.now+u.rule.fills(o.charged), u.due)
 			}
 		}
 	}

@@ -655,12 +655,17 @@ local function left(limit, record)
   return limit.capacity - (record.most - record.tokens)
 end
 
+-- A product of tokens and units, rounded down. The margin is what rounding may have taken.
+local function floor_units(units)
+  units = units + math.abs(units) * ROUNDING_ERROR
+  return units - units % 1
+end
+
 -- The level that follows from a record, at the instant of its write or the last step before. A lower Capacity makes no
 -- debt. Steps that the record was written in go on; another definition's begin with the write.
 local function level_of(limit, record)
-  local level, at = math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit, record.at
-  level = level + math.abs(level) * ROUNDING_ERROR
-  level = math.max(-limit.deepest, math.min(level - level % 1, limit.full))
+  local level, at = floor_units(math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit), record.at
+  level = math.max(-limit.deepest, math.min(level, limit.full))
   if not limit.aligned and record.hash == limit.hash then
     at = at - (at - record.keep) % limit.step
   end
@@ -679,30 +684,31 @@ local function since(limit, record, matters)
   return refill(limit.full, limit, level, at, now, 0)
 end
 
--- left, after the limit has refilled since the record was written; how many tokens that gained; and its last step
-local function left_at(limit, record)
+-- So many tokens of a record in units, after the limit has refilled since the record was written; how many steps that were,
+-- and the last of them
+local function left_after(limit, record, tokens)
   local _, at = level_of(limit, record)
   local steps
   steps, at = steps_between(limit, at, now)
-  local gained = steps * limit.gain / limit.unit
-  return left(limit, record) + gained, gained, at
+  local most = 2 ^ 52
+  return math.max(-most, math.min(most, floor_units(tokens * limit.unit))) + math.min(most, steps * limit.gain), steps, at
 end
 
 -- The record that must stay beside one of limit.level: of the last one and that beside it, the one that says that most is
 -- used, if that is more than the level says. If the limit refills faster than the record's definition, what it has refilled
 -- is added.
 local function deeper(limit)
-  local kept, least = nil, limit.level / limit.unit
+  local kept, least = nil, limit.level
   for i = 1, 2 do
     local record = i == 1 and limit.last.keep > now and limit.last or i == 2 and limit.older
     if record then
-      local tokens, gained, at = left_at(limit, record)
-      if tokens < least - record.most * 2 ^ -40 then -- more than what rounding takes
-        least = tokens
+      local units, steps, at = left_after(limit, record, left(limit, record))
+      if units < least then
+        least = units
         kept = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
           most = record.most, pace = record.pace }
         if math.abs(limit.pace) < math.abs(record.pace) then
-          kept.tokens, kept.at = math.min(record.tokens + gained, record.most), math.min(at, now)
+          kept.tokens, kept.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.most), math.min(at, now)
         end
       end
     end
@@ -848,10 +854,10 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
           limit.level, limit.at = level, at
         else
           -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
-          local tokens, _, at = left_at(limit, older)
-          local _, gained, last_at = left_at(limit, record)
-          local units = math.max(-limit.deepest, math.min(math.max(tokens, record.tokens + gained) * limit.unit, limit.full))
-          limit.level, limit.at = math.min(limit.level, units - units % 1), math.max(limit.at, at, last_at)
+          local units, _, at = left_after(limit, older, left(limit, older))
+          local had, _, last_at = left_after(limit, record, record.tokens)
+          limit.level = math.max(-limit.deepest, math.min(limit.level, math.max(units, had)))
+          limit.at = math.max(limit.at, at, last_at)
         end
       end
       limit.older = older

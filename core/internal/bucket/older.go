@@ -32,10 +32,10 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 			l = o
 		default:
 			// A third definition has what the record beside the last one leaves it, but no less than the last one had.
-			tokens, _, at := rate.leftAt(&beside, now)
-			_, gained, lastAt := rate.leftAt(last, now)
-			units := float64(max(tokens, last.Tokens+gained) * float64(rate.Unit))
-			l.Units = min(l.Units, int64(math.Floor(max(-float64(rate.deepest), min(units, float64(rate.Full))))))
+			steps, at := rate.stepsSince(rate.Level(&beside).At, now)
+			left := rate.leftAfter(rate.left(&beside), steps)
+			steps, lastAt := rate.stepsSince(rate.Level(last).At, now)
+			l.Units = max(-rate.deepest, min(l.Units, max(left, rate.leftAfter(last.Tokens, steps))))
 			l.At = max(l.At, at, lastAt)
 		}
 		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0})
@@ -66,17 +66,17 @@ func (r *Rate) since(s *Record, until int64, holds []hold, now int64) (l Level, 
 // used, if that is more than l says. Else it returns a record without a Tag. If r refills faster than the record's
 // definition, what r has refilled is added to it.
 func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
-	least := float64(l.Units) / float64(r.Unit)
+	least := l.Units
 	for _, s := range [...]*Record{last, beside} {
 		if s.Tag == 0 || s == last && s.Keep <= now {
 			continue
 		}
-		left, gained, at := r.leftAt(s, now)
-		margin := float64(float64(s.Fill.Capacity) * (1.0 / (1 << 40))) // more than what rounding takes
-		if left < least-margin {
+		steps, at := r.stepsSince(r.Level(s).At, now)
+		if left := r.leftAfter(r.left(s), steps); left < least {
 			least, kept = left, *s
 			kept.At = min(s.At, now)
 			if math.Abs(float64(r.Fill.Pace)) < math.Abs(float64(s.Fill.Pace)) {
+				gained := float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
 				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
 			}
 		}
@@ -84,12 +84,12 @@ func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 	return kept
 }
 
-// leftAt is left at an instant, after r has refilled since the record was written; how many tokens that gained; and its last
-// step. It is below 0 where a lower Capacity makes no debt.
-func (r *Rate) leftAt(s *Record, now int64) (tokens, gained float64, at int64) {
-	steps, at := r.stepsSince(r.Level(s).At, now)
-	gained = float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
-	return r.left(s) + gained, gained, at
+// leftAfter is so many tokens after some steps, in units. It is below 0 where a lower Capacity makes no debt, and as large
+// as the bucket or larger where that is full.
+func (r *Rate) leftAfter(tokens float64, steps int64) int64 {
+	const most = 1 << 52
+	gained := min(most, float64(float64(steps)*float64(r.Gain)))
+	return int64(max(-most, min(most, floorUnits(tokens*float64(r.Unit))))) + int64(gained)
 }
 
 // beside is what must be stored beside the record of the i-th limit: what stays of the records before, charged with what r

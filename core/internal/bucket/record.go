@@ -103,6 +103,11 @@ func (s *Record) until() int64 {
 	return min(Forever-1, s.At+int64(math.Ceil(max(0, min(Forever, micros)))))
 }
 
+// floorUnits is a product of tokens and units, rounded down. The margin is what rounding may have taken.
+func floorUnits(units float64) float64 {
+	return math.Floor(float64(units) + float64(math.Abs(units)*RoundingError))
+}
+
 // Level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold. A level that was
 // stored in these units comes back exactly: the margin is what rounding may have taken. A fraction that other units
 // stored is rounded down.
@@ -111,8 +116,7 @@ func (s *Record) until() int64 {
 // not they begin with the write, so that no time counts twice.
 func (r *Rate) Level(s *Record) Level {
 	tokens := max(r.left(s), min(s.Tokens, 0)) // a lower Capacity makes no debt
-	units := float64(tokens * float64(r.Unit))
-	units = math.Floor(units + float64(math.Abs(units)*RoundingError))
+	units := floorUnits(tokens * float64(r.Unit))
 	l := Level{int64(max(-float64(r.deepest), min(units, float64(r.Full)))), s.At}
 	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
 		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
