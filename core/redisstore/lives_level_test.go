@@ -55,6 +55,9 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 			return false // nor a part of a token that only one of them has
 		}
 	}
+	if len(limits) > 1 && slices.ContainsFunc(limits, func(y limitRule) bool { return y.faster(x) || x.faster(&y) }) {
+		return false // what a third definition of another rate has is only bounded from above
+	}
 	reserved := slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved })
 	if least < most && reserved {
 		return false // a lower capacity cuts reservations made under a higher one, and leaves a debt

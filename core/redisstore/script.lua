@@ -695,8 +695,8 @@ local function left_after(limit, record, tokens)
 end
 
 -- The record that must stay beside one of limit.level: of the last one and that beside it, the one that says that most is
--- used, if that is more than the level says. If the limit refills faster than the record's definition, what it has refilled
--- is added.
+-- used, if that is more than the level says. If the limit refills no slower than the record's definition, what it has
+-- refilled is added.
 local function deeper(limit)
   local kept, least = nil, limit.level
   for i = 1, 2 do
@@ -707,7 +707,7 @@ local function deeper(limit)
         least = units
         kept = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
           most = record.most, pace = record.pace }
-        if math.abs(limit.pace) < math.abs(record.pace) then
+        if math.abs(limit.pace) <= math.abs(record.pace) then
           kept.tokens, kept.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.most), math.min(at, now)
         end
       end
@@ -842,6 +842,9 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
         if ends <= now then
           older = nil
         end
+      end
+      if older and math.abs(limit.pace) < math.abs(older.pace) then
+        older.at = math.max(older.at, math.min(record.at, now)) -- the faster rate holds since the last record was written
       end
       limit.level, limit.at = since(limit, record, record.keep)
       local same = record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace

@@ -21,6 +21,9 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	last, holds := &s.own[i], s.holdsOf(i)
 	l, rest := rate.since(last, last.Keep, holds, now)
 	beside := s.olderOf(i, now)
+	if beside.Tag != 0 && math.Abs(float64(rate.Fill.Pace)) < math.Abs(float64(beside.Fill.Pace)) {
+		beside.At = max(beside.At, min(last.At, now)) // the faster rate holds since the last record was written
+	}
 	if same := rate.wrote(last); !same || beside.Tag != 0 {
 		switch {
 		case same || beside.Tag == 0:
@@ -63,8 +66,8 @@ func (r *Rate) since(s *Record, until int64, holds []hold, now int64) (l Level, 
 }
 
 // deeper returns the record that must stay beside one of level l: of those that are given, the one that says that most is
-// used, if that is more than l says. Else it returns a record without a Tag. If r refills faster than the record's
-// definition, what r has refilled is added to it.
+// used, if that is more than l says. Else it returns a record without a Tag. If r refills no slower than the
+// record's definition, what r has refilled is added to it.
 func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 	least := l.Units
 	for _, s := range [...]*Record{last, beside} {
@@ -75,7 +78,7 @@ func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 		if left := r.leftAfter(r.left(s), steps); left < least {
 			least, kept = left, *s
 			kept.At = min(s.At, now)
-			if math.Abs(float64(r.Fill.Pace)) < math.Abs(float64(s.Fill.Pace)) {
+			if math.Abs(float64(r.Fill.Pace)) <= math.Abs(float64(s.Fill.Pace)) {
 				gained := float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
 				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
 			}
