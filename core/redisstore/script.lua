@@ -794,6 +794,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   local others, keeps, held = '', 0, false
   for i = 1, #limits do
     limits[i].last, limits[i].older, limits[i].holds, limits[i].kept, limits[i].lost = nil, nil, nil, nil, 0
+    limits[i].also = nil
   end
   if state then
     local mistake = (#state == 0 or #state % RECORD_SIZE > 0) and 'is not a rate limit state'
@@ -851,7 +852,10 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       if older and not same then
         if older.hash == limit.hash and older.most == limit.most and older.pace == limit.pace then
           local level, at = since(limit, older, FOREVER)
-          if level > limit.level - limit.gain then -- the steps of the two may begin at different instants
+          if at ~= limit.at then
+            limit.also = { { limit.level, limit.at }, { level, at } }
+          end
+          if level > limit.level - limit.gain then -- the steps of the two begin at different instants
             level, at = math.min(limit.level, level), math.max(limit.at, at)
           end
           limit.level, limit.at = level, at
@@ -859,6 +863,9 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
           -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
           local units, _, at = left_after(limit, older, left(limit, older))
           local had, _, last_at = left_after(limit, record, record.tokens)
+          if at ~= limit.at or last_at ~= limit.at then
+            limit.also = { { limit.level, limit.at } }
+          end
           limit.level = math.max(-limit.deepest, math.min(limit.level, math.max(units, had)))
           limit.at = math.max(limit.at, at, last_at)
         end
@@ -974,7 +981,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
         stored[#stored + 1] = limit.holds and limit.holds.raw
       end
     else
-      if matters < full and matters > now then -- another definition wrote the record, and its bucket fills earlier
+      if matters < full and matters > now or limit.also then -- another definition wrote the record, and its bucket fills earlier
         waits = true
       end
       record = pack(RECORD, limit.tag, limit.hash, tokens, limit.at, limit.at, limit.most, limit.pace)
@@ -1011,10 +1018,18 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
     if not write and limit.matters > now then
       most = limit.matters - now
     end
-    if need <= limit.capacity then
-      retry = math.min(most, holding().wait(limit, need * limit.unit))
+    local level, at, also, full = limit.level, limit.at, not write and limit.also or {}, 0
+    for k = 0, #also do
+      if k > 0 then
+        limit.level, limit.at = also[k][1], also[k][2]
+      end
+      full = math.max(full, math.min(most, holding().wait(limit, limit.full)))
+      if need <= limit.capacity then
+        retry = math.max(retry, math.min(most, holding().wait(limit, need * limit.unit)))
+      end
     end
-    answer = answer .. pack(PAIR, retry, math.min(most, holding().wait(limit, limit.full)))
+    limit.level, limit.at = level, at
+    answer = answer .. pack(PAIR, retry, full)
   end
   return allowed and 'a' or 'd', answer
 end

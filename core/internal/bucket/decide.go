@@ -249,11 +249,12 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 	return max(0, extra)
 }
 
-// fullEarlier reports whether another definition wrote a record that r's limits would need longer to fill.
+// fullEarlier reports whether another definition wrote a record that r's limits would need longer to fill, or that has other
+// steps.
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 	for i := range s.own {
 		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
-		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) {
+		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.alsoOf(i)) > 0 {
 			return true
 		}
 	}
@@ -272,9 +273,15 @@ func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 		if !write && s.own != nil && s.until(i) > a.Now {
 			until = s.until(i) - a.Now // the bucket is full by then, and is forgotten
 		}
-		list[i].Full = min(until, rate.waitAround(holds, l, rate.Full, a.Now))
-		if need <= rate.Capacity {
-			list[i].Retry = min(until, rate.waitAround(holds, l, need*rate.Unit, a.Now))
+		levels := []Level{l}
+		if !write {
+			levels = append(levels, s.alsoOf(i)...)
+		}
+		for _, l := range levels {
+			list[i].Full = max(list[i].Full, min(until, rate.waitAround(holds, l, rate.Full, a.Now)))
+			if need <= rate.Capacity {
+				list[i].Retry = max(list[i].Retry, min(until, rate.waitAround(holds, l, need*rate.Unit, a.Now)))
+			}
 		}
 	}
 	a.Waits = &list

@@ -25,11 +25,15 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 		beside.At = max(beside.At, min(last.At, now)) // the faster rate holds since the last record was written
 	}
 	if same := rate.wrote(last); !same || beside.Tag != 0 {
+		var also []Level
 		switch {
 		case same || beside.Tag == 0:
 		case rate.wrote(&beside):
 			o, _ := rate.since(&beside, Forever, holds, now)
-			if o.Units > l.Units-rate.Gain { // the steps of the two may begin at different instants
+			if o.At != l.At {
+				also = []Level{l, o}
+			}
+			if o.Units > l.Units-rate.Gain { // the steps of the two begin at different instants
 				o.Units, o.At = min(l.Units, o.Units), max(l.At, o.At)
 			}
 			l = o
@@ -38,10 +42,13 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 			steps, at := rate.stepsSince(rate.Level(&beside).At, now)
 			left := rate.leftAfter(rate.left(&beside), steps)
 			steps, lastAt := rate.stepsSince(rate.Level(last).At, now)
+			if at != l.At || lastAt != l.At {
+				also = []Level{l}
+			}
 			l.Units = max(-rate.deepest, min(l.Units, max(left, rate.leftAfter(last.Tokens, steps))))
 			l.At = max(l.At, at, lastAt)
 		}
-		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0})
+		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0, also})
 	}
 	if s.holds != nil {
 		s.holds[i] = rest

@@ -17,6 +17,7 @@ type older struct {
 	kept   Record  // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
 	units  int64   // the limit's level when r began
 	lost   float64 // tokens that came back and had no room in the limit's bucket
+	also   []Level // levels with other steps, which bound the limit's as well
 }
 
 // arrange puts records into the order of p's rates, in s. Records of other limits are kept as long as they matter: when
@@ -116,6 +117,14 @@ func (s *stored) until(i int) int64 {
 		return s.own[i].Keep
 	}
 	return max(s.own[i].Keep, s.older[i].record.until())
+}
+
+// alsoOf returns older.also of the i-th limit.
+func (s *stored) alsoOf(i int) []Level {
+	if s.older == nil {
+		return nil
+	}
+	return s.older[i].also
 }
 
 // recordBeside is the record that is stored beside the last one of the i-th limit.
