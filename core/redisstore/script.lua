@@ -852,13 +852,13 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       if older and not same then
         if older.hash == limit.hash and older.most == limit.most and older.pace == limit.pace then
           local level, at = since(limit, older, FOREVER)
-          if at ~= limit.at then
+          if at ~= limit.at and limit.level < limit.full then -- the steps of the two begin at different instants
             limit.also = { { limit.level, limit.at }, { level, at } }
+            if level > limit.level - limit.gain then
+              at = math.max(limit.at, at)
+            end
           end
-          if level > limit.level - limit.gain then -- the steps of the two begin at different instants
-            level, at = math.min(limit.level, level), math.max(limit.at, at)
-          end
-          limit.level, limit.at = level, at
+          limit.level, limit.at = math.min(limit.level, level), at
         else
           -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
           local units, _, at = left_after(limit, older, left(limit, older))
