@@ -20,7 +20,8 @@ const (
 	// Continuous adds tokens one by one, evenly over the interval: a limit of 60 a minute adds one every second. It
 	// is the default, and the smoothest for clients.
 	Continuous Mode = iota
-	// Stepped adds RefillRate tokens at once every RefillInterval, counted from the bucket's first use.
+	// Stepped adds RefillRate tokens at once every RefillInterval, counted from the bucket's first
+	// use after it was full.
 	Stepped
 	// Aligned adds RefillRate tokens at once at every multiple of RefillInterval on the Unix clock: every minute at
 	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar: see [PerMonth],

@@ -253,8 +253,8 @@ func (l *Limiter) Policy() Policy {
 // all of them.
 //
 // If one name stands for different limits, here or in another process, each request uses its own limit:
-//   - A lower Capacity cuts the bucket. Under a higher one the bucket fills up from its level. A bucket that has been
-//     full is like one that was never used: full, whatever the Capacity.
+//   - The bucket remembers what was used: what is left is Capacity less that, and no debt. So a higher Capacity is there
+//     at once, and what a lower one cuts is there again under a higher one.
 //   - The time since a bucket last changed refills at the rate of the next request. So no window admits more than
 //     MaxIn of the largest Capacity and the fastest rate. If modes or intervals differ, the refills of both can fall
 //     into one window.
