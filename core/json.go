@@ -257,6 +257,10 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 		}
 		return l
 	case map[string]any:
+		if text, n := textWithColon(v); text != "" {
+			r.wrong(path, text+": "+n, "is a limit with a colon in it, so it is a mapping: write "+text+" "+n)
+			return l
+		}
 		if unit, n := numberOfUnit(v); unit != "" {
 			r.wrong(path, json.Number(n), "needs an interval: write "+clip(unit, maxName)+": "+clip(n, 20)+"/min, or another")
 			return l
@@ -303,6 +307,22 @@ func ofUnit(v map[string]any) (unit, text string, ok bool) {
 		return unit, text, ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit)
 	}
 	return "", "", false
+}
+
+// textWithColon returns what v is if it is a limit's text in which a colon makes a mapping, such as 60/min burst: 20; else "".
+func textWithColon(v map[string]any) (text, after string) {
+	for text, value := range v {
+		if len(v) != 1 || !strings.Contains(text, "/") {
+			return "", ""
+		}
+		switch value := value.(type) {
+		case string:
+			return clip(text, maxName), clip(value, 20)
+		case json.Number:
+			return clip(text, maxName), clip(value.String(), 20)
+		}
+	}
+	return "", ""
 }
 
 // numberOfUnit returns what v is if it is a number under the name of a unit, in which an interval was forgotten; else "".

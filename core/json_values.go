@@ -126,7 +126,7 @@ func intervalJSON(v any) (time.Duration, string) {
 func wordJSON(words ...string) func(any) (int, string) {
 	return func(v any) (int, string) {
 		s, _ := v.(string)
-		if i := slices.Index(words, strings.ToLower(s)); i >= 0 {
+		if i := slices.Index(words, quantity.Lower(s)); i >= 0 {
 			return i, ""
 		}
 		last := len(words) - 1

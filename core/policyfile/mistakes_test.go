@@ -131,7 +131,7 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: a, limits: [{refill_rate: 1e-999, refill_interval: s}]}":                   "line 1:34: limits[0].refill_rate: 1e-999 is too small",
 		"{name: a, limits: [1/s], local_share: 1e999}":                                     "line 1:39: local_share: 1e999 is too large",
 		"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
-		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE [UNIT]/INTERVAL`,
+		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval (did you mean 100/minute?): a limit is RATE [UNIT]/INTERVAL`,
 		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
 		"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides (RL206)\nline 1:1: name: is required",
 		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
