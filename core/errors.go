@@ -102,6 +102,7 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is not a field", "RL206"},
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
+	{"is a unit that", "RL117"},
 }
 
 // codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.

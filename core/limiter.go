@@ -20,6 +20,7 @@ type Limiter struct {
 	recalls bool         // the store remembers denials, and is not wrapped
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
+	taken   *taken       // what callers take, shared too
 	watch   watch
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
@@ -93,7 +94,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
 	}
-	l := &Limiter{store: store, plans: &planCache{}}
+	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && l.memory.shards == nil {
 		errs = append(errs, &ConfigError{"NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"})
 	}
@@ -167,6 +168,9 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 // share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
 // Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
 //
+// A unit that decisions have taken, or that [Limiter.Require] names, must still be counted: without a limit of it every such
+// request would fail with [ErrUnit].
+//
 // If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does.
 func (l *Limiter) SetPolicy(policy Policy) error {
 	now := l.rules.Load()
@@ -177,6 +181,12 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	next, err := l.newRules(policy, errs...)
 	if err != nil {
 		return err
+	}
+	for _, unit := range l.taken.uncounted(next.counts) {
+		errs = append(errs, &ConfigError{"Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"})
+	}
+	if len(errs) > 0 {
+		return policy.refusal(errs...)
 	}
 	before := l.rules.Swap(next)
 	l.warnSameName(next, true)
@@ -190,6 +200,10 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	}
 	return nil
 }
+
+// Require says that callers of l take a unit. [Limiter.SetPolicy] then refuses a policy none of whose limits counts it. Decisions
+// say so by themselves. Middleware calls Require when it is made, because a policy can change before its first request.
+func (l *Limiter) Require(unit string) { l.taken.add(unit) }
 
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
@@ -268,7 +282,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, memory: l.memory, recalls: l.recalls, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
+	derived := &Limiter{store: l.store, memory: l.memory, recalls: l.recalls, config: l.config, plans: l.plans, taken: l.taken, watch: l.watch, fallback: l.fallback}
 	derived.rules.Store(&next)
 	return derived, nil
 }

@@ -18,7 +18,8 @@ type plan struct {
 	given   []Limit // as configured
 	limits  []Limit // as configured, each with a name
 	fields  headerTexts
-	limited bool // one of the limits counts requests
+	limited bool     // one of the limits counts requests
+	use     *unitUse // nil if all limits count requests
 }
 
 // maxLimits bounds how many limits a policy has, because every decision computes each of them.
@@ -74,6 +75,7 @@ func makePlan(policy string, limits []Limit, raises bool) *plan {
 	}
 	p.Plan = bucket.NewPlan(rates, raises)
 	p.limited = p.LeastCapacity() > 0
+	p.use = newUnitUse(p.limits)
 	p.class = newClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)
 	return p
