@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -88,7 +89,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	next := r.policy(v)
 	r.check(next)
 	if len(r.errs) > 0 {
-		return fmt.Errorf("ratelimit: policy %q: %w", clip(next.Name, maxName), errors.Join(r.errs...))
+		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(next.Name, maxName), errors.Join(r.errs...))
 	}
 	*p = next
 	return nil
@@ -105,7 +106,7 @@ func (r *jsonReader) wrong(path string, v any, reason string) {
 	case nil:
 		r.errs = append(r.errs, &ConfigError{path, unquoted("null"), reason})
 	case json.Number:
-		r.errs = append(r.errs, &ConfigError{path, unquoted(clip(v.String(), 80)), reason})
+		r.errs = append(r.errs, &ConfigError{path, unquoted(printable.Clip(v.String(), 80)), reason})
 	case []any:
 		r.errs = append(r.errs, &ConfigError{path, unquoted("a list"), reason})
 	case map[string]any:
@@ -262,7 +263,7 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 			return l
 		}
 		if unit, n := numberOfUnit(v); unit != "" {
-			r.wrong(path, json.Number(n), "needs an interval: write "+clip(unit, maxName)+": "+clip(n, 20)+"/min, or another")
+			r.wrong(path, json.Number(n), "needs an interval: write "+printable.Clip(unit, maxName)+": "+printable.Clip(n, 20)+"/min, or another")
 			return l
 		}
 		if unit, text, ok := ofUnit(v); ok {
@@ -317,9 +318,9 @@ func textWithColon(v map[string]any) (text, after string) {
 		}
 		switch value := value.(type) {
 		case string:
-			return clip(text, maxName), clip(value, 20)
+			return printable.Clip(text, maxName), printable.Clip(value, 20)
 		case json.Number:
-			return clip(text, maxName), clip(value.String(), 20)
+			return printable.Clip(text, maxName), printable.Clip(value.String(), 20)
 		}
 	}
 	return "", ""

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -115,7 +116,7 @@ func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason strin
 func intervalJSON(v any) (time.Duration, string) {
 	switch v := v.(type) {
 	case json.Number:
-		return 0, "needs a unit, such as " + clip(v.String(), 20) + "s"
+		return 0, "needs a unit, such as " + printable.Clip(v.String(), 20) + "s"
 	case string:
 		return quantity.ParseInterval(v)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -57,7 +58,7 @@ func ParseLimit(s string) (Limit, error) {
 		m.Field = strings.TrimSuffix("Limit."+m.Field, ".")
 		errs[i] = m
 	}
-	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", clip(s, 80), quantity.LimitForm, errors.Join(errs...))
+	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", printable.Clip(s, 80), quantity.LimitForm, errors.Join(errs...))
 }
 
 // parseLimit reports mistakes by the field of Limit, or "" where it can't be told.

@@ -8,8 +8,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
@@ -66,13 +70,24 @@ func (u Units) check(counts func(unit string) bool) error {
 	}
 	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
 		if u[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], clip(unit, maxName))
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], printable.Text(printable.Clip(unit, maxName)))
 		}
 		if !counts(unit) && (unit != Requests || u[unit] > 0) {
-			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
+			return fmt.Errorf("%w: %s%s", ErrUnit, strconv.Quote(printable.Clip(unit, maxName)), meantUnit(unit, counts))
 		}
 	}
 	return nil
+}
+
+// meantUnit returns the unit that was probably meant by another, in parentheses, or "".
+func meantUnit(unit string, counts func(unit string) bool) string {
+	unit = quantity.Lower(unit)
+	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
+		if counts(meant) {
+			return " (did you mean " + strconv.Quote(meant) + "?)"
+		}
+	}
+	return ""
 }
 
 // counts reports whether a limit of the policy, or of an override, counts a unit.
@@ -169,7 +184,7 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 // Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
 //
 // A unit that decisions have taken, or that [Limiter.Require] names, must still be counted: without a limit of it every such
-// request would fail with [ErrUnit].
+// request would fail with [ErrUnit]. In shadow mode it need not be.
 //
 // If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does.
 func (l *Limiter) SetPolicy(policy Policy) error {
@@ -183,6 +198,9 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 		return err
 	}
 	for _, unit := range l.taken.uncounted(next.counts) {
+		if policy.Shadow { // middleware then refuses nothing
+			break
+		}
 		errs = append(errs, &ConfigError{"Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"})
 	}
 	if len(errs) > 0 {

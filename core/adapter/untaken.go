@@ -11,13 +11,16 @@ import (
 
 // untaken returns the mistakes in what a limiter, which the caller calls field, counts beside what requests take. A unit that a
 // middleware never takes is a limit that never applies. Without requests among its units, every request would fail. Options with
-// Units may take any unit, so a limiter's own warning must do.
+// Units may take any unit, so a limiter's own warning must do. In shadow mode no mistake may refuse anything.
 func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 	if l == nil || o.Units != nil {
 		return nil
 	}
 	l.Require(core.Requests)
 	policy := l.Policy()
+	if policy.Shadow {
+		return nil
+	}
 	counted := make(map[string]bool)
 	for _, limits := range append(slices.Collect(maps.Values(policy.Overrides)), policy.Limits) {
 		for _, limit := range limits {
