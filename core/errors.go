@@ -105,6 +105,7 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
 	{"is a unit that", "RL117"},
+	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
 }
 
 // codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.

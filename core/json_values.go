@@ -1,7 +1,10 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -10,8 +13,37 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// decodeJSON decodes a value as encoding/json does, and refuses repeated fields, of which that takes the last.
-func decodeJSON(d *json.Decoder) (any, error) {
+// unquoted is a value that messages show without quotes.
+type unquoted string
+
+// What a policy in JSON may have. It is more than any policy file of package policyfile becomes.
+const (
+	maxJSON  = 512 << 10 // bytes
+	maxDepth = 16
+)
+
+// readAllJSON decodes the only value in data as decodeJSON does.
+func readAllJSON(data []byte) (any, error) {
+	if len(data) > maxJSON {
+		return nil, &ConfigError{"Policy", unquoted("JSON"), "is too large: at most 512 KiB are read"}
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := decodeJSON(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("invalid JSON: something follows the policy")
+	}
+	return v, nil
+}
+
+// decodeJSON decodes a value at a depth as encoding/json does, and refuses repeated fields, of which that takes the last.
+func decodeJSON(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, &ConfigError{"Policy", unquoted("JSON"), "is nested too deep: a policy needs 4 levels"}
+	}
 	start, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -20,7 +52,7 @@ func decodeJSON(d *json.Decoder) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := decodeJSON(d)
+			v, err := decodeJSON(d, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -38,7 +70,7 @@ func decodeJSON(d *json.Decoder) (any, error) {
 			if _, known := fields[name.(string)]; known {
 				return nil, &ConfigError{"Policy", name, "is given a second time"}
 			}
-			if fields[name.(string)], err = decodeJSON(d); err != nil {
+			if fields[name.(string)], err = decodeJSON(d, depth+1); err != nil {
 				return nil, err
 			}
 		}
