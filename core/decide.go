@@ -74,7 +74,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
-	if r.units != nil || p.use != nil || !l.taken.requests.Load() {
+	if r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load() {
 		l.noteUnits(now, p, r)
 	}
 	key := r.key

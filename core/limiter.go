@@ -24,7 +24,7 @@ type Limiter struct {
 	recalls bool         // the store remembers denials, and is not wrapped
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
-	taken   *taken       // what callers take, shared too
+	taken   *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
 	watch   watch
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
@@ -220,7 +220,8 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 }
 
 // Require says that callers of l take a unit. [Limiter.SetPolicy] then refuses a policy none of whose limits counts it. Decisions
-// say so by themselves. Middleware calls Require when it is made, because a policy can change before its first request.
+// say so by themselves. Middleware calls Require when it is made, because a policy can change before its first request. Limiters
+// that WithLimits returned ignore it.
 func (l *Limiter) Require(unit string) { l.taken.add(unit) }
 
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
@@ -300,7 +301,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, memory: l.memory, recalls: l.recalls, config: l.config, plans: l.plans, taken: l.taken, watch: l.watch, fallback: l.fallback}
+	derived := &Limiter{store: l.store, memory: l.memory, recalls: l.recalls, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
 	derived.rules.Store(&next)
 	return derived, nil
 }

@@ -25,7 +25,7 @@ func (u Units) requests() int64 {
 	return 1
 }
 
-// taken remembers the units that the callers of a limiter take. It is safe for concurrent use.
+// taken remembers the units that the callers of a limiter take. It is safe for concurrent use. A nil one remembers nothing.
 type taken struct {
 	requests atomic.Bool // apart from the others, because nearly every decision looks
 	others   sync.Map    // the names of units
@@ -33,6 +33,9 @@ type taken struct {
 
 // add notes that callers take a unit.
 func (t *taken) add(unit string) {
+	if t == nil {
+		return
+	}
 	if unit == Requests {
 		t.requests.Store(true)
 		return
@@ -44,6 +47,9 @@ func (t *taken) add(unit string) {
 
 // uncounted returns what callers take and counts denies: they would get ErrUnit.
 func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
+	if t == nil {
+		return nil
+	}
 	t.others.Range(func(unit, _ any) bool {
 		if !counts(unit.(string)) {
 			units = append(units, unit.(string))

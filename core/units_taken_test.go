@@ -110,12 +110,15 @@ func TestSetPolicyKeepsWhatCallersTake(t *testing.T) {
 		}, with(tokens), "requests"},
 		"Reserve takes requests":          {with(requests), func(l *core.Limiter) error { _, err := l.Reserve(ctx, "k", 1); return err }, with(tokens), "requests"},
 		"Require names requests":          {with(requests), func(l *core.Limiter) error { l.Require(core.Requests); return nil }, with(tokens), "requests"},
-		"a limiter of WithLimits takes":   {with(requests), func(l *core.Limiter) error { _, err := core.Must(l.WithLimits(requests)).Allow(ctx, "k"); return err }, with(tokens), "requests"},
 		"AllowUnits takes tokens":         {with(requests, tokens), func(l *core.Limiter) error { _, err := l.AllowUnits(ctx, "k", core.Units{"tokens": 1}); return err }, with(requests), "tokens"},
 		"AllowUnits implies its requests": {with(requests, tokens), func(l *core.Limiter) error { _, err := l.AllowUnits(ctx, "k", core.Units{"tokens": 1}); return err }, with(tokens), ""},
 		"an override counts them":         {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, hidden, ""},
 		"nothing was taken":               {with(requests), func(l *core.Limiter) error { _, err := l.Peek(ctx, "k"); return err }, with(tokens), ""},
-		"tokens that failed":              {with(requests), func(l *core.Limiter) error { _, _ = l.AllowUnits(ctx, "k", core.Units{"tokens": 1}); return nil }, with(requests.WithBurst(5)), ""},
+		"limits of WithLimits count": {with(requests), func(l *core.Limiter) error {
+			_, err := core.Must(l.WithLimits(requests, tokens)).AllowUnits(ctx, "k", core.Units{"tokens": 1})
+			return err
+		}, with(requests.WithBurst(5)), ""},
+		"tokens that failed": {with(requests), func(l *core.Limiter) error { _, _ = l.AllowUnits(ctx, "k", core.Units{"tokens": 1}); return nil }, with(requests.WithBurst(5)), ""},
 	} {
 		t.Run(rule, func(t *testing.T) {
 			l := core.Must(core.NewLimiter(core.NewMemoryStore(), c.before))

@@ -2,6 +2,7 @@ package policyfile_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -210,5 +211,51 @@ line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is requ
 line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// A mistake below a key is reported where it is, however long the key is and whatever it holds.
+func TestMistakesBelowOddKeys(t *testing.T) {
+	for key, field := range map[string]string{
+		"ann": "ann", "a.b": "a.b", "a[0]": "a[0]", "a]": "a]", "Limits[1].Name": "Limits[1].Name", `"\e[31m\n"`: `\x1b[31m\n`,
+	} {
+		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides:\n  a: [1/s]\n  " + key + ":\n    - 1/s\n    - {refill_rate: -1, refill_interval: s}\n"))
+		require.EqualError(t, err, "line 7:21: overrides."+field+"[1].refill_rate: -1 must be a number above 0 (tokens every refill_interval) (RL103)", key)
+	}
+}
+
+// Core shortens a key of more than 128 bytes in some messages.
+func TestMistakesBelowLongKeys(t *testing.T) {
+	long := strings.Repeat("k", 200)
+	for limits, want := range map[string]string{
+		"[1/s, ten/s]": "line 3:221: overrides." + long + `[1].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)`,
+		"[1/s, 0/s]":   "line 3:221: overrides." + long + "[1].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)",
+		"5":            "line 3:214: overrides." + long + ": 5 must be a list of limits, such as [10/s, 1000/day] (RL111)",
+	} {
+		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides: {" + long + ": " + limits + "}\n"))
+		require.EqualError(t, err, want)
+	}
+}
+
+// What can't be printed is escaped, wherever it stands in a file.
+func TestControlBytesNeverReachAMessage(t *testing.T) {
+	for _, text := range []string{
+		"name: \x1b[31m\nlimits: [1/s]", "\x1b[31m: a", "name: a\nlimits: [\x1b[31m/s]", "name: *\x1b[31m\nlimits: [1/s]", "name: !\x1b a\nlimits: [1/s]",
+		"name: a\nlimits: [{\x1b: 5}]", "name: a\nlimits: [{\x1b/s: 5}]", "name: a\nlimits: [1/s]\nshadow: \x1b", "name: a\nlimits: [1/s]\nheaders: [\u202e]",
+		"name: a\nlimits: [1/s]\noverrides: {\"\\e\\n\": [1]}", "name: a\nlimits: [1/s]\n\x07: 1\n\x07: 2", "? \x07", "{\x07", "\x07\tb: c", "- \x07\n- \x07", "name: a\n\tlimits: 5",
+		"&\x1b a: *\x07", "name: a\nlimits: [1/s]\n<<: \x1b", "name: a\nlimits: [1/s in \x1b]", "name: a\nlimits: [1/s name \"\\e\"]", "name: a\nlimits: [1 \x1b/s]",
+	} {
+		for _, read := range []func() error{
+			func() error { _, err := policyfile.Parse([]byte(text)); return err },
+			func() error { _, err := policyfile.Load(strings.NewReader(text)); return err },
+		} {
+			err := read()
+			require.Error(t, err, "%q", text)
+			require.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%q: %q", text, err)
+			for _, each := range err.(interface{ Unwrap() []error }).Unwrap() {
+				e := each.(*policyfile.Error)
+				require.Less(t, strings.IndexFunc(e.Field+e.Value+e.Reason, func(r rune) bool { return !strconv.IsPrint(r) }), 0, "%q: %+q", text, e)
+			}
+		}
 	}
 }
