@@ -230,7 +230,7 @@ func TestMistakesBelowLongKeys(t *testing.T) {
 	for limits, want := range map[string]string{
 		"[1/s, ten/s]": "line 3:221: overrides." + long + `[1].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)`,
 		"[1/s, 0/s]":   "line 3:221: overrides." + long + "[1].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)",
-		"5":            "line 3:214: overrides." + long + ": 5 must be a list of limits, such as [10/s, 1000/day] (RL111)",
+		"5":            "line 3:215: overrides." + long + ": 5 must be a list of limits, such as [10/s, 1000/day] (RL111)",
 	} {
 		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides: {" + long + ": " + limits + "}\n"))
 		require.EqualError(t, err, want)
