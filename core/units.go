@@ -45,7 +45,7 @@ func (t *taken) add(unit string) {
 	}
 }
 
-// uncounted returns what callers take and counts denies: they would get ErrUnit.
+// uncounted returns what callers take and counts returns false for: they would get ErrUnit.
 func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
 	if t == nil {
 		return nil
@@ -96,7 +96,9 @@ func (u *unitUse) take(units Units) {
 		}
 		missing = missing || !u.taken[i].Load()
 	}
-	u.over.Store(!missing)
+	if !missing {
+		u.over.Store(true)
+	}
 }
 
 // untaken counts a decision. It returns the units that none has taken, once, after many.
