@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -72,6 +73,9 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	}
 	if err := r.check(ctx, now); err != nil {
 		return err
+	}
+	if r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load() {
+		l.noteUnits(now, p, r)
 	}
 	key := r.key
 	r.key = boundedKey(key)
@@ -210,4 +214,37 @@ func (res *Result) readOf(p *plan, r *Request) {
 		return
 	}
 	res.read(p, r.N+res.answer.Lent, nil)
+}
+
+// noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.
+func (l *Limiter) noteUnits(now *rules, p *plan, r *Request) {
+	if r.units == nil {
+		if r.N > 0 || r.all {
+			l.taken.add(Requests)
+		}
+	} else {
+		for unit, n := range r.units {
+			if n > 0 {
+				l.taken.add(unit)
+			}
+		}
+	}
+	u := p.use
+	if u == nil || u.over.Load() || r.peeks() {
+		return
+	}
+	if r.units == nil {
+		u.take(Units{Requests: max(1, r.N)})
+	} else {
+		u.take(r.units)
+		u.take(Units{Requests: r.N})
+	}
+	for _, unit := range u.untaken() {
+		logger := l.watch.logger
+		if logger == nil {
+			logger = slog.Default()
+		}
+		logger.Warn("ratelimit: a limit has never applied, because no request has taken its unit: take the unit, spelled as the limit spells it, or correct the limit",
+			"code", "RL715", "policy", now.policy.Name, "unit", unit, "decisions", untakenFor)
+	}
 }

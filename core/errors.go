@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Errors that a caller can tell apart with [errors.Is]. Each message has a code, such as RL601: docs/errors.md has a section
@@ -78,7 +80,7 @@ func (e *ConfigError) Error() string {
 	if code := e.Code(); code != "" {
 		text += " (" + code + ")"
 	}
-	return text
+	return printable.Text(text)
 }
 
 // Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code. Code is empty for
@@ -102,6 +104,8 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is not a field", "RL206"},
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
+	{"is a unit that", "RL117"},
+	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
 }
 
 // codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.
@@ -150,15 +154,7 @@ func withPage(err error) error {
 // value returns the value as messages show it.
 func (e *ConfigError) value() string {
 	if s, ok := e.Value.(string); ok {
-		return strconv.Quote(clip(s, 80))
+		return strconv.Quote(printable.Clip(s, 80))
 	}
 	return fmt.Sprint(e.Value)
-}
-
-// clip returns at most n bytes of s, so that messages that quote s stay short.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
 }

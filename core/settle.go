@@ -27,6 +27,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 		l.unsettled(ctx, key, res.Source, time.Now(), err)
 		return err
 	}
+	res.plan.use.take(units)
 	back := make([]int64, len(res.plan.limits))
 	for i, limit := range res.plan.limits {
 		if actual, given := units[limit.unit()]; given {
@@ -78,6 +79,7 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 		return err
 	}
 	p := now.planOf(key)
+	p.use.take(units)
 	back := make([]int64, len(p.limits))
 	for i, limit := range p.limits {
 		back[i] = -units[limit.unit()]

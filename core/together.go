@@ -94,6 +94,7 @@ func join(ctx context.Context, charges []Charge) ([]*member, error) {
 		if err := r.check(ctx, m.now); err != nil {
 			return nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
 		}
+		m.limiter.noteUnits(m.now, p, &r)
 		for _, other := range members {
 			if m.store() == other.store() && m.now.policy.Name == other.now.policy.Name && m.key == other.key {
 				return nil, fmt.Errorf("ratelimit: AllowTogether: policy %q is charged twice for one key: add up the costs (RL614)", m.now.policy.Name)

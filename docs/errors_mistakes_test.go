@@ -71,6 +71,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	say(limiter.SetPolicy(core.Policy{Name: "api-v2", Limits: []core.Limit{core.PerMinute(60)}}))
+	limiter.Require(core.Requests)
+	say(limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithUnit("tokens")}}))
 	_, err = limiter.WithLimits()
 	say(err)
 	_, err = limiter.WithLimits(make([]core.Limit, 65)...)
@@ -80,6 +82,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	var p core.Policy
 	say(p.UnmarshalJSON([]byte(`{"name": "api",`)))
+	say(p.UnmarshalJSON(make([]byte, 1<<20)))
 	_, err = core.PerMonth(5).In(time.FixedZone("here", 60)).MarshalText()
 	say(err)
 	wrong := core.PerMonth(5)
@@ -93,6 +96,7 @@ func mistakesInText(t *testing.T, say func(error)) {
 	for _, text := range []string{
 		"ten/moment", "1,000/min", "0.5/s", "10 per minute", "10/min brust 20", "10/min burst 5 burst 6", "10/min name",
 		"10/month in Europe/Berlinn", "10/month from yesterday", "100 3d/min", "5/9999999999999 weeks",
+		"1.000/min", "5/M", "3 req/min", "5/day in Local", "5/month from 0001-01-01", "5/day in Europe/Berlin from 2026-03-29T02:30",
 	} {
 		_, err := core.ParseLimit(text)
 		say(err)
@@ -107,7 +111,7 @@ func mistakesInFiles(t *testing.T, say func(error)) {
 		"", "policies: [", "policies:\n\t- name: a\n", "a\xff", "policies: !list []", "? name\n: api\n", "policies: []\n---\npolicies: []\n",
 		"{name: api, limits: [1/s], <<x: 5}", "policies:\n  - name: a \tb\n",
 		strings.Repeat("#", 257<<10), "policies: " + strings.Repeat("[", 9) + strings.Repeat("]", 9), strings.Repeat("- \n", 200),
-		"[" + strings.Repeat("1,", 20_000) + "]",
+		"[" + strings.Repeat("1,", 20_000) + "]", "- &a [" + strings.Repeat("1,", 900) + "]\n- [" + strings.Repeat("*a,", 900) + "]\n",
 		"- name: *other\n  limits: [1/s]\n", "- <<: 5\n  name: api\n  limits: [1/s]\n",
 		"policies:\n  - name: api\n    limits: [5]\n    onFailure: open\n    shadow: yes\n    headers: modern\n    overrides: []\n",
 		"policies:\n  - {name: api, limits: [1/s]}\n  - {name: api, limits: [1/s]}\n", "policies:\n  - name: api\n    name: web\n    limits: [1/s]\n",
@@ -165,7 +169,10 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 	} {
 		refused(func() { httplimit.New(limiter, key) })
 	}
+	token := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithUnit("token")}}))
+	refused(func() { httplimit.New(token, httplimit.ByIP()) })
 	settle := httplimit.WithSettle(func(*http.Request, int) core.Units { return nil })
+	refused(func() { httplimit.New(token, httplimit.ByIP(), settle) })
 	refund := httplimit.WithRefund(func(*http.Request, int) bool { return false })
 	refused(func() { httplimit.New(limiter, httplimit.ByIP(), settle, refund) })
 	refused(func() {
@@ -307,6 +314,11 @@ func logsOfStores(t *testing.T) string {
 	t.Helper()
 	var lines logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	misspelt := core.Must(core.NewLimiter(core.NewMemoryStore(),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerMinute(60).WithUnit("token")}}, core.WithLogger(logger)))
+	for range 2000 {
+		core.Must(misspelt.Allow(t.Context(), "ann"))
+	}
 	memory := core.NewMemoryStore()
 	for _, n := range []int64{60, 100} {
 		_, err := core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(n)}}, core.WithLogger(logger))

@@ -18,7 +18,8 @@ func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: 0, Reason: "rules given: it needs at least one, a limiter and a key"})
 	}
 	for i, r := range rules {
-		errs = append(errs, r.mistakes(fmt.Sprintf("NewTogether rules[%d].Limiter", i), fmt.Sprintf("NewTogether rules[%d].Key", i)))
+		errs = append(errs, r.mistakes(fmt.Sprintf("NewTogether rules[%d].Limiter", i), fmt.Sprintf("NewTogether rules[%d].Key", i)),
+			options.untaken(fmt.Sprintf("NewTogether rules[%d].Limiter", i), r.Limiter))
 	}
 	if options.Limits != nil {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})

@@ -36,8 +36,9 @@ func defaults() settings {
 }
 
 // WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Two stores
-// with the same prefix on one server share buckets. A prefix with a hash tag, such as "{limits}:", puts all keys of the
-// store into one Cluster slot.
+// with the same prefix on one server share buckets, and two with different prefixes share none: a prefix whose one colon is
+// not its end, such as "shop:limits:" or "shop", is followed by "%:" in Redis. A prefix with a hash tag, such as "{limits}:",
+// puts all keys of the store into one Cluster slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *core.StoreConfig) { s.prefix = prefix })
 }

@@ -97,7 +97,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
 	s.flights = flights{
-		server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials,
+		server: &s.server, prefix: keyPrefix(set.prefix), timeout: set.timeout, denials: &s.denials,
 		breaker: breaker.New(set.failures, set.pause, s.log),
 	}
 	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
