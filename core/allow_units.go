@@ -11,7 +11,7 @@ import (
 // It allocates the list of what it takes.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := Request{key: key, Request: bucket.Request{N: 1}, units: units}
-	err = l.take(ctx, &res, &r)
+	err = l.take(ctx, l.rules.Load(), &res, &r)
 	return res, err
 }
 
@@ -24,6 +24,6 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	if most > 0 {
 		r.Action, r.N, r.More = bucket.AtMost, 1, most-1
 	}
-	err = l.take(ctx, &res, &r)
+	err = l.take(ctx, l.rules.Load(), &res, &r)
 	return res, err
 }

@@ -22,14 +22,14 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
 // [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, &res, &Request{key: key, Request: bucket.Request{N: cost}})
+	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, Request: bucket.Request{N: cost}})
 	return res, err
 }
 
 // AllowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits. Use
 // it for a request of unknown cost. Result.Cost is the cost it asked for.
 func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, &res, &Request{key: key, all: true})
+	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, all: true})
 	return res, err
 }
 
@@ -40,8 +40,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
 // returning a Result, because Results are large.
-func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
-	now := l.rules.Load()
+func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *Request) error {
 	if r.peeks() || !l.watch.active() {
 		return l.decide(ctx, now, res, r)
 	}

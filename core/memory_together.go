@@ -7,7 +7,7 @@ import (
 )
 
 // DoTogether answers requests on different keys, in one step. It holds the locks of all their shards.
-func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Answer, error) {
+func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard
 	for i := range requests {
@@ -30,21 +30,19 @@ func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Answe
 	for _, sh := range shards {
 		sh.latest = now
 	}
-	decide := func(dry bool) (answers []Answer, all bool, err error) {
-		answers, all = make([]Answer, len(requests)), true
+	decide := func(dry bool) (answers []JointAnswer, all bool) {
+		answers, all = make([]JointAnswer, len(requests)), true
 		for i := range requests {
-			r := requests[i]
+			r, a := requests[i], &answers[i]
 			r.Dry = dry
-			if err := s.decideAt(s.shard(hashes[i]), hashes[i], &r, &answers[i], now); err != nil {
-				return nil, false, err
-			}
-			all = all && answers[i].Allowed
+			a.Err = s.decideAt(s.shard(hashes[i]), hashes[i], &r, &a.Answer, now)
+			all = all && a.Err == nil && a.Allowed
 		}
-		return answers, all, nil
+		return answers, all
 	}
-	answers, all, err := decide(true)
-	if err == nil && all {
-		answers, _, err = decide(false)
+	answers, all := decide(true)
+	if all {
+		answers, _ = decide(false)
 	}
-	return answers, err
+	return answers, nil
 }

@@ -24,7 +24,7 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 	}
 	now := l.rules.Load()
 	if err := units.check(func(unit string) bool { return now.counts(unit) || res.plan.counts(unit) }); err != nil {
-		l.unsettled(ctx, key, res.Source, time.Now(), err)
+		l.unsettled(ctx, now, key, res.Source, time.Now(), err)
 		return err
 	}
 	back := make([]int64, len(res.plan.limits))
@@ -33,15 +33,15 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 			back[i] = res.costOf(i) - actual
 		}
 	}
-	return l.settle(ctx, key, res.Source, res.plan, back)
+	return l.settle(ctx, now, key, res.Source, res.plan, back)
 }
 
 // settle gives back tokens as giveBack does, and reports a failure to the observers, unless the caller's context has ended.
-func (l *Limiter) settle(ctx context.Context, key string, source Source, p *plan, back []int64) error {
+func (l *Limiter) settle(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
 	began := time.Now()
-	err := l.giveBack(ctx, key, source, p, back)
+	err := l.giveBack(ctx, now, key, source, p, back)
 	if err != nil && !errors.As(err, &gone{}) {
-		l.unsettled(ctx, key, source, began, err)
+		l.unsettled(ctx, now, key, source, began, err)
 	}
 	return err
 }
@@ -50,13 +50,13 @@ func (l *Limiter) settle(ctx context.Context, key string, source Source, p *plan
 // so by itself. Unsettled is for middleware that has no units to settle, such as when the function that knows them panicked.
 func (l *Limiter) Unsettled(ctx context.Context, key string, res Result, why error) {
 	if res.taken() {
-		l.unsettled(ctx, key, res.Source, time.Now(), why)
+		l.unsettled(ctx, l.rules.Load(), key, res.Source, time.Now(), why)
 	}
 }
 
 // unsettled reports that key's bucket was not corrected, which began at an instant.
-func (l *Limiter) unsettled(ctx context.Context, key string, source Source, began time.Time, err error) {
-	l.watch.call(ctx, Observation{Policy: l.Name(), Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
+func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
+	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
 }
 
 // Debit charges key for n requests that have happened already, such as those that another service has served. If the tokens
@@ -74,7 +74,7 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	}
 	now := l.rules.Load()
 	if err := units.check(now.counts); err != nil {
-		l.unsettled(ctx, key, FromStore, time.Now(), err)
+		l.unsettled(ctx, now, key, FromStore, time.Now(), err)
 		return err
 	}
 	p := now.planOf(key)
@@ -82,5 +82,5 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	for i, limit := range p.limits {
 		back[i] = -units[limit.unit()]
 	}
-	return l.settle(ctx, key, FromStore, p, back)
+	return l.settle(ctx, now, key, FromStore, p, back)
 }

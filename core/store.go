@@ -30,10 +30,21 @@ type Store interface {
 type JointStore interface {
 	Store
 
-	// DoTogether answers requests on different buckets. Either all are allowed and take their tokens, or none takes any,
-	// and an answer that is allowed says only that this bucket has the tokens. It returns [ErrApart], and takes nothing, if
-	// the buckets are in places where nothing is atomic. Otherwise its errors are those of Do.
-	DoTogether(ctx context.Context, requests []Request) ([]Answer, error)
+	// DoTogether answers requests on different buckets, in their order. Either all are allowed and take their tokens, or
+	// none takes any, and an answer that is allowed says only that this bucket has the tokens.
+	//
+	// A request on a bucket that can't be used has an error for an answer, such as the [StateError] of [Request.Decide].
+	// Then none takes tokens, and the others are answered all the same. DoTogether itself returns [ErrApart], and takes
+	// nothing, if the buckets are in places where nothing is atomic. Otherwise its errors are those of Do: there is no
+	// answer to any request.
+	DoTogether(ctx context.Context, requests []Request) ([]JointAnswer, error)
+}
+
+// JointAnswer is the answer of a [JointStore] to one of several requests.
+type JointAnswer struct {
+	Answer
+
+	Err error // why there is no Answer; nil if there is one
 }
 
 // ConfiguredStore is a [Store] that has a configuration.

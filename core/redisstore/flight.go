@@ -53,8 +53,8 @@ func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) 
 	return o.answer, nil
 }
 
-// askTogether has requests decided by Redis in one step.
-func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+// askTogether has requests, of which there are several, decided by Redis in one step.
+func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	var others []member
 	for _, r := range requests[1:] {
 		others = append(others, member{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r})
@@ -64,7 +64,12 @@ func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]c
 		return nil, err
 	}
 	f.eviction.Look(f.server)
-	return append([]core.Answer{o.answer}, o.others...), nil
+	for i, a := range o.joint {
+		if a.Err != nil {
+			o.joint[i].Err = fmt.Errorf("policy %q: %w", requests[i].Policy(), a.Err)
+		}
+	}
+	return o.joint, nil
 }
 
 // board puts r on the next flight, with others that are decided together with it, and waits for its outcome.

@@ -147,7 +147,7 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 
 // DoTogether has requests decided in one round trip, by one script call. It returns [core.ErrApart] where the keys may be on
 // different servers: on a Cluster and a Ring.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	if len(s.config.Mistakes) > 0 {
 		return nil, errors.Join(s.config.Mistakes...)
 	}

@@ -271,18 +271,6 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	}
 }
 
-func TestTogetherOfOneBucketTwiceIsAnError(t *testing.T) {
-	one, two := twoOnRedis(t, redistest.Client(t), redistest.Prefix())
-	derived, err := one.WithLimits(core.PerHour(3))
-	require.NoError(t, err)
-	for _, again := range []*core.Limiter{one, derived} {
-		_, err = core.AllowTogether(t.Context(), core.Charge{Limiter: one, Key: "k"}, core.Charge{Limiter: two, Key: "k"}, core.Charge{Limiter: again, Key: "k"})
-		require.ErrorContains(t, err, "charged twice")
-	}
-	assert.EqualValues(t, 10, limittest.Left(t, one, "k"))
-	assert.EqualValues(t, 10, limittest.Left(t, two, "k"))
-}
-
 // A policy in shadow mode denies nothing, and takes nothing where another one denies.
 func TestTogetherWithAShadowPolicy(t *testing.T) {
 	ctx := t.Context()
