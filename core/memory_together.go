@@ -21,11 +21,14 @@ func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Joint
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 	}
-	now := s.now() // not before the instant of any decision so far: they were made under these locks
+	now, err := s.now() // not before the instant of any decision so far: they were made under these locks
 	for _, sh := range shards {
-		if now < sh.latest {
-			now = s.read()
+		if err == nil && now < sh.latest {
+			now, err = s.read()
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, sh := range shards {
 		sh.latest = now

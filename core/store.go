@@ -87,7 +87,7 @@ type StoreOption interface {
 type ClockOption struct{ now func() time.Time }
 
 // WithClock makes a store read the time from now instead of the clock of the system or the Redis server. It is for
-// tests. For Redis the time must be between 1970 and 2112.
+// tests. The time must be from 1970 to 2112: at any other, such as the zero [time.Time], decisions are [ErrClock].
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
 // ConfigureStore sets the clock.
@@ -142,9 +142,9 @@ type Answer struct {
 // Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
 // returns [ErrClock] if now is not between 1970 and 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
-	at := now.UnixMicro()
-	if at < 0 || at > bucket.Latest {
-		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
+	at, err := instantOf(now)
+	if err != nil {
+		return Answer{}, nil, 0, err
 	}
 	next, keep, err := r.Request.DecideState(&answer.Answer, state, at)
 	if err != nil {

@@ -47,7 +47,7 @@ func (t *traffic) count(n int) {
 func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) {
 	o, err := f.board(ctx, r, nil)
 	if err != nil {
-		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), err)
+		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), serverClock(err))
 	}
 	f.eviction.Look(f.server)
 	return o.answer, nil
@@ -61,7 +61,7 @@ func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]c
 	}
 	o, err := f.board(ctx, requests[0], others)
 	if err != nil {
-		return nil, err
+		return nil, serverClock(err)
 	}
 	f.eviction.Look(f.server)
 	for i, a := range o.joint {

@@ -110,7 +110,7 @@ func chargesUnderOtherLimits(s *subject) {
 
 func shadowOnTheSameBucket(s *subject) {
 	enforced := s.limiter(core.PerMinute(10))
-	trial, err := core.NewLimiter(s.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(10)}, Shadow: true})
+	trial, err := core.NewLimiter(s.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(10)}, Shadow: true}) // the same limits, for which nothing is logged
 	s.no(err)
 	both := []core.Charge{{Limiter: trial, Key: key, Cost: 4}, {Limiter: enforced, Key: key, Cost: 5}}
 	s.allows(1, both...)
