@@ -49,7 +49,7 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 			return nil, nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
 		}
 		if parts = append(parts, part{m, request}); slices.Contains(members, m) {
-			m.request, m.shared = m.request.plus(request), true
+			m.request, m.shared = m.request.plus(request, m.now.counts(Requests)), true
 			continue
 		}
 		m.request = request
@@ -98,15 +98,15 @@ func (c *Charge) request() Request {
 	return r
 }
 
-// plus returns the request for what r and o ask together.
-func (r *Request) plus(o Request) Request {
+// plus returns the request for what r and o ask together. requests says that a limit counts them.
+func (r *Request) plus(o Request, requests bool) Request {
 	sum := *r
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
 		return sum
 	}
 	sum.units = Units{}
-	for _, units := range []Units{r.inUnits(), o.inUnits()} {
+	for _, units := range []Units{r.inUnits(requests), o.inUnits(requests)} {
 		for unit, n := range units {
 			sum.units[unit] = saturated(sum.units[unit], n)
 		}
@@ -114,10 +114,13 @@ func (r *Request) plus(o Request) Request {
 	return sum
 }
 
-// inUnits returns what r asks for, in units.
-func (r *Request) inUnits() Units {
+// inUnits returns what r asks for, in units, with the one request that need not be mentioned.
+func (r *Request) inUnits(requests bool) Units {
 	if r.units == nil {
 		return Units{Requests: r.N}
+	}
+	if !requests {
+		return r.units
 	}
 	units := maps.Clone(r.units)
 	units[Requests] = r.units.requests()
