@@ -30,12 +30,27 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 
 // Undo returns the tokens that the decision res took from key. They go to where they came from: the store, or the
 // fallback of FailLocal. Undo does nothing if res took nothing. For the result of a reservation it is
-// [Reservation.Cancel]. Errors and cost are those of Refund.
+// [Reservation.Cancel]. Errors and cost are those of Refund, and [ErrOtherKey] if res is a decision on another key.
+//
+// Call Undo at most once for a decision, and not for one that was settled. A Result can't know: a second call returns the
+// tokens a second time, and then more are admitted than the policy says.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	return l.undo(ctx, l.rules.Load(), key, &res)
+	now := l.rules.Load()
+	if err := res.check(now, key); err != nil {
+		return err
+	}
+	return l.undo(ctx, now, key, &res)
+}
+
+// check returns ErrOtherKey if r is a decision on a key other than this one of the policy of now.
+func (r *Result) check(now *rules, key string) error {
+	if r.bucket != 0 && r.bucket != now.plan.class.hashOf(boundedKey(key)) {
+		return fmt.Errorf("%w: it is no decision of policy %q on this key", ErrOtherKey, now.policy.Name)
+	}
+	return nil
 }
 
 // undo is Undo under the rules of now.

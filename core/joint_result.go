@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,7 +31,8 @@ type JointResult struct {
 	Results []Result
 
 	charges []Charge
-	shadow  []bool // whether the limiter of a charge is in shadow mode
+	shadow  []bool       // whether the limiter of a charge is in shadow mode
+	ended   *atomic.Bool // it was undone or settled; nil: no limiter returned this
 }
 
 // Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
@@ -92,8 +94,12 @@ func (j JointResult) Problem() ProblemDetails {
 	return p
 }
 
-// Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another.
+// Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another. A JointResult can be
+// undone or settled once: after that it is [ErrSettled], also if some of the limiters got nothing back.
 func (j JointResult) Undo(ctx context.Context) error {
+	if err := j.end(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for i, c := range j.charges {
 		errs = append(errs, c.Limiter.Undo(ctx, c.Key, j.Results[i]))
@@ -102,11 +108,14 @@ func (j JointResult) Undo(ctx context.Context) error {
 }
 
 // Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each, one after
-// another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), or if no limiter
-// counts a unit ([ErrUnit]).
+// another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), if no limiter counts a
+// unit ([ErrUnit]), or if the request was undone or settled before ([ErrSettled]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
 		j.Unsettled(ctx, err)
+		return err
+	}
+	if err := j.end(ctx); err != nil {
 		return err
 	}
 	var errs []error
@@ -120,6 +129,14 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 		errs = append(errs, c.Limiter.Settle(ctx, c.Key, r, its))
 	}
 	return errors.Join(errs...)
+}
+
+// end notes that j is undone or settled, and returns ErrSettled if it was before. While ctx has ended, nothing is sent.
+func (j *JointResult) end(ctx context.Context) error {
+	if j.Allowed && j.ended != nil && ctx.Err() == nil && !j.ended.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	return nil
 }
 
 // Unsettled tells the observers of each limiter that the request was not settled. See [Limiter.Unsettled].

@@ -83,7 +83,7 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
 
 // decide writes the answer to r into *a. The error says that the key is in use under too many limits, or is [ErrClock].
 func (s *MemoryStore) decide(r *Request, a *Answer) error {
-	hash := r.class.hashOf(r.key)
+	hash := r.Hash()
 	sh := s.shard(hash)
 	now, err := s.now()
 	if err != nil {

@@ -11,7 +11,7 @@ func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Joint
 	hashes := make([]uint64, len(requests))
 	var shards []*shard
 	for i := range requests {
-		hashes[i] = requests[i].class.hashOf(requests[i].key)
+		hashes[i] = requests[i].Hash()
 		shards = append(shards, s.shard(hashes[i]))
 	}
 	index := func(sh *shard) int { return slices.Index(s.shards, sh) }

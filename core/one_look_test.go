@@ -57,9 +57,11 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			"AllowN":         func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 2)) },
 			"AllowN, denied": func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 8)) },
 			"AllowAll":       func(l *core.Limiter, _ core.Result) string { return told(l.AllowAll(ctx, key)) },
-			"AllowUnits":     func(l *core.Limiter, _ core.Result) string { return told(l.AllowUnits(ctx, key, core.Units{"tokens": 5})) },
-			"AllowAtMost":    func(l *core.Limiter, _ core.Result) string { return told(l.AllowAtMost(ctx, key, 20)) },
-			"Peek":           func(l *core.Limiter, _ core.Result) string { return told(l.Peek(ctx, key)) },
+			"AllowUnits": func(l *core.Limiter, _ core.Result) string {
+				return told(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
+			},
+			"AllowAtMost": func(l *core.Limiter, _ core.Result) string { return told(l.AllowAtMost(ctx, key, 20)) },
+			"Peek":        func(l *core.Limiter, _ core.Result) string { return told(l.Peek(ctx, key)) },
 			"Reserve": func(l *core.Limiter, _ core.Result) string {
 				r, err := l.Reserve(ctx, key, 8)
 				return fmt.Sprint(r.OK(), r.Delay(), told(r.Result(), err))

@@ -45,6 +45,7 @@ type Result struct {
 
 	answer  Answer
 	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
+	bucket  uint64   // Request.Hash; 0: no limiter returned this
 	untaken bool     // another decision that belongs to this one denied, so nothing was taken
 	ticket  int64    // of the hold, if this is the result of a reservation; else 0
 	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error

@@ -11,9 +11,13 @@ import (
 // [Limiter.Refund]. What is missing is charged even if it is not there: the bucket is in debt then, and denies later requests
 // until it has refilled.
 //
-// Call Settle at most once for a decision, and not for one that was undone. Settle a reservation when it is due, and do not
-// cancel it after that. Settle does nothing if res took nothing: it was denied, or nobody decided. Errors are those of
-// Refund, [ErrCost] for a negative number, and [ErrUnit]. It costs one round trip to Redis, and is sent at most once: if
+// Call Settle at most once for a decision, and not for one that was undone: a Result can't know, and a second call corrects
+// the bucket a second time. Settle a reservation when it is due, and do not cancel it after that. Settle does nothing if res
+// took nothing: it was denied, or nobody decided. A cost is a number of requests: an estimate of tokens belongs in the Units of
+// [Limiter.AllowUnits], or Settle charges all the tokens on top of it.
+//
+// Errors are those of Refund, [ErrCost] for a negative number, [ErrUnit], and [ErrOtherKey] if res is a decision on another
+// key or of another policy. Nothing has changed then. Settle costs one round trip to Redis, and is sent at most once: if
 // there is no answer, it may or may not have been settled. Observers receive a failure as [OutcomeUnsettled].
 func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Units) error {
 	if err := checkKey(key); err != nil {
@@ -23,7 +27,11 @@ func (l *Limiter) Settle(ctx context.Context, key string, res Result, units Unit
 		return nil
 	}
 	now := l.rules.Load()
-	if err := units.check(func(unit string) bool { return now.counts(unit) || res.plan.counts(unit) }); err != nil {
+	err := res.check(now, key)
+	if err == nil {
+		err = units.check(func(unit string) bool { return now.counts(unit) || res.plan.counts(unit) })
+	}
+	if err != nil {
 		l.unsettled(ctx, now, key, res.Source, time.Now(), err)
 		return err
 	}

@@ -106,8 +106,9 @@ type Request struct {
 
 	class *class // of the policy's keys
 	key   string
-	all   bool  // ask for as many tokens as one request can take; under sets N
-	units Units // ask for these; under sets Each
+	hash  uint64 // what Hash returned; 0: nothing yet
+	all   bool   // ask for as many tokens as one request can take; under sets N
+	units Units  // ask for these; under sets Each
 }
 
 // NewRequest returns a request on the bucket of a policy and key, for stores of this module.
@@ -123,7 +124,12 @@ func (r Request) Policy() string { return r.class.policy.Value() }
 func (r Request) Key() string { return r.key }
 
 // Hash returns a hash of the policy and the key. Requests on the same bucket have the same hash, in this process.
-func (r *Request) Hash() uint64 { return r.class.hashOf(r.key) }
+func (r *Request) Hash() uint64 {
+	if r.hash == 0 {
+		r.hash = r.class.hashOf(r.key)
+	}
+	return r.hash
+}
 
 // Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other
 // fields of bucket.Answer are for the limiter.

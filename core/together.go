@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		}
 		return JointResult{}, err
 	}
-	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges)}
+	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges), ended: new(atomic.Bool)}
 	for _, p := range parts {
 		m, r := p.member, p.result()
 		if j.denied && r.Allowed {
@@ -146,7 +147,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 func (j *joint) read(ctx context.Context, group []*member, requests []Request, answers []JointAnswer) (again []*member, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
-			m.res = Result{answer: answers[i].Answer, headers: m.now.policy.Headers}
+			m.res = Result{answer: answers[i].Answer, headers: m.now.policy.Headers, bucket: requests[i].Hash()}
 			m.res.readOf(m.now.planOf(m.key), &requests[i])
 			j.denied = j.denied || !m.res.Allowed
 			again = append(again, m)
@@ -161,7 +162,7 @@ func (j *joint) read(ctx context.Context, group []*member, requests []Request, a
 	for i, m := range group {
 		if err := answers[i].Err; err != nil {
 			r := requests[i]
-			m.res.headers, m.res.Cost, r.Dry = m.now.policy.Headers, r.N, j.denied
+			m.res.headers, m.res.bucket, m.res.Cost, r.Dry = m.now.policy.Headers, r.Hash(), r.N, j.denied
 			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
 				j.failed = m
 				return nil, err

@@ -165,6 +165,10 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 	} {
 		refused(func() { httplimit.New(limiter, key) })
 	}
+	llm := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{core.PerMinute(9000).WithUnit("tokens")}}))
+	refused(func() {
+		httplimit.New(llm, httplimit.ByIP(), httplimit.WithCost(func(*http.Request) (int64, error) { return 9, nil }))
+	})
 	settle := httplimit.WithSettle(func(*http.Request, int) core.Units { return nil })
 	refund := httplimit.WithRefund(func(*http.Request, int) bool { return false })
 	refused(func() { httplimit.New(limiter, httplimit.ByIP(), settle, refund) })
@@ -198,7 +202,11 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	say(errors.New(cut))
 	first(core.AllowTogether(ctx))
 	first(core.AllowTogether(ctx, core.Charge{Key: "ann"}))
-	first(core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "ann"}))
+	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "joint"})
+	require.NoError(t, err)
+	require.NoError(t, joint.Undo(ctx))
+	say(joint.Settle(ctx, nil))
+	say(limiter.Undo(ctx, "another", joint.Results[0]))
 	key := httplimit.ByHeader("X-Api-Key")
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	first(key(r))

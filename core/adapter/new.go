@@ -23,7 +23,7 @@ func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
 	if options.Limits != nil {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 	}
-	if err := errors.Join(append(errs, options.mistakes())...); err != nil {
+	if err := errors.Join(append(errs, options.mistakes(), options.costMistake(rules))...); err != nil {
 		refuseArguments(err)
 	}
 	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options}

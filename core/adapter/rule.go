@@ -26,6 +26,22 @@ func (r Rule[C]) mistakes(limiter, key string) error {
 	return errors.Join(append(errs, Mistake(r.Key))...)
 }
 
+// costMistake returns what is wrong with a cost, which is a number of requests, if no limiter counts these.
+func (o *Options[C]) costMistake(rules []Rule[C]) error {
+	if o.Cost == nil || o.Limits != nil {
+		return nil
+	}
+	for _, r := range rules {
+		if r.Limiter == nil || r.Limiter.Counts("", core.Requests) {
+			return nil
+		}
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	return &core.ConfigError{Field: "WithCost", Value: rules[0].Limiter.Name(), Reason: "is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits"}
+}
+
 // mistakes returns those in the options.
 func (o *Options[C]) mistakes() error {
 	errs := []error{Mistake(o.Cost), Mistake(o.Limits), Mistake(o.Units)}
