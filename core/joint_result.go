@@ -72,9 +72,13 @@ func (j JointResult) Order() []int {
 
 // WriteHeaders writes the header fields of all limiters to h. RateLimit and RateLimit-Policy list the limits of all. Fields that
 // have one value are those of the tightest limiter. Retry-After is the longest, and is left out if the request can never be
-// allowed. See [Result.WriteHeaders].
+// allowed. Charges of one limiter for the same key are listed once. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h HeaderWriter) {
-	for _, i := range j.Order() {
+	order := j.Order()
+	for n, i := range order {
+		if j.among(i, order[n+1:]) {
+			continue
+		}
 		r := j.Results[i]
 		if !r.Allowed {
 			r.RetryAfter = j.RetryAfter
@@ -86,12 +90,21 @@ func (j JointResult) WriteHeaders(h HeaderWriter) {
 // Problem describes a denial, as [Problem] does: the limits of all limiters that lack tokens.
 func (j JointResult) Problem() ProblemDetails {
 	p := Problem(Result{})
-	for _, r := range j.Results {
-		if !r.Allowed {
+	var listed []int
+	for i, r := range j.Results {
+		if !r.Allowed && !j.among(i, listed) {
+			listed = append(listed, i)
 			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(r).ViolatedPolicies...)
 		}
 	}
 	return p
+}
+
+// among reports whether a charge has the limiter and key of one of others.
+func (j *JointResult) among(charge int, others []int) bool {
+	return len(j.charges) == len(j.Results) && slices.ContainsFunc(others, func(other int) bool {
+		return j.charges[charge].Limiter == j.charges[other].Limiter && j.charges[charge].Key == j.charges[other].Key
+	})
 }
 
 // Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another. A JointResult can be

@@ -86,7 +86,10 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 		if k.limiter.Counts("", core.Requests) {
 			charges[i].Units[core.Requests] = take.cost
 			if take.all {
-				charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+				charges[i].Units[core.Requests] = 0
+				if !slices.Contains(j.rules[:i], k) { // a bucket is charged its whole Capacity once
+					charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+				}
 			}
 		}
 		for unit, n := range take.units {

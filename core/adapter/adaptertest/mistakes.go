@@ -51,6 +51,12 @@ func (s *suite[K, O]) mistakes() {
 	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
 		c.wantPanic(Limiter[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
+	s.rule("New panics with every mistake: a cost, which is a number of requests, for a policy that counts none", func(c *trial[K, O]) {
+		words := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{core.PerHour(9).WithUnit("words")}})
+		option := []O{k.WithCost(func(Header) (int64, error) { return 9, nil })}
+		c.wantPanic(Limiter[K, O]{words, k.Global("all"), option, nil, nil}, `WithCost: "words only" is`, "use WithUnits")
+		c.wantPanic(Limiter[K, O]{Together: []Rule[K]{{words, k.Global("all")}, {words, k.Global("more")}}, Options: option}, `WithCost: "words only" is`)
+	})
 	s.rule("New does not call the user's functions", func(c *trial[K, O]) {
 		l := newListener()
 		_ = l.Close()

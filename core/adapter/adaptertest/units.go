@@ -31,7 +31,11 @@ func words(h Header) (core.Units, error) {
 // left sends a request that takes nothing, and returns what each limit of l has left for key.
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
-	app := c.use(l, key, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
+	nothing := c.kit.WithCost(func(Header) (int64, error) { return 0, nil })
+	if !l.Counts("", core.Requests) {
+		nothing = c.kit.WithUnits(func(Header) (core.Units, error) { return core.Units{}, nil })
+	}
+	app := c.use(l, key, nothing)
 	got := app.send(request{header: header("User", "ann")})
 	c.wantStatus(got, http.StatusOK, "a request that takes nothing")
 	list, err := httpsfv.UnmarshalList(got.header.Values(ietfField))
