@@ -138,11 +138,16 @@ func saturated(a, b int64) int64 {
 // result returns the decision on a part of a member's charges. All parts have the delays of the sum.
 func (p *part) result() Result {
 	r := p.res
-	if !p.shared || r.plan == nil {
+	if !p.shared {
+		return r
+	}
+	own := p.request
+	if r.plan == nil { // nobody decided
+		own.under(p.now.planOf(p.key))
+		r.Cost = own.N
 		return r
 	}
 	r.keepDelays()
-	own := p.request
 	own.under(r.plan)
 	r.Cost, r.each = own.N, own.Each
 	return r

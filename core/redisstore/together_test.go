@@ -284,6 +284,13 @@ func besideABadKey(t *testing.T, client redis.UniversalClient, how string, mode 
 			}
 		}
 	}
+	if mode == core.FailOpen { // both charges of the bad key have their own cost
+		charges = append(charges, core.Charge{Limiter: user, Key: "ann", Cost: 5}, core.Charge{Limiter: user, Key: "ann", Units: core.Units{core.Requests: 0}})
+		j, err := core.AllowTogether(ctx, charges...)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 5, 0}, []int64{j.Results[at].Cost, j.Results[3].Cost, j.Results[4].Cost})
+		assert.Equal(t, []core.Source{core.FromFailOpen, core.FromFailOpen}, []core.Source{j.Results[at].Source, j.Results[3].Source})
+	}
 	assert.Equal(t, want, got, "requests that all buckets have tokens for")
 	assert.Equal(t, 100-got, limittest.Left(t, everyone, "all"), "only allowed requests are charged")
 	assert.Equal(t, 3-got, limittest.Left(t, org, "acme"), "only allowed requests are charged")
