@@ -69,8 +69,10 @@ func TestJointResultIsUndoneOrSettledOnce(t *testing.T) {
 	}
 	take := func() core.JointResult { return core.Must(core.AllowTogether(ctx, charges...)) }
 	ends := map[string]func(context.Context, core.JointResult) error{
-		"Undo":   func(ctx context.Context, j core.JointResult) error { return j.Undo(ctx) },
-		"Settle": func(ctx context.Context, j core.JointResult) error { return j.Settle(ctx, core.Units{core.Requests: 0}) },
+		"Undo": func(ctx context.Context, j core.JointResult) error { return j.Undo(ctx) },
+		"Settle": func(ctx context.Context, j core.JointResult) error {
+			return j.Settle(ctx, core.Units{core.Requests: 0})
+		},
 	}
 	for first, end := range ends {
 		for second, again := range ends {
