@@ -50,7 +50,13 @@ var (
 	// ErrApart means that a store can't decide requests in one step, because their buckets are on different servers.
 	ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")
 
-	// ErrClock means that an injected clock returned a time outside the range that a store can keep.
+	// ErrOtherKey means that Undo or Settle was called with a Result of another key, or of a limiter of another policy.
+	ErrOtherKey = errors.New("ratelimit: the result is of another key or policy (RL615)")
+
+	// ErrSettled means that Undo or Settle was called again for a [JointResult] that was undone or settled before.
+	ErrSettled = errors.New("ratelimit: the decision was undone or settled before (RL616)")
+
+	// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
 	ErrClock = errors.New("ratelimit: clock out of range (RL612)")
 )
 
@@ -122,7 +128,7 @@ var codesOfNames = map[string]string{
 	"new limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
 	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "global": "RL308", "bycontextvalue": "RL309",
 	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
-	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "newtogether": "RL316",
+	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "newtogether": "RL316", "withcost": "RL320",
 }
 
 // lastName returns the last name in a field, in lower case and without "_": Go and files write fields differently. For an

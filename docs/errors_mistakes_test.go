@@ -171,6 +171,10 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 	}
 	token := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithUnit("token")}}))
 	refused(func() { httplimit.New(token, httplimit.ByIP()) })
+	llm := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{core.PerMinute(9000).WithUnit("tokens")}}))
+	refused(func() {
+		httplimit.New(llm, httplimit.ByIP(), httplimit.WithCost(func(*http.Request) (int64, error) { return 9, nil }))
+	})
 	settle := httplimit.WithSettle(func(*http.Request, int) core.Units { return nil })
 	refused(func() { httplimit.New(token, httplimit.ByIP(), settle) })
 	refund := httplimit.WithRefund(func(*http.Request, int) bool { return false })
@@ -205,7 +209,11 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	say(errors.New(cut))
 	first(core.AllowTogether(ctx))
 	first(core.AllowTogether(ctx, core.Charge{Key: "ann"}))
-	first(core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "ann"}))
+	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "joint"})
+	require.NoError(t, err)
+	require.NoError(t, joint.Undo(ctx))
+	say(joint.Settle(ctx, nil))
+	say(limiter.Undo(ctx, "another", joint.Results[0]))
 	key := httplimit.ByHeader("X-Api-Key")
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	first(key(r))

@@ -10,8 +10,9 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes. The default is 1; 0 takes none. An error is answered as that of a
-// [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes of the limits that count requests. The default is 1; 0 takes none. An estimate
+// for limits of another unit belongs in [WithUnits]. An error is answered as that of a [KeyFunc] is, except that
+// [core.ErrUnknownCost] costs the whole Capacity. If no limit of the policy counts requests, New panics.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
 }

@@ -29,7 +29,7 @@ type Engine[C any] struct {
 // limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [Mistake]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	rule := Rule[C]{limiter, key}
-	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.untaken("New limiter", limiter)); err != nil {
+	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
 		refuseArguments(err)
 	}
 	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options}

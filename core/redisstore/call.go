@@ -104,9 +104,9 @@ func claim(calls []*call, state uint32) []*call {
 
 // outcome is the answer to one call.
 type outcome struct {
-	answer core.Answer
-	others []core.Answer // to the others of the call
-	err    error
+	answer core.Answer        // to its request, or to the first of several
+	joint  []core.JointAnswer // to each of the requests that are decided together; nil if there is one
+	err    error              // why there is no answer to any
 }
 
 // finish answers calls with their outcomes, or all with err if there are none.

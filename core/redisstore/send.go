@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
@@ -21,10 +20,11 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 	now := ""
 	if s.clock != nil {
 		at := s.clock()
-		if micros := at.UnixMicro(); micros < 0 || micros > bucket.Latest {
-			return nil, fmt.Errorf("%w: %v is not between 1970 and 2112", core.ErrClock, at)
+		micros, err := microsOf(at)
+		if err != nil {
+			return nil, err
 		}
-		now = strconv.FormatInt(at.UnixMicro(), 10)
+		now = strconv.FormatInt(micros, 10)
 	}
 	if len(calls) > 1 && s.scattered.Load() {
 		return s.pipeline(ctx, calls, now)

@@ -128,6 +128,11 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 		return a, errors.Join(s.config.Mistakes...)
 	}
 	now := s.now()
+	if s.config.Clock != nil { // what is known here must not answer for a clock that no server would take
+		if _, err := microsOf(now); err != nil {
+			return a, err
+		}
+	}
 	if s.leases.spend(&r, &a, now) {
 		return a, nil
 	}
@@ -140,19 +145,26 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 	}
 	a, err = s.leases.askOrLease(ctx, r)
 	if err == nil && !a.Allowed {
-		s.denials.keep(&r, a, version, instantOf(now), s.instant())
+		if heard := s.instant(); heard >= 0 {
+			s.denials.keep(&r, a, version, instantOf(now), heard)
+		}
 	}
 	return a, err
 }
 
 // DoTogether has requests decided in one round trip, by one script call. It returns [core.ErrApart] where the keys may be on
 // different servers: on a Cluster and a Ring.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	if len(s.config.Mistakes) > 0 {
 		return nil, errors.Join(s.config.Mistakes...)
 	}
 	if s.server.scattered.Load() {
 		return nil, core.ErrApart
+	}
+	if s.config.Clock != nil { // before leases are settled
+		if _, err := microsOf(s.config.Clock()); err != nil {
+			return nil, err
+		}
 	}
 	if s.leases.most > 0 { // all steps together take no longer than one decision may
 		var cancel context.CancelFunc
@@ -171,7 +183,11 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 
 // recall is the Recall of the store's configuration.
 func (s *Store) recall(hash uint64, policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
-	known, age, _ = s.denials.find(bucketOf{policy, key, hash}, p, n, s.instant())
+	now := s.instant()
+	if now < 0 {
+		return nil, 0 // Do says what is wrong with the clock
+	}
+	known, age, _ = s.denials.find(bucketOf{policy, key, hash}, p, n, now)
 	return known, age
 }
 
@@ -269,10 +285,14 @@ func (s *Store) now() time.Time {
 	return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
 }
 
-// instant is now as an instant.
+// instant is now as an instant; -1 if it is out of range.
 func (s *Store) instant() instant {
 	if s.config.Clock != nil {
-		return instantOf(s.config.Clock())
+		at := s.config.Clock()
+		if _, err := microsOf(at); err != nil {
+			return -1
+		}
+		return instantOf(at)
 	}
 	return startInstant + instant(time.Since(start))
 }

@@ -31,7 +31,11 @@ func words(h Header) (core.Units, error) {
 // left sends a request that takes nothing, and returns what each limit of l has left for key.
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
-	app := c.use(l, key, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }), c.kit.WithUnits(words))
+	options := []O{c.kit.WithUnits(words)}
+	if l.Counts("", core.Requests) {
+		options = append(options, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
+	}
+	app := c.use(l, key, options...)
 	got := app.send(request{header: header("User", "ann")})
 	c.wantStatus(got, http.StatusOK, "a request that takes nothing")
 	list, err := httpsfv.UnmarshalList(got.header.Values(ietfField))
@@ -201,7 +205,7 @@ func (s *suite[K, O]) untaken() {
 		s.rule("New and NewTogether panic if "+where+" counts a unit that the middleware never takes", func(c *trial[K, O]) {
 			l := c.limiter(policy)
 			c.wantPanic(Limiter[K, O]{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)
-			c.wantPanic(Limiter[K, O]{Limiter: l, Key: none[K](), Options: []O{k.WithCost(costHeader)}}, "New limiter: "+mistake, "New key: <nil>")
+			c.wantPanic(Limiter[K, O]{Limiter: l, Key: none[K]()}, "New limiter: "+mistake, "New key: <nil>")
 			c.wantPanic(Limiter[K, O]{Together: []Rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
 		})
 	}
