@@ -140,7 +140,7 @@ func (r *Result) asked() bool {
 // onFailure decides r, which is about key, as the policy's OnFailure says. err is the store's error.
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, key string, err error) error {
 	res.answer, res.Cause = Answer{}, err
-	failed := l.failed(ctx, err)
+	failed := l.failed(ctx, key, err)
 	if errors.As(failed, &gone{}) {
 		return failed
 	}
