@@ -198,7 +198,7 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 	}
 	// Only bad: what wraps it may show the key.
 	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a second",
-		"code", "RL715", "policy", policy, "key", logline.Key(w.secret, key), "error", bad)
+		"code", "RL716", "policy", policy, "key", logline.Key(w.secret, key), "error", bad)
 }
 
 // reportPolicy calls the observers with a policy that is in force from now on. before is what SetPolicy replaced, or nil.

@@ -68,16 +68,16 @@ func TestUnreadableStateIsReported(t *testing.T) {
 						_ = use(t.Context(), l)
 					}
 					assert.EqualValues(t, 50, store.config.Unreadable(), "each is counted")
-					assert.Equal(t, 1, strings.Count(lines.String(), "RL715"), "at most one a second is logged: %s", lines.String())
+					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "at most one a second is logged: %s", lines.String())
 					assert.Regexp(t, `policy=api key=[0-9a-f]{12} error="stored state: is not a rate limit state \(RL613\)"`, lines.String())
 					assert.NotContains(t, lines.String(), "secret-key", "the key is hashed")
 
 					other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: policy.Limits}))
 					_ = use(t.Context(), other)
-					assert.Equal(t, 1, strings.Count(lines.String(), "RL715"), "a second policy of the store logs no second line: %s", lines.String())
+					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "a second policy of the store logs no second line: %s", lines.String())
 					time.Sleep(time.Second)
 					_ = use(t.Context(), other)
-					assert.Equal(t, 2, strings.Count(lines.String(), "RL715"), "a second later there is another line: %s", lines.String())
+					assert.Equal(t, 2, strings.Count(lines.String(), "RL716"), "a second later there is another line: %s", lines.String())
 					assert.Contains(t, lines.String(), "policy=other")
 				})
 			})
@@ -107,5 +107,5 @@ func TestUnreadableStateOfAPlainStoreIsReported(t *testing.T) {
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	require.NoError(t, err)
 	_, _ = l.Allow(t.Context(), "k")
-	assert.Contains(t, lines.String(), "RL715")
+	assert.Contains(t, lines.String(), "RL716")
 }

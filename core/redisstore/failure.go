@@ -20,6 +20,51 @@ func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }
 
+// connectionError is the error of a call that had no connection in time.
+type connectionError struct {
+	address string
+	after   time.Duration
+	last    error // why the connection before failed; nil: not known
+}
+
+func (e *connectionError) Error() string {
+	text := fmt.Sprintf("no connection to %s within %v", e.address, e.after)
+	if e.last != nil {
+		text += ": " + e.last.Error()
+	}
+	return text
+}
+
+// Unwrap returns no more than that it was too late: the last error proves nothing of this call.
+func (e *connectionError) Unwrap() error { return context.DeadlineExceeded }
+
+// noConnection is the error of a call that waited so long for a connection.
+func (s *server) noConnection(after time.Duration) error {
+	e := &connectionError{address: s.address, after: after}
+	if last := s.dialed.Load(); last != nil {
+		e.last = *last
+	}
+	return e
+}
+
+// late is the error of a call that was sent and took too long. It may have waited for a connection.
+func (s *server) late() error {
+	if s.dialed.Load() != nil {
+		return s.noConnection(s.timeout)
+	}
+	return timeoutError(s.timeout)
+}
+
+// withoutArguments returns err, a server's reply, without the command's arguments that some replies show: they are keys of
+// clients, or the password.
+func withoutArguments(err error) error {
+	text := serverText(err)
+	if before, _, shown := strings.Cut(text, ", with args beginning with"); shown {
+		return serverError(before)
+	}
+	return err
+}
+
 // recovered turns a panic in the client into an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 )
 
 // Servers are those that hold keys.
@@ -40,21 +42,13 @@ func (w *Watch) Look(s Servers) {
 				if bounded && policy != "" && policy != "noeviction" && policy != "volatile-ttl" {
 					w.warned.Do(func() {
 						s.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
-							"code", "RL714", "maxmemory-policy", policy, "server", address(one))
+							"code", "RL714", "maxmemory-policy", policy, "server", address.Of(one))
 					})
 				}
 				return nil
 			})
 		}()
 	})
-}
-
-// address is where a server is, or "" if that is not known.
-func address(one redis.UniversalClient) string {
-	if c, ok := one.(*redis.Client); ok {
-		return c.Options().Addr
-	}
-	return ""
 }
 
 // policyOf reads the memory section of INFO.
