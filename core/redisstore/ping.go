@@ -80,8 +80,7 @@ func (s *Store) ping(ctx context.Context) error {
 // probe takes tokens of a key that nobody else uses, and deletes it.
 func (s *Store) probe(ctx context.Context) (err error) {
 	defer recovered(&err)
-	// Both writes of the script: SET for the first, and SETRANGE for the second, after which the key lives about as long.
-	limit := bucket.Spec{Capacity: 1000, RefillRate: 1000, RefillInterval: 10 * time.Second}
+	limit := bucket.Spec{Capacity: 2, RefillRate: 2, RefillInterval: time.Second}
 	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(limit, 1)}, false)
 	name := rand.Text()
 	key := redisKey(s.flights.prefix, "ping", name)
@@ -89,15 +88,15 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	args := func(n int64) []any {
-		request := core.NewRequest("ping", name, bucket.Request{Plan: plan, N: n})
+	args := func() []any {
+		request := core.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
-	if _, err = s.server.eval(ctx, s.server.client, args(500)); err != nil {
+	if _, err = s.server.eval(ctx, s.server.client, args()); err != nil {
 		return err
 	}
 	// EVAL is what a store does that finds the script lost.
-	cmd := command(ctx, eval, s.server.script().text, args(1))
+	cmd := command(ctx, eval, s.server.script().text, args())
 	if err = withoutArguments(s.server.client.Process(ctx, cmd)); err != nil {
 		return err
 	}
