@@ -36,24 +36,7 @@ func (e *connectionError) Error() string {
 }
 
 // Unwrap returns no more than that it was too late: the last error proves nothing of this call.
-func (e *connectionError) Unwrap() error { return context.DeadlineExceeded }
-
-// noConnection is the error of a call that waited so long for a connection.
-func (s *server) noConnection(after time.Duration) error {
-	e := &connectionError{address: s.address, after: after}
-	if last := s.dialed.Load(); last != nil {
-		e.last = *last
-	}
-	return e
-}
-
-// late is the error of a call that was sent and took too long. It may have waited for a connection.
-func (s *server) late() error {
-	if s.dialed.Load() != nil {
-		return s.noConnection(s.timeout)
-	}
-	return timeoutError(s.timeout)
-}
+func (*connectionError) Unwrap() error { return context.DeadlineExceeded }
 
 // withoutArguments returns err, a server's reply, without the command's arguments that some replies show: they are keys of
 // clients, or the password.

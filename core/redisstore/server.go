@@ -173,6 +173,23 @@ func (s *server) connect() error {
 	return s.noConnection(s.Patience())
 }
 
+// noConnection is the error of a call that waited so long for a connection.
+func (s *server) noConnection(after time.Duration) error {
+	e := &connectionError{address: s.address, after: after}
+	if last := s.dialed.Load(); last != nil {
+		e.last = *last
+	}
+	return e
+}
+
+// late is the error of a call that was sent and took too long. It may have waited for a connection.
+func (s *server) late() error {
+	if s.dialed.Load() != nil {
+		return s.noConnection(s.timeout)
+	}
+	return timeoutError(s.timeout)
+}
+
 // ping makes sure that a server has a connection for a command. Where there are several it does so for a pipeline too,
 // which go-redis takes from another pool, and has the client learn what it needs to know of them.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient, several bool) error {
