@@ -20,24 +20,6 @@ func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }
 
-// connectionError is the error of a call that had no connection in time.
-type connectionError struct {
-	address string
-	after   time.Duration
-	last    error // why the connection before failed; nil: not known
-}
-
-func (e *connectionError) Error() string {
-	text := fmt.Sprintf("no connection to %s within %v", e.address, e.after)
-	if e.last != nil {
-		text += ": " + e.last.Error()
-	}
-	return text
-}
-
-// Unwrap returns no more than that it was too late: the last error proves nothing of this call.
-func (*connectionError) Unwrap() error { return context.DeadlineExceeded }
-
 // withoutArguments returns err, a server's reply, without the command's arguments that some replies show: they are keys of
 // clients, or the password.
 func withoutArguments(err error) error {

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/timely"
 )
 
@@ -151,7 +151,7 @@ func (s *server) connect() error {
 		})
 		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
 			s.dialed.Store(&why)
-			err = fmt.Errorf("no connection to %s: %w", s.address, err)
+			err = &breaker.Unconnected{Address: s.address, Cause: err}
 		}
 		all <- err
 	}()
@@ -175,9 +175,9 @@ func (s *server) connect() error {
 
 // noConnection is the error of a call that waited so long for a connection.
 func (s *server) noConnection(after time.Duration) error {
-	e := &connectionError{address: s.address, after: after}
+	e := &breaker.Unconnected{Address: s.address, After: after}
 	if last := s.dialed.Load(); last != nil {
-		e.last = *last
+		e.Cause = *last
 	}
 	return e
 }

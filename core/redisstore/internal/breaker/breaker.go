@@ -184,17 +184,17 @@ func (b *Breaker) log(err error) {
 	}
 	b.outage.mu.Unlock()
 	if begins {
-		b.warn("ratelimit: "+Words(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
+		b.named().Warn("ratelimit: "+Words(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 	}
 	if back {
-		b.warn("ratelimit: Redis is back", "code", "RL713")
+		b.named().Warn("ratelimit: Redis is back", "code", "RL713")
 	}
 }
 
-// warn logs a warning, with the server's address.
-func (b *Breaker) warn(message string, attributes ...any) {
-	if b.server != "" {
-		attributes = append(attributes, "server", b.server)
+// named is the logger, with the server's address.
+func (b *Breaker) named() *slog.Logger {
+	if b.server == "" {
+		return b.logger()
 	}
-	b.logger().Warn(message, attributes...)
+	return b.logger().With("server", b.server)
 }

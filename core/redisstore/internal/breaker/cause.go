@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -25,6 +26,33 @@ var replies = []struct {
 	{"no node of the Cluster serves the key", []string{"CLUSTERDOWN", "MOVED", "ASK"}},
 }
 
+// Unconnected is the error of a call that had no connection.
+type Unconnected struct {
+	Address string
+	After   time.Duration // how long the call waited for one; 0: it could not be made
+	Cause   error         // why it could not be made, or the one before; nil: not known
+}
+
+func (e *Unconnected) Error() string {
+	text := "no connection to " + e.Address
+	if e.After > 0 {
+		text += " within " + e.After.String()
+	}
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns that it was too late, or the cause if it was not. The cause of an earlier connection proves nothing of a
+// call that was too late.
+func (e *Unconnected) Unwrap() error {
+	if e.After > 0 {
+		return context.DeadlineExceeded
+	}
+	return e.Cause
+}
+
 // Words says what is wrong with Redis, by the error of a call: "Redis does not answer" only if it does not.
 func Words(err error) string {
 	var reply redis.Error
@@ -39,7 +67,7 @@ func Words(err error) string {
 		return "Redis answers with an error"
 	case errors.Is(err, redis.ErrPoolTimeout):
 		return "the client of Redis has no free connection"
-	case unanswered(err):
+	case errors.As(err, new(*Unconnected)), unanswered(err):
 		return "Redis does not answer"
 	}
 	return "calls to Redis fail"

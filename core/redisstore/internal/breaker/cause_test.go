@@ -27,6 +27,8 @@ func TestWordsSayWhatIsWrong(t *testing.T) {
 	}{
 		{&net.OpError{Op: "dial", Err: errors.New("refused")}, "Redis does not answer"},
 		{fmt.Errorf("no connection: %w", io.EOF), "Redis does not answer"},
+		{&Unconnected{Address: "a", Cause: errors.New("no socket")}, "Redis does not answer"},
+		{&Unconnected{Address: "a", After: 1, Cause: reply("NOAUTH")}, "Redis does not answer"},
 		{context.DeadlineExceeded, "Redis does not answer"},
 		{os.ErrDeadlineExceeded, "Redis does not answer"},
 		{&net.DNSError{Name: "nowhere"}, "Redis does not answer"},

@@ -39,16 +39,29 @@ func (w *Watch) Look(s Servers) {
 					return err
 				}
 				policy, bounded := policyOf(memory)
-				if bounded && policy != "" && policy != "noeviction" && policy != "volatile-ttl" {
+				if bounded && policy != "" && policy != "noeviction" {
 					w.warned.Do(func() {
-						s.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
-							"code", "RL714", "maxmemory-policy", policy, "server", address.Of(one))
+						s.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction; if other data needs to be dropped, give the limits a server of their own",
+							"code", "RL714", "maxmemory-policy", policy, "drops", drops(policy), "server", address.Of(one))
 					})
 				}
 				return nil
 			})
 		}()
 	})
+}
+
+// drops says which limits a maxmemory-policy drops, as measured for docs/reliability.md.
+func drops(policy string) string {
+	switch {
+	case strings.HasSuffix(policy, "-ttl"):
+		return "fast limits first, before data that lives longer"
+	case strings.HasSuffix(policy, "-lru"):
+		return "limits of keys that rest, quotas above all"
+	case strings.HasSuffix(policy, "-lfu"):
+		return "limits of keys that are seldom used, quotas above all"
+	}
+	return "any limit, however busy its key is"
 }
 
 // policyOf reads the memory section of INFO.
