@@ -134,6 +134,16 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// One shard that does not answer is enough, and the error names it.
+func TestPingNamesTheShardThatDoesNotAnswer(t *testing.T) {
+	one, other := redistest.Start(t), redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": one.Addr, "b": other.Addr}, HeartbeatFrequency: time.Hour, DialerRetries: 1})
+	t.Cleanup(func() { _ = ring.Close() })
+	store := redisstore.New(ring)
+	other.Kill()
+	fails(t, store, "redis://"+other.Addr+": Redis does not answer", "refused")
+}
+
 // Ping returns when its context ends, whatever the client does, and says so.
 func TestPingEndsWithItsContext(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")

@@ -150,7 +150,9 @@ func (s *server) connect() error {
 			return err
 		})
 		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
-			s.dialed.Store(&why)
+			if !s.scattered.Load() { // of one of several servers it says nothing of others
+				s.dialed.Store(&why)
+			}
 			err = &breaker.Unconnected{Address: s.address, Cause: err}
 		}
 		all <- err
