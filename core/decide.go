@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -165,7 +164,7 @@ func (r *Result) asked() bool {
 // onFailure decides r, which is about key, as the policy's OnFailure says. err is the store's error.
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, key string, err error) error {
 	res.answer, res.Cause = Answer{}, err
-	failed := l.failed(ctx, err)
+	failed := l.failed(ctx, key, err)
 	if errors.As(failed, &gone{}) {
 		return failed
 	}
@@ -261,11 +260,7 @@ func (l *Limiter) noteUnits(now *rules, p *plan, r *Request) {
 		u.take(Units{Requests: r.N})
 	}
 	for _, unit := range u.untaken() {
-		logger := l.watch.logger
-		if logger == nil {
-			logger = slog.Default()
-		}
-		logger.Warn("ratelimit: a limit has never applied, because no request has taken its unit: take the unit, spelled as the limit spells it, or correct the limit",
+		l.watch.warnings().Warn("ratelimit: a limit has never applied, because no request has taken its unit: take the unit, spelled as the limit spells it, or correct the limit",
 			"code", "RL715", "policy", now.policy.Name, "unit", unit, "decisions", untakenFor)
 	}
 }

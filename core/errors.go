@@ -124,6 +124,7 @@ var codesOfNames = map[string]string{
 
 	"newlimiter": "RL301", "new client": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
 	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withclock": "RL305",
+	"withkeysecret": "RL318",
 
 	"new limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
 	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "global": "RL308", "bycontextvalue": "RL309",

@@ -114,7 +114,7 @@ func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source S
 		store = l.fallback()
 	}
 	_, err := store.Do(ctx, Request{Request: r, class: now.planOf(key).class, key: boundedKey(key)})
-	return l.failed(ctx, err)
+	return l.failed(ctx, key, err)
 }
 
 // Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of
@@ -124,11 +124,11 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 		return err
 	}
 	now := l.rules.Load()
-	key = boundedKey(key)
+	stored := boundedKey(key)
 	if now.localPlan != nil {
-		if err := l.fallback().Reset(ctx, now.policy.Name, key); err != nil {
+		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {
 			return err
 		}
 	}
-	return l.failed(ctx, l.store.Reset(ctx, now.policy.Name, key))
+	return l.failed(ctx, key, l.store.Reset(ctx, now.policy.Name, stored))
 }

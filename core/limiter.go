@@ -31,6 +31,7 @@ type Limiter struct {
 	// it.
 	fallback func() *MemoryStore
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy
+	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
 }
 
 // rules is a limiter's policy with what is computed from it. It never changes.
@@ -121,18 +122,22 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 		l.recalls = l.config.Recall != nil && l.config.Owner == store
 	}
 	config := l.config
+	if l.watch.store = config; config == nil {
+		l.watch.store = &StoreConfig{}
+	}
 	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
 	for _, o := range options {
 		if o != nil {
 			o.observe(&l.watch)
 		}
 	}
-	next, err := l.newRules(policy, errs...)
+	next, err := l.newRules(policy, append(errs, l.watch.mistakes...)...)
 	if err != nil {
 		return nil, err
 	}
 	l.rules.Store(next)
 	l.warnSameName(next, false)
+	l.watch.reportPolicy(nil, next.policy)
 	return l, nil
 }
 
@@ -186,8 +191,11 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 // A unit that decisions have taken, or that [Limiter.Require] names, must still be counted: without a limit of it every such
 // request would fail with [ErrUnit]. In shadow mode it need not be.
 //
-// If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does.
+// If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does. What has changed is logged,
+// at level info, and passed to each [PolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	now := l.rules.Load()
 	var errs []error
 	if policy.Name != now.policy.Name {
@@ -208,6 +216,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	}
 	before := l.rules.Swap(next)
 	l.warnSameName(next, true)
+	defer l.watch.reportPolicy(&before.policy, next.policy)
 	if before.shared { // other limiters still decide by the plan, so it must not be marked as replaced
 		return nil
 	}
@@ -227,7 +236,7 @@ func (l *Limiter) Require(unit string) { l.taken.add(unit) }
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
-		l.config.known.warn(l.watch.logger, r.policy.Name, r.plan.limits, change)
+		l.config.known.warn(l.watch.warnings(), r.policy.Name, r.plan.limits, change)
 	}
 }
 
@@ -245,14 +254,16 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// failed wraps a store's error: in gone if the caller's own context has ended, else in ErrUnavailable.
-func (l *Limiter) failed(ctx context.Context, err error) error {
+// failed wraps a store's error about key: in gone if the caller's own context has ended, else in ErrUnavailable. It reports
+// state that can't be used.
+func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return gone{err}
 	}
+	l.watch.reportUnreadable(l.Name(), key, err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 

@@ -99,6 +99,14 @@ func (p Policy) mistakes() []error {
 	return errs
 }
 
+// share is LocalShare with its default.
+func (p Policy) share() float64 {
+	if p.LocalShare == 0 {
+		return 1
+	}
+	return p.LocalShare
+}
+
 // scaled returns the limits that one process grants on its own: share of each. A share of 0 means 1.
 func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))

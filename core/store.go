@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 )
 
 // Store keeps buckets and decides requests on them. [MemoryStore] keeps them in one process; package redisstore shares
@@ -69,8 +70,12 @@ type StoreConfig struct {
 	Recall func(hash uint64, policy, key string, p *bucket.Plan, n int64) (denial *Answer, age int64)
 	Owner  Store
 
-	known knownPolicies
+	known      knownPolicies
+	unreadable logline.Pace // keys whose state can't be used
 }
+
+// Unreadable is how often limiters of the store got a [StateError] from it, for the store's statistics.
+func (c *StoreConfig) Unreadable() int64 { return c.unreadable.Count() }
 
 // Mistake adds a [ConfigError] to c.Mistakes.
 func (c *StoreConfig) Mistake(field string, value any, reason string) {

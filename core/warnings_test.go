@@ -105,12 +105,15 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 		policy, memory string
 		warned         bool
 	}{
-		// Cases without a warning come first: when a later case has warned, these would have warned too.
-		{"volatile-ttl", "100mb", false},
 		{"noeviction", "100mb", false},
 		{"allkeys-lru", "0", false}, // never full
 		{"allkeys-lru", "100mb", true},
+		{"allkeys-lfu", "100mb", true},
+		{"allkeys-random", "100mb", true},
 		{"volatile-lru", "100mb", true}, // every bucket has a TTL
+		{"volatile-lfu", "100mb", true},
+		{"volatile-random", "100mb", true},
+		{"volatile-ttl", "100mb", true}, // a bucket has the nearest end
 	} {
 		require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", c.policy).Err())
 		require.NoError(t, admin.ConfigSet(ctx, "maxmemory", c.memory).Err())
@@ -130,7 +133,7 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 		}
 		assert.Empty(t, asked.asked, "the server is asked once")
 	}
-	assert.Equal(t, want, l.count("maxmemory-policy="), "noeviction and volatile-ttl are no reason to warn")
+	assert.Equal(t, want, l.count("maxmemory-policy="), "a server that evicts nothing, or is never full, is no reason to warn")
 }
 
 // Any one server of several may have the eviction policy.
@@ -164,7 +167,7 @@ func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 					core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
 				_, err := limiter.Allow(ctx, "k")
 				require.NoError(t, err)
-				require.Eventually(t, func() bool { return l.count("server="+s.Addr) == 1 }, 10*time.Second, time.Millisecond, "the warning names the server")
+				require.Eventually(t, func() bool { return l.count("server=redis://"+s.Addr) == 1 }, 10*time.Second, time.Millisecond, "the warning names the server")
 				assert.Equal(t, 1, l.count("maxmemory-policy="))
 				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
 			}

@@ -147,6 +147,8 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	say(err)
 	var config core.StoreConfig
 	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
+	_, err = core.NewLimiter(core.NewMemoryStore(), policy, core.WithKeySecret([]byte("password")))
+	say(err)
 	say(errors.Join(config.Mistakes...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
@@ -332,6 +334,24 @@ func logsOfStores(t *testing.T) string {
 		_, err := core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(n)}}, core.WithLogger(logger))
 		require.NoError(t, err)
 	}
+	// A key that something else has written.
+	unreadable := wrapped{do: func(core.Request) (core.Answer, error) {
+		return core.Answer{}, &core.StateError{Reason: "is not a rate limit state"}
+	}}
+	spoilt := core.Must(core.NewLimiter(unreadable, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
+		core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))
+	_, _ = spoilt.Allow(t.Context(), "ann")
+	// A server that wants a password.
+	locked := miniredis.RunT(t)
+	locked.RequireAuth("secret")
+	stranger := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, locked.Addr())
+	}})
+	t.Cleanup(func() { _ = stranger.Close() })
+	refused := core.Must(core.NewLimiter(redisstore.New(stranger, redisstore.WithBreaker(1, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(logger)),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	_, _ = refused.Allow(t.Context(), "ann")
+
 	server := miniredis.RunT(t)
 	var up atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -344,7 +364,7 @@ func logsOfStores(t *testing.T) string {
 	client.AddHook(bounded{})
 	store := redisstore.New(client, redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(time.Second), core.WithLogger(logger))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
-	for _, message := range []string{"RL712", "RL713", "RL714"} {
+	for _, message := range []string{"connection refused", "RL713", "RL714"} {
 		require.Eventually(t, func() bool {
 			_, err := limiter.Allow(t.Context(), "ann")
 			return err == nil && strings.Contains(lines.String(), message)

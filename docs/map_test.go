@@ -53,7 +53,7 @@ func TestPackagesHaveFewFiles(t *testing.T) {
 		most := 15
 		switch dir {
 		case "../core":
-			most = 38
+			most = 39
 		case "../core/redisstore":
 			most = 18
 		case "../core/adapter/adaptertest": // a file for each group of rules

@@ -201,7 +201,8 @@ func (f *flights) expire() {
 	}
 	err := timeoutError(f.timeout)
 	if stranded {
-		f.breaker.Fail(late[0].since, fmt.Errorf("no connection: %w", err))
+		err = f.server.noConnection(f.timeout)
+		f.breaker.Fail(late[0].since, err)
 	}
 	finish(late, nil, err)
 }
@@ -245,7 +246,7 @@ func (f *flights) fly(batch []*call, report func(error), client redis.UniversalC
 	}
 	outcomes, err := f.exchange(f.server.within(1, now), client, calls)
 	if err != nil && time.Since(now) >= f.timeout { // in the words of go-redis it is one of several errors
-		err = fmt.Errorf("%w: %w", timeoutError(f.timeout), err)
+		err = fmt.Errorf("%w: %w", f.server.late(), err)
 	}
 	f.queue.note(time.Since(now), err)
 	report(err)
@@ -270,7 +271,7 @@ func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error))
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(f.timeout)), func() {
 		keepUp()
 		late, givenUp := w.overdue(f.timeout)
-		err := timeoutError(f.timeout)
+		err := f.server.late()
 		if givenUp {
 			f.queue.note(f.timeout, err)
 			report(err)

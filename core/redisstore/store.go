@@ -20,6 +20,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
@@ -53,9 +54,12 @@ type Store struct {
 }
 
 // Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. The store has a client of its own, with go-redis'
-// defaults and ContextTimeoutEnabled. Open does not connect. It returns an error if it can't read url. Mistakes in options
-// are reported as by [New].
+// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. The store has a client of its own, with
+// ContextTimeoutEnabled, DialerRetries 1 and, unless url has a dial_timeout, a DialTimeout of a second, or of ten times the
+// store's timeout if that is longer. All else are go-redis' defaults.
+//
+// Open does not connect: call [Store.Ping] to learn whether the store can decide. Open returns an error if it can't read url.
+// Mistakes in options are reported as by [New].
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
@@ -65,6 +69,10 @@ func Open(url string, options ...Option) (*Store, error) {
 		return nil, fmt.Errorf("ratelimit: redisstore.Open url: must be such as redis://localhost:6379/0: %w (RL302)", err)
 	}
 	o.ContextTimeoutEnabled = true
+	o.DialerRetries = 1
+	if o.DialTimeout == 0 {
+		o.DialTimeout = connectTime(settingsOf(options, &core.StoreConfig{}).timeout)
+	}
 	client := redis.NewClient(o)
 	s := New(client, options...)
 	s.own = client
@@ -84,21 +92,12 @@ func (s *Store) Close() error {
 // decides. [core.NewLimiter] reports mistakes in the options. If another Store wraps this one, every decision reports them.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
-	set := defaults()
-	for _, o := range options {
-		switch o := o.(type) {
-		case nil:
-		case option:
-			o(&set, &s.config)
-		default:
-			o.ConfigureStore(&s.config)
-		}
-	}
+	set := settingsOf(options, &s.config)
 	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
 	s.flights = flights{
 		server: &s.server, prefix: keyPrefix(set.prefix), timeout: set.timeout, denials: &s.denials,
-		breaker: breaker.New(set.failures, set.pause, s.log),
+		breaker: breaker.New(address.Of(client), set.failures, set.pause, s.log),
 	}
 	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
@@ -224,7 +223,7 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 		defer cancel()
 		err := func() (err error) {
 			defer recovered(&err)
-			return s.server.client.Del(own, redisKey(s.flights.prefix, b.policy, b.key)).Err()
+			return withoutArguments(s.server.client.Del(own, redisKey(s.flights.prefix, b.policy, b.key)).Err())
 		}()
 		s.denials.given(b, err)
 		done <- err
@@ -243,7 +242,8 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 func (s *Store) Stats() storestats.Stats {
 	b, t := s.flights.breaker, &s.flights.traffic
 	stats := storestats.Stats{
-		Breaker: b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
+		Unreadable: s.config.Unreadable(),
+		Breaker:    b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
 	}
 	for i := range stats.Batches {
 		stats.Batches[i] = t.batches[i].Load()
