@@ -96,6 +96,7 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Option]) error {
 	f := fiber.New(fiber.Config{
 		DisableStartupMessage: true,
+		StreamRequestBody:     app.StreamBodies,
 		ErrorHandler: func(c *fiber.Ctx, err error) error {
 			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 				c.Set(adaptertest.ErrorHeader, fmt.Sprint(fe.Code))

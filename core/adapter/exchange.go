@@ -79,6 +79,17 @@ type Decision struct {
 	limiter *core.Limiter
 	key     string
 	outer   *Decision // of the limiter in front
+	by      *middleware
+}
+
+// madeBy reports whether m made d or one in front of it.
+func (d *Decision) madeBy(m *middleware) bool {
+	for ; d != nil; d = d.outer {
+		if d.by == m {
+			return true
+		}
+	}
+	return false
 }
 
 // decided is a Decision whose result writes header fields. Both are one allocation.

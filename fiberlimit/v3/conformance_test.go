@@ -95,6 +95,7 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 
 func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Option]) error {
 	f := fiber.New(fiber.Config{
+		StreamRequestBody: app.StreamBodies,
 		ErrorHandler: func(c fiber.Ctx, err error) error {
 			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 				c.Set(adaptertest.ErrorHeader, fmt.Sprint(fe.Code))

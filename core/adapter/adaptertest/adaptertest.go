@@ -59,6 +59,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Outage", (*suite[K, O]).outage},
 		{"Context", (*suite[K, O]).context},
 		{"Reuse", (*suite[K, O]).reuse},
+		{"Unread", (*suite[K, O]).unread},
 		{"Concurrent", (*suite[K, O]).concurrent},
 		{"Mistakes", (*suite[K, O]).mistakes},
 	} {

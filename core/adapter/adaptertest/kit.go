@@ -78,6 +78,9 @@ type App[K, O any] struct {
 	Value any
 	// Context replaces the request's own context, in front of any limiter. It is never nil.
 	Context func(context.Context) context.Context
+	// StreamBodies has the server hand the bodies of requests to handlers as streams, which it has not read yet, if it also
+	// can read them before.
+	StreamBodies bool
 	// Use are limiters of the whole app, the outermost first.
 	Use []Limiter[K, O]
 	// Routes are all routes of the app. It must match no other path or method.
