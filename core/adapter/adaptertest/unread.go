@@ -92,6 +92,29 @@ func (s *suite[K, O]) unread() {
 	}
 }
 
+// unreadable checks connections that send no request that the server can read.
+func (s *suite[K, O]) unreadable() {
+	s.rule("a connection that sends no valid request takes no token and is not settled", func(c *trial[K, O]) {
+		l := c.holding(9)
+		var ended atomic.Int64
+		app := c.use(l, c.kit.Global("all"), c.kit.WithRefund(func(Header, int) bool { ended.Add(1); return false }))
+		for _, text := range []string{
+			"GET /other HTTP/1.1\r\nHost app.test\r\n\r\n",
+			"GET /other\x00 HTTP/9.9\r\n: x\r\n\r\n",
+			"POST /other HTTP/1.1\r\nHost: app.test\r\nContent-Length: x\r\n\r\n",
+			"GET /other HTTP/1.1\r\nHost: app.test\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n",
+		} {
+			if got := app.raw(text); got.status < 400 {
+				c.errorf("the premise: %.60q is no valid request, and was answered %d", text, got.status)
+			}
+		}
+		c.wantRemaining(app.send(request{}), 8, "the first valid request, with a capacity of 9")
+		if n := ended.Load(); n != 1 {
+			c.errorf("WithRefund was called %d times, want only for the valid request", n)
+		}
+	})
+}
+
 // attacked serves an app on TCP: POST /other is limited, GET /items/{id} answers 201, and free counts the requests for /free.
 func (c *trial[K, O]) attacked(l Limiter[K, O], streams bool) (address string, free *atomic.Int64) {
 	c.t.Helper()
