@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
+	"github.com/tokenbucket-go/ratelimit/internal/forwarded"
 )
 
 // IPOption configures how [ClientIP] and the adapters' ByIP find a client's address.
@@ -28,7 +29,7 @@ type ClientIP struct {
 	socket    bool // peers on Unix sockets are trusted
 	rewritten bool // the peer's address may be rewritten
 	header    string
-	list      forwardedList
+	list      forwarded.List
 	prefix6   int
 	errs      []error // mistakes in the options
 
@@ -43,7 +44,7 @@ type ClientIP struct {
 func TrustProxies(prefixes ...string) IPOption {
 	return func(c *ClientIP) {
 		for _, s := range prefixes {
-			p, err := parsePrefix(s)
+			p, err := forwarded.ParsePrefix(s)
 			if err != nil {
 				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`})
 				continue
@@ -65,7 +66,7 @@ func TrustUnixSocket() IPOption {
 // passes on what clients send. An element without an address ends the search: one with an obfuscated identifier, such as
 // for=_hidden, with for=unknown, or without for. The address is then that of the proxy that sent the element.
 func TrustForwarded() IPOption {
-	return func(c *ClientIP) { c.list = forwardedList{"Forwarded", lastForwarded} }
+	return func(c *ClientIP) { c.list = forwarded.RFC7239 }
 }
 
 // TrustHeader names a header field in which a trusted proxy sends the client's address, such as "CF-Connecting-IP".
@@ -104,7 +105,7 @@ func IPv6Prefix(bits int) IPOption {
 // [ConfigError] for each. An adapter's ByIP takes the same options, and the adapter's New panics on a mistake. If the
 // options come from a configuration, check them here first.
 func NewClientIP(options ...IPOption) (*ClientIP, error) {
-	c := &ClientIP{prefix6: 64, list: forwardedList{"X-Forwarded-For", lastForwardedFor}}
+	c := &ClientIP{prefix6: 64, list: forwarded.XForwardedFor}
 	for _, o := range options {
 		if o != nil {
 			o(c)
@@ -117,8 +118,8 @@ func NewClientIP(options ...IPOption) (*ClientIP, error) {
 		switch {
 		case c.header != "":
 			slog.Warn(noEffect("TrustHeader"), "code", "RL702", "header", c.header)
-		case c.list.field == "Forwarded":
-			slog.Warn(noEffect("TrustForwarded"), "code", "RL702", "header", c.list.field)
+		case c.list.Field == forwarded.RFC7239.Field:
+			slog.Warn(noEffect("TrustForwarded"), "code", "RL702", "header", c.list.Field)
 		}
 	}
 	for _, p := range c.proxies {
@@ -144,7 +145,7 @@ func (c *ClientIP) Key(peer string, header func(name string) []string) (string, 
 
 // AppendKey appends the client's key to b and returns the extended slice. It is Key without the allocation.
 func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
-	addr, port, ok := parseAddr(peer)
+	addr, port, ok := forwarded.ParseAddr(peer)
 	switch {
 	case !ok:
 		return c.appendKey(b, netip.Addr{}, peer == "" || peer[0] == '@' || peer[0] == '/', header)
@@ -165,10 +166,10 @@ func (c *ClientIP) AppendKeyOf(b []byte, peer netip.Addr, header func(name strin
 
 // appendKey appends the key of a request from peer, or from a Unix socket.
 func (c *ClientIP) appendKey(b []byte, peer netip.Addr, socket bool, header func(string) []string) ([]byte, error) {
-	client := plain(peer)
+	client := forwarded.Plain(peer)
 	switch {
 	case socket && c.socket, c.trusts(client):
-		client = c.forwarded(client, header)
+		client = c.reported(client, header)
 	case peer.IsValid():
 		c.warnOfProxy(client, header)
 	}
@@ -182,7 +183,7 @@ func (c *ClientIP) appendKey(b []byte, peer netip.Addr, socket bool, header func
 		}
 		return network.AppendTo(b), nil
 	case socket && c.socket:
-		return b, fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", ErrNoKey, c.list.field)
+		return b, fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", ErrNoKey, c.list.Field)
 	case socket:
 		return b, fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustUnixSocket", ErrNoKey)
 	}
@@ -211,23 +212,23 @@ func (c *ClientIP) sent(peer string, header func(string) []string) bool {
 // maxHops bounds how many addresses of X-Forwarded-For or Forwarded are read. No real chain of proxies is longer.
 const maxHops = 32
 
-// forwarded returns the client's address as hop, a trusted proxy, reports it. If all of the last maxHops addresses
+// reported returns the client's address as hop, a trusted proxy, reports it. If all of the last maxHops addresses
 // are trusted proxies, it returns the leftmost of them.
-func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip.Addr {
+func (c *ClientIP) reported(hop netip.Addr, header func(string) []string) netip.Addr {
 	if c.header != "" {
 		if values := header(c.header); len(values) == 1 {
-			if client, _, ok := parseAddr(values[0]); ok {
+			if client, _, ok := forwarded.ParseAddr(values[0]); ok {
 				return client
 			}
 		}
 	}
 	hops := 0
 	// A field that occurs several times is one list (RFC 9110, 5.3), so read the last line first.
-	for _, line := range slices.Backward(header(c.list.field)) {
+	for _, line := range slices.Backward(header(c.list.Field)) {
 		for rest := true; rest; {
 			var next netip.Addr
 			var ok bool
-			next, ok, line, rest = c.list.last(line)
+			next, ok, line, rest = c.list.Last(line)
 			if !ok {
 				return hop // no trusted proxy vouches for what is left of an invalid address
 			}

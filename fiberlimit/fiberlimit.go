@@ -101,14 +101,16 @@ func watched(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict
 		status = e.Code
 	} else if err == nil {
 		status = c.Response().StatusCode()
+	} else if fast.TellsWhenSent(c.Context()) {
+		status = 0 // the app's error handler chooses it
 	}
 	return err
 }
 
-// done ends a request: if it is to be settled and its response goes on, when that is over. c is over then, so another one shows
+// done ends a request: if its status is not known yet, or it is to be settled and its response goes on, when that is over. c is over then, so another one shows
 // the request.
 func done(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict, status int) {
-	if !engine.Settles(v) || !fast.GoesOn(c.Context()) {
+	if status != 0 && !(engine.Settles(v) && fast.GoesOn(c.Context())) {
 		engine.Done(c, v, status)
 		return
 	}
@@ -116,6 +118,9 @@ func done(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict, s
 	fast.WhenSent(sent, func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
+		if status == 0 {
+			status = sent.Response.StatusCode()
+		}
 		engine.Done(c, v, status)
 	})
 }

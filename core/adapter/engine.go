@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -20,13 +18,6 @@ type Engine[C any] struct {
 	options Options[C]
 
 	middleware
-}
-
-// middleware is one middleware, whatever its framework. Decisions point to the one that made them.
-type middleware struct {
-	// Each warning is logged once.
-	warnTwice, warnNoKey, warnShadowError sync.Once
-	warnedRoute                           atomic.Bool
 }
 
 // New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a

@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -80,6 +81,13 @@ type Decision struct {
 	key     string
 	outer   *Decision // of the limiter in front
 	by      *middleware
+}
+
+// middleware is one middleware, whatever its framework. Decisions point to the one that made them.
+type middleware struct {
+	// Each warning is logged once.
+	warnTwice, warnNoKey, warnShadowError sync.Once
+	warnedRoute                           atomic.Bool
 }
 
 // madeBy reports whether m made d or one in front of it.

@@ -14,6 +14,7 @@
 package fiberlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -108,15 +109,17 @@ func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) 
 		status = e.Code
 	} else if err == nil {
 		status = c.Response().StatusCode()
+	} else if fast.TellsWhenSent(c.RequestCtx()) {
+		status = 0 // the app's error handler chooses it
 	}
 	return err
 }
 
-// done ends a request: if it is to be settled and its response goes on, when that is over. c is over then, so another one shows
+// done ends a request: if its status is not known yet, or it is to be settled and its response goes on, when that is over. c is over then, so another one shows
 // the request. Of an abandoned c nothing goes on: fiber's timeout middleware has answered already.
 func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
-	if !engine.Settles(v) || c.IsAbandoned() || !fast.GoesOn(c.RequestCtx()) {
-		engine.Done(c, v, status)
+	if c.IsAbandoned() || status != 0 && !(engine.Settles(v) && fast.GoesOn(c.RequestCtx())) {
+		engine.Done(c, v, cmp.Or(status, fiber.StatusInternalServerError))
 		return
 	}
 	app, sent, ctx := c.App(), c.RequestCtx(), c.Context()
@@ -124,6 +127,9 @@ func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, sta
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		c.SetContext(ctx) // which AcquireCtx has removed
+		if status == 0 {
+			status = sent.Response.StatusCode()
+		}
 		engine.Done(c, v, status)
 	})
 }

@@ -1,4 +1,5 @@
-package core
+// Package forwarded parses addresses, and the header fields in which proxies say whom they got a request from.
+package forwarded
 
 import (
 	"net/netip"
@@ -8,9 +9,9 @@ import (
 // maxAddr is longer than any address with port, brackets and zone.
 const maxAddr = 128
 
-// parseAddr parses an address with or without port, brackets, zone and surrounding blanks, and reports whether there is a
+// ParseAddr parses an address with or without port, brackets, zone and surrounding blanks, and reports whether there is a
 // port. It returns an IPv4 address for one mapped into IPv6.
-func parseAddr(s string) (addr netip.Addr, port, ok bool) {
+func ParseAddr(s string) (addr netip.Addr, port, ok bool) {
 	for s != "" && isBlank(s[0]) { // strings.Trim is slow with two characters
 		s = s[1:]
 	}
@@ -37,11 +38,11 @@ func parseAddr(s string) (addr netip.Addr, port, ok bool) {
 		s = s[:colon]
 	}
 	a, err := netip.ParseAddr(s)
-	return plain(a), port, err == nil
+	return Plain(a), port, err == nil
 }
 
-// plain returns a without a zone, and an IPv4 address for one mapped into IPv6.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// Plain returns a without a zone, and an IPv4 address for one mapped into IPv6.
+func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
@@ -56,9 +57,10 @@ func isPort(s string) bool {
 	return s != ""
 }
 
-func parsePrefix(s string) (netip.Prefix, error) {
+// ParsePrefix parses an address or a CIDR range. An IPv4 range mapped into IPv6 is that of IPv4.
+func ParsePrefix(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
-		a = plain(a)
+		a = Plain(a)
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	p, err := netip.ParsePrefix(s)

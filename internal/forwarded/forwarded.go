@@ -1,24 +1,30 @@
-package core
+package forwarded
 
 import (
 	"net/netip"
 	"strings"
 )
 
-// forwardedList is a header field in which each proxy appends whom it got the request from. last splits off the last
-// element of a line: it returns its address, what is to the left of it, and whether there is anything.
-type forwardedList struct {
-	field string
-	last  func(line string) (addr netip.Addr, ok bool, left string, more bool)
+// List is a header field in which each proxy appends whom it got the request from. Last splits off the last element of a
+// line: it returns its address, what is to the left of it, and whether there is anything.
+type List struct {
+	Field string
+	Last  func(line string) (addr netip.Addr, ok bool, left string, more bool)
 }
 
-// lastForwardedFor is for X-Forwarded-For: addresses and commas.
-func lastForwardedFor(line string) (addr netip.Addr, ok bool, left string, more bool) {
+// The fields that proxies write.
+var (
+	XForwardedFor = List{"X-Forwarded-For", lastXForwardedFor}
+	RFC7239       = List{"Forwarded", lastForwarded}
+)
+
+// lastXForwardedFor is for X-Forwarded-For: addresses and commas.
+func lastXForwardedFor(line string) (addr netip.Addr, ok bool, left string, more bool) {
 	element := line
 	if comma := strings.LastIndexByte(line, ','); comma >= 0 {
 		left, element, more = line[:comma], line[comma+1:], true
 	}
-	addr, _, ok = parseAddr(element)
+	addr, _, ok = ParseAddr(element)
 	return addr, ok, left, more
 }
 
@@ -125,7 +131,7 @@ func parseNode(node string) (netip.Addr, bool) {
 	if colon := strings.LastIndexByte(node, ':'); colon >= 0 && isObfuscated(node[colon+1:]) {
 		node = node[:colon]
 	}
-	addr, _, ok := parseAddr(node)
+	addr, _, ok := ParseAddr(node)
 	return addr, ok
 }
 
