@@ -8,7 +8,7 @@ require (
 	github.com/felixge/httpsnoop v1.1.0 // before, http.ResponseController's Flush loses its error
 	github.com/gin-gonic/gin v1.8.0 // the first with a pruned module graph: older ones bring modules that nothing here uses
 	github.com/go-chi/chi/v5 v5.3.2 // before, Routes shows a mount point as a route of every method
-	github.com/goccy/go-yaml v1.17.0 // before, errors have no token
+	github.com/goccy/go-yaml v1.18.0 // before, errors of brackets that are not closed have no token
 	github.com/gofiber/fiber/v2 v2.49.0 // before, fiber needs two more modules
 	github.com/gofiber/fiber/v3 v3.0.0
 	github.com/labstack/echo/v4 v4.10.1 // before, requests without a route have their path as the route

@@ -1,9 +1,21 @@
 package core
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
+
+// instantOf returns t in µs since 1970, or [ErrClock].
+func instantOf(t time.Time) (int64, error) {
+	at, ok := bucket.Instant(t)
+	if !ok {
+		return 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, t)
+	}
+	return at, nil
+}
 
 // clock is the system's clock in microseconds. [time.Now] reads two clocks, the wall clock and the monotonic one. Each
 // read costs as much as all the arithmetic of a decision. A clock therefore reads only the monotonic clock and adds

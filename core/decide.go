@@ -22,14 +22,36 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
 // [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, &res, &Request{key: key, Request: bucket.Request{N: cost}})
+	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, Request: bucket.Request{N: cost}})
 	return res, err
 }
 
 // AllowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits. Use
 // it for a request of unknown cost. Result.Cost is the cost it asked for.
 func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, &res, &Request{key: key, all: true})
+	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, all: true})
+	return res, err
+}
+
+// AllowUnits takes units from key's bucket if every limit has them, and nothing otherwise. Result.Cost is the number of
+// requests, by default 1. Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of the policy counts.
+// It allocates the list of what it takes.
+func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
+	r := Request{key: key, Request: bucket.Request{N: 1}, units: units}
+	err = l.take(ctx, l.rules.Load(), &res, &r)
+	return res, err
+}
+
+// AllowAtMost takes as many tokens as every limit that counts requests has, up to most. Result.Cost is how many. It denies
+// only if there is none: then Cost is 0, and RetryAfter is the time until there is one. Tokens on lease in another
+// process are not there. A policy in shadow mode does not deny, but Cost tells what was there. Errors and cost are those
+// of AllowN.
+func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
+	r := Request{key: key, Request: bucket.Request{N: most}}
+	if most > 0 {
+		r.Action, r.N, r.More = bucket.AtMost, 1, most-1
+	}
+	err = l.take(ctx, l.rules.Load(), &res, &r)
 	return res, err
 }
 
@@ -40,8 +62,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
 // returning a Result, because Results are large.
-func (l *Limiter) take(ctx context.Context, res *Result, r *Request) error {
-	now := l.rules.Load()
+func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *Request) error {
 	if r.peeks() || !l.watch.active() {
 		return l.decide(ctx, now, res, r)
 	}
@@ -73,9 +94,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
+	if r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load() {
+		l.noteUnits(now, p, r)
+	}
 	key := r.key
 	r.key = boundedKey(key)
-	res.headers = now.policy.Headers
+	res.bucket, res.headers = r.Hash(), now.policy.Headers
 	if now.policy.Shadow {
 		if r.Action != bucket.AtMost {
 			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
@@ -140,7 +164,7 @@ func (r *Result) asked() bool {
 // onFailure decides r, which is about key, as the policy's OnFailure says. err is the store's error.
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, key string, err error) error {
 	res.answer, res.Cause = Answer{}, err
-	failed := l.failed(ctx, err)
+	failed := l.failed(ctx, key, err)
 	if errors.As(failed, &gone{}) {
 		return failed
 	}
@@ -210,4 +234,33 @@ func (res *Result) readOf(p *plan, r *Request) {
 		return
 	}
 	res.read(p, r.N+res.answer.Lent, nil)
+}
+
+// noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.
+func (l *Limiter) noteUnits(now *rules, p *plan, r *Request) {
+	if r.units == nil {
+		if r.N > 0 || r.all {
+			l.taken.add(Requests)
+		}
+	} else {
+		for unit, n := range r.units {
+			if n > 0 {
+				l.taken.add(unit)
+			}
+		}
+	}
+	u := p.use
+	if u == nil || u.over.Load() || r.peeks() {
+		return
+	}
+	if r.units == nil {
+		u.take(Units{Requests: max(1, r.N)})
+	} else {
+		u.take(r.units)
+		u.take(Units{Requests: r.N})
+	}
+	for _, unit := range u.untaken() {
+		l.watch.warnings().Warn("ratelimit: a limit has never applied, because no request has taken its unit: take the unit, spelled as the limit spells it, or correct the limit",
+			"code", "RL715", "policy", now.policy.Name, "unit", unit, "decisions", untakenFor)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Errors that a caller can tell apart with [errors.Is]. Each message has a code, such as RL601: docs/errors.md has a section
@@ -17,6 +19,10 @@ var (
 	// ErrBadKey means that the request has a key that must not be used, such as an API key sent twice with
 	// different values. Middleware answers 400. FirstOf does not try its next key function.
 	ErrBadKey = errors.New("ratelimit: the request's key can't be used (RL602)")
+
+	// ErrRewrittenAddr means that the address of a request's peer is not that of its connection: middleware in front has
+	// replaced it by what a header field says, and clients can forge that. It is also an ErrBadKey.
+	ErrRewrittenAddr error = badKeyError("ratelimit: middleware has rewritten the peer's address (RL620)")
 
 	// ErrUnavailable means that the store could not answer and the policy fails closed. It wraps the cause: a
 	// timeout, a refused connection, a key of the wrong type.
@@ -48,9 +54,21 @@ var (
 	// ErrApart means that a store can't decide requests in one step, because their buckets are on different servers.
 	ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")
 
-	// ErrClock means that an injected clock returned a time outside the range that a store can keep.
+	// ErrOtherKey means that Undo or Settle was called with a Result of another key, or of a limiter of another policy.
+	ErrOtherKey = errors.New("ratelimit: the result is of another key or policy (RL615)")
+
+	// ErrSettled means that Undo or Settle was called again for a [JointResult] that was undone or settled before.
+	ErrSettled = errors.New("ratelimit: the decision was undone or settled before (RL616)")
+
+	// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
 	ErrClock = errors.New("ratelimit: clock out of range (RL612)")
 )
+
+// badKeyError is a kind of ErrBadKey with a text and code of its own.
+type badKeyError string
+
+func (e badKeyError) Error() string        { return string(e) }
+func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
 
 // StateError means that one key of the store can't be used: it holds another type, or bytes that are not a bucket.
 // Other keys still work. [Limiter.Reset] makes the key usable again.
@@ -78,7 +96,7 @@ func (e *ConfigError) Error() string {
 	if code := e.Code(); code != "" {
 		text += " (" + code + ")"
 	}
-	return text
+	return printable.Text(text)
 }
 
 // Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code. Code is empty for
@@ -102,6 +120,8 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is not a field", "RL206"},
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
+	{"is a unit that", "RL117"},
+	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
 }
 
 // codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.
@@ -114,11 +134,12 @@ var codesOfNames = map[string]string{
 
 	"newlimiter": "RL301", "new client": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
 	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withclock": "RL305",
+	"withkeysecret": "RL318",
 
 	"new limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
 	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "global": "RL308", "bycontextvalue": "RL309",
 	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
-	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "newtogether": "RL316",
+	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "newtogether": "RL316", "withcost": "RL320",
 }
 
 // lastName returns the last name in a field, in lower case and without "_": Go and files write fields differently. For an
@@ -150,15 +171,7 @@ func withPage(err error) error {
 // value returns the value as messages show it.
 func (e *ConfigError) value() string {
 	if s, ok := e.Value.(string); ok {
-		return strconv.Quote(clip(s, 80))
+		return strconv.Quote(printable.Clip(s, 80))
 	}
 	return fmt.Sprint(e.Value)
-}
-
-// clip returns at most n bytes of s, so that messages that quote s stay short.
-func clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return s[:n] + "…"
 }

@@ -69,9 +69,34 @@ func ExampleLoggerOption() {
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(1)},
-	}, core.WithLogger(logger)))
+	}, core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))
 	_, _ = limiter.Allow(context.Background(), "ada")
 	_, _ = limiter.Allow(context.Background(), "ada")
 	// Output:
-	// level=DEBUG msg="ratelimit: denied" policy=login limit=login key=fdee430d40bd cost=1 retry_after=1h0m0s source=store
+	// level=DEBUG msg="ratelimit: denied" policy=login limit=login key=ff3eb43dd080 cost=1 retry_after=1h0m0s source=store
+}
+
+// A PolicyObserver receives the limits that are in force: those of the start, and those after each change.
+func ExamplePolicyObserver() {
+	show := func(c core.PolicyChange) { fmt.Println(c.Policy, c.Limits[0].Capacity, c.Changes) }
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
+	}, core.WithPolicyObserver(show)))
+	_ = limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(100)}})
+	// Output:
+	// api 60 []
+	// api 100 [limit "api": 100/min, was 60/min]
+}
+
+func ExamplePolicyChange() {
+	capacities := map[string]int64{} // for a gauge
+	_ = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerDay(1000).WithName("daily")},
+	}, core.WithPolicyObserver(func(c core.PolicyChange) {
+		for _, limit := range c.Limits {
+			capacities[c.Policy+" "+limit.Name] = limit.Capacity
+		}
+	})))
+	fmt.Println(capacities)
+	// Output: map[api api-1m:60 api daily:1000]
 }

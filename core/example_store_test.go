@@ -172,3 +172,26 @@ func ExampleStoreConfig() {
 	fmt.Println(config.Mistakes[0])
 	// Output: WithShards: -1 must be at least 1
 }
+
+// tracingJoint is tracing for requests that are decided together.
+type tracingJoint struct{ core.JointStore }
+
+func (s tracingJoint) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+	answers, err := s.JointStore.DoTogether(ctx, requests)
+	for i, a := range answers {
+		fmt.Println(requests[i].Policy(), a.Allowed, a.Err)
+	}
+	return answers, err
+}
+
+// Each of several requests has an answer, or the error of its own key.
+func ExampleJointAnswer() {
+	store := tracingJoint{core.NewMemoryStore()}
+	user := core.Must(core.NewLimiter(store, core.Policy{Name: "user", Limits: []core.Limit{core.PerMinute(60)}}))
+	organisation := core.Must(core.NewLimiter(store, core.Policy{Name: "organisation", Limits: []core.Limit{core.PerDay(5)}}))
+	_, _ = core.AllowTogether(context.Background(),
+		core.Charge{Limiter: user, Key: "ada"}, core.Charge{Limiter: organisation, Key: "acme", Cost: 6})
+	// Output:
+	// organisation false <nil>
+	// user true <nil>
+}

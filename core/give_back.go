@@ -24,66 +24,85 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens == 0 {
 		return nil
 	}
-	return l.returnTo(ctx, key, FromStore, bucket.Request{Plan: l.rules.Load().planOf(key).Plan, Action: bucket.Refund, N: tokens})
+	now := l.rules.Load()
+	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
 // Undo returns the tokens that the decision res took from key. They go to where they came from: the store, or the
 // fallback of FailLocal. Undo does nothing if res took nothing. For the result of a reservation it is
-// [Reservation.Cancel]. Errors and cost are those of Refund.
+// [Reservation.Cancel]. Errors and cost are those of Refund, and [ErrOtherKey] if res is a decision on another key.
+//
+// Call Undo at most once for a decision, and not for one that was settled. A Result can't know: a second call returns the
+// tokens a second time, and then more are admitted than the policy says.
 func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if !res.taken() {
-		return nil
+	now := l.rules.Load()
+	if err := res.check(now, key); err != nil {
+		return err
 	}
+	return l.undo(ctx, now, key, &res)
+}
+
+// check returns ErrOtherKey if r is a decision on a key other than this one of the policy of now.
+func (r *Result) check(now *rules, key string) error {
+	if r.bucket != 0 && r.bucket != now.plan.class.hashOf(boundedKey(key)) {
+		return fmt.Errorf("%w: it is no decision of policy %q on this key", ErrOtherKey, now.policy.Name)
+	}
+	return nil
+}
+
+// undo is Undo under the rules of now.
+func (l *Limiter) undo(ctx context.Context, now *rules, key string, res *Result) error {
 	switch {
+	case !res.taken():
+		return nil
 	case res.ticket != 0:
-		return l.endHold(ctx, key, &res, res.Cost)
+		return l.endHold(ctx, now, key, res, res.Cost)
 	case res.each == nil && res.Cost == 0:
 		return nil
 	}
-	p := l.refundPlan(key, res.plan, res.Source)
+	p := now.refundPlan(key, res.plan, res.Source)
 	if res.each != nil || p != res.plan.Plan && p.Recounts(res.plan.Plan) { // each gets what it was charged
 		back := make([]int64, len(res.plan.limits))
 		for i := range back {
 			back[i] = res.costOf(i)
 		}
-		return l.giveBack(ctx, key, res.Source, res.plan, back)
+		return l.giveBack(ctx, now, key, res.Source, res.plan, back)
 	}
 	r := bucket.Request{Plan: p.Common(res.plan.Plan), Action: bucket.Refund, N: res.Cost}
-	return l.returnTo(ctx, key, res.Source, r)
+	return l.returnTo(ctx, now, key, res.Source, r)
 }
 
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
-func (l *Limiter) endHold(ctx context.Context, key string, res *Result, n int64) error {
-	return l.returnTo(ctx, key, res.Source, bucket.Request{
-		Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, Back: n},
+func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Result, n int64) error {
+	return l.returnTo(ctx, now, key, res.Source, bucket.Request{
+		Plan: now.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, Back: n},
 	})
 }
 
 // giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that
 // a decision came from: source says which.
-func (l *Limiter) giveBack(ctx context.Context, key string, source Source, p *plan, back []int64) error {
+func (l *Limiter) giveBack(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
 	r := bucket.Request{Action: bucket.Refund}
-	r.Plan, r.Each = l.refundPlan(key, p, source).Refunding(p.Plan, back)
-	return l.returnTo(ctx, key, source, r)
+	r.Plan, r.Each = now.refundPlan(key, p, source).Refunding(p.Plan, back)
+	return l.returnTo(ctx, now, key, source, r)
 }
 
 // refundPlan returns the plan of key by which tokens come back that were taken under p.
-func (l *Limiter) refundPlan(key string, p *plan, source Source) *bucket.Plan {
-	now := l.rules.Load()
+func (r *rules) refundPlan(key string, p *plan, source Source) *bucket.Plan {
 	switch {
-	case now.overrides[key] == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
+	case r.overrides[key] == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
 		return p.Successor(boundedKey(key))
-	case source == FromFallback && now.localPlan != nil:
-		return now.localPlanOf(key).Plan
+	case source == FromFallback && r.localPlan != nil:
+		return r.localPlanOf(key).Plan
 	}
-	return now.planOf(key).Plan
+	return r.planOf(key).Plan
 }
 
 // returnTo sends r, which returns tokens to key, to the store that the tokens came from: source says which.
-func (l *Limiter) returnTo(ctx context.Context, key string, source Source, r bucket.Request) error {
+func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
 	if err := ctx.Err(); err != nil {
 		return gone{err}
 	}
@@ -94,8 +113,8 @@ func (l *Limiter) returnTo(ctx context.Context, key string, source Source, r buc
 	if source == FromFallback {
 		store = l.fallback()
 	}
-	_, err := store.Do(ctx, Request{Request: r, class: l.rules.Load().planOf(key).class, key: boundedKey(key)})
-	return l.failed(ctx, err)
+	_, err := store.Do(ctx, Request{Request: r, class: now.planOf(key).class, key: boundedKey(key)})
+	return l.failed(ctx, key, err)
 }
 
 // Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of
@@ -105,11 +124,11 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 		return err
 	}
 	now := l.rules.Load()
-	key = boundedKey(key)
+	stored := boundedKey(key)
 	if now.localPlan != nil {
-		if err := l.fallback().Reset(ctx, now.policy.Name, key); err != nil {
+		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {
 			return err
 		}
 	}
-	return l.failed(ctx, l.store.Reset(ctx, now.policy.Name, key))
+	return l.failed(ctx, key, l.store.Reset(ctx, now.policy.Name, stored))
 }

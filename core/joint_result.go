@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,7 +31,8 @@ type JointResult struct {
 	Results []Result
 
 	charges []Charge
-	shadow  []bool // whether the limiter of a charge is in shadow mode
+	shadow  []bool       // whether the limiter of a charge is in shadow mode
+	ended   *atomic.Bool // it was undone or settled; nil: no limiter returned this
 }
 
 // Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
@@ -70,9 +72,13 @@ func (j JointResult) Order() []int {
 
 // WriteHeaders writes the header fields of all limiters to h. RateLimit and RateLimit-Policy list the limits of all. Fields that
 // have one value are those of the tightest limiter. Retry-After is the longest, and is left out if the request can never be
-// allowed. See [Result.WriteHeaders].
+// allowed. Charges of one limiter for the same key are listed once. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h HeaderWriter) {
-	for _, i := range j.Order() {
+	order := j.Order()
+	for n, i := range order {
+		if j.among(i, order[n+1:]) {
+			continue
+		}
 		r := j.Results[i]
 		if !r.Allowed {
 			r.RetryAfter = j.RetryAfter
@@ -84,16 +90,29 @@ func (j JointResult) WriteHeaders(h HeaderWriter) {
 // Problem describes a denial, as [Problem] does: the limits of all limiters that lack tokens.
 func (j JointResult) Problem() ProblemDetails {
 	p := Problem(Result{})
-	for _, r := range j.Results {
-		if !r.Allowed {
+	var listed []int
+	for i, r := range j.Results {
+		if !r.Allowed && !j.among(i, listed) {
+			listed = append(listed, i)
 			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(r).ViolatedPolicies...)
 		}
 	}
 	return p
 }
 
-// Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another.
+// among reports whether a charge has the limiter and key of one of others.
+func (j *JointResult) among(charge int, others []int) bool {
+	return len(j.charges) == len(j.Results) && slices.ContainsFunc(others, func(other int) bool {
+		return j.charges[charge].Limiter == j.charges[other].Limiter && j.charges[charge].Key == j.charges[other].Key
+	})
+}
+
+// Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another. A JointResult can be
+// undone or settled once: after that it is [ErrSettled], also if some of the limiters got nothing back.
 func (j JointResult) Undo(ctx context.Context) error {
+	if err := j.end(ctx); err != nil {
+		return err
+	}
 	var errs []error
 	for i, c := range j.charges {
 		errs = append(errs, c.Limiter.Undo(ctx, c.Key, j.Results[i]))
@@ -102,11 +121,14 @@ func (j JointResult) Undo(ctx context.Context) error {
 }
 
 // Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each, one after
-// another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), or if no limiter
-// counts a unit ([ErrUnit]).
+// another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), if no limiter counts a
+// unit ([ErrUnit]), or if the request was undone or settled before ([ErrSettled]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
 		j.Unsettled(ctx, err)
+		return err
+	}
+	if err := j.end(ctx); err != nil {
 		return err
 	}
 	var errs []error
@@ -120,6 +142,14 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 		errs = append(errs, c.Limiter.Settle(ctx, c.Key, r, its))
 	}
 	return errors.Join(errs...)
+}
+
+// end notes that j is undone or settled, and returns ErrSettled if it was before. While ctx has ended, nothing is sent.
+func (j *JointResult) end(ctx context.Context) error {
+	if j.Allowed && j.ended != nil && ctx.Err() == nil && !j.ended.CompareAndSwap(false, true) {
+		return ErrSettled
+	}
+	return nil
 }
 
 // Unsettled tells the observers of each limiter that the request was not settled. See [Limiter.Unsettled].

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -70,11 +70,11 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // all but the numbers are strings. {"tokens": "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
 // error, and when the JSON is null, it leaves p as it is.
 //
+// It reads at most 512 KiB, nested at most 16 deep, and reports at most 100 mistakes.
+//
 // Package policyfile reports the same mistakes with their lines and columns: give it a [json.RawMessage].
 func (p *Policy) UnmarshalJSON(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	v, err := decodeJSON(d)
+	v, err := readAllJSON(data)
 	if err != nil {
 		if mistake := (*ConfigError)(nil); !errors.As(err, &mistake) {
 			err = fmt.Errorf("%w (RL202)", err)
@@ -87,8 +87,11 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	r := jsonReader{wrongs: make(map[string]bool)}
 	next := r.policy(v)
 	r.check(next)
+	if len(r.errs) > maxMistakes {
+		r.errs = append(r.errs[:maxMistakes], &ConfigError{"Policy", unquoted("JSON"), "has too many mistakes: only the first 100 are reported"})
+	}
 	if len(r.errs) > 0 {
-		return fmt.Errorf("ratelimit: policy %q: %w", clip(next.Name, maxName), errors.Join(r.errs...))
+		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(next.Name, maxName), errors.Join(r.errs...))
 	}
 	*p = next
 	return nil
@@ -100,12 +103,21 @@ type jsonReader struct {
 	wrongs map[string]bool // the fields that could not be read
 }
 
+// maxMistakes keeps the report readable. It is that of package policyfile.
+const maxMistakes = 100
+
+// full reports whether there are more mistakes than are reported. Then nothing more is read.
+func (r *jsonReader) full() bool { return len(r.errs) > maxMistakes }
+
 func (r *jsonReader) wrong(path string, v any, reason string) {
+	if r.full() {
+		return
+	}
 	switch v := v.(type) {
 	case nil:
 		r.errs = append(r.errs, &ConfigError{path, unquoted("null"), reason})
 	case json.Number:
-		r.errs = append(r.errs, &ConfigError{path, unquoted(clip(v.String(), 80)), reason})
+		r.errs = append(r.errs, &ConfigError{path, unquoted(printable.Clip(v.String(), 80)), reason})
 	case []any:
 		r.errs = append(r.errs, &ConfigError{path, unquoted("a list"), reason})
 	case map[string]any:
@@ -116,12 +128,9 @@ func (r *jsonReader) wrong(path string, v any, reason string) {
 	r.wrongs[path] = true
 }
 
-// unquoted is a value that messages show without quotes.
-type unquoted string
-
 // check adds the mistakes in p, but not those in fields that could not be read.
 func (r *jsonReader) check(p Policy) {
-	if r.wrongs["Policy"] {
+	if r.wrongs["Policy"] || r.full() {
 		return
 	}
 	for _, err := range append(p.mistakes(), p.limitMistakes()...) {
@@ -142,7 +151,7 @@ func (r *jsonReader) object(v any, path, what string, names []string, required .
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names, name) && !r.full() {
 			r.errs = append(r.errs, &ConfigError{path, name, "is not a field of " + what + ": the fields are " + strings.Join(names, ", ")})
 		}
 	}
@@ -189,7 +198,10 @@ func (r *jsonReader) policy(v any) Policy {
 		}
 		p.Overrides = make(map[string][]Limit)
 		for _, key := range slices.Sorted(maps.Keys(byKey)) {
-			p.Overrides[key] = r.limits(byKey[key], "Policy.Overrides."+key)
+			if r.full() {
+				break
+			}
+			p.Overrides[key] = r.limits(byKey[key], "Policy.Overrides."+printable.Clip(key, maxName))
 		}
 	}
 	return p
@@ -205,6 +217,9 @@ func (r *jsonReader) limits(v any, path string) (limits []Limit) {
 		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
 	}
 	for i, v := range list {
+		if r.full() {
+			break
+		}
 		limits = append(limits, r.limit(v, path+"["+strconv.Itoa(i)+"]"))
 	}
 	return limits
@@ -257,8 +272,12 @@ func (r *jsonReader) limit(v any, path string) (l Limit) {
 		}
 		return l
 	case map[string]any:
+		if text, n := textWithColon(v); text != "" {
+			r.wrong(path, text+": "+n, "is a limit with a colon in it, so it is a mapping: write "+text+" "+n)
+			return l
+		}
 		if unit, n := numberOfUnit(v); unit != "" {
-			r.wrong(path, json.Number(n), "needs an interval: write "+clip(unit, maxName)+": "+clip(n, 20)+"/min, or another")
+			r.wrong(path, json.Number(n), "needs an interval: write "+printable.Clip(unit, maxName)+": "+printable.Clip(n, 20)+"/min, or another")
 			return l
 		}
 		if unit, text, ok := ofUnit(v); ok {
@@ -303,6 +322,22 @@ func ofUnit(v map[string]any) (unit, text string, ok bool) {
 		return unit, text, ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit)
 	}
 	return "", "", false
+}
+
+// textWithColon returns what v is if it is a limit's text in which a colon makes a mapping, such as 60/min burst: 20; else "".
+func textWithColon(v map[string]any) (text, after string) {
+	for text, value := range v {
+		if len(v) != 1 || !strings.Contains(text, "/") {
+			return "", ""
+		}
+		switch value := value.(type) {
+		case string:
+			return printable.Clip(text, maxName), printable.Clip(value, 20)
+		case json.Number:
+			return printable.Clip(text, maxName), printable.Clip(value.String(), 20)
+		}
+	}
+	return "", ""
 }
 
 // numberOfUnit returns what v is if it is a number under the name of a unit, in which an interval was forgotten; else "".

@@ -2,7 +2,10 @@ package core_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -136,5 +139,73 @@ func TestPolicyJSONRefusesRepeatedFields(t *testing.T) {
 	} {
 		var p core.Policy
 		require.ErrorContains(t, json.Unmarshal([]byte(text), &p), "is given a second time", text)
+	}
+}
+
+// JSON from outside costs no more than a policy file: its size, its depth and what is reported have bounds, and nothing follows it.
+func TestPolicyJSONHasBounds(t *testing.T) {
+	limits := func(n int, each string) string { return strings.TrimSuffix(strings.Repeat(each+",", n), ",") }
+	key := strings.Repeat("k", 100_000)
+	for rule, c := range map[string]struct{ text, want string }{
+		"something that follows":          {`{"name": "api", "limits": ["1/s"]} {}`, "something follows the policy (RL202)"},
+		"a bracket that follows":          {`{"name": "api", "limits": ["1/s"]}]`, "something follows the policy (RL202)"},
+		"text that follows":               {`{"name": "api", "limits": ["1/s"]} x`, "(RL202)"},
+		"something that follows null":     {`null null`, "something follows the policy (RL202)"},
+		"too many bytes":                  {`{"name": "api", "limits": [` + limits(100_000, `"ten/moment"`) + `]}`, "is too large: at most 512 KiB are read (RL204)"},
+		"too many mistakes":               {`{"name": "api", "limits": [` + limits(40_000, `"ten/moment"`) + `]}`, "has too many mistakes: only the first 100 are reported (RL204)"},
+		"too many fields":                 {`{` + limits(1, numbered(30_000)) + `}`, "has too many mistakes"},
+		"too many overrides":              {`{"name": "api", "limits": ["1/s"], "overrides": {` + numbered(30_000) + `}}`, "has too many mistakes"},
+		"too deep":                        {strings.Repeat("[", 100_000), "is nested too deep"},
+		"mistakes below a long key":       {`{"name": "api", "limits": ["1/s"], "overrides": {"` + key + `": [` + limits(60, `"ten/moment"`) + `]}}`, "RL103"},
+		"a mistake whose value is long":   {`{"name": "api", "limits": ["` + key + `"]}`, "must be at most 1024 bytes long"},
+		"control bytes in a key":          {`{"name": "api", "limits": ["1/s"], "overrides": {"\u001b[31m\n\u202e": ["ten/s"]}}`, `Policy.Overrides.\x1b[31m\n\u202e[0].RefillRate: "ten"`},
+		"control bytes in a field's name": {`{"name": "api", "limits": ["1/s"], "\u001b[31m": 1}`, `"\x1b[31m" is not a field`},
+		"control bytes in a unit":         {`{"name": "api", "limits": [{"\u001b[31m": 5}]}`, `needs an interval: write \x1b[31m: 5/min`},
+	} {
+		p := core.Policy{Name: "before"}
+		err := p.UnmarshalJSON([]byte(c.text))
+		require.ErrorContains(t, err, c.want, rule)
+		assert.Less(t, len(err.Error()), 64<<10, "%s: an error is short", rule)
+		assert.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%s: what can't be printed is escaped: %.200q", rule, err.Error())
+		assert.Equal(t, "before", p.Name, "%s: the policy stays as it is", rule)
+	}
+}
+
+// numbered is fields of an object that are numbers.
+func numbered(n int) string {
+	fields := make([]string, n)
+	for i := range fields {
+		fields[i] = fmt.Sprintf(`"f%d":1`, i)
+	}
+	return strings.Join(fields, ",")
+}
+
+func TestLimitsOfUnitsInJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"Tokens": "5/min"}`:   "5 tokens/min",
+		`{"Requests": "5/min"}`: "5/min",
+		`"5 Requests/min"`:      "5/min",
+		`{"unit": "Tokens", "refill_rate": 5, "refill_interval": "min"}`: "5 tokens/min",
+	} {
+		var p core.Policy
+		require.NoError(t, json.Unmarshal([]byte(`{"name": "a", "limits": [`+text+`]}`), &p), text)
+		assert.Equal(t, want, p.Limits[0].String(), text)
+	}
+	for text, want := range map[string]string{
+		`{"req": "5/min"}`:                               `Policy.Limits[0].Unit: "req" is not a unit but looks like requests`,
+		`{"limit": "5/min"}`:                             `Policy.Limits[0].Unit: "limit" is not a unit but a word of limits`,
+		`{"burst": "5/min"}`:                             `Policy.Limits[0].Unit: "burst" is not a unit but a word of limits`,
+		`{"60/min burst": 20}`:                           `Policy.Limits[0]: "60/min burst: 20" is a limit with a colon in it, so it is a mapping: write 60/min burst 20`,
+		`{"60/min burst": "20"}`:                         `write 60/min burst 20`,
+		`{"60/min burst": "20/min"}`:                     `write 60/min burst 20/min`,
+		`{"Mode": "5/min"}`:                              `"mode" is not a unit but a word of limits`,
+		`{"tokens": "5 images/min"}`:                     `"images" is a second unit beside tokens`,
+		`{"refill_rate": 1.000, "refill_interval": "s"}`: `Policy.Limits[0].RefillRate: 1.000 can be read as two numbers: write 1000 or 1`,
+		`{"refill_rate": 5, "refill_interval": "M"}`:     "write min or month",
+		`{"refill_rate": 5, "refill_interval": "day", "location": "Local"}`:    "another place on each machine",
+		`{"refill_rate": 5, "refill_interval": "day", "anchor": "0001-01-01"}`: "must be between 1900 and 2200",
+	} {
+		var p core.Policy
+		require.ErrorContains(t, json.Unmarshal([]byte(`{"name": "a", "limits": [`+text+`]}`), &p), want, text)
 	}
 }

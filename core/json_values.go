@@ -1,16 +1,49 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// decodeJSON decodes a value as encoding/json does, and refuses repeated fields, of which that takes the last.
-func decodeJSON(d *json.Decoder) (any, error) {
+// unquoted is a value that messages show without quotes.
+type unquoted string
+
+// What a policy in JSON may have. It is more than any policy file of package policyfile becomes.
+const (
+	maxJSON  = 512 << 10 // bytes
+	maxDepth = 16
+)
+
+// readAllJSON decodes the only value in data as decodeJSON does.
+func readAllJSON(data []byte) (any, error) {
+	if len(data) > maxJSON {
+		return nil, &ConfigError{"Policy", unquoted("JSON"), "is too large: at most 512 KiB are read"}
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := decodeJSON(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("invalid JSON: something follows the policy")
+	}
+	return v, nil
+}
+
+// decodeJSON decodes a value at a depth as encoding/json does, and refuses repeated fields, of which that takes the last.
+func decodeJSON(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, &ConfigError{"Policy", unquoted("JSON"), "is nested too deep: a policy needs 4 levels"}
+	}
 	start, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -19,7 +52,7 @@ func decodeJSON(d *json.Decoder) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for d.More() {
-			v, err := decodeJSON(d)
+			v, err := decodeJSON(d, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -37,7 +70,7 @@ func decodeJSON(d *json.Decoder) (any, error) {
 			if _, known := fields[name.(string)]; known {
 				return nil, &ConfigError{"Policy", name, "is given a second time"}
 			}
-			if fields[name.(string)], err = decodeJSON(d); err != nil {
+			if fields[name.(string)], err = decodeJSON(d, depth+1); err != nil {
 				return nil, err
 			}
 		}
@@ -115,7 +148,7 @@ func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason strin
 func intervalJSON(v any) (time.Duration, string) {
 	switch v := v.(type) {
 	case json.Number:
-		return 0, "needs a unit, such as " + clip(v.String(), 20) + "s"
+		return 0, "needs a unit, such as " + printable.Clip(v.String(), 20) + "s"
 	case string:
 		return quantity.ParseInterval(v)
 	}
@@ -126,7 +159,7 @@ func intervalJSON(v any) (time.Duration, string) {
 func wordJSON(words ...string) func(any) (int, string) {
 	return func(v any) (int, string) {
 		s, _ := v.(string)
-		if i := slices.Index(words, strings.ToLower(s)); i >= 0 {
+		if i := slices.Index(words, quantity.Lower(s)); i >= 0 {
 			return i, ""
 		}
 		last := len(words) - 1

@@ -7,6 +7,7 @@ import "github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 // by one limit, without a failure. Of any other Result it keeps a copy.
 type KeptResult struct {
 	plan      *plan // nil: the Result is *whole
+	bucket    uint64
 	now, cost int64
 	level     bucket.Level
 	source    Source
@@ -20,7 +21,7 @@ func (r *Result) Keep() KeptResult {
 	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
 		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.each == nil && !r.ShadowDenied && !r.untaken
 	if usual {
-		return KeptResult{plan: r.plan, now: a.Now, cost: r.Cost, level: *a.Levels.At(0), source: a.Source, headers: r.headers}
+		return KeptResult{plan: r.plan, bucket: r.bucket, now: a.Now, cost: r.Cost, level: *a.Levels.At(0), source: a.Source, headers: r.headers}
 	}
 	whole := *r
 	return KeptResult{whole: &whole}
@@ -34,7 +35,7 @@ func (k *KeptResult) Result() (r Result) {
 	case k.plan == nil:
 		return Result{}
 	}
-	r.headers = k.headers
+	r.headers, r.bucket = k.headers, k.bucket
 	r.answer.Allowed, r.answer.Now, r.answer.Source = true, k.now, k.source
 	*r.answer.Levels.At(0) = k.level
 	r.read(k.plan, k.cost, nil)

@@ -44,9 +44,6 @@ func (k *knownPolicies) warn(logger *slog.Logger, policy string, limits []Limit,
 	if before == nil {
 		return
 	}
-	if logger == nil {
-		logger = slog.Default()
-	}
 	logger.Warn("ratelimit: two limiters of one store have the same policy name and different limits, so they share buckets: give each policy a name of its own, or use WithLimits",
 		"code", "RL706", "policy", policy, "limits", slices.Clone(limits), "before", before)
 }

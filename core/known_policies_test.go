@@ -23,7 +23,7 @@ func TestPolicyNameReusedWithOtherLimitsWarnsOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log bytes.Buffer
-			logger := core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))
+			logger := core.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 			policy := func(name string, n int) core.Policy {
 				return core.Policy{Name: name, Limits: []core.Limit{core.PerMinute(n)}}
 			}

@@ -67,9 +67,9 @@ type Limit struct {
 	// Mode is how the bucket refills within the interval. The zero value is Continuous.
 	Mode Mode
 
-	// Unit is what the tokens stand for, such as "tokens" of a language model or "bytes". It must be printable ASCII,
-	// at most 128 bytes. If it is empty, the limit counts requests: [Limiter.AllowN] takes its cost from such limits
-	// only, and [Limiter.AllowUnits] from all.
+	// Unit is what the tokens stand for, such as "tokens" of a language model or "bytes". It must be printable ASCII
+	// without capitals, 2 to 128 bytes, and neither a word of [ParseLimit]'s form nor a misspelling of [Requests]. If it is
+	// empty, the limit counts requests: [Limiter.AllowN] takes its cost from such limits only, and [Limiter.AllowUnits] from all.
 	Unit string
 
 	// Location is where the days of an Aligned limit begin: see [Limit.In]. If it is nil, they are multiples on the Unix
@@ -159,7 +159,7 @@ func (l Limit) mistakes(path string) []error {
 		}
 	}
 	if l.Unit != "" {
-		if reason := badName(l.Unit); reason != "" {
+		if reason := badUnit(l.Unit); reason != "" {
 			wrong("Unit", l.Unit, reason)
 		}
 	}
@@ -182,6 +182,14 @@ func badName(name string) string {
 		return "must be printable ASCII"
 	}
 	return ""
+}
+
+// badUnit returns why a limit can't count a unit, or "" if it can.
+func badUnit(unit string) string {
+	if reason := badName(unit); reason != "" {
+		return reason
+	}
+	return quantity.BadUnit(unit)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
@@ -228,6 +236,17 @@ func (l Limit) location() *time.Location {
 	return l.Location
 }
 
+// noAnchor is what Anchored makes of the zero time, which is the Anchor of limits without one.
+var noAnchor = time.Time{}.Add(1)
+
+const anchorRange = "must be between 1900 and 2200"
+
+// outOfRange reports whether an anchor is so far away that it must be a mistake.
+func outOfRange(anchor time.Time) bool {
+	year := anchor.UTC().Year()
+	return year < 1900 || year > 2200
+}
+
 // calendarMistakes reports what is wrong with a limit on a calendar.
 func (l Limit) calendarMistakes(wrong func(name string, value any, reason string)) {
 	if !l.onCalendar() {
@@ -236,8 +255,8 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	if l.Location == noLocation {
 		wrong("Location", nil, `must be a location: look at the error of time.LoadLocation, and import _ "time/tzdata" if time zone data is missing`)
 	}
-	if year := l.Anchor.Year(); !l.Anchor.IsZero() && (year < 1900 || year > 2200) {
-		wrong("Anchor", l.Anchor.Format(time.RFC3339), "must be between 1900 and 2200")
+	if !l.Anchor.IsZero() && outOfRange(l.Anchor) {
+		wrong("Anchor", l.Anchor.Format(time.RFC3339), anchorRange)
 	}
 	months := l.RefillInterval > 0 && l.RefillInterval%Month == 0
 	if !months && (l.RefillInterval <= 0 || l.RefillInterval%calendar.Day != 0) {

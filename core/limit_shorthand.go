@@ -73,7 +73,8 @@ func PerMonth[N Number](n N) Limit { return per(float64(n), Month).WithMode(Alig
 // hours, and is one day. If the clocks skip the time at which a period begins, it begins when they are set forward; if they
 // show it twice, the first time.
 //
-// The store's clock decides which day it is. Each process computes the days from its own time zone data. If the system has
+// [time.Local] is another place on each machine, so it is not for processes that share a store, and text can't name it. The
+// store's clock decides which day it is. Each process computes the days from its own time zone data. If the system has
 // none, [time.LoadLocation] returns an error at start: then import time/tzdata.
 func (l Limit) In(location *time.Location) Limit {
 	if l.Location = location; location == nil {
@@ -84,8 +85,10 @@ func (l Limit) In(location *time.Location) Limit {
 
 // Anchored returns the limit Aligned to a calendar one of whose periods begins at t: for months that begin on a customer's
 // billing day, weeks that begin on another day, or days that begin at noon. In a month that is shorter, the period begins
-// on the last day. The time of day is that of t in the limit's Location, by default UTC.
+// on the last day. The time of day is that of t in the limit's Location, by default UTC. The zero time is a mistake.
 func (l Limit) Anchored(t time.Time) Limit {
-	l.Anchor = t.Round(0).UTC()
+	if l.Anchor = t.Round(0).UTC(); t.IsZero() {
+		l.Anchor = noAnchor
+	}
 	return l.WithMode(Aligned)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -21,12 +22,13 @@ import (
 //	10_000/month in Europe/Berlin from 2025-10-31
 //
 // RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
-// world reads them as points. UNIT is the [Limit.Unit]; without it, and if it is requests, the limit counts requests. A unit
+// world reads them as points, and so are 1.000 and 12.345, for the other half reads these as thousands: write 12345, or
+// 12.3450. UNIT is the [Limit.Unit]; without it, and if it is requests, the limit counts requests. A unit
 // of other characters than letters, digits and .:_-, or one that begins with a digit, stands in double quotes.
 //
-// INTERVAL is a unit, a count with a unit, or several of these, such as s, 30s, 5 min or 1h30m: every
+// INTERVAL is a unit, a count with a unit, or several of these, the largest first, such as s, 30s, 5 min or 1h30m: every
 // positive [time.Duration] as Go prints it is one. The units are s, sec, second; m, min, minute; h, hr,
-// hour; d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go, m is the minute. mo, month
+// hour; d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go, m is the minute; M is refused. mo, month
 // and y, year with their plurals are those of the calendar: see [PerMonth].
 //
 // What follows may stand in any order, each once:
@@ -34,13 +36,15 @@ import (
 //   - burst N is the Capacity, a whole number. Without it the Capacity is RATE, as [PerMinute] has it; a
 //     RATE that is not whole needs a burst.
 //   - continuous (the default), stepped or aligned is the [Mode]. Months, in and from are aligned.
-//   - in ZONE is the Location, as [time.LoadLocation] knows it: see [Limit.In]. "week in UTC" is [PerWeek].
+//   - in ZONE is the Location, as [time.LoadLocation] knows it: see [Limit.In]. "week in UTC" is [PerWeek]. Local is
+//     refused, for it is another place on each machine.
 //   - from DATE is the Anchor: see [Limit.Anchored]. It is a day such as 2025-10-31, or with a time of day,
-//     2025-10-31T12:00 or 2025-10-31T12:00:00, in the location.
+//     2025-10-31T12:00 or 2025-10-31T12:00:00, as clocks in the location show it. If they show it twice, the first is meant.
+//     A time with an offset or Z, such as 2025-10-31T12:00Z, is that instant.
 //   - name NAME is the Name. A name of other characters than letters, digits and .:/_- stands in double
 //     quotes, with \" for a quote and \\ for a backslash.
 //
-// Capitals don't matter except in the name, nor does space around words and the slash.
+// Capitals don't matter except in the name and the zone, nor does space around words and the slash.
 //
 // The limit is valid, or the error joins a [ConfigError] for every mistake. [Limit.String] is the
 // inverse.
@@ -54,7 +58,7 @@ func ParseLimit(s string) (Limit, error) {
 		m.Field = strings.TrimSuffix("Limit."+m.Field, ".")
 		errs[i] = m
 	}
-	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", clip(s, 80), quantity.LimitForm, errors.Join(errs...))
+	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", printable.Clip(s, 80), quantity.LimitForm, errors.Join(errs...))
 }
 
 // parseLimit reports mistakes by the field of Limit, or "" where it can't be told.
@@ -67,7 +71,13 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		return Limit{}, mistakes
 	}
 	if !strings.Contains(s, "/") {
-		wrong("", strings.Trim(s, space), "has no slash between a rate and an interval")
+		reason := "has no slash between a rate and an interval"
+		if text := withSlash(s); text != "" {
+			if _, mistakes := parseLimit(text); len(mistakes) == 0 {
+				reason += " (did you mean " + text + "?)"
+			}
+		}
+		wrong("", strings.Trim(s, space), reason)
 		return Limit{}, mistakes
 	}
 	var reason string
@@ -83,11 +93,11 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		wrong("RefillInterval", interval, reason)
 	}
 	given := make(map[string]bool)
-	from := ""
+	from, hinted := "", false
 	for rest != "" {
 		var word, field, value string
 		word, rest = cutWord(rest)
-		switch keyword := strings.ToLower(word); keyword {
+		switch keyword := quantity.Lower(word); keyword {
 		case "burst":
 			field = "Capacity"
 			value, rest = cutWord(rest)
@@ -102,7 +112,7 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 		case "in":
 			field = "Location"
 			var zone string
-			if zone, value, rest, reason = cutName(rest); reason == "" {
+			if zone, value, rest, reason = cutZone(rest); reason == "" {
 				l.Location, reason = loadLocation(zone)
 			}
 			if reason != "" {
@@ -118,7 +128,12 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 				field, value, l.Mode = "Mode", word, mode
 				break
 			}
-			wrong("", word, "is not understood")
+			hint := ""
+			if !hinted { // what follows a misspelled word is a mistake for its sake
+				hint = meant(word)
+				hinted = hint != ""
+			}
+			wrong("", word, "is not understood"+hint)
 			continue
 		}
 		if given[field] {

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // cutRate returns the rate and the unit that a limit's text begins with, and what follows the slash.
@@ -33,15 +35,21 @@ func cutRate(s string) (rate, unit, rest, reason string) {
 	}
 	unit, rest, _ = strings.Cut(s, "/")
 	unit = strings.TrimRight(unit, space)
-	if unit != "" && (!isBare(unit) || '0' <= unit[0] && unit[0] <= '9') {
-		reason = `must be one word such as tokens, or stand in double quotes`
+	switch {
+	case unit == "":
+	case quantity.IsNumber(rate) && strings.Trim(unit, "0123456789 ") == "":
+		reason = "is a second number: write thousands without space, as 1000 or 1_000"
+	case !isBare(unit) || '0' <= unit[0] && unit[0] <= '9':
+		if reason = badUnit(quantity.Lower(unit)); reason == "" {
+			reason = `must be one word such as tokens, or stand in double quotes`
+		}
 	}
 	return rate, plainUnit(unit), rest, reason
 }
 
-// plainUnit is the Unit of limits that count a unit: "" for requests.
+// plainUnit is the Unit of limits that count a unit as people write it: in lower case, and "" for requests.
 func plainUnit(unit string) string {
-	if unit == Requests {
+	if unit = quantity.Lower(unit); unit == Requests {
 		return ""
 	}
 	return unit
@@ -78,44 +86,125 @@ func loadLocation(name string) (location *time.Location, reason string) {
 	if known, ok := locations.Load(name); ok {
 		return known.(*time.Location), ""
 	}
-	location, err := time.LoadLocation(name)
 	switch {
 	case name == "":
 		return nil, "must be a time zone such as Europe/Berlin"
-	case err == nil:
+	case quantity.Lower(name) == "local":
+		return nil, "is another place on each machine: write a time zone such as Europe/Berlin"
+	case !namesZone(name):
+		return nil, "is not a time zone such as Europe/Berlin"
+	}
+	location, err := time.LoadLocation(name)
+	if err == nil {
 		known, _ := locations.LoadOrStore(name, location)
 		return known.(*time.Location), ""
 	}
 	if _, err := time.LoadLocation("Europe/Berlin"); err != nil {
 		return nil, `is not known, for this process has no time zone data: import _ "time/tzdata", or install the package tzdata`
 	}
+	if strings.Trim(name, "UTCGMTZutcgmtz+-0123456789:") == "" && strings.ContainsAny(name, "+-") {
+		return nil, "is an offset, and not a time zone such as Europe/Berlin, whose clocks may change"
+	}
+	for _, capitals := range [...]string{strings.ToUpper(name), capitalized(name)} {
+		if _, err := time.LoadLocation(capitals); err == nil {
+			return nil, "is not a time zone: write " + capitals
+		}
+	}
 	return nil, "is not a time zone such as Europe/Berlin"
 }
 
-// anchorForms are how an anchor can be written. The first that tells all is used.
+// namesZone reports whether name has the form of a name in the IANA database. A file system finds others too, such as
+// Europe//Berlin, and zones that count leap seconds.
+func namesZone(name string) bool {
+	for i, part := range strings.Split(name, "/") {
+		switch {
+		case part == "", part == ".", part == "..", i == 0 && (part == "posix" || part == "right"):
+			return false
+		}
+	}
+	return name != "localtime" && name != "posixrules" && name != "Factory"
+}
+
+// capitalized returns the name of a zone with a capital at the beginning of each word, as in America/New_York.
+func capitalized(name string) string {
+	capitals := []byte(quantity.Lower(name))
+	for i, c := range capitals {
+		if 'a' <= c && c <= 'z' && (i == 0 || strings.IndexByte("/_-", capitals[i-1]) >= 0) {
+			capitals[i] = c - 'a' + 'A'
+		}
+	}
+	return string(capitals)
+}
+
+// anchorForms are how an anchor can be written. The first that tells all is used. All but the first may end with an offset.
 var anchorForms = [...]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999"}
+
+const withOffset = "Z07:00"
 
 // parseAnchor reads an anchor in a location. A location that is nil stands for one that could not be read.
 func parseAnchor(s string, location *time.Location) (t time.Time, reason string) {
 	if location == nil {
 		location = time.UTC
 	}
-	for _, form := range anchorForms {
-		if t, err := time.ParseInLocation(form, s, location); err == nil {
-			return t.UTC(), ""
+	for i, form := range anchorForms {
+		if shown, err := time.Parse(form, s); err == nil {
+			if t = firstShown(shown, location); t.IsZero() && !outOfRange(shown) {
+				return t, "is a time that clocks in " + location.String() + " left out: they were set forward"
+			}
+			return inRange(t)
+		}
+		if t, err := time.Parse(form+withOffset, s); i > 0 && err == nil {
+			return inRange(t)
 		}
 	}
-	return time.Time{}, "must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00"
+	return t, "must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00"
 }
 
-func formatAnchor(t time.Time) (s string) {
-	for _, form := range anchorForms {
-		s = t.Format(form)
-		if again, reason := parseAnchor(s, t.Location()); reason == "" && again.Equal(t) {
-			break
+// inRange returns the anchor t, or why it can be none.
+func inRange(t time.Time) (time.Time, string) {
+	if t = t.UTC(); outOfRange(t) { // also the zero time, which stands for no anchor
+		return time.Time{}, anchorRange
+	}
+	return t, ""
+}
+
+// firstShown returns the first instant at which clocks in a location show what shown shows in UTC, or the zero time if there is
+// none.
+func firstShown(shown time.Time, location *time.Location) time.Time {
+	shows := func(t time.Time) bool {
+		_, offset := t.In(location).Zone()
+		return t.Add(time.Duration(offset) * time.Second).Equal(shown)
+	}
+	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), shown.Nanosecond(), location)
+	if !shows(t) {
+		return time.Time{}
+	}
+	if set, _ := t.ZoneBounds(); !set.IsZero() { // they may have shown it before they were set back
+		_, offset := set.Add(-1).Zone()
+		if before := shown.Add(-time.Duration(offset) * time.Second); shows(before) {
+			return before
 		}
 	}
-	return s
+	return t
+}
+
+// formatAnchor writes an anchor as clocks in its location show it, and in UTC if they show that twice.
+func formatAnchor(t time.Time) string {
+	reads := func(written string) bool {
+		again, reason := parseAnchor(written, t.Location())
+		return reason == "" && again.Equal(t)
+	}
+	for _, form := range anchorForms {
+		if written := t.Format(form); reads(written) {
+			return written
+		}
+	}
+	for _, form := range anchorForms[1:] {
+		if written := t.UTC().Format(form + withOffset); reads(written) {
+			return written
+		}
+	}
+	return t.UTC().Format(time.RFC3339Nano) // of no valid limit
 }
 
 // unspeakable returns why ParseLimit could not read l's Location again, or "".

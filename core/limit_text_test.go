@@ -101,7 +101,7 @@ func TestParseLimitReportsEveryMistake(t *testing.T) {
 		"1/0.1ns":                    {"Limit.RefillInterval: 0.1ns"},
 		"1/0s":                       {"Limit.RefillInterval: 0s"},
 		"1/-5s":                      {"Limit.RefillInterval: -5s"},
-		"1/1000weeks 5000weeks":      {"Limit.RefillInterval: 1008000h0m0s"},
+		"1/6000weeks":                {"Limit.RefillInterval: 1008000h0m0s"},
 		"1/9999999999999 weeks":      {"Limit.RefillInterval: 9999999999999 weeks"},
 		"1/min burst":                {"Limit.Capacity: "},
 		"1/min burst 0":              {"Limit.Capacity: 0"},
@@ -145,6 +145,121 @@ func TestEveryLimitSurvivesItsString(t *testing.T) {
 			t.Fatalf("no limit is longer than ParseLimit reads: %q", l.String())
 		}
 	})
+}
+
+// The text of a limit on a calendar names the same instant, also in an hour that clocks show twice.
+func TestEveryAnchorSurvivesItsString(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := limittest.DrawCalendarLimit.Draw(t, "limit").WithUnit(rapid.SampledFrom([]string{"", "tokens", "gpu hours"}).Draw(t, "unit"))
+		l = l.In(limittest.Zone(rapid.SampledFrom(append([]string{"Europe/Amsterdam", "America/Santiago", "Africa/Monrovia", "Etc/GMT+2"}, limittest.Zones...)).Draw(t, "zone")))
+		l = l.Anchored(limittest.DrawAnchor(l.Location).Draw(t, "anchor"))
+		if !limittest.Valid(l) {
+			return
+		}
+		got, err := core.ParseLimit(l.String())
+		if err == nil && got.Location.String() == l.Location.String() {
+			got.Location = l.Location // loaded another time
+		}
+		if err != nil || got != l {
+			t.Fatalf("ParseLimit must read what String wrote, to the last bit: %q\n got %#v, %v\nwant %#v", l.String(), got, err, l)
+		}
+	})
+}
+
+func TestAnchorsWhereClocksAreSet(t *testing.T) {
+	berlin := limittest.Zone("Europe/Berlin")
+	twice := core.PerDay(5).In(berlin)
+	for text, utc := range map[string]string{
+		"5/day in Europe/Berlin from 2025-10-26T02:30":    "2025-10-26T00:30:00Z", // the first of two
+		"5/day in Europe/Berlin from 2025-10-26T01:30Z":   "2025-10-26T01:30:00Z",
+		"5/day in Europe/Berlin from 2025-10-26T01:59":    "2025-10-25T23:59:00Z",
+		"5/day in Europe/Berlin from 2025-10-26T03:00":    "2025-10-26T02:00:00Z",
+		"5/day in Europe/Berlin from 2025-10-26T01:30:5Z": "",
+	} {
+		l, err := core.ParseLimit(text)
+		if utc == "" {
+			require.Error(t, err)
+			continue
+		}
+		require.NoError(t, err, text)
+		require.Equal(t, utc, l.Anchor.Format(time.RFC3339), text)
+		require.Equal(t, text, l.String())
+		require.Equal(t, text, twice.Anchored(l.Anchor).String())
+	}
+	for text, reason := range map[string]string{
+		"5/day in Europe/Berlin from 2026-03-29T02:30":  "clocks in Europe/Berlin left out",
+		"5/day in America/Sao_Paulo from 2018-11-04":    "clocks in America/Sao_Paulo left out",
+		"5/month from 0001-01-01":                       "must be between 1900 and 2200",
+		"5/month from 0001-01-01T00:00Z":                "must be between 1900 and 2200",
+		"5/month from 2201-01-01":                       "must be between 1900 and 2200",
+		"5/month in Europe/Berlin from 1899-12-31":      "must be between 1900 and 2200",
+		"5/month from 2025-10-31 12:00":                 "is not understood",
+		"5/month from 2025-10-31T12:00 from 2025-10-31": "is given a second time",
+	} {
+		_, err := core.ParseLimit(text)
+		require.ErrorContains(t, err, reason, text)
+	}
+	never := core.PerMonth(5).Anchored(time.Time{})
+	reports(t, core.Policy{Name: "a", Limits: []core.Limit{never}}.Validate(), "Policy.Limits[0].Anchor: 0001-01-01T00:00:00Z")
+}
+
+// Text that a person reads as something else than a program does is refused, with what to write.
+func TestTextWithTwoReadings(t *testing.T) {
+	for text, reason := range map[string]string{
+		"1.000/min":                     "write 1000 or 1",
+		"12.345/min burst 5":            "write 12345 or 12.3450",
+		"5/min burst 1.000":             "write 1000 or 1",
+		"1_0_0/min":                     "a group of three digits",
+		"1 000/min":                     "write thousands without space",
+		"5/1h1h":                        "each unit once",
+		"5/30m1h":                       "the largest first",
+		"5/h 30m":                       "a count in front of each unit",
+		"1/M":                           "write min or month",
+		"1/m\u0130n":                    "must be a time",
+		"1/wee\u212a":                   "must be a time",
+		"1/min \u017ftepped":            "is not understood",
+		"5/min 20":                      "did you mean burst 20?",
+		"5/min burst: 20":               "did you mean burst?",
+		"5/min continous":               "did you mean continuous?",
+		"5 per 15 min":                  "did you mean 5/15 min?",
+		"5rps":                          "did you mean 5/s?",
+		"5/day in Local":                "another place on each machine",
+		"5/day in LOCAL":                "another place on each machine",
+		"5/day in localtime":            "is not a time zone",
+		"5/day in Europe//Berlin":       "is not a time zone",
+		"5/day in Europe/./Berlin":      "is not a time zone",
+		"5/day in posix/Europe/Berlin":  "is not a time zone",
+		"5/day in right/Europe/Berlin":  "is not a time zone",
+		"5/day in utc":                  "write UTC",
+		"5/day in america/new_york":     "write America/New_York",
+		"5/day in UTC+2":                "is an offset",
+		"5/day in +02:00":               "is an offset",
+		"3 req/min":                     "write requests",
+		"5 rate/min":                    "to count requests, leave it out",
+		"5 k/min":                       "too short for a unit",
+		"5 thousand/min":                "write the number in digits",
+		"5 tokens per/min":              "a word of limits",
+		"5 \"requests per\"/min":        "a word of limits",
+		"5/min name api burst 5 max 20": "is not understood",
+	} {
+		_, err := core.ParseLimit(text)
+		require.ErrorContains(t, err, reason, text)
+	}
+	for text, want := range map[string]core.Limit{
+		"5 Requests/min":                    core.PerMinute(5),
+		"5 \"REQUESTS\"/MIN":                core.PerMinute(5),
+		"5 Tokens/Min":                      core.PerMinute(5).WithUnit("tokens"),
+		"5/min Burst 20":                    core.PerMinute(5).WithBurst(20),
+		"1000.125/s burst 5":                {Capacity: 5, RefillRate: 1000.125, RefillInterval: time.Second},
+		"33.3330/s burst 5":                 {Capacity: 5, RefillRate: 33.333, RefillInterval: time.Second},
+		"5/day in Etc/GMT+2":                core.PerDay(5).In(core.Must(core.ParseLimit("5/day in \"Etc/GMT+2\"")).Location),
+		"5/1.5 h":                           {Capacity: 5, RefillRate: 5, RefillInterval: 90 * time.Minute},
+		"5/day from 2025-10-31T12:00+02:00": core.PerDay(5).Anchored(time.Date(2025, 10, 31, 10, 0, 0, 0, time.UTC)),
+	} {
+		got, err := core.ParseLimit(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
 }
 
 func TestEveryDurationIsAnInterval(t *testing.T) {
@@ -193,7 +308,8 @@ func TestLimitsAreStringsInJSON(t *testing.T) {
 
 func FuzzParseLimit(f *testing.F) {
 	for _, seed := range []string{"100/min burst 20", "0.1/s burst 5", `1_000/2 weeks aligned name "a \"b\" \\"`, "5/1h30m stepped name x",
-		"1e-9/ns burst 1e3", "-1/-1s burst -1", "1/1.5µs", "\x00/\xff", "1/min name \"", "9/9999999999999999999w"} {
+		"1e-9/ns burst 1e3", "-1/-1s burst -1", "1/1.5µs", "\x00/\xff", "1/min name \"", "9/9999999999999999999w",
+		"5 \"gpu hours\"/day in Europe/Berlin from 2025-10-26T01:30Z", "1.000/h30m in Etc/GMT+2", "33.3330 Tokens/M", "5/day in America/Sao_Paulo from 2018-11-04T00:30"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
@@ -53,6 +54,42 @@ func cutName(s string) (name, written, rest, reason string) {
 		}
 	}
 	return "", s, "", "has no closing quote"
+}
+
+// cutZone returns the name of a zone that s begins with, as cutName does, but a '+' needs no quotes.
+func cutZone(s string) (zone, written, rest, reason string) {
+	if word, rest := cutWord(s); word != "" && word[0] != '"' {
+		return word, word, rest, ""
+	}
+	return cutName(s)
+}
+
+// meant returns what a word behind the interval may have meant, in parentheses, or "".
+func meant(word string) string {
+	if quantity.IsNumber(word) {
+		return " (did you mean burst " + word + "?)"
+	}
+	letters := strings.Trim(quantity.Lower(word), "0123456789:=.,;_-")
+	for _, keyword := range [...]string{"burst", "continuous", "stepped", "aligned", "name", "from"} {
+		if len(letters) >= 4 && quantity.Distance(letters, keyword) <= len(keyword)/4+1 {
+			return " (did you mean " + keyword + "?)"
+		}
+	}
+	return ""
+}
+
+// withSlash returns how a text without a slash may be a limit with one, or "".
+func withSlash(s string) string {
+	fields := strings.Fields(quantity.Lower(s))
+	if len(fields) > 2 && slices.Contains([]string{"per", "a", "an", "each", "every", "in"}, fields[1]) {
+		return fields[0] + "/" + strings.Join(fields[2:], " ")
+	}
+	for _, short := range [...]struct{ end, interval string }{{"rps", "s"}, {"rpm", "min"}, {"rph", "h"}, {"rpd", "day"}, {"qps", "s"}} {
+		if rate, ok := strings.CutSuffix(strings.Join(fields, ""), short.end); ok {
+			return rate + "/" + short.interval
+		}
+	}
+	return ""
 }
 
 // bareOrQuoted is a name as ParseLimit reads it.

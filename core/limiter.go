@@ -8,8 +8,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
@@ -20,12 +24,14 @@ type Limiter struct {
 	recalls bool         // the store remembers denials, and is not wrapped
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
+	taken   *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
 	watch   watch
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.
 	fallback func() *MemoryStore
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy
+	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
 }
 
 // rules is a limiter's policy with what is computed from it. It never changes.
@@ -65,13 +71,24 @@ func (u Units) check(counts func(unit string) bool) error {
 	}
 	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
 		if u[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], clip(unit, maxName))
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], printable.Text(printable.Clip(unit, maxName)))
 		}
 		if !counts(unit) && (unit != Requests || u[unit] > 0) {
-			return fmt.Errorf("%w: %s", ErrUnit, strconv.Quote(clip(unit, maxName)))
+			return fmt.Errorf("%w: %s%s", ErrUnit, strconv.Quote(printable.Clip(unit, maxName)), meantUnit(unit, counts))
 		}
 	}
 	return nil
+}
+
+// meantUnit returns the unit that was probably meant by another, in parentheses, or "".
+func meantUnit(unit string, counts func(unit string) bool) string {
+	unit = quantity.Lower(unit)
+	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
+		if counts(meant) {
+			return " (did you mean " + strconv.Quote(meant) + "?)"
+		}
+	}
+	return ""
 }
 
 // counts reports whether a limit of the policy, or of an override, counts a unit.
@@ -93,7 +110,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
 	}
-	l := &Limiter{store: store, plans: &planCache{}}
+	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && l.memory.shards == nil {
 		errs = append(errs, &ConfigError{"NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"})
 	}
@@ -105,18 +122,22 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 		l.recalls = l.config.Recall != nil && l.config.Owner == store
 	}
 	config := l.config
+	if l.watch.store = config; config == nil {
+		l.watch.store = &StoreConfig{}
+	}
 	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
 	for _, o := range options {
 		if o != nil {
 			o.observe(&l.watch)
 		}
 	}
-	next, err := l.newRules(policy, errs...)
+	next, err := l.newRules(policy, append(errs, l.watch.mistakes...)...)
 	if err != nil {
 		return nil, err
 	}
 	l.rules.Store(next)
 	l.warnSameName(next, false)
+	l.watch.reportPolicy(nil, next.policy)
 	return l, nil
 }
 
@@ -169,8 +190,14 @@ func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
 // share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
 // Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
 //
-// If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does.
+// A unit that decisions have taken, or that [Limiter.Require] names, must still be counted: without a limit of it every such
+// request would fail with [ErrUnit]. In shadow mode it need not be.
+//
+// If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does. What has changed is logged,
+// at level info, and passed to each [PolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	now := l.rules.Load()
 	var errs []error
 	if policy.Name != now.policy.Name {
@@ -180,8 +207,18 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	if err != nil {
 		return err
 	}
+	for _, unit := range l.taken.uncounted(next.counts) {
+		if policy.Shadow { // middleware then refuses nothing
+			break
+		}
+		errs = append(errs, &ConfigError{"Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"})
+	}
+	if len(errs) > 0 {
+		return policy.refusal(errs...)
+	}
 	before := l.rules.Swap(next)
 	l.warnSameName(next, true)
+	defer l.watch.reportPolicy(&before.policy, next.policy)
 	if before.shared { // other limiters still decide by the plan, so it must not be marked as replaced
 		return nil
 	}
@@ -193,10 +230,15 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	return nil
 }
 
+// Require says that callers of l take a unit. [Limiter.SetPolicy] then refuses a policy none of whose limits counts it. Decisions
+// say so by themselves. Middleware calls Require when it is made, because a policy can change before its first request. Limiters
+// that WithLimits returned ignore it.
+func (l *Limiter) Require(unit string) { l.taken.add(unit) }
+
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
-		l.config.known.warn(l.watch.logger, r.policy.Name, r.plan.limits, change)
+		l.config.known.warn(l.watch.warnings(), r.policy.Name, r.plan.limits, change)
 	}
 }
 
@@ -214,14 +256,16 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// failed wraps a store's error: in gone if the caller's own context has ended, else in ErrUnavailable.
-func (l *Limiter) failed(ctx context.Context, err error) error {
+// failed wraps a store's error about key: in gone if the caller's own context has ended, else in ErrUnavailable. It reports
+// state that can't be used.
+func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return gone{err}
 	}
+	l.watch.reportUnreadable(l.Name(), key, err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 

@@ -81,18 +81,24 @@ func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
 	return a, err
 }
 
-// decide writes the answer to r into *a. The error says that the key is in use under too many limits.
+// decide writes the answer to r into *a. The error says that the key is in use under too many limits, or is [ErrClock].
 func (s *MemoryStore) decide(r *Request, a *Answer) error {
-	hash := r.class.hashOf(r.key)
+	hash := r.Hash()
 	sh := s.shard(hash)
-	now := s.now()
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if now < sh.latest {
 		// Another goroutine took the lock first, with a later instant. An older instant after it would count as a
 		// clock that stepped back, so read the clock again. If the clock did step back, the result is still older.
-		if now = s.now(); now < sh.latest {
-			now = s.read()
+		if now, err = s.now(); err == nil && now < sh.latest {
+			now, err = s.read()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	sh.latest = now
@@ -127,20 +133,22 @@ func (s *MemoryStore) decideAt(sh *shard, hash uint64, r *Request, a *Answer, no
 	return nil
 }
 
-// now returns the instant of a decision, in µs since 1970.
-func (s *MemoryStore) now() int64 {
+// now returns the instant of a decision, in µs since 1970, or [ErrClock].
+func (s *MemoryStore) now() (int64, error) {
 	if s.config.Clock == nil {
-		return s.system.now()
+		if now := s.system.now(); now >= 0 && now <= bucket.Latest {
+			return now, nil
+		}
 	}
-	return s.config.Clock().UnixMicro()
+	return s.read()
 }
 
 // read is now without the cached offset of [clock]: slower, and exact at once after the wall clock was set.
-func (s *MemoryStore) read() int64 {
+func (s *MemoryStore) read() (int64, error) {
 	if s.config.Clock == nil {
-		return time.Now().UnixMicro()
+		return instantOf(time.Now())
 	}
-	return s.config.Clock().UnixMicro()
+	return instantOf(s.config.Clock())
 }
 
 // Reset forgets the bucket of a policy and key. The error is always nil.

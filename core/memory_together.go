@@ -7,11 +7,11 @@ import (
 )
 
 // DoTogether answers requests on different keys, in one step. It holds the locks of all their shards.
-func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Answer, error) {
+func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard
 	for i := range requests {
-		hashes[i] = requests[i].class.hashOf(requests[i].key)
+		hashes[i] = requests[i].Hash()
 		shards = append(shards, s.shard(hashes[i]))
 	}
 	index := func(sh *shard) int { return slices.Index(s.shards, sh) }
@@ -21,30 +21,31 @@ func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]Answe
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 	}
-	now := s.now() // not before the instant of any decision so far: they were made under these locks
+	now, err := s.now() // not before the instant of any decision so far: they were made under these locks
 	for _, sh := range shards {
-		if now < sh.latest {
-			now = s.read()
+		if err == nil && now < sh.latest {
+			now, err = s.read()
 		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, sh := range shards {
 		sh.latest = now
 	}
-	decide := func(dry bool) (answers []Answer, all bool, err error) {
-		answers, all = make([]Answer, len(requests)), true
+	decide := func(dry bool) (answers []JointAnswer, all bool) {
+		answers, all = make([]JointAnswer, len(requests)), true
 		for i := range requests {
-			r := requests[i]
+			r, a := requests[i], &answers[i]
 			r.Dry = dry
-			if err := s.decideAt(s.shard(hashes[i]), hashes[i], &r, &answers[i], now); err != nil {
-				return nil, false, err
-			}
-			all = all && answers[i].Allowed
+			a.Err = s.decideAt(s.shard(hashes[i]), hashes[i], &r, &a.Answer, now)
+			all = all && a.Err == nil && a.Allowed
 		}
-		return answers, all, nil
+		return answers, all
 	}
-	answers, all, err := decide(true)
-	if err == nil && all {
-		answers, _, err = decide(false)
+	answers, all := decide(true)
+	if all {
+		answers, _ = decide(false)
 	}
-	return answers, err
+	return answers, nil
 }

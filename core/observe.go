@@ -1,11 +1,14 @@
 package core
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"errors"
 	"log/slog"
+	"strings"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 )
 
 // Observer receives each decision, for metrics, traces and logs. The goroutine that asked for the decision calls the
@@ -86,15 +89,25 @@ func WithObservedKeys() LimiterOption {
 	return limiterOption(func(w *watch) { w.keys = true })
 }
 
+// WithPolicyObserver calls o with the limits that are in force. The option can be repeated. The limiter ignores a nil o.
+// Limiters that WithLimits returns, and overrides, are not reported.
+func WithPolicyObserver(o PolicyObserver) LimiterOption {
+	return limiterOption(func(w *watch) {
+		if o != nil {
+			w.policyObservers = append(w.policyObservers, o)
+		}
+	})
+}
+
 // LoggerOption is an option of [NewLimiter] and of stores.
 type LoggerOption struct{ logger *slog.Logger }
 
 // WithLogger sets the logger of a limiter or a store. A limiter logs each request that it denies, or would deny without
-// shadow mode, at level debug. A store logs its warnings, such as that Redis does not answer. Without WithLogger, or
-// with nil, limiters log nothing and stores log to [slog.Default].
+// shadow mode, at level debug, and what SetPolicy changed, at level info. A store logs its warnings, such as that Redis does
+// not answer. Without WithLogger, or with nil, limiters log no denials, changes go to the store's logger if that has one, and
+// warnings go there or to [slog.Default].
 //
-// A key is logged as the first 12 hex digits of its SHA-256, so that a client's lines can be correlated. That is still
-// personal data: an address can be found by trying all.
+// Keys are hashed in the log: see [WithKeySecret].
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
 
 func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
@@ -102,11 +115,31 @@ func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
 // ConfigureStore sets the logger.
 func (o LoggerOption) ConfigureStore(c *StoreConfig) { c.Logger = o.logger }
 
+// WithKeySecret sets the secret by which a limiter hashes keys in its log lines. A key is logged as the first 12 hex digits of
+// its HMAC-SHA256, so that a client's lines can be correlated, and nobody without the secret can find the key by trying all.
+//
+// By default the secret is random and differs in each process. Then lines of different processes, or from before and after a
+// restart, can't be correlated. To correlate them, give all replicas the same secret: at least 16 random bytes.
+func WithKeySecret(secret []byte) LimiterOption {
+	secret = bytes.Clone(secret)
+	return limiterOption(func(w *watch) {
+		if len(secret) < logline.MinSecret {
+			w.mistakes = append(w.mistakes, &ConfigError{"WithKeySecret length", len(secret), "must be at least 16 bytes"})
+			return
+		}
+		w.secret = secret
+	})
+}
+
 // watch is what a limiter reports its decisions to.
 type watch struct {
-	observers []Observer
-	logger    *slog.Logger
-	keys      bool
+	observers       []Observer
+	policyObservers []PolicyObserver
+	logger          *slog.Logger
+	secret          []byte // hashes keys in the log; nil: the process's
+	keys            bool
+	mistakes        []error      // in options
+	store           *StoreConfig // of the limiter's store; an empty one if that has none
 }
 
 // active reports whether there is anything to report to.
@@ -127,9 +160,8 @@ func (w *watch) report(ctx context.Context, policy string, capacity int64, res *
 	w.call(ctx, o, key)
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
-		sum := sha256.Sum256([]byte(key))
 		w.logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: "+o.Outcome.String(),
-			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", hex.EncodeToString(sum[:6])),
+			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", logline.Key(w.secret, key)),
 			slog.Int64("cost", o.Cost), slog.Duration("retry_after", res.retryAfter()), slog.String("source", o.Source.String()))
 	}
 }
@@ -141,6 +173,48 @@ func (w *watch) call(ctx context.Context, o Observation, key string) {
 	}
 	for _, observer := range w.observers {
 		observer(ctx, o)
+	}
+}
+
+// warnings is where warnings go: to the limiter's logger, else to its store's, else to [slog.Default].
+func (w *watch) warnings() *slog.Logger {
+	switch {
+	case w.logger != nil:
+		return w.logger
+	case w.store.Logger != nil:
+		return w.store.Logger
+	}
+	return slog.Default()
+}
+
+// unreadablePace is how often a store's unreadable keys are logged at most.
+const unreadablePace = time.Second
+
+// reportUnreadable counts and logs err if it says that the state of key can't be used.
+func (w *watch) reportUnreadable(policy, key string, err error) {
+	bad := (*StateError)(nil)
+	if !errors.As(err, &bad) || !w.store.unreadable.Note(unreadablePace) {
+		return
+	}
+	// Only bad: what wraps it may show the key.
+	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a second",
+		"code", "RL716", "policy", policy, "key", logline.Key(w.secret, key), "error", bad)
+}
+
+// reportPolicy calls the observers with a policy that is in force from now on. before is what SetPolicy replaced, or nil.
+// What it changed is logged, if the limiter or its store has a logger. If it changed nothing, nobody is called.
+func (w *watch) reportPolicy(before *Policy, now Policy) {
+	var changes []string
+	if before != nil {
+		if changes = before.changesTo(now); len(changes) == 0 {
+			return
+		}
+		if w.logger != nil || w.store.Logger != nil {
+			w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
+		}
+	}
+	for _, observer := range w.policyObservers {
+		observer(PolicyChange{Policy: now.Name, Limits: now.namedLimits(), Changes: changes})
 	}
 }
 

@@ -18,8 +18,9 @@ type plan struct {
 	given   []Limit // as configured
 	limits  []Limit // as configured, each with a name
 	fields  headerTexts
-	limited bool // one of the limits counts requests
-	ofKey   bool // they are the limits of a key that has its own
+	limited bool     // one of the limits counts requests
+	use     *unitUse // nil if all limits count requests
+	ofKey   bool     // they are the limits of a key that has its own
 }
 
 // maxLimits bounds how many limits a policy has, because every decision computes each of them.
@@ -63,17 +64,18 @@ func limitMistakes(policy string, limits []Limit, list string) []error {
 // makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
 func makePlan(policy string, limits []Limit) *plan {
 	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits)}
-	rates := make([]bucket.Rate, len(limits))
+	rates, units := make([]bucket.Rate, len(limits)), make([]string, len(limits))
 	for i, name := range nameLimits(policy, limits) {
 		name = strings.Clone(name) // it may be a view of a buffer that its owner reuses
 		if p.given[i].Name != "" {
 			p.given[i].Name = name
 		}
 		p.limits[i].Name = name
-		rates[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name))
+		rates[i], units[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name)), strings.Clone(limits[i].unit())
 	}
 	p.Plan = bucket.NewPlan(rates)
 	p.limited = p.LeastCapacity() > 0
+	p.use = newUnitUse(units)
 	p.class = newClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)
 	return p

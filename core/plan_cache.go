@@ -48,8 +48,8 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 		return nil, errs
 	}
 	limits = slices.Clone(limits)
-	for i := range limits { // a name may be a view of a buffer that its owner reuses
-		limits[i].Name = strings.Clone(limits[i].Name)
+	for i := range limits { // they may be views of a buffer that its owner reuses
+		limits[i].Name, limits[i].Unit = strings.Clone(limits[i].Name), strings.Clone(limits[i].Unit)
 	}
 	p := makePlan(policy, scaled(limits, share))
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Policy is a named set of limits that hold together: a request is allowed only if every limit has enough tokens. It
@@ -58,7 +59,7 @@ func (p Policy) refusal(others ...error) error {
 	case p.isZero(): // a map returns one for a name that it does not hold
 		return fmt.Errorf("ratelimit: the policy is empty: if it comes from a map, check the name it is looked up by: %w", errors.Join(errs...))
 	case len(errs) > 0:
-		return fmt.Errorf("ratelimit: policy %q: %w", clip(p.Name, maxName), errors.Join(errs...))
+		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(p.Name, maxName), errors.Join(errs...))
 	}
 	return nil
 }
@@ -67,7 +68,7 @@ func (p Policy) refusal(others ...error) error {
 func (p Policy) limitMistakes() []error {
 	errs := limitMistakes(p.Name, p.Limits, "Policy.Limits")
 	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
-		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides."+clip(key, maxName))...)
+		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides."+printable.Clip(key, maxName))...)
 		if key == "" {
 			errs = append(errs, &ConfigError{"Policy.Overrides", key, "has an empty key, which no request can have"})
 		}
@@ -96,6 +97,14 @@ func (p Policy) mistakes() []error {
 		errs = append(errs, &ConfigError{"Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersIETF or HeadersDraft6, or HeadersLegacy with one of the latter two"})
 	}
 	return errs
+}
+
+// share is LocalShare with its default.
+func (p Policy) share() float64 {
+	if p.LocalShare == 0 {
+		return 1
+	}
+	return p.LocalShare
 }
 
 // scaled returns the limits that one process grants on its own: share of each. A share of 0 means 1.

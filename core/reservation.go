@@ -27,23 +27,23 @@ type Reservation struct {
 // Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 4,096 reservations
 // at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
-	return l.promise(ctx, key, n, bucket.Reserve, maxFill)
+	return l.promise(ctx, l.rules.Load(), key, n, bucket.Reserve, maxFill)
 }
 
 // promise reserves n tokens if they are due within the given time. Otherwise it takes none, and the reservation is not
 // OK.
-func (l *Limiter) promise(ctx context.Context, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
+func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// The ticket is random, so that no other hold has it even after a Reset or on a new server.
 	request := Request{key: key, Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}
-	if err := l.take(ctx, &res, &request); err != nil {
+	if err := l.take(ctx, now, &res, &request); err != nil {
 		return nil, err
 	}
 	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
 	// Without a plan no store decided, under Never no wait is long enough, and under Shadow no caller waits.
-	if res.plan == nil || res.RetryAfter == Never || l.rules.Load().policy.Shadow {
+	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}
 	r.delay = duration(res.answer.Due - res.answer.Now)
@@ -76,7 +76,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return gone{err} // r.ok stays true, so that the caller can call Cancel again
 	}
 	r.ok = false
-	return r.limiter.endHold(ctx, r.key, &r.result, r.n)
+	return r.limiter.endHold(ctx, r.limiter.rules.Load(), r.key, &r.result, r.n)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -97,7 +97,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		within = max(0, min(within, time.Until(deadline)))
 	}
-	r, err := l.promise(ctx, key, n, bucket.Await, within)
+	r, err := l.promise(ctx, l.rules.Load(), key, n, bucket.Await, within)
 	switch {
 	case err != nil:
 		return err

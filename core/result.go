@@ -45,6 +45,7 @@ type Result struct {
 
 	answer  Answer
 	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
+	bucket  uint64   // Request.Hash; 0: no limiter returned this
 	untaken bool     // another decision that belongs to this one denied, so nothing was taken
 	ticket  int64    // of the hold, if this is the result of a reservation; else 0
 	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error
@@ -130,4 +131,28 @@ func (r *Result) read(p *plan, cost int64, each *[]int64) {
 		r.RetryAfter = max(r.RetryAfter, retry)
 		r.ResetAfter = max(r.ResetAfter, reset)
 	}
+}
+
+// readAgain sets r's fields from its answer, which has changed. Who decided, and what, stays.
+func (r *Result) readAgain() {
+	allowed, source, cause := r.Allowed, r.Source, r.Cause
+	r.RetryAfter, r.ResetAfter = 0, 0
+	r.read(r.plan, r.Cost, r.each)
+	r.Allowed, r.Source, r.Cause = allowed, source, cause
+	if allowed {
+		r.RetryAfter = 0
+	}
+}
+
+// keepDelays has the delays of a denial stay what they are for what was asked, whatever costs r shows.
+func (r *Result) keepDelays() {
+	a := &r.answer
+	if a.Allowed || r.plan == nil {
+		return
+	}
+	waits := make([]bucket.Waits, len(r.plan.Rates))
+	for i := range waits {
+		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.plan.Plan, i, r.costOf(i)), Full: a.ResetAfter(r.plan.Plan, i)}
+	}
+	a.Waits = &waits
 }

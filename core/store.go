@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 )
 
 // Store keeps buckets and decides requests on them. [MemoryStore] keeps them in one process; package redisstore shares
@@ -30,10 +31,21 @@ type Store interface {
 type JointStore interface {
 	Store
 
-	// DoTogether answers requests on different buckets. Either all are allowed and take their tokens, or none takes any,
-	// and an answer that is allowed says only that this bucket has the tokens. It returns [ErrApart], and takes nothing, if
-	// the buckets are in places where nothing is atomic. Otherwise its errors are those of Do.
-	DoTogether(ctx context.Context, requests []Request) ([]Answer, error)
+	// DoTogether answers requests on different buckets, in their order. Either all are allowed and take their tokens, or
+	// none takes any, and an answer that is allowed says only that this bucket has the tokens.
+	//
+	// A request on a bucket that can't be used has an error for an answer, such as the [StateError] of [Request.Decide].
+	// Then none takes tokens, and the others are answered all the same. DoTogether itself returns [ErrApart], and takes
+	// nothing, if the buckets are in places where nothing is atomic. Otherwise its errors are those of Do: there is no
+	// answer to any request.
+	DoTogether(ctx context.Context, requests []Request) ([]JointAnswer, error)
+}
+
+// JointAnswer is the answer of a [JointStore] to one of several requests.
+type JointAnswer struct {
+	Answer
+
+	Err error // why there is no Answer; nil if there is one
 }
 
 // ConfiguredStore is a [Store] that has a configuration.
@@ -58,8 +70,12 @@ type StoreConfig struct {
 	Recall func(hash uint64, policy, key string, p *bucket.Plan, n int64) (denial *Answer, age int64)
 	Owner  Store
 
-	known knownPolicies
+	known      knownPolicies
+	unreadable logline.Pace // keys whose state can't be used
 }
+
+// Unreadable is how often limiters of the store got a [StateError] from it, for the store's statistics.
+func (c *StoreConfig) Unreadable() int64 { return c.unreadable.Count() }
 
 // Mistake adds a [ConfigError] to c.Mistakes.
 func (c *StoreConfig) Mistake(field string, value any, reason string) {
@@ -76,7 +92,7 @@ type StoreOption interface {
 type ClockOption struct{ now func() time.Time }
 
 // WithClock makes a store read the time from now instead of the clock of the system or the Redis server. It is for
-// tests. For Redis the time must be between 1970 and 2112.
+// tests. The time must be from 1970 to 2112: at any other, such as the zero [time.Time], decisions are [ErrClock].
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
 // ConfigureStore sets the clock.
@@ -95,8 +111,9 @@ type Request struct {
 
 	class *class // of the policy's keys
 	key   string
-	all   bool  // ask for as many tokens as one request can take; under sets N
-	units Units // ask for these; under sets Each
+	hash  uint64 // what Hash returned; 0: nothing yet
+	all   bool   // ask for as many tokens as one request can take; under sets N
+	units Units  // ask for these; under sets Each
 }
 
 // NewRequest returns a request on the bucket of a policy and key, for stores of this module.
@@ -112,7 +129,12 @@ func (r Request) Policy() string { return r.class.policy.Value() }
 func (r Request) Key() string { return r.key }
 
 // Hash returns a hash of the policy and the key. Requests on the same bucket have the same hash, in this process.
-func (r *Request) Hash() uint64 { return r.class.hashOf(r.key) }
+func (r *Request) Hash() uint64 {
+	if r.hash == 0 {
+		r.hash = r.class.hashOf(r.key)
+	}
+	return r.hash
+}
 
 // Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other
 // fields of bucket.Answer are for the limiter.
@@ -131,9 +153,9 @@ type Answer struct {
 // Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
 // returns [ErrClock] if now is not between 1970 and 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
-	at := now.UnixMicro()
-	if at < 0 || at > bucket.Latest {
-		return Answer{}, nil, 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, now)
+	at, err := instantOf(now)
+	if err != nil {
+		return Answer{}, nil, 0, err
 	}
 	next, keep, err := r.Request.DecideState(&answer.Answer, state, at)
 	if err != nil {

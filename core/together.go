@@ -4,13 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // AllowTogether decides a request with several limiters, such as those of a user, of the user's organisation, and of everybody.
@@ -22,14 +18,18 @@ import (
 // request may be denied until the tokens are back. Each bucket then costs a round trip, and one more to give tokens back.
 // Each takes at most its store's timeout. Observers receive tokens that could not be given back as [OutcomeUnsettled].
 //
-// While a store is away, its limiters decide by their OnFailure. A policy in shadow mode denies nothing, and takes nothing if
-// another limiter denies. A bucket can be charged only once: two charges of one policy need different keys.
+// Several charges of one limiter for the same key are one charge of the sum: if the bucket lacks it, all of them are denied.
+// Charges of one bucket by several limiters of a policy are taken one after another, each under the limits of its own. A
+// policy in shadow mode denies nothing, takes nothing if another limiter denies, and takes its tokens last.
+//
+// While a store is away, its limiters decide by their OnFailure. If a store can't use one key, the charge of that key alone is
+// decided so. The store decides the others: that costs a round trip more.
 //
 // Errors are those of AllowN, from any of the limiters. The tokens taken before are then given back. A call to Redis that got
 // no answer in time, or whose context ended, may have taken tokens. They refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
-	members, err := join(ctx, charges)
+	members, parts, err := join(ctx, charges)
 	if err != nil {
 		return JointResult{}, err
 	}
@@ -40,76 +40,21 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		}
 		return JointResult{}, err
 	}
-	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges)}
-	for _, m := range members {
-		if j.denied && m.res.Allowed {
-			m.res.untaken = true
+	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges), ended: new(atomic.Bool)}
+	for _, p := range parts {
+		m, r := p.member, p.result()
+		if j.denied && r.Allowed {
+			r.untaken = true
 		}
-		if !m.res.Allowed {
-			res.RetryAfter = max(res.RetryAfter, m.res.RetryAfter)
+		if !r.Allowed {
+			res.RetryAfter = max(res.RetryAfter, r.RetryAfter)
 		}
-		res.Results, res.shadow = append(res.Results, m.res), append(res.shadow, m.now.policy.Shadow)
-		if m.limiter.watch.active() && (!j.denied || !m.res.Allowed) { // who took nothing for another's sake decided nothing
-			m.limiter.report(ctx, m.now, &m.res, m.key, began, nil)
+		res.Results, res.shadow = append(res.Results, r), append(res.shadow, m.now.policy.Shadow)
+		if m.limiter.watch.active() && (!j.denied || !r.Allowed) { // who took nothing for another's sake decided nothing
+			m.limiter.report(ctx, m.now, &r, m.key, began, nil)
 		}
 	}
 	return res, nil
-}
-
-// member is one charge while it is decided.
-type member struct {
-	limiter *Limiter
-	now     *rules
-	key     string
-	request Request
-	res     Result
-}
-
-// join checks charges and returns their members, in their order.
-func join(ctx context.Context, charges []Charge) ([]*member, error) {
-	if len(charges) == 0 {
-		return nil, errors.New("ratelimit: AllowTogether: no charges given (RL614)")
-	}
-	var members []*member
-	for i, c := range charges {
-		if c.Limiter == nil || c.Limiter.rules.Load() == nil {
-			return nil, fmt.Errorf("ratelimit: AllowTogether: charge %d has no limiter (RL614)", i)
-		}
-		m := &member{limiter: c.Limiter, now: c.Limiter.rules.Load(), key: c.Key}
-		m.request = Request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
-		if c.Units != nil && c.Cost != 0 {
-			m.request.units = maps.Clone(c.Units)
-			if _, given := c.Units[Requests]; !given {
-				m.request.units[Requests] = c.Cost
-			}
-		} else if c.Units == nil && c.Cost == 0 {
-			m.request.N = 1
-		}
-		p := m.now.planOf(c.Key)
-		r := m.request
-		r.under(p)
-		if c.Cost < 0 {
-			r.N = c.Cost
-		}
-		if err := r.check(ctx, m.now); err != nil {
-			return nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
-		}
-		for _, other := range members {
-			if m.store() == other.store() && m.now.policy.Name == other.now.policy.Name && m.key == other.key {
-				return nil, fmt.Errorf("ratelimit: AllowTogether: policy %q is charged twice for one key: add up the costs (RL614)", m.now.policy.Name)
-			}
-		}
-		members = append(members, m)
-	}
-	return members, nil
-}
-
-// store identifies the store of m's limiter.
-func (m *member) store() any {
-	if reflect.TypeOf(m.limiter.store).Comparable() {
-		return m.limiter.store
-	}
-	return m // like no other
 }
 
 // joint decides members.
@@ -122,11 +67,13 @@ type joint struct {
 
 // decide decides all members. If one denies, or the error is not nil, nothing is taken.
 func (j *joint) decide(ctx context.Context) error {
+	var order []*member // in which they are asked
 	for _, group := range j.groups() {
 		if err := j.take(ctx, group); err != nil {
 			j.giveBack(ctx)
 			return err
 		}
+		order = append(order, group...)
 	}
 	if j.denied {
 		j.giveBack(ctx)
@@ -137,12 +84,15 @@ func (j *joint) decide(ctx context.Context) error {
 				j.giveBack(ctx)
 				return err
 			}
+			order = append(order, m)
 		}
 	}
+	correct(order, j.denied)
 	return nil
 }
 
-// groups returns the members that deny, in the order in which they are asked, those of one store together.
+// groups returns the members that deny, in the order in which they are asked, those of one store together. No two of a group
+// are charges of one bucket.
 func (j *joint) groups() (groups [][]*member) {
 	var order []*member
 	for _, m := range j.members {
@@ -153,14 +103,15 @@ func (j *joint) groups() (groups [][]*member) {
 	slices.SortStableFunc(order, func(a, b *member) int {
 		return cmp.Or(cmp.Compare(a.now.policy.Name, b.now.policy.Name), cmp.Compare(a.key, b.key))
 	})
-	byStore := make(map[any]int)
 	for _, m := range order {
-		if i, known := byStore[m.store()]; known {
-			groups[i] = append(groups[i], m)
+		i := slices.IndexFunc(groups, func(group []*member) bool {
+			return group[0].store() == m.store() && !slices.ContainsFunc(group, m.sameBucket)
+		})
+		if i < 0 {
+			groups = append(groups, []*member{m})
 			continue
 		}
-		byStore[m.store()] = len(groups)
-		groups = append(groups, []*member{m})
+		groups[i] = append(groups[i], m)
 	}
 	return groups
 }
@@ -168,41 +119,67 @@ func (j *joint) groups() (groups [][]*member) {
 // take decides the members of a group, together if their store can.
 func (j *joint) take(ctx context.Context, group []*member) error {
 	store, can := group[0].limiter.store.(JointStore)
-	if !can || len(group) == 1 || j.denied {
-		return j.takeEach(ctx, group)
-	}
-	requests := make([]Request, len(group))
-	for i, m := range group {
-		r := m.request
-		r.under(m.now.planOf(m.key))
-		r.key = boundedKey(m.key)
-		requests[i] = r
-	}
-	answers, err := store.DoTogether(ctx, requests)
-	switch {
-	case errors.Is(err, ErrApart):
-		return j.takeEach(ctx, group)
-	case err != nil:
+	for can && len(group) > 1 && !j.denied {
+		requests := make([]Request, len(group))
 		for i, m := range group {
+			r := m.request
+			r.under(m.now.planOf(m.key))
+			r.key = boundedKey(m.key)
+			requests[i] = r
+		}
+		answers, err := store.DoTogether(ctx, requests)
+		if errors.Is(err, ErrApart) {
+			break
+		}
+		for i, m := range group {
+			m.limiter.noteUnits(m.now, m.now.planOf(m.key), &requests[i])
+		}
+		if err != nil {
+			answers = slices.Repeat([]JointAnswer{{Err: err}}, len(group))
+		}
+		if group, err = j.read(ctx, group, requests, answers); err != nil {
+			return err
+		}
+	}
+	return j.takeEach(ctx, group)
+}
+
+// read takes in a store's answers to the requests of a group. If the store could not answer some of them, their limiters'
+// OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
+// the request is denied already.
+func (j *joint) read(ctx context.Context, group []*member, requests []Request, answers []JointAnswer) (again []*member, err error) {
+	for i, m := range group {
+		if answers[i].Err == nil {
+			m.res = Result{answer: answers[i].Answer, headers: m.now.policy.Headers, bucket: requests[i].Hash()}
+			m.res.readOf(m.now.planOf(m.key), &requests[i])
+			j.denied = j.denied || !m.res.Allowed
+			again = append(again, m)
+		}
+	}
+	if len(again) == len(group) {
+		if !j.denied {
+			j.hold(group...)
+		}
+		return nil, nil
+	}
+	for i, m := range group {
+		if err := answers[i].Err; err != nil {
 			r := requests[i]
-			m.res.headers, m.res.Cost, r.Dry = m.now.policy.Headers, r.N, j.denied
+			m.res.headers, m.res.bucket, m.res.Cost, r.Dry = m.now.policy.Headers, r.Hash(), r.N, j.denied
 			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
 				j.failed = m
-				return err
+				return nil, err
 			}
 			j.note(m)
 		}
-		return nil
 	}
-	for i, m := range group {
-		m.res.answer, m.res.headers = answers[i], m.now.policy.Headers
-		m.res.readOf(m.now.planOf(m.key), &requests[i])
-		j.denied = j.denied || !m.res.Allowed
+	if j.denied {
+		return nil, nil
 	}
-	if !j.denied {
-		j.taken = append(j.taken, group...)
+	for _, m := range again {
+		m.res = Result{}
 	}
-	return nil
+	return again, nil
 }
 
 // takeEach decides members one after another.
@@ -232,34 +209,26 @@ func (j *joint) note(m *member) {
 	if !m.res.Allowed {
 		j.denied = true
 	} else if !j.denied {
-		j.taken = append(j.taken, m)
+		j.hold(m)
 	}
+}
+
+// hold notes that members took their tokens.
+func (j *joint) hold(members ...*member) {
+	for _, m := range members {
+		m.took = m.res.taken()
+	}
+	j.taken = append(j.taken, members...)
 }
 
 // giveBack returns what was taken. Observers receive a failure: what does not come back refills with time.
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
-		if err := m.limiter.Undo(context.WithoutCancel(ctx), m.key, m.res); err != nil {
-			m.limiter.unsettled(ctx, m.key, m.res.Source, began, err)
+		if err := m.limiter.undo(context.WithoutCancel(ctx), m.now, m.key, &m.res); err != nil {
+			m.limiter.unsettled(ctx, m.now, m.key, m.res.Source, began, err)
 		}
 		m.res.returned()
 	}
 	j.taken = nil
-}
-
-// returned has r tell the state of its bucket after its tokens came back.
-func (r *Result) returned() {
-	if !r.taken() {
-		return
-	}
-	r.untaken = true
-	r.answer.Levels.Unshare()
-	for i := range r.plan.Rates {
-		r.answer.AddTo(r.plan.Plan, i, r.costOf(i))
-	}
-	allowed, source, cause := r.Allowed, r.Source, r.Cause
-	r.RetryAfter, r.ResetAfter = 0, 0
-	r.read(r.plan, r.Cost, r.each)
-	r.Allowed, r.Source, r.Cause = allowed, source, cause
 }

@@ -1,11 +1,20 @@
 package core
 
+import (
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+)
+
 // Requests is the unit of limits that name none.
-const Requests = "requests"
+const Requests = quantity.Requests
 
 // Units is what a request takes, by the unit: {"tokens": 1200} is 1 request and 1,200 tokens. A request counts as one unless
 // Units says otherwise: {Requests: 0, "tokens": 1200} takes tokens alone. A unit takes its number from every limit that
-// counts it.
+// counts it. No unit has capitals.
 type Units map[string]int64
 
 // requests is how many requests u counts as.
@@ -14,4 +23,93 @@ func (u Units) requests() int64 {
 		return n
 	}
 	return 1
+}
+
+// taken remembers the units that the callers of a limiter take. It is safe for concurrent use. A nil one remembers nothing.
+type taken struct {
+	requests atomic.Bool // apart from the others, because nearly every decision looks
+	others   sync.Map    // the names of units
+}
+
+// add notes that callers take a unit.
+func (t *taken) add(unit string) {
+	if t == nil {
+		return
+	}
+	if unit == Requests {
+		t.requests.Store(true)
+		return
+	}
+	if _, known := t.others.Load(unit); !known {
+		t.others.Store(strings.Clone(unit), true) // it may be a view of a buffer that its owner reuses
+	}
+}
+
+// uncounted returns what callers take and counts returns false for: they would get ErrUnit.
+func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
+	if t == nil {
+		return nil
+	}
+	t.others.Range(func(unit, _ any) bool {
+		if !counts(unit.(string)) {
+			units = append(units, unit.(string))
+		}
+		return true
+	})
+	if t.requests.Load() && !counts(Requests) {
+		units = append(units, Requests)
+	}
+	slices.Sort(units)
+	return units
+}
+
+// unitUse notices a unit that a plan's limits count and no request takes: such a limit never applies. It is safe for concurrent
+// use.
+type unitUse struct {
+	over      atomic.Bool // all units are taken, or the warning was given
+	decisions atomic.Int64
+	units     []string
+	taken     []atomic.Bool // by unit
+}
+
+// untakenFor is after how many decisions a unit that none of them took is reported.
+const untakenFor = 2000
+
+// newUnitUse returns nil if units, which limits count, are requests alone.
+func newUnitUse(units []string) *unitUse {
+	units = slices.Compact(slices.Sorted(slices.Values(units)))
+	if len(units) == 1 && units[0] == Requests {
+		return nil
+	}
+	return &unitUse{units: units, taken: make([]atomic.Bool, len(units))}
+}
+
+// take notes what was taken, beside requests as a decision counts them.
+func (u *unitUse) take(units Units) {
+	if u == nil || u.over.Load() {
+		return
+	}
+	missing := false
+	for i, unit := range u.units {
+		if units[unit] > 0 {
+			u.taken[i].Store(true)
+		}
+		missing = missing || !u.taken[i].Load()
+	}
+	if !missing {
+		u.over.Store(true)
+	}
+}
+
+// untaken counts a decision. It returns the units that none has taken, once, after many.
+func (u *unitUse) untaken() (units []string) {
+	if u.decisions.Add(1) != untakenFor || u.over.Swap(true) {
+		return nil
+	}
+	for i, unit := range u.units {
+		if !u.taken[i].Load() {
+			units = append(units, unit)
+		}
+	}
+	return units
 }

@@ -71,6 +71,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	say(limiter.SetPolicy(core.Policy{Name: "api-v2", Limits: []core.Limit{core.PerMinute(60)}}))
+	limiter.Require(core.Requests)
+	say(limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithUnit("tokens")}}))
 	_, err = limiter.WithLimits()
 	say(err)
 	_, err = limiter.WithLimits(make([]core.Limit, 65)...)
@@ -80,6 +82,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	var p core.Policy
 	say(p.UnmarshalJSON([]byte(`{"name": "api",`)))
+	say(p.UnmarshalJSON(make([]byte, 1<<20)))
 	_, err = core.PerMonth(5).In(time.FixedZone("here", 60)).MarshalText()
 	say(err)
 	wrong := core.PerMonth(5)
@@ -93,6 +96,7 @@ func mistakesInText(t *testing.T, say func(error)) {
 	for _, text := range []string{
 		"ten/moment", "1,000/min", "0.5/s", "10 per minute", "10/min brust 20", "10/min burst 5 burst 6", "10/min name",
 		"10/month in Europe/Berlinn", "10/month from yesterday", "100 3d/min", "5/9999999999999 weeks",
+		"1.000/min", "5/M", "3 req/min", "5/day in Local", "5/month from 0001-01-01", "5/day in Europe/Berlin from 2026-03-29T02:30",
 	} {
 		_, err := core.ParseLimit(text)
 		say(err)
@@ -107,7 +111,7 @@ func mistakesInFiles(t *testing.T, say func(error)) {
 		"", "policies: [", "policies:\n\t- name: a\n", "a\xff", "policies: !list []", "? name\n: api\n", "policies: []\n---\npolicies: []\n",
 		"{name: api, limits: [1/s], <<x: 5}", "policies:\n  - name: a \tb\n",
 		strings.Repeat("#", 257<<10), "policies: " + strings.Repeat("[", 9) + strings.Repeat("]", 9), strings.Repeat("- \n", 200),
-		"[" + strings.Repeat("1,", 20_000) + "]",
+		"[" + strings.Repeat("1,", 20_000) + "]", "- &a [" + strings.Repeat("1,", 900) + "]\n- [" + strings.Repeat("*a,", 900) + "]\n",
 		"- name: *other\n  limits: [1/s]\n", "- <<: 5\n  name: api\n  limits: [1/s]\n",
 		"policies:\n  - name: api\n    limits: [5]\n    onFailure: open\n    shadow: yes\n    headers: modern\n    overrides: []\n",
 		"policies:\n  - {name: api, limits: [1/s]}\n  - {name: api, limits: [1/s]}\n", "policies:\n  - name: api\n    name: web\n    limits: [1/s]\n",
@@ -143,6 +147,8 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	say(err)
 	var config core.StoreConfig
 	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
+	_, err = core.NewLimiter(core.NewMemoryStore(), policy, core.WithKeySecret([]byte("password")))
+	say(err)
 	say(errors.Join(config.Mistakes...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
@@ -165,7 +171,14 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 	} {
 		refused(func() { httplimit.New(limiter, key) })
 	}
+	token := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithUnit("token")}}))
+	refused(func() { httplimit.New(token, httplimit.ByIP()) })
+	llm := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{core.PerMinute(9000).WithUnit("tokens")}}))
+	refused(func() {
+		httplimit.New(llm, httplimit.ByIP(), httplimit.WithCost(func(*http.Request) (int64, error) { return 9, nil }))
+	})
 	settle := httplimit.WithSettle(func(*http.Request, int) core.Units { return nil })
+	refused(func() { httplimit.New(token, httplimit.ByIP(), settle) })
 	refund := httplimit.WithRefund(func(*http.Request, int) bool { return false })
 	refused(func() { httplimit.New(limiter, httplimit.ByIP(), settle, refund) })
 	refused(func() {
@@ -198,12 +211,20 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	say(errors.New(cut))
 	first(core.AllowTogether(ctx))
 	first(core.AllowTogether(ctx, core.Charge{Key: "ann"}))
-	first(core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "ann"}))
+	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: limiter, Key: "joint"})
+	require.NoError(t, err)
+	require.NoError(t, joint.Undo(ctx))
+	say(joint.Settle(ctx, nil))
+	say(limiter.Undo(ctx, "another", joint.Results[0]))
 	key := httplimit.ByHeader("X-Api-Key")
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	first(key(r))
 	r.Header["X-Api-Key"] = []string{"k-1", "k-2"}
 	first(key(r))
+	r.RemoteAddr = "203.0.113.9"
+	first(httplimit.ByIP()(r))
+	r.RemoteAddr, r.Header = "203.0.113.9:80", http.Header{"X-Real-Ip": {"203.0.113.9:80"}}
+	first(httplimit.ByIP()(r))
 	_, err = httplimit.CostByContentLength(1)(&http.Request{ContentLength: -1})
 	say(err)
 	say(core.ErrApart)
@@ -253,6 +274,8 @@ func logsOfAddresses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = core.NewClientIP(core.TrustHeader("CF-Connecting-IP"))
 	require.NoError(t, err)
+	_, err = core.NewClientIP(core.TrustForwarded())
+	require.NoError(t, err)
 	_, err = core.NewClientIP(core.TrustProxies("0.0.0.0/0"))
 	require.NoError(t, err)
 }
@@ -268,7 +291,7 @@ func logsOfMiddleware(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/items", nil))
 	}
 	byIP := httplimit.New(limiter, httplimit.ByIP())
-	serve(byIP(byIP(ok)))
+	serve(httplimit.New(limiter, httplimit.ByIP())(byIP(ok)))
 	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))
 	serve(httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(ok))
 	serve(httplimit.New(shadow, httplimit.ByHeader("X-Api-Key"))(ok))
@@ -307,11 +330,34 @@ func logsOfStores(t *testing.T) string {
 	t.Helper()
 	var lines logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	misspelt := core.Must(core.NewLimiter(core.NewMemoryStore(),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerMinute(60).WithUnit("token")}}, core.WithLogger(logger)))
+	for range 2000 {
+		core.Must(misspelt.Allow(t.Context(), "ann"))
+	}
 	memory := core.NewMemoryStore()
 	for _, n := range []int64{60, 100} {
 		_, err := core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(n)}}, core.WithLogger(logger))
 		require.NoError(t, err)
 	}
+	// A key that something else has written.
+	unreadable := wrapped{do: func(core.Request) (core.Answer, error) {
+		return core.Answer{}, &core.StateError{Reason: "is not a rate limit state"}
+	}}
+	spoilt := core.Must(core.NewLimiter(unreadable, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
+		core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))
+	_, _ = spoilt.Allow(t.Context(), "ann")
+	// A server that wants a password.
+	locked := miniredis.RunT(t)
+	locked.RequireAuth("secret")
+	stranger := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, locked.Addr())
+	}})
+	t.Cleanup(func() { _ = stranger.Close() })
+	refused := core.Must(core.NewLimiter(redisstore.New(stranger, redisstore.WithBreaker(1, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(logger)),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	_, _ = refused.Allow(t.Context(), "ann")
+
 	server := miniredis.RunT(t)
 	var up atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -324,7 +370,7 @@ func logsOfStores(t *testing.T) string {
 	client.AddHook(bounded{})
 	store := redisstore.New(client, redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(time.Second), core.WithLogger(logger))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
-	for _, message := range []string{"RL712", "RL713", "RL714"} {
+	for _, message := range []string{"connection refused", "RL713", "RL714"} {
 		require.Eventually(t, func() bool {
 			_, err := limiter.Allow(t.Context(), "ann")
 			return err == nil && strings.Contains(lines.String(), message)

@@ -53,9 +53,11 @@ func TestPackagesHaveFewFiles(t *testing.T) {
 		most := 15
 		switch dir {
 		case "../core":
-			most = 38
+			most = 39
+		case "../core/redisstore":
+			most = 18
 		case "../core/adapter/adaptertest": // a file for each group of rules
-			most = 20
+			most = 21
 		case "../benchmarks/migration": // a program before and one after for each library
 			most = 20
 		}

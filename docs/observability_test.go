@@ -78,13 +78,14 @@ func exposed(t *testing.T) map[string]map[string]bool {
 		}
 	}
 	c.Observe(context.Background(), core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled})
+	c.ObservePolicy(core.PolicyChange{Policy: "api", Limits: []core.Limit{core.PerMinute(60).WithName("l")}})
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	metrics := map[string]map[string]bool{}
 	for _, f := range families {
-		known := map[string]bool{"instance": true}
+		known := map[string]bool{"instance": true, "job": true} // which Prometheus adds
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
 				known[l.GetName()], known[l.GetName()+"="+l.GetValue()] = true, true
@@ -156,7 +157,7 @@ func TestDashboardAsksForWhatIsExposed(t *testing.T) {
 			checkQuery(t, metrics, "variable "+v.Name, v.Definition)
 		}
 	}
-	assert.Equal(t, map[string]string{"datasource": "datasource", "policy": "query", "store": "query"}, variables)
+	assert.Equal(t, map[string]string{"datasource": "datasource", "job": "query", "policy": "query", "store": "query"}, variables)
 	ids := map[int]bool{}
 	for i, p := range d.Panels {
 		assert.False(t, ids[p.ID], "%s: its ID is another's", p.Title)
@@ -179,6 +180,30 @@ func TestDashboardAsksForWhatIsExposed(t *testing.T) {
 		_, histogram := metrics[name+"_bucket"]
 		part := strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
 		assert.True(t, part || shown[name] || histogram && shown[name+"_bucket"], "no panel shows %s", name)
+	}
+}
+
+// Two jobs may have policies and stores of one name: no query adds or compares what belongs to both.
+func TestQueriesKeepJobsApart(t *testing.T) {
+	grouped := func(where, expr string) {
+		for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
+			assert.Contains(t, strings.Split(by[1], ", "), "job", "%s: groups by no job: %s", where, expr)
+		}
+	}
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			grouped(p.Title, target.Expr)
+			for _, s := range selector.FindAllStringSubmatch(target.Expr, -1) {
+				assert.Contains(t, s[2], `job=~"$job"`, "%s: takes in jobs that are not selected", p.Title)
+			}
+		}
+	}
+	for _, g := range readAlerts(t).Groups {
+		for _, r := range g.Rules {
+			assert.Regexp(t, grouping, r.Expr, r.Alert)
+			grouped(r.Alert, r.Expr)
+			assert.Contains(t, r.Annotations["summary"], "{{ $labels.job }}", "%s: the summary names the job", r.Alert)
+		}
 	}
 }
 

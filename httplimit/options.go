@@ -10,8 +10,9 @@ import (
 // Option is an option of [New].
 type Option func(*nethttp.Config)
 
-// WithCost sets how many tokens a request takes. The default is 1; 0 takes none. An error is answered as that of a
-// [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity.
+// WithCost sets how many tokens a request takes of the limits that count requests. The default is 1; 0 takes none. An estimate
+// for limits of another unit belongs in [WithUnits]. An error is answered as that of a [KeyFunc] is, except that
+// [core.ErrUnknownCost] costs the whole Capacity. If no limit of the policy counts requests, New panics.
 func WithCost(cost func(*http.Request) (int64, error)) Option {
 	return func(c *nethttp.Config) { c.Cost = cost }
 }
@@ -68,14 +69,14 @@ func WithRefund(refund func(r *http.Request, status int) bool) Option {
 }
 
 // OnDenied answers a denied request. It replaces 429 and the problem body: write the status, then the body. The
-// header fields are already set.
+// header fields are already set. If denied writes nothing, as one that only logs, the default answer follows.
 func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Option {
 	return func(c *nethttp.Config) { c.Denied = denied }
 }
 
 // OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
-// show err to clients.
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). If it
+// writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
 	return func(c *nethttp.Config) { c.Failed = failed }
 }

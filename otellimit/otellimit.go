@@ -2,7 +2,7 @@
 //
 //	telemetry, err := otellimit.New(otellimit.WithRedisStore("main", store))
 //	...
-//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe))
+//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe), core.WithPolicyObserver(telemetry.ObservePolicy))
 //
 // The metrics have a scope with this package's path and its module's version:
 //
@@ -19,6 +19,9 @@
 //	| ratelimit.redis.decisions   | counter   | {decision} | store                                | decisions in these calls                           |
 //	| ratelimit.deny_cache.hits   | counter   | {decision} | store                                | denials from the deny cache, without a call        |
 //	| ratelimit.leased.decisions  | counter   | {decision} | store                                | decisions from leased tokens                       |
+//	| ratelimit.unreadable        | counter   | {answer}   | store                                | answers that a key's state can't be used           |
+//	| ratelimit.limit.capacity    | gauge     | {token}    | policy, limit                        | Capacity of a limit that is in force               |
+//	| ratelimit.policy.changes    | counter   | {change}   | policy                               | how often SetPolicy changed a policy               |
 //
 // The attributes, all but error.type with the prefix "ratelimit.":
 //
@@ -60,11 +63,12 @@ type Telemetry struct {
 	duration                     metric.Float64Histogram
 	series                       *series.Cache[*labels]
 	failures                     *series.Cache[[]metric.AddOption]
+	limits                       series.Limits
 
 	settings series.Settings
 	meters   metric.MeterProvider
 	mu       sync.Mutex          // guards callback
-	callback metric.Registration // reads the stores; nil without stores and after Close
+	callback metric.Registration // reads the limits and the stores; nil after Close
 }
 
 // labels are the attributes of a series. They are built once, in the forms that the instruments take.
@@ -109,6 +113,7 @@ func New(options ...Option) (*Telemetry, error) {
 	if err := t.settings.Err(); err != nil {
 		return nil, err
 	}
+	t.limits.Most = t.settings.Most
 	if t.meters == nil {
 		t.meters = otel.GetMeterProvider()
 	}
@@ -122,7 +127,7 @@ func New(options ...Option) (*Telemetry, error) {
 	return t, nil
 }
 
-// Close stops reading the stores, so another Telemetry on the same MeterProvider can watch them. Later decisions are
+// Close stops reading the limits and the stores, so another Telemetry on the same MeterProvider can watch them. Later decisions are
 // still measured, because the instruments belong to the provider. Calls after the first do nothing.
 func (t *Telemetry) Close() error {
 	t.mu.Lock()

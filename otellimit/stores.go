@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
@@ -18,12 +19,24 @@ func WithRedisStore(name string, store storestats.Source) Option {
 	return func(t *Telemetry) { t.settings.AddStore(name, store) }
 }
 
-// watch registers a callback that reads the stores when metrics are collected.
+// ObservePolicy takes in the limits that are in force. It is a [core.PolicyObserver]: pass it to [core.WithPolicyObserver]. Of
+// several limiters of one policy name the last counts.
+func (t *Telemetry) ObservePolicy(change core.PolicyChange) { t.limits.Note(change) }
+
+// watch registers a callback that reads the limits and the stores when metrics are collected.
 func (t *Telemetry) watch(meter metric.Meter) error {
-	if len(t.settings.Stores) == 0 {
-		return nil
-	}
 	var errs []error
+	changes, err := meter.Int64ObservableCounter("ratelimit.policy.changes", metric.WithUnit("{change}"), metric.WithDescription(series.ChangesHelp))
+	errs = append(errs, err)
+	capacity, err := meter.Int64ObservableGauge("ratelimit.limit.capacity", metric.WithUnit("{token}"), metric.WithDescription(series.CapacityHelp))
+	errs = append(errs, err)
+	policies := func(o metric.Observer) {
+		t.limits.Each(func(c series.Capacity) {
+			o.ObserveInt64(capacity, c.Tokens, metric.WithAttributes(attribute.String("ratelimit.policy", c.Policy), attribute.String("ratelimit.limit", c.Limit)))
+		}, func(policy string, n int64) {
+			o.ObserveInt64(changes, n, metric.WithAttributes(attribute.String("ratelimit.policy", policy)))
+		})
+	}
 	count := func(name, unit, description string) metric.Int64Observable {
 		c, err := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
 		errs = append(errs, err)
@@ -34,6 +47,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	carried := count("ratelimit.redis.decisions", "{decision}", "Decisions in calls to Redis.")
 	denied := count("ratelimit.deny_cache.hits", "{decision}", series.DenyCacheHelp)
 	leased := count("ratelimit.leased.decisions", "{decision}", series.LeasedHelp)
+	unreadable := count("ratelimit.unreadable", "{answer}", series.UnreadableHelp)
 	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state", metric.WithUnit("{state}"),
 		metric.WithDescription(series.BreakerStateHelp))
 	errs = append(errs, err)
@@ -47,6 +61,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 		names[i] = metric.WithAttributes(attribute.String("ratelimit.store", store.Name))
 	}
 	t.callback, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		policies(o)
 		for i, store := range t.settings.Stores {
 			stats, name := store.Stats(), names[i]
 			o.ObserveInt64(opened, stats.Opened, name)
@@ -54,10 +69,11 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 			o.ObserveInt64(carried, stats.Decisions, name)
 			o.ObserveInt64(denied, stats.Denied, name)
 			o.ObserveInt64(leased, stats.Leased, name)
+			o.ObserveInt64(unreadable, stats.Unreadable, name)
 			o.ObserveInt64(state, int64(stats.Breaker), name)
 			o.ObserveFloat64(away, stats.Away.Seconds(), name)
 		}
 		return nil
-	}, opened, calls, carried, denied, leased, state, away)
+	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away)
 	return err
 }

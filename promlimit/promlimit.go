@@ -2,7 +2,7 @@
 //
 //	metrics := promlimit.New(promlimit.WithRedisStore("main", store))
 //	prometheus.MustRegister(metrics)
-//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe))
+//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe), core.WithPolicyObserver(metrics.ObservePolicy))
 //
 // One [Collector] serves all limiters and stores of a process:
 //
@@ -16,13 +16,16 @@
 //	ratelimit_batch_size{store}                                decisions in one call to Redis: a histogram
 //	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
 //	ratelimit_leased_decisions_total{store}                    decisions from leased tokens
+//	ratelimit_unreadable_total{store}                          answers that a key's state can't be used
+//	ratelimit_limit_capacity{policy,limit}                     Capacity of a limit that is in force
+//	ratelimit_policy_changes_total{policy}                     how often SetPolicy changed a policy
 //
 // Outcomes are those of [core.Outcome], and sources are those of [core.Source]. limit is the tightest limit. It is
 // empty if no limit is known, for example after an error. Keys of clients are in no series. So a policy of n limits, those
 // of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes to or from shadow mode, and
 // usually 2·n. It has one histogram of durations for each source. Each takes as many series as it has buckets, plus 3.
 // [WithMaxSeries] bounds all of them together. Failed settlements have one series for each policy with any, and are in no
-// other series.
+// other series. Each limit has one series for its Capacity, and each policy one for its changes.
 package promlimit
 
 import (
@@ -47,6 +50,7 @@ type Collector struct {
 	series                       *series.Cache[*counted]
 	durations                    *series.Cache[prometheus.Observer]
 	failures                     *series.Cache[prometheus.Counter]
+	limits                       series.Limits
 
 	settings series.Settings
 	buckets  []float64
@@ -83,7 +87,8 @@ func WithBuckets(seconds ...float64) Option {
 // WithMaxSeries bounds the series of decisions, of tokens and of durations (as classic histograms), each to n. The default
 // is 2,000. Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at
 // most 20 series of decisions, 4 of tokens and 5 histograms. So the default allows at most 6,114 series, and 111
-// histograms of durations name their policy. Failed settlements have at most n series more, and one for "(other)". If n is below 1, registering the Collector fails.
+// histograms of durations name their policy. Failed settlements have at most n series more, and one for
+// "(other)", and so have changes of policies. At most n limits have a Capacity. If n is below 1, registering the Collector fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
@@ -128,6 +133,7 @@ func New(options ...Option) *Collector {
 		Help: series.UnsettledHelp,
 	}, []string{"policy"})
 	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return c.unsettled.WithLabelValues(k.Policy) })
+	c.limits.Most = c.settings.Most
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
 	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
 		return c.duration.WithLabelValues(k.Policy, k.Source.String())
@@ -184,6 +190,8 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	c.tokens.Describe(ch)
 	c.duration.Describe(ch)
 	c.unsettled.Describe(ch)
+	ch <- capacity
+	ch <- changes
 	for _, d := range storeDescs {
 		ch <- d
 	}
@@ -195,6 +203,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.tokens.Collect(ch)
 	c.duration.Collect(ch)
 	c.unsettled.Collect(ch)
+	c.collectPolicies(ch)
 	for _, store := range c.settings.Stores {
 		collect(ch, store)
 	}

@@ -15,8 +15,9 @@ var (
 	batchSize     = desc("batch_size", "Decisions in one call to Redis.")
 	denyCacheHits = desc("deny_cache_hits_total", series.DenyCacheHelp)
 	leased        = desc("leased_decisions_total", series.LeasedHelp)
+	unreadable    = desc("unreadable_total", series.UnreadableHelp)
 
-	storeDescs = []*prometheus.Desc{breakerState, breakerOpened, fallback, batchSize, denyCacheHits, leased}
+	storeDescs = []*prometheus.Desc{breakerState, breakerOpened, fallback, batchSize, denyCacheHits, leased, unreadable}
 )
 
 func desc(name, help string) *prometheus.Desc {
@@ -43,6 +44,7 @@ func collect(ch chan<- prometheus.Metric, store series.Store) {
 		{fallback, prometheus.CounterValue, stats.Away.Seconds()},
 		{denyCacheHits, prometheus.CounterValue, float64(stats.Denied)},
 		{leased, prometheus.CounterValue, float64(stats.Leased)},
+		{unreadable, prometheus.CounterValue, float64(stats.Unreadable)},
 	} {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value, store.Name)
 	}

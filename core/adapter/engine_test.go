@@ -79,3 +79,25 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	engine.StatusHook(x, v)(http.StatusOK, true)
 	assert.Empty(t, x.w.Header(), "no fields of the limit")
 }
+
+// What a middleware takes must be counted from the moment it is made: a policy can change before the first request.
+func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
+	tokens := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithUnit("tokens")}}
+	key := func(*exchange) (string, error) { return "k", nil }
+	for name, install := range map[string]func(*core.Limiter, adapter.Options[*exchange]){
+		"New": func(l *core.Limiter, o adapter.Options[*exchange]) { adapter.New(l, key, o) },
+		"NewTogether": func(l *core.Limiter, o adapter.Options[*exchange]) {
+			adapter.NewTogether([]adapter.Rule[*exchange]{{Limiter: l, Key: key}}, o)
+		},
+	} {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
+		install(limiter, adapter.Options[*exchange]{})
+		require.ErrorContains(t, limiter.SetPolicy(tokens), `Policy.Limits: "requests" is a unit that callers take`, name)
+		tokens.Shadow = true
+		require.NoError(t, limiter.SetPolicy(tokens), "in shadow mode nothing is refused")
+		tokens.Shadow = false
+		limiter = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
+		install(limiter, adapter.Options[*exchange]{Units: func(*exchange) (core.Units, error) { return core.Units{"tokens": 1}, nil }})
+		require.NoError(t, limiter.SetPolicy(tokens), "%s with Units takes what there is", name)
+	}
+}

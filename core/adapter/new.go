@@ -17,13 +17,15 @@ func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
 	if len(rules) == 0 {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: 0, Reason: "rules given: it needs at least one, a limiter and a key"})
 	}
+	limiters := make([]string, len(rules))
 	for i, r := range rules {
-		errs = append(errs, r.mistakes(fmt.Sprintf("NewTogether rules[%d].Limiter", i), fmt.Sprintf("NewTogether rules[%d].Key", i)))
+		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
+		errs = append(errs, r.mistakes(limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
 	if options.Limits != nil {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 	}
-	if err := errors.Join(append(errs, options.mistakes())...); err != nil {
+	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		refuseArguments(err)
 	}
 	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options}

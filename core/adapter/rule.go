@@ -3,6 +3,7 @@ package adapter
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -70,7 +71,10 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 		if k.limiter.Counts("", core.Requests) {
 			charges[i].Units[core.Requests] = take.cost
 			if take.all {
-				charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+				charges[i].Units[core.Requests] = 0
+				if !slices.Contains(j.rules[:i], k) { // a bucket is charged its whole Capacity once
+					charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+				}
 			}
 		}
 		for unit, n := range take.units {
@@ -91,4 +95,72 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	v.joint, v.Result = j, j.result.Tightest()
 	v.Result.Allowed = j.result.Allowed
 	return false, nil
+}
+
+// unitMistakes returns the mistakes in what the rules' limiters, which the caller calls so, count beside what requests take.
+func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
+	if err := o.costMistake(rules); err != nil {
+		return err // its hint is the one for the units, too
+	}
+	var errs []error
+	for i, r := range rules {
+		errs = append(errs, o.untaken(fields[i], r.Limiter))
+	}
+	return errors.Join(errs...)
+}
+
+// costMistake returns what is wrong with a cost, which is a number of requests, if no limiter counts these. In shadow mode it
+// refuses nothing.
+func (o *Options[C]) costMistake(rules []Rule[C]) error {
+	if o.Cost == nil || o.Limits != nil {
+		return nil
+	}
+	enforced := ""
+	for _, r := range rules {
+		switch {
+		case r.Limiter == nil || r.Limiter.Counts("", core.Requests):
+			return nil
+		case enforced == "" && !r.Limiter.Policy().Shadow:
+			enforced = r.Limiter.Name()
+		}
+	}
+	if enforced == "" {
+		return nil
+	}
+	return &core.ConfigError{Field: "WithCost", Value: enforced, Reason: "is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead"}
+}
+
+// untaken returns the mistakes in what a limiter, which the caller calls field, counts beside what requests take. A unit that a
+// middleware never takes is a limit that never applies. Without requests among its units, every request would fail. Options with
+// Units may take any unit, so a limiter's own warning must do. In shadow mode no mistake may refuse anything.
+func (o *Options[C]) untaken(field string, l *core.Limiter) error {
+	if l == nil || o.Units != nil {
+		return nil
+	}
+	l.Require(core.Requests)
+	policy := l.Policy()
+	if policy.Shadow {
+		return nil
+	}
+	counted := make(map[string]bool)
+	for _, limits := range append(slices.Collect(maps.Values(policy.Overrides)), policy.Limits) {
+		for _, limit := range limits {
+			counted[limit.Unit] = true
+		}
+	}
+	requests := counted[""] || counted[core.Requests]
+	delete(counted, "")
+	delete(counted, core.Requests)
+	var errs []error
+	for _, unit := range slices.Sorted(maps.Keys(counted)) {
+		if o.Settle == nil {
+			errs = append(errs, &core.ConfigError{Field: field, Value: unit, Reason: fmt.Sprintf(
+				"is a unit that policy %q counts and this middleware never takes, so its limit would never apply: take it by WithUnits, or leave the unit out to count requests", policy.Name)})
+		}
+	}
+	if len(errs) == 0 && !requests {
+		errs = append(errs, &core.ConfigError{Field: field, Value: core.Requests, Reason: fmt.Sprintf(
+			"is a unit that no limit of policy %q counts, and that this middleware takes without WithUnits, so every request would fail", policy.Name)})
+	}
+	return errors.Join(errs...)
 }

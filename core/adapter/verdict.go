@@ -9,7 +9,7 @@ import (
 // Options are what a user sets for one middleware. C is what the framework's handlers receive. The zero value of
 // each field means its default.
 type Options[C any] struct {
-	Cost   func(C) (int64, error)        // tokens that a request takes; by default 1
+	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
 	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
 	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
 	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged

@@ -9,18 +9,18 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// document is a file that is read. Paths are those of [Error.Field], with a point in front of every field.
+// document is a file that is read.
 type document struct {
 	file    string
 	errs    []error
 	full    bool                // nothing more is read or reported: a bound was reached
 	size    int                 // of what is read, that behind aliases each time
+	most    int                 // that size may be
 	anchors map[string]ast.Node // above what is resolved
-	values  map[string]ast.Node // by path
-	keys    map[string]ast.Node // of mappings, by path
 	wrongs  map[ast.Node]int    // those with mistakes, by the round that has reported them
 	round   int                 // 0 resolves aliases, 1 reads the file, each further one reads a policy
 }
@@ -37,7 +37,7 @@ func (d *document) resolve(n ast.Node) ast.Node {
 		if v := d.anchors[name]; v != nil {
 			return v
 		}
-		d.wrong(n, strings.TrimPrefix(n.GetPath(), "$"), fmt.Sprintf("*%.80s", name), fmt.Sprintf("refers to nothing above it: write &%.80s in front of a value", name))
+		d.wrong(n, nil, strings.TrimLeft(n.GetPath(), "$."), fmt.Sprintf("*%.80s", name), fmt.Sprintf("refers to nothing above it: write &%.80s in front of a value", name))
 	case *ast.SequenceNode:
 		for i, item := range n.Values {
 			n.Values[i] = d.resolve(item)
@@ -53,8 +53,9 @@ func (d *document) resolve(n ast.Node) ast.Node {
 	return n
 }
 
-// wrong reports a mistake in n, but nothing that another round has seen there already.
-func (d *document) wrong(n ast.Node, path, value, reason string) {
+// wrong reports a mistake in n, which stands at p, or in what is missing there. It reports nothing that another round has seen there
+// already.
+func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 	if round, seen := d.wrongs[n]; d.full || seen && round != d.round {
 		return
 	}
@@ -62,39 +63,50 @@ func (d *document) wrong(n ast.Node, path, value, reason string) {
 	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
 		n = m.Values[0].Key
 	}
-	e := at(n.GetToken(), value, reason)
-	e.File, e.Field = d.file, strings.TrimPrefix(path, ".")
-	if d.full = len(d.errs) == maxErrors; d.full {
-		e.Field, e.Value, e.Reason = "", "", "too many mistakes: only the first 100 are reported"
+	field := missing
+	if p != nil && missing != "" {
+		field = joined(p.path(), missing)
+	} else if p != nil {
+		field = p.path()
 	}
+	if d.full = len(d.errs) == maxErrors; d.full {
+		field, value, reason = "", "", "too many mistakes: only the first 100 are reported"
+	}
+	e := at(n.GetToken(), value, reason)
+	e.File, e.Field = d.file, printable.Text(printable.Clip(field, maxField))
 	d.errs = append(d.errs, e)
 }
 
 // fits counts what n takes and reports whether it may be read.
 func (d *document) fits(n ast.Node, size int) bool {
-	if d.size += 8 + size; d.size > maxSize {
-		d.wrong(n, "", "", "aliases expand to more than 2 MiB: write less")
+	if d.size += perNode + size; d.size > d.most {
+		d.wrong(n, nil, "", "", "aliases expand to too much: write less, or split the file")
 		d.full = true
 	}
 	return !d.full
 }
 
-// read returns n as encoding/json has it, or nil if it is wrong.
-func (d *document) read(n ast.Node, path string) any {
-	d.values[path] = n
+// read returns n, which stands at p, as encoding/json has it, or nil if it is wrong.
+func (d *document) read(n ast.Node, p *place) any {
+	p.node = n
 	s, isString := scalar(n)
-	if !d.fits(n, len(s)) {
+	if !d.fits(n, len(s)+len(p.name)) {
+		return nil
+	}
+	if p.depth > maxNesting {
+		d.wrong(n, nil, "", "", "is nested too deep: a policy file needs 5 levels")
+		d.full = true
 		return nil
 	}
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		fields := make(map[string]any)
-		d.merge(n, path, fields)
+		d.merge(n, p, fields)
 		return fields
 	case *ast.SequenceNode:
 		items := make([]any, len(n.Values))
 		for i, item := range n.Values {
-			items[i] = d.read(item, fmt.Sprintf("%s[%d]", path, i))
+			items[i] = d.read(item, p.item(i))
 		}
 		return items
 	case *ast.BoolNode:
@@ -109,17 +121,16 @@ func (d *document) read(n ast.Node, path string) any {
 		return json.Number(strings.ReplaceAll(s, "_", ""))
 	}
 	_, reason := quantity.ParseNumber(s) // such as 010 and .inf
-	d.wrong(n, path, shown(n), reason)
+	d.wrong(n, p, "", shown(n), reason)
 	return nil
 }
 
-// merge adds the fields of m that are not there yet, then those of the mappings that m merges.
-func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any) {
+// merge adds the fields of m, which stands at p, that are not there yet, then those of the mappings that m merges.
+func (d *document) merge(m *ast.MappingNode, p *place, fields map[string]any) {
 	lines := make(map[string]int)
 	var bases []ast.Node
 	for _, entry := range m.Values {
 		name := entry.Key.GetToken().Value
-		field := path + "." + name
 		_, inherits := fields[name]
 		switch list, isList := entry.Value.(*ast.SequenceNode); {
 		case entry.Key.IsMergeKey() && isList && d.fits(list, len(list.Values)):
@@ -127,17 +138,18 @@ func (d *document) merge(m *ast.MappingNode, path string, fields map[string]any)
 		case entry.Key.IsMergeKey():
 			bases = append(bases, entry.Value)
 		case lines[name] > 0:
-			d.wrong(entry.Key, field, "", "is given a second time: first on line "+strconv.Itoa(lines[name]))
+			d.wrong(entry.Key, p.in(name), "", "", "is given a second time: first on line "+strconv.Itoa(lines[name]))
 		case !inherits:
-			d.keys[field], lines[name] = entry.Key, entry.Key.GetToken().Position.Line
-			fields[name] = d.read(entry.Value, field)
+			below := p.in(name)
+			below.key, lines[name] = entry.Key, entry.Key.GetToken().Position.Line
+			fields[name] = d.read(entry.Value, below)
 		}
 	}
 	for _, base := range bases {
 		if m, ok := base.(*ast.MappingNode); ok && d.fits(m, len(m.Values)) {
-			d.merge(m, path, fields)
+			d.merge(m, p, fields)
 		} else if !ok {
-			d.wrong(base, path+".<<", shown(base), "must be a mapping, or a list of mappings")
+			d.wrong(base, p, "<<", shown(base), "must be a mapping, or a list of mappings")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Error is one mistake in a policy file. Readers report all mistakes at once, joined with [errors.Join], from the top
@@ -35,7 +36,7 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		place += ": " + e.Field
 	}
-	return place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ") + " (" + e.Code() + ")"
+	return printable.Text(place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ") + " (" + e.Code() + ")")
 }
 
 // Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code.
@@ -66,5 +67,5 @@ var codes = []struct {
 
 // at returns a mistake at a token.
 func at(t *token.Token, value, reason string) *Error {
-	return &Error{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column), Value: value, Reason: reason}
+	return &Error{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column), Value: printable.Text(value), Reason: printable.Text(reason)}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -30,37 +31,71 @@ func TestHostileFiles(t *testing.T) {
 		prev := "*" + string(c-1)
 		lol += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Join([]string{prev, prev, prev, prev, prev, prev, prev, prev, prev}, ","))
 	}
+	ladder := func(steps, name int) string {
+		var b strings.Builder
+		b.WriteString("a0: &a0 {}\n")
+		for i := 1; i <= steps; i++ {
+			fmt.Fprintf(&b, "a%d: &a%d {%s: *a%d}\n", i, i, strings.Repeat("k", name), i-1)
+		}
+		return b.String()
+	}
+	nested := func(name, values int) string {
+		var b strings.Builder
+		for column := range 99 {
+			b.WriteString(strings.Repeat(" ", column) + strings.Repeat("k", name) + ":\n")
+		}
+		return b.String() + strings.Repeat(" ", 99) + "[" + strings.Repeat("1,", values) + "]\n"
+	}
+	braces := strings.Repeat("{"+strings.Repeat("k", 256)+": ", 7) + "[" + strings.Repeat("1,", 9_800) + "]" + strings.Repeat("}", 7)
 	for rule, text := range map[string]string{
-		"a list of one policy over and over": bomb.String(),
-		"a billion laughs":                   lol + "policies: *j\n",
-		"merges of merges":                   "- &a {name: a, <<: &b [" + strings.Repeat("*a, ", 30) + "]}\n",
-		"a long text over and over":          "- &a [" + strings.Repeat("x", 200_000) + "]\n" + strings.Repeat("- *a\n", 4900),
-		"merges of a long list":              "- &a [" + strings.Repeat("{},", 3000) + "]\n- {" + strings.Repeat("<<: *a, ", 1800) + "}\n",
-		"deep nesting":                       strings.Repeat("[", 19_900),
-		"only mistakes":                      strings.Repeat("- \n", 300_000),
-		"one byte too much":                  strings.Repeat(" ", 1<<18) + "a",
-		"deep nesting by lines":              strings.Repeat("- ", 19_900),
-		"values that are missing":            strings.Repeat("- \n", 19_900),
-		"fields without values":              "{" + strings.Repeat("a,", 9_900) + "}",
-		"fields of one mapping":              strings.Repeat("k: 1\n", 6_600),
-		"other fields of one mapping":        numbered("k%d: 1\n", 6_600),
-		"fields in brackets":                 "{" + numbered("k%d: 1, ", 4900) + "}",
-		"fields with lists":                  strings.Repeat("k:\n- a\n", 4900),
-		"other fields with lists":            numbered("k%d:\n- a\n", 4900),
-		"complex keys":                       strings.Repeat("? a\n", 9_900),
-		"a long name above many values":      strings.Repeat("k", 1<<17) + ": [" + strings.Repeat("1,", 9_900) + "]",
-		"a name as long as may be":           strings.Repeat("k", 64) + ": [" + strings.Repeat("1,", 9_900) + "]",
-		"many documents":                     strings.Repeat("---\n", 19_900),
-		"many anchors":                       strings.Repeat("&a\n", 9_900),
-		"many tags":                          strings.Repeat("!a\n", 19_900),
+		"long names above aliases of aliases":      ladder(200, 250),
+		"more long names above aliases of aliases": ladder(450, 250),
+		"short names above aliases of aliases":     ladder(2400, 1),
+		"a long list below long names of aliases":  ladder(8, 250) + "b: [" + strings.Repeat("*a8,", 3000) + "]\n",
+		"long names by lines above many values":    nested(250, 9_000),
+		"names by lines above many values":         nested(10, 9_000),
+		"long names in brackets above many values": braces,
+		"long names in brackets and lines":         "? a\n" + braces,
+		"an anchor over and over below long names": "- &a {" + strings.Repeat("n", 250) + ": [" + strings.Repeat("1,", 500) + "]}\n- [" + strings.Repeat("*a,", 6000) + "]\n",
+		"brackets that are not closed":             strings.Repeat("{a: ", 8),
+		"a list of one policy over and over":       bomb.String(),
+		"a billion laughs":                         lol + "policies: *j\n",
+		"merges of merges":                         "- &a {name: a, <<: &b [" + strings.Repeat("*a, ", 30) + "]}\n",
+		"a long text over and over":                "- &a [" + strings.Repeat("x", 200_000) + "]\n" + strings.Repeat("- *a\n", 4900),
+		"merges of a long list":                    "- &a [" + strings.Repeat("{},", 3000) + "]\n- {" + strings.Repeat("<<: *a, ", 1800) + "}\n",
+		"deep nesting":                             strings.Repeat("[", 19_900),
+		"only mistakes":                            strings.Repeat("- \n", 300_000),
+		"one byte too much":                        strings.Repeat(" ", 1<<18) + "a",
+		"deep nesting by lines":                    strings.Repeat("- ", 19_900),
+		"values that are missing":                  strings.Repeat("- \n", 19_900),
+		"fields without values":                    "{" + strings.Repeat("a,", 9_900) + "}",
+		"fields of one mapping":                    strings.Repeat("k: 1\n", 6_600),
+		"other fields of one mapping":              numbered("k%d: 1\n", 6_600),
+		"fields in brackets":                       "{" + numbered("k%d: 1, ", 4900) + "}",
+		"fields with lists":                        strings.Repeat("k:\n- a\n", 4900),
+		"other fields with lists":                  numbered("k%d:\n- a\n", 4900),
+		"complex keys":                             strings.Repeat("? a\n", 9_900),
+		"a long name above many values":            strings.Repeat("k", 1<<17) + ": [" + strings.Repeat("1,", 9_900) + "]",
+		"a name as long as may be":                 strings.Repeat("k", 64) + ": [" + strings.Repeat("1,", 9_900) + "]",
+		"many documents":                           strings.Repeat("---\n", 19_900),
+		"many anchors":                             strings.Repeat("&a\n", 9_900),
+		"many tags":                                strings.Repeat("!a\n", 19_900),
 	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		start := time.Now()
 		_, err := policyfile.Load(strings.NewReader(text))
+		runtime.ReadMemStats(&after)
 		require.Error(t, err, rule)
 		require.LessOrEqual(t, len(places(t, err)), 101, rule)
 		require.Less(t, len(err.Error()), 64<<10, rule)
 		require.Less(t, time.Since(start), time.Minute, "%s: what the parser takes the square of is bounded", rule)
-		t.Logf("%s: %v, %.100q", rule, time.Since(start), err)
+		most := uint64(512 << 20) // the parser takes the square of the fields of a mapping
+		if strings.Contains(rule, "alias") || strings.Contains(rule, "long names") || strings.Contains(rule, "over and over") {
+			most = 64 << 20
+		}
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, most, "%s: what is kept is bounded by the size of the file", rule)
+		t.Logf("%s: %v, %d KB allocated for %d KB, %.100q", rule, time.Since(start), (after.TotalAlloc-before.TotalAlloc)>>10, len(text)>>10, err)
 	}
 	read := &countingReader{}
 	_, err := policyfile.Load(read)
@@ -103,10 +138,13 @@ func TestExtremePolicies(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "a\tb: c", "x <<: {a: b}", "- |\n  1/s\n", "{name:a}", "a: &x [*x]", "!!binary x: y", "name: !foo bar"} {
+	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "a\tb: c", "x <<: {a: b}", "- |\n  1/s\n", "{name:a}", "a: &x [*x]", "!!binary x: y", "name: !foo bar", "{name: a,", "{,", "[{a: [", "a: {b: c,\n", "- &a {? a", "<<: {"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := policyfile.Load(bytes.NewReader(data)); err != nil && strings.Contains(err.Error(), "the parser failed") {
+			t.Fatalf("the YAML library panics for no input that reaches it: %q", data)
+		}
 		if p, err := policyfile.Parse(data); err == nil {
 			if _, err := core.NewLimiter(core.NewMemoryStore(), p); err != nil {
 				t.Fatalf("what is read is accepted: %v", err)

@@ -2,6 +2,7 @@ package policyfile_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,10 +113,10 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: api, limits: [1/s], <<: 5}":                                                "line 1:32: <<: 5 must be a mapping, or a list of mappings",
 		"name: api\nlimits: [1/s]\n---\nname: b\n":                                         "line 3:1: --- begins a second document: put all into one",
 		"name: api\nlimits: [1/s\n":                                                        "line 2:9: invalid YAML: sequence end token ']' not found",
-		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: invalid YAML: found character '\t' that cannot start any token",
-		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: invalid YAML: found character '\t' that cannot start any token",
+		"name: api\nlimits:\n\t- 1/s\n":                                                    "line 3:1: invalid YAML: found character '\\t' that cannot start any token",
+		"name: api\n\tlimits: [1/s]\n":                                                     "line 2:1: invalid YAML: found character '\\t' that cannot start any token",
 		"name: api\n  \tlimits: [1/s]\n":                                                   "line 1:7: api limits has a tab: write spaces",
-		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: invalid YAML: found character '\t' that cannot start any token",
+		"limits:\n  - name: a\n  \t  capacity: 1\n":                                        "line 3:3: invalid YAML: found character '\\t' that cannot start any token",
 		"name: \"a\u0085\"\nlimits: [1/s]":                                                 `line 1:7: name: "a\u0085" must be printable ASCII`,
 		"%YAML 2.0\n---\nname: a\nlimits: [1/s]":                                           `line 1:7: invalid YAML: unknown YAML version "2.0"`,
 		`{name: "a\qb", limits: [1/s]}`:                                                    "line 1:11: invalid YAML: found unknown escape character",
@@ -131,7 +132,7 @@ func TestWrongDocuments(t *testing.T) {
 		"{name: a, limits: [{refill_rate: 1e-999, refill_interval: s}]}":                   "line 1:34: limits[0].refill_rate: 1e-999 is too small",
 		"{name: a, limits: [1/s], local_share: 1e999}":                                     "line 1:39: local_share: 1e999 is too large",
 		"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
-		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval: a limit is RATE [UNIT]/INTERVAL`,
+		"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval (did you mean 100/minute?): a limit is RATE [UNIT]/INTERVAL`,
 		"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
 		"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides (RL206)\nline 1:1: name: is required",
 		"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
@@ -210,5 +211,51 @@ line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is requ
 line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// A mistake below a key is reported where it is, however long the key is and whatever it holds.
+func TestMistakesBelowOddKeys(t *testing.T) {
+	for key, field := range map[string]string{
+		"ann": "ann", "a.b": "a.b", "a[0]": "a[0]", "a]": "a]", "Limits[1].Name": "Limits[1].Name", `"\e[31m\n"`: `\x1b[31m\n`,
+	} {
+		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides:\n  a: [1/s]\n  " + key + ":\n    - 1/s\n    - {refill_rate: -1, refill_interval: s}\n"))
+		require.EqualError(t, err, "line 7:21: overrides."+field+"[1].refill_rate: -1 must be a number above 0 (tokens every refill_interval) (RL103)", key)
+	}
+}
+
+// Core shortens a key of more than 128 bytes in some messages.
+func TestMistakesBelowLongKeys(t *testing.T) {
+	long := strings.Repeat("k", 200)
+	for limits, want := range map[string]string{
+		"[1/s, ten/s]": "line 3:221: overrides." + long + `[1].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)`,
+		"[1/s, 0/s]":   "line 3:221: overrides." + long + "[1].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)",
+		"5":            "line 3:215: overrides." + long + ": 5 must be a list of limits, such as [10/s, 1000/day] (RL111)",
+	} {
+		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides: {" + long + ": " + limits + "}\n"))
+		require.EqualError(t, err, want)
+	}
+}
+
+// What can't be printed is escaped, wherever it stands in a file.
+func TestControlBytesNeverReachAMessage(t *testing.T) {
+	for _, text := range []string{
+		"name: \x1b[31m\nlimits: [1/s]", "\x1b[31m: a", "name: a\nlimits: [\x1b[31m/s]", "name: *\x1b[31m\nlimits: [1/s]", "name: !\x1b a\nlimits: [1/s]",
+		"name: a\nlimits: [{\x1b: 5}]", "name: a\nlimits: [{\x1b/s: 5}]", "name: a\nlimits: [1/s]\nshadow: \x1b", "name: a\nlimits: [1/s]\nheaders: [\u202e]",
+		"name: a\nlimits: [1/s]\noverrides: {\"\\e\\n\": [1]}", "name: a\nlimits: [1/s]\n\x07: 1\n\x07: 2", "? \x07", "{\x07", "\x07\tb: c", "- \x07\n- \x07", "name: a\n\tlimits: 5",
+		"&\x1b a: *\x07", "name: a\nlimits: [1/s]\n<<: \x1b", "name: a\nlimits: [1/s in \x1b]", "name: a\nlimits: [1/s name \"\\e\"]", "name: a\nlimits: [1 \x1b/s]",
+	} {
+		for _, read := range []func() error{
+			func() error { _, err := policyfile.Parse([]byte(text)); return err },
+			func() error { _, err := policyfile.Load(strings.NewReader(text)); return err },
+		} {
+			err := read()
+			require.Error(t, err, "%q", text)
+			require.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%q: %q", text, err)
+			for _, each := range err.(interface{ Unwrap() []error }).Unwrap() {
+				e := each.(*policyfile.Error)
+				require.Less(t, strings.IndexFunc(e.Field+e.Value+e.Reason, func(r rune) bool { return !strconv.IsPrint(r) }), 0, "%q: %+q", text, e)
+			}
+		}
 	}
 }

@@ -21,7 +21,8 @@
 // fields, tags, complex keys ("? key"), tabs in text without quotes, and a second document are mistakes.
 //
 // A file is UTF-8 of at most 256 KiB and 20,000 words and signs, which is about 700 policies. Brackets nest at most 8
-// deep; the colons and dashes outside them stand in the first 100 columns.
+// deep; the colons and dashes outside them stand in the first 100 columns. A key has at most 256 bytes. What aliases make of a
+// file is bounded by its size, and at most 2 MiB.
 package policyfile
 
 import (
@@ -40,7 +41,7 @@ import (
 
 // Parse reads one policy. [core.NewLimiter] accepts the policy. If there are mistakes, the error joins an [Error] for each.
 func Parse(data []byte) (core.Policy, error) {
-	return load(bytes.NewReader(data), "", func(d *document, v any) core.Policy { return d.policy(v, "") })
+	return load(bytes.NewReader(data), "", (*document).policy)
 }
 
 // Load reads a list of policies, or a mapping with the list under policies. Each is as [Parse] reads it. There must be at
@@ -61,17 +62,18 @@ func LoadFile(path string) (map[string]core.Policy, error) {
 }
 
 // load returns what by makes of the content of a file, or all its mistakes.
-func load[T any](r io.Reader, file string, by func(*document, any) T) (v T, err error) {
+func load[T any](r io.Reader, file string, by func(*document, any, *place) T) (v T, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+4)) // with a byte order mark, and one too much
 	if err != nil {
 		return v, fmt.Errorf("ratelimit: policies: %w (RL201)", err)
 	}
-	d := document{file: file, anchors: make(map[string]ast.Node), values: make(map[string]ast.Node), keys: make(map[string]ast.Node), wrongs: make(map[ast.Node]int)}
+	d := document{file: file, most: min(maxSize, leastSize+perByte*len(data)), anchors: make(map[string]ast.Node), wrongs: make(map[ast.Node]int)}
 	if root, e := parse(data); e != nil {
 		e.File, d.errs = file, append(d.errs, e)
 	} else {
 		root, d.round = d.resolve(root), 1
-		v = by(&d, d.read(root, ""))
+		top := &place{}
+		v = by(&d, d.read(root, top), top)
 	}
 	if len(d.errs) == 0 {
 		return v, nil

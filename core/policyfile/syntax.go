@@ -24,8 +24,18 @@ const (
 	maxDepth  = 8       // of brackets
 	maxColumn = 100     // of the colons and dashes outside brackets
 	maxName   = 256     // bytes of a key
-	maxSize   = 2 << 20 // bytes that aliases can make of a file
+	maxPath   = 1 << 10 // bytes of the keys outside brackets above a value
 	maxErrors = 100     // keeps the report readable
+	maxField  = 400     // likewise, bytes of a path
+)
+
+// Aliases can make more of a file than it holds. How much is bounded by its size, so that nothing without aliases is too much.
+const (
+	maxNesting = 12            // of what is read
+	perNode    = 64            // what a value takes beside its text
+	perByte    = perNode/2 + 1 // a value has two bytes at least
+	leastSize  = 256 << 10
+	maxSize    = 2 << 20
 )
 
 // parse returns the content of the only document in data.
@@ -50,8 +60,11 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // repeated keys are reported later, with both lines
 	var syntax yaml.Error
-	if errors.As(err, &syntax) {
+	if errors.As(err, &syntax) && syntax.GetToken() != nil {
 		return nil, at(syntax.GetToken(), "", fmt.Sprintf("invalid YAML: %.200s", syntax.GetMessage()))
+	}
+	if err != nil {
+		return nil, &Error{Line: 1, Reason: "invalid YAML"}
 	}
 	if n := len(file.Docs); n > 0 {
 		root = file.Docs[n-1].Body // directives are documents in front
@@ -66,6 +79,7 @@ func parse(data []byte) (root ast.Node, e *Error) {
 func check(tokens token.Tokens) *Error {
 	depth, headers := 0, 0 // of brackets; of documents
 	last := new(token.Token)
+	var above keysAbove
 	for i, t := range tokens {
 		reason, text := "", strings.TrimSpace(t.Origin)
 		switch t.Type {
@@ -85,6 +99,8 @@ func check(tokens token.Tokens) *Error {
 		switch {
 		case t.Type == token.MappingValueType && len(last.Value) > maxName:
 			return at(last, fmt.Sprintf("%.80q", last.Value), "is not a field")
+		case depth == 0 && t.Type == token.MappingValueType && last.Position != nil && above.add(last.Position.Column, len(last.Value)) > maxPath:
+			reason = "is nested too deep: a policy file needs 5 levels"
 		case headers > 1 || last.Type == token.DocumentEndType:
 			reason = "begins a second document: put all into one"
 		case t.Type == token.MergeKeyType && text != t.Value:
@@ -102,4 +118,17 @@ func check(tokens token.Tokens) *Error {
 		last = t
 	}
 	return nil
+}
+
+// keysAbove are the keys outside brackets that the next value stands below, each with its column and its length.
+type keysAbove []struct{ column, length int }
+
+// add adds a key, and removes those that it does not stand below. It returns the length of all.
+func (k *keysAbove) add(column, length int) (sum int) {
+	*k = slices.DeleteFunc(*k, func(above struct{ column, length int }) bool { return above.column >= column })
+	*k = append(*k, struct{ column, length int }{column, length})
+	for _, above := range *k {
+		sum += above.length
+	}
+	return sum
 }

@@ -53,20 +53,37 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			type part struct {
 				policy int
 				key    string
+				tier   bool // under the limits of another policy, as by WithLimits
 				units  core.Units
 			}
 			var parts []part
-			for _, place := range rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "places")[:rapid.IntRange(1, 4).Draw(t, "charges")] {
-				p, key := place/2, []string{"key", "other"}[place%2]
-				limits := lists[(p+place%2)%len(lists)]
-				parts = append(parts, part{p, key, limittest.DrawUnits(limits).Draw(t, "units")})
+			places := rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "places")[:rapid.IntRange(1, 4).Draw(t, "charges")]
+			if rapid.IntRange(0, 2).Draw(t, "one bucket twice") == 0 {
+				places = append(places, places[0])
+			}
+			for n, place := range places {
+				c := part{policy: place / 2, key: []string{"key", "other"}[place%2]}
+				c.tier = n > 0 && c.key == "key" && rapid.IntRange(0, 3).Draw(t, "tier") == 0
+				limits := lists[(c.policy+place%2)%len(lists)]
+				if c.tier {
+					limits = lists[(c.policy+1)%len(lists)]
+				}
+				c.units = limittest.DrawUnits(limits).Draw(t, "units")
+				parts = append(parts, c)
 			}
 			debit := rapid.IntRange(0, 4).Draw(t, "debit") == 0
 			var got [2]string
 			for i := range stores {
 				var charges []core.Charge
 				for _, c := range parts {
-					charges = append(charges, core.Charge{Limiter: limiters[i][c.policy], Key: c.key, Units: c.units})
+					l := limiters[i][c.policy]
+					if c.tier {
+						var err error
+						if l, err = l.WithLimits(lists[(c.policy+1)%len(lists)]...); err != nil {
+							t.Fatalf("WithLimits: %v", err)
+						}
+					}
+					charges = append(charges, core.Charge{Limiter: l, Key: c.key, Units: c.units})
 				}
 				if debit {
 					err := limiters[i][parts[0].policy].DebitUnits(ctx, parts[0].key, parts[0].units)

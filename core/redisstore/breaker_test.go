@@ -34,8 +34,8 @@ func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// The store logs an outage at its first failure, before the breaker opens, and again when it is over.
-func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
+// The store logs an outage when the breaker opens, and again when it is over. Failures that open no breaker are no outage.
+func TestOutageIsLoggedWhenTheBreakerOpens(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
 	var lines limittest.LockedBuffer
@@ -45,8 +45,8 @@ func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 	logged := func(away, back int, when string) {
 		t.Helper()
 		text := lines.String()
-		if strings.Count(text, "Redis does not answer") != away || strings.Count(text, "Redis is back") != back {
-			t.Errorf("%s: want %d times that Redis does not answer and %d that it is back:\n%s", when, away, back, text)
+		if strings.Count(text, "RL712") != away || strings.Count(text, "RL713") != back {
+			t.Errorf("%s: want %d outages and %d that it is back:\n%s", when, away, back, text)
 		}
 	}
 	fail := func(times int) {
@@ -72,21 +72,19 @@ func TestOutageIsLoggedAtItsFirstFailure(t *testing.T) {
 	}
 	answer()
 	logged(0, 0, "no failure yet")
-	fail(1)
-	logged(1, 0, "the first failure")
-	fail(3)
-	logged(1, 0, "the next failures of the same outage")
-	answer()
-	logged(1, 1, "an answer")
 	for range 10 {
-		fail(2)
+		fail(4)
 		answer()
 	}
-	logged(1, 1, "single failures soon after are not logged")
-	fail(5)
-	logged(2, 1, "an outage that opens the breaker is always logged")
-	answer()
-	logged(2, 2, "its end")
+	logged(0, 0, "failures that do not open the breaker")
+	for n := range 3 {
+		fail(5)
+		logged(n+1, n, "the breaker opens")
+		fail(3)
+		logged(n+1, n, "the next failures of the same outage")
+		answer()
+		logged(n+1, n+1, "its end")
+	}
 }
 
 // leaving is a context that ends between the moment a call begins and the moment it waits.

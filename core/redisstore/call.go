@@ -9,7 +9,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
 )
 
 // bucketOf names a bucket by its policy and key. hash is the one of core.Request.Hash: it costs half of what a hash made
@@ -105,9 +104,9 @@ func claim(calls []*call, state uint32) []*call {
 
 // outcome is the answer to one call.
 type outcome struct {
-	answer core.Answer
-	others []core.Answer // to the others of the call
-	err    error
+	answer core.Answer        // to its request, or to the first of several
+	joint  []core.JointAnswer // to each of the requests that are decided together; nil if there is one
+	err    error              // why there is no answer to any
 }
 
 // finish answers calls with their outcomes, or all with err if there are none.
@@ -231,29 +230,4 @@ func restored(outcomes []outcome, places []int) []outcome {
 		list[place] = outcomes[i]
 	}
 	return list
-}
-
-// redisKey is the Redis key of a policy's bucket: the prefix as it is, then policy and key joined by ':', which is
-// percent-encoded in policies. Braces are encoded too, so no client can choose its Cluster slot. So is a '%' that begins
-// what reads as one of these, so different buckets have different keys.
-func redisKey(prefix, policy, key string) string {
-	var b strings.Builder
-	b.Grow(len(prefix) + len(policy) + 1 + len(key))
-	b.WriteString(prefix)
-	percent.Escape(&b, policy, ":{}%")
-	b.WriteByte(':')
-	for i := range len(key) {
-		switch c := key[i]; {
-		case c == '{', c == '}', c == '%' && encoded(key[i+1:]):
-			percent.Write(&b, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-// encoded reports whether a '%' before s would read as an encoded '{', '}' or '%'.
-func encoded(s string) bool {
-	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25")
 }

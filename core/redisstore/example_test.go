@@ -98,3 +98,17 @@ func ExampleOpen() {
 	fmt.Println(limiter.Policy().Name)
 	// Output: api
 }
+
+// Ping tells before the first request whether the store can decide. Nobody listens on port 1.
+func ExampleStore_Ping() {
+	store, err := redisstore.Open("redis://limiter:secret@127.0.0.1:1")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	fmt.Println(store.Ping(ctx))
+	// Output: ratelimit: store unavailable (RL603): redis://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused
+}

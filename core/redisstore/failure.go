@@ -20,6 +20,16 @@ func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }
 
+// withoutArguments returns err, a server's reply, without the command's arguments that some replies show: they are keys of
+// clients, or the password.
+func withoutArguments(err error) error {
+	text := serverText(err)
+	if before, _, shown := strings.Cut(text, ", with args beginning with"); shown {
+		return serverError(before)
+	}
+	return err
+}
+
 // recovered turns a panic in the client into an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {

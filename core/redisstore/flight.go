@@ -47,24 +47,29 @@ func (t *traffic) count(n int) {
 func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) {
 	o, err := f.board(ctx, r, nil)
 	if err != nil {
-		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), err)
+		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), serverClock(err))
 	}
 	f.eviction.Look(f.server)
 	return o.answer, nil
 }
 
-// askTogether has requests decided by Redis in one step.
-func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+// askTogether has requests, of which there are several, decided by Redis in one step.
+func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	var others []member
 	for _, r := range requests[1:] {
 		others = append(others, member{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r})
 	}
 	o, err := f.board(ctx, requests[0], others)
 	if err != nil {
-		return nil, err
+		return nil, serverClock(err)
 	}
 	f.eviction.Look(f.server)
-	return append([]core.Answer{o.answer}, o.others...), nil
+	for i, a := range o.joint {
+		if a.Err != nil {
+			o.joint[i].Err = fmt.Errorf("policy %q: %w", requests[i].Policy(), a.Err)
+		}
+	}
+	return o.joint, nil
 }
 
 // board puts r on the next flight, with others that are decided together with it, and waits for its outcome.
@@ -196,7 +201,8 @@ func (f *flights) expire() {
 	}
 	err := timeoutError(f.timeout)
 	if stranded {
-		f.breaker.Fail(late[0].since, fmt.Errorf("no connection: %w", err))
+		err = f.server.noConnection(f.timeout)
+		f.breaker.Fail(late[0].since, err)
 	}
 	finish(late, nil, err)
 }
@@ -240,7 +246,7 @@ func (f *flights) fly(batch []*call, report func(error), client redis.UniversalC
 	}
 	outcomes, err := f.exchange(f.server.within(1, now), client, calls)
 	if err != nil && time.Since(now) >= f.timeout { // in the words of go-redis it is one of several errors
-		err = fmt.Errorf("%w: %w", timeoutError(f.timeout), err)
+		err = fmt.Errorf("%w: %w", f.server.late(), err)
 	}
 	f.queue.note(time.Since(now), err)
 	report(err)
@@ -265,7 +271,7 @@ func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error))
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(f.timeout)), func() {
 		keepUp()
 		late, givenUp := w.overdue(f.timeout)
-		err := timeoutError(f.timeout)
+		err := f.server.late()
 		if givenUp {
 			f.queue.note(f.timeout, err)
 			report(err)

@@ -39,12 +39,15 @@ func (pl *player) allow(h *handle, a amount) error {
 	left, before := pl.left, pl.count
 	pl.call(h)
 	way, a, res, err := pl.take(h, a)
-	pl.each = way == "AllowUnits" || way == "AllowTogether" && a.tokens > 0
+	pl.each = way == "AllowUnits" || (way == together || way == split) && a.tokens > 0
 	defer func() { pl.each = false }()
 	promised := left.h == h && left.count == before && left.at == pl.oracle.now && a.n <= left.n && a.tokens <= left.tokens
 	pl.note("%28s %s.%s(%v): %s", pl.at(), h.name, way, a, outcome{&res, err})
 	if err := pl.judge(h, a, res, err); err != nil {
 		return err
+	}
+	if way == split && res.Allowed {
+		pl.drop(pl.taken[len(pl.taken)-1]) // res is of one part
 	}
 	cached := res.Source == core.FromDenyCache
 	if promised && !res.Allowed && !(cached && pl.otherSince(h.p)) {
@@ -72,21 +75,52 @@ func (pl *player) take(h *handle, a amount) (way string, took amount, res core.R
 	case pl.decisions%4 == 2 && (h.p.lease == 0 || pl.local()) || a.n == 0: // tokens on lease are not there for several buckets
 		pl.now = append(pl.now, isTogether)
 		pl.takes(a)
-		charge := core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: a.n}
-		if a.tokens > 0 {
-			charge.Units = core.Units{tokens: a.tokens}
-			if a.n == 0 {
-				charge.Units[core.Requests] = 0
-			}
-		}
-		j, err := core.AllowTogether(ctx, core.Charge{Limiter: h.p.wide, Key: livesKey}, charge)
-		if err != nil {
-			return "AllowTogether", a, res, err
-		}
-		return "AllowTogether", a, j.Results[1], nil
+		return pl.together(h, a)
 	}
 	res, err = h.AllowN(ctx, livesKey, a.n)
 	return "AllowN", amount{n: a.n}, res, err
+}
+
+// The ways of together.
+const together, split = "AllowTogether", "AllowTogether in two parts"
+
+// together takes an amount together with another bucket that denies nothing: at times beside a key that can't be used and whose
+// policy fails open, and at times in two charges.
+func (pl *player) together(h *handle, a amount) (way string, took amount, res core.Result, err error) {
+	charge := core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: a.n}
+	if a.tokens > 0 {
+		charge.Units = core.Units{tokens: a.tokens}
+		if a.n == 0 {
+			charge.Units[core.Requests] = 0
+		}
+	}
+	charges := []core.Charge{charge, {Limiter: h.p.wide, Key: livesKey}}
+	way = together
+	switch variant := pl.decisions / 4 % 3; {
+	case variant == 1:
+		pl.now = append(pl.now, isBeside)
+		if !pl.spoiled {
+			pl.spoiled = true
+			if err := pl.world.spoil(); err != nil {
+				return way, a, res, err
+			}
+		}
+		charges = append(charges, core.Charge{Limiter: h.p.bad, Key: livesKey})
+	case variant == 2 && a.n > 1:
+		pl.now = append(pl.now, isSplit)
+		way = split
+		part := 1 + int64(pl.decisions)%(a.n-1)
+		charges[0].Cost -= part
+		charges = append(charges, core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: part})
+	}
+	j, err := core.AllowTogether(context.Background(), charges...)
+	if err != nil {
+		return way, a, res, err
+	}
+	if last := j.Results[len(charges)-1]; way == together && len(charges) == 3 && last.Source != core.FromFailOpen {
+		return way, a, res, broken("bad key", "it is decided by %v", last.Source)
+	}
+	return way, a, j.Results[0], nil
 }
 
 // takes notes that an operation takes another unit.

@@ -70,6 +70,8 @@ const (
 	// These are not drawn: an operation can be one of them in addition.
 	isUnits
 	isTogether
+	isBeside   // together with a key that can't be used
+	isSplit    // in two charges of one bucket
 	isTokens   // it takes another unit than requests
 	isCalendar // a limit is on a calendar
 	isOverride
@@ -85,7 +87,7 @@ const (
 var kindNames = [kinds]string{
 	"AllowN", "AllowAll", "Peek", "Reserve", "Cancel", "Refund", "Undo", "Wait", "Reset", "SetPolicy", "FLUSHALL",
 	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "override",
-	"units", "together", "tokens", "calendar", "overridden", "WithLimits", "lease", "fallback", "versions", "clock on", "clock back",
+	"units", "together", "bad key", "split", "tokens", "calendar", "overridden", "WithLimits", "lease", "fallback", "versions", "clock on", "clock back",
 }
 
 // costKind is how an operation chooses its cost.

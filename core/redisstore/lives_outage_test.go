@@ -19,7 +19,7 @@ func (s *farStore) Do(ctx context.Context, r core.Request) (core.Answer, error) 
 	return s.Store.Do(ctx, r)
 }
 
-func (s *farStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+func (s *farStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	if s.away {
 		return nil, errAway
 	}

@@ -1,6 +1,11 @@
 package redisstore_test
 
-import "slices"
+import (
+	"errors"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 // mark notes of which kinds an operation by h is in addition.
 func (pl *player) mark(h *handle) {
@@ -19,7 +24,11 @@ func (pl *player) mark(h *handle) {
 func (pl *player) setPolicy(p *process, list, override int) error {
 	pl.note("%28s p%d.SetPolicy(list %d, override by list %d)", pl.at(), p.id, list, override-1)
 	pl.count++
-	if err := p.base.SetPolicy(pl.policy(list, override)); err != nil {
+	err := p.base.SetPolicy(pl.policy(list, override))
+	if mistake := (*core.ConfigError)(nil); errors.As(err, &mistake) && mistake.Code() == "RL117" {
+		return nil // requests took a unit that no limit of the list counts: the limits stay as they are
+	}
+	if err != nil {
 		return broken("an error", "SetPolicy: %v", err)
 	}
 	p.list, p.override = list, override

@@ -36,6 +36,7 @@ type player struct {
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the life can't be judged
+	spoiled   bool  // the key of the policy "bad" can't be used
 	each      bool  // the decision that is judged was asked for in units
 	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
 }

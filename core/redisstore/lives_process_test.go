@@ -17,6 +17,7 @@ type process struct {
 	local          *oracle   // of the fallback
 	base           *handle
 	wide           *core.Limiter      // of another policy, which denies nothing
+	bad            *core.Limiter      // of a policy that fails open
 	tiers          map[[2]int]*handle // by list and override
 	list, override int                // of its policy
 	told           func()             // called by the observer
@@ -93,6 +94,9 @@ func (pl *player) run(i int, spec proc) error {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	if p.wide, err = core.NewLimiter(used, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: pl.onFailure()}); err != nil {
+		return broken("an error", "NewLimiter: %v", err)
+	}
+	if p.bad, err = core.NewLimiter(used, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	p.base = &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d", i)}

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type world interface {
 	settle(core.Store)      // makes a process give its leases back, as if they were idle
 	stepBack(time.Duration) // is called before the clock steps back; the processes' own clocks do not
 	flush()                 // loses all keys
+	spoil() error           // makes the key of the policy "bad" unusable
 	end()
 	leases() bool
 }
@@ -42,7 +44,26 @@ func (w *memoryWorld) settle(core.Store)      {}
 func (w *memoryWorld) stepBack(time.Duration) {}
 func (w *memoryWorld) flush()                 { _ = w.shared.Reset(context.Background(), livesPolicy, livesKey) }
 func (w *memoryWorld) end()                   {}
-func (w *memoryWorld) leases() bool           { return false }
+
+// spoil uses the key under too many limits.
+func (w *memoryWorld) spoil() error {
+	l, err := core.NewLimiter(w.shared, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen})
+	if err != nil {
+		return broken("an error", "NewLimiter: %v", err)
+	}
+	for n := range 300 {
+		tier, err := l.WithLimits(core.Limit{Name: strconv.Itoa(n), Capacity: 1, RefillRate: 1, RefillInterval: 100 * 365 * 24 * time.Hour})
+		if err != nil {
+			return broken("an error", "WithLimits: %v", err)
+		}
+		if res, err := tier.Allow(context.Background(), livesKey); err != nil || res.Source == core.FromFailOpen {
+			return err
+		}
+	}
+	return broken("bad key", "a key can be used under 300 limits")
+}
+
+func (w *memoryWorld) leases() bool { return false }
 
 // redisWorld has a Redis, with a prefix for each life. Keys expire by the life's clock.
 type redisWorld struct {
@@ -92,12 +113,17 @@ func (w *redisWorld) flush() {
 	}
 }
 
+func (w *redisWorld) spoil() error {
+	return w.client.Set(context.Background(), w.prefix+"bad:"+livesKey, "text", 0).Err()
+}
+
 // end removes leases, whose timers would run on, and keys.
 func (w *redisWorld) end() {
 	for _, s := range w.stores {
 		s.GiveBack()
 	}
 	w.flush()
+	w.client.Del(context.Background(), w.prefix+"bad:"+livesKey)
 }
 
 // shelf is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too

@@ -35,9 +35,25 @@ func defaults() settings {
 	}
 }
 
+// settingsOf returns the settings of options, and applies those of other packages to config.
+func settingsOf(options []Option, config *core.StoreConfig) settings {
+	set := defaults()
+	for _, o := range options {
+		switch o := o.(type) {
+		case nil:
+		case option:
+			o(&set, config)
+		default:
+			o.ConfigureStore(config)
+		}
+	}
+	return set
+}
+
 // WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Two stores
-// with the same prefix on one server share buckets. A prefix with a hash tag, such as "{limits}:", puts all keys of the
-// store into one Cluster slot.
+// with the same prefix on one server share buckets, and two with different prefixes share none: a prefix whose one colon is
+// not its end, such as "shop:limits:" or "shop", is followed by "%:" in Redis. A prefix with a hash tag, such as "{limits}:",
+// puts all keys of the store into one Cluster slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *core.StoreConfig) { s.prefix = prefix })
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
@@ -153,7 +154,7 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 		n, err := readRun(text, calls[i:i+times], now, outcomes[i:])
 		if err == nil {
 			text = text[n:]
-			text, err = readOthers(text, calls[i], now, &outcomes[i])
+			text, err = readJoint(text, calls[i], now, &outcomes[i])
 		}
 		if err != nil {
 			return nil, err
@@ -179,18 +180,28 @@ func readRun(text string, calls []*call, now int64, outcomes []outcome) (size in
 	return size, nil
 }
 
-// readOthers reads the answers to the requests that are decided together with the one whose outcome is o, and returns what
-// follows them. The error of one is that of all.
-func readOthers(text string, c *call, now int64, o *outcome) (rest string, err error) {
+// readJoint reads the answers to the requests that are decided together with the one whose outcome is o, and returns what
+// follows them. A key that can't be used leaves the others alone. Any other error, such as that the server refuses to write, is
+// that of all: the same call may succeed if it is sent again.
+func readJoint(text string, c *call, now int64, o *outcome) (rest string, err error) {
+	if len(c.others) == 0 {
+		return text, nil
+	}
+	add := func(one outcome) {
+		o.joint = append(o.joint, core.JointAnswer{Answer: one.answer, Err: one.err})
+		if bad := (*core.StateError)(nil); one.err != nil && !errors.As(one.err, &bad) && (o.err == nil || errors.Is(one.err, errPeriods)) {
+			o.err = one.err
+		}
+	}
+	first := *o
+	o.err = nil
+	add(first)
 	for i := range c.others {
 		other, n, err := readAnswer(text, &c.others[i].request.Request, now)
 		if err != nil {
 			return "", err
 		}
-		if o.err == nil || errors.Is(other.err, errPeriods) {
-			o.err = other.err
-		}
-		o.others = append(o.others, other.answer)
+		add(other)
 		text = text[n:]
 	}
 	return text, nil

@@ -953,6 +953,8 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       if not limit.starts then
         full = full - (full - step_at(limit, limit.at)) % limit.step
       end
+    elseif full < 0 then -- a period that began before 1970
+      full = 0
     end
     if write then
       if held then

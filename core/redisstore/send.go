@@ -11,20 +11,15 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 // send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
 // each call. A hook of the client that panics is a failure like others: the flight must land.
 func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
-	now := ""
-	if s.clock != nil {
-		at := s.clock()
-		if micros := at.UnixMicro(); micros < 0 || micros > bucket.Latest {
-			return nil, fmt.Errorf("%w: %v is not between 1970 and 2112", core.ErrClock, at)
-		}
-		now = strconv.FormatInt(at.UnixMicro(), 10)
+	now, err := s.instant()
+	if err != nil {
+		return nil, err
 	}
 	if len(calls) > 1 && s.scattered.Load() {
 		return s.pipeline(ctx, calls, now)
@@ -36,6 +31,18 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 		return s.pipeline(ctx, calls, now)
 	}
 	return outcomes, err
+}
+
+// instant is the instant of the injected clock as the script takes it, or "" for the server's clock.
+func (s *server) instant() (string, error) {
+	if s.clock == nil {
+		return "", nil
+	}
+	micros, err := microsOf(s.clock())
+	if err != nil {
+		return "", err
+	}
+	return strconv.FormatInt(micros, 10), nil
 }
 
 // together has calls decided by one script call. If the server refused to write some of them, and may not refuse again, or
@@ -143,7 +150,7 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 
 // landed is the outcomes of the calls that cmd was sent for, which are alike.
 func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
-	reply, err := cmd.Val(), cmd.Err()
+	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
 		s.rediscover(ctx, err)
 		if notExecuted(err) || lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
@@ -192,9 +199,11 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 	name, sent := evalsha, script.sha
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
-		_ = client.Process(ctx, cmd) // returns cmd.Err()
-		err := cmd.Err()
+		err := withoutArguments(client.Process(ctx, cmd))
 		if err == nil {
+			if s.dialed.Load() != nil {
+				s.dialed.Store(nil)
+			}
 			return cmd.Val(), nil
 		}
 		s.rediscover(ctx, err)

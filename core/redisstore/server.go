@@ -6,13 +6,14 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/timely"
 )
 
@@ -44,12 +45,15 @@ type server struct {
 	timeout   time.Duration
 	contexts  [2]atomic.Pointer[sharedContext]
 	logger    func() *slog.Logger
+	address   string                // of the client's servers, for messages
+	dialed    atomic.Pointer[error] // why the last connection could not be made, if that is known, until there is one
 }
 
 // use sets the client.
 func (s *server) use(client redis.UniversalClient) {
 	s.client = client
 	s.timely = timely.Of(client)
+	s.address = address.Of(client)
 	_, one := client.(*redis.Client)
 	s.scattered.Store(!one)
 }
@@ -113,7 +117,10 @@ func (s *server) within(times int, now time.Time) context.Context {
 const connectPatience = time.Second
 
 // Patience is how long a connection may take to be set up.
-func (s *server) Patience() time.Duration { return max(connectPatience, 10*s.timeout) }
+func (s *server) Patience() time.Duration { return connectTime(s.timeout) }
+
+// connectTime is the Patience of a store with this timeout.
+func connectTime(timeout time.Duration) time.Duration { return max(connectPatience, 10*timeout) }
 
 // Log is where warnings go.
 func (s *server) Log() *slog.Logger { return s.logger() }
@@ -131,9 +138,10 @@ func (s *server) connect() error {
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
-		all <- s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+		err := s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
 			err := s.ping(ctx, one, several)
 			if !lost(err) {
+				s.dialed.Store(nil)
 				select {
 				case anyReady <- struct{}{}:
 				default: // another said so already
@@ -141,6 +149,13 @@ func (s *server) connect() error {
 			}
 			return err
 		})
+		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
+			if !s.scattered.Load() { // of one of several servers it says nothing of others
+				s.dialed.Store(&why)
+			}
+			err = &breaker.Unconnected{Address: s.address, Cause: err}
+		}
+		all <- err
 	}()
 	for _, wait := range []struct {
 		time   time.Duration
@@ -157,7 +172,24 @@ func (s *server) connect() error {
 		case <-timer.C:
 		}
 	}
-	return fmt.Errorf("no connection: %w", timeoutError(s.Patience()))
+	return s.noConnection(s.Patience())
+}
+
+// noConnection is the error of a call that waited so long for a connection.
+func (s *server) noConnection(after time.Duration) error {
+	e := &breaker.Unconnected{Address: s.address, After: after}
+	if last := s.dialed.Load(); last != nil {
+		e.Cause = *last
+	}
+	return e
+}
+
+// late is the error of a call that was sent and took too long. It may have waited for a connection.
+func (s *server) late() error {
+	if s.dialed.Load() != nil {
+		return s.noConnection(s.timeout)
+	}
+	return timeoutError(s.timeout)
 }
 
 // ping makes sure that a server has a connection for a command. Where there are several it does so for a pipeline too,

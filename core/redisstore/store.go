@@ -20,6 +20,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
@@ -53,9 +54,12 @@ type Store struct {
 }
 
 // Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. The store has a client of its own, with go-redis'
-// defaults and ContextTimeoutEnabled. Open does not connect. It returns an error if it can't read url. Mistakes in options
-// are reported as by [New].
+// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. The store has a client of its own, with
+// ContextTimeoutEnabled, DialerRetries 1 and, unless url has a dial_timeout, a DialTimeout of a second, or of ten times the
+// store's timeout if that is longer. All else are go-redis' defaults.
+//
+// Open does not connect: call [Store.Ping] to learn whether the store can decide. Open returns an error if it can't read url.
+// Mistakes in options are reported as by [New].
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
@@ -65,6 +69,10 @@ func Open(url string, options ...Option) (*Store, error) {
 		return nil, fmt.Errorf("ratelimit: redisstore.Open url: must be such as redis://localhost:6379/0: %w (RL302)", err)
 	}
 	o.ContextTimeoutEnabled = true
+	o.DialerRetries = 1
+	if o.DialTimeout == 0 {
+		o.DialTimeout = connectTime(settingsOf(options, &core.StoreConfig{}).timeout)
+	}
 	client := redis.NewClient(o)
 	s := New(client, options...)
 	s.own = client
@@ -84,21 +92,12 @@ func (s *Store) Close() error {
 // decides. [core.NewLimiter] reports mistakes in the options. If another Store wraps this one, every decision reports them.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
-	set := defaults()
-	for _, o := range options {
-		switch o := o.(type) {
-		case nil:
-		case option:
-			o(&set, &s.config)
-		default:
-			o.ConfigureStore(&s.config)
-		}
-	}
+	set := settingsOf(options, &s.config)
 	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
 	s.flights = flights{
-		server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials,
-		breaker: breaker.New(set.failures, set.pause, s.log),
+		server: &s.server, prefix: keyPrefix(set.prefix), timeout: set.timeout, denials: &s.denials,
+		breaker: breaker.New(address.Of(client), set.failures, set.pause, s.log),
 	}
 	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
@@ -128,6 +127,11 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 		return a, errors.Join(s.config.Mistakes...)
 	}
 	now := s.now()
+	if s.config.Clock != nil { // what is known here must not answer for a clock that no server would take
+		if _, err := microsOf(now); err != nil {
+			return a, err
+		}
+	}
 	if s.leases.spend(&r, &a, now) {
 		return a, nil
 	}
@@ -140,19 +144,26 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 	}
 	a, err = s.leases.askOrLease(ctx, r)
 	if err == nil && !a.Allowed {
-		s.denials.keep(&r, a, version, instantOf(now), s.instant())
+		if heard := s.instant(); heard >= 0 {
+			s.denials.keep(&r, a, version, instantOf(now), heard)
+		}
 	}
 	return a, err
 }
 
 // DoTogether has requests decided in one round trip, by one script call. It returns [core.ErrApart] where the keys may be on
 // different servers: on a Cluster and a Ring.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	if len(s.config.Mistakes) > 0 {
 		return nil, errors.Join(s.config.Mistakes...)
 	}
 	if s.server.scattered.Load() {
 		return nil, core.ErrApart
+	}
+	if s.config.Clock != nil { // before leases are settled
+		if _, err := microsOf(s.config.Clock()); err != nil {
+			return nil, err
+		}
 	}
 	if s.leases.most > 0 { // all steps together take no longer than one decision may
 		var cancel context.CancelFunc
@@ -171,7 +182,11 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 
 // recall is the Recall of the store's configuration.
 func (s *Store) recall(hash uint64, policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
-	known, age, _ = s.denials.find(bucketOf{policy, key, hash}, p, n, s.instant())
+	now := s.instant()
+	if now < 0 {
+		return nil, 0 // Do says what is wrong with the clock
+	}
+	known, age, _ = s.denials.find(bucketOf{policy, key, hash}, p, n, now)
 	return known, age
 }
 
@@ -208,7 +223,7 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 		defer cancel()
 		err := func() (err error) {
 			defer recovered(&err)
-			return s.server.client.Del(own, redisKey(s.flights.prefix, b.policy, b.key)).Err()
+			return withoutArguments(s.server.client.Del(own, redisKey(s.flights.prefix, b.policy, b.key)).Err())
 		}()
 		s.denials.given(b, err)
 		done <- err
@@ -227,7 +242,8 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 func (s *Store) Stats() storestats.Stats {
 	b, t := s.flights.breaker, &s.flights.traffic
 	stats := storestats.Stats{
-		Breaker: b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
+		Unreadable: s.config.Unreadable(),
+		Breaker:    b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
 	}
 	for i := range stats.Batches {
 		stats.Batches[i] = t.batches[i].Load()
@@ -269,10 +285,14 @@ func (s *Store) now() time.Time {
 	return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
 }
 
-// instant is now as an instant.
+// instant is now as an instant; -1 if it is out of range.
 func (s *Store) instant() instant {
 	if s.config.Clock != nil {
-		return instantOf(s.config.Clock())
+		at := s.config.Clock()
+		if _, err := microsOf(at); err != nil {
+			return -1
+		}
+		return instantOf(at)
 	}
 	return startInstant + instant(time.Since(start))
 }

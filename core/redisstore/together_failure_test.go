@@ -68,14 +68,14 @@ type flakyJointStore struct {
 	joint core.JointStore
 }
 
-func (s *flakyJointStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.Answer, error) {
+func (s *flakyJointStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
 	answers, err := s.joint.DoTogether(ctx, requests)
 	if err != nil || s.count.Add(1)%5 > 0 {
 		return answers, err
 	}
 	all := true
 	for _, a := range answers {
-		all = all && a.Allowed
+		all = all && a.Err == nil && a.Allowed
 	}
 	for i := range requests {
 		if all {

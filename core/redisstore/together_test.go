@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,12 +100,15 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	ctx := context.Background()
 	const keys = 3
-	var limiters []*core.Limiter
+	var limiters, twins []*core.Limiter // two of each policy
 	for i, limits := range togetherLimits {
-		l, err := core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})
-		require.NoError(t, err)
-		limiters = append(limiters, l)
+		for _, list := range []*[]*core.Limiter{&limiters, &twins} {
+			l, err := core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})
+			require.NoError(t, err)
+			*list = append(*list, l)
+		}
 	}
+	bad := crowded(t, stores[0])
 	var (
 		spent   [3][keys][2]atomic.Int64 // by limiter, key and limit
 		wg      sync.WaitGroup
@@ -116,13 +120,23 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 			for range 60 {
 				var charges []core.Charge
 				var at [][2]int
-				for _, pair := range rand.Perm(3 * keys)[:1+rand.IntN(4)] {
+				pairs := rand.Perm(3 * keys)[:1+rand.IntN(4)]
+				if rand.IntN(3) == 0 { // two charges of one bucket
+					pairs = append(pairs, pairs[0])
+				}
+				for n, pair := range pairs {
 					i, k := pair/keys, pair%keys
 					c := core.Charge{Limiter: limiters[i], Key: fmt.Sprint("k", k), Cost: rand.Int64N(20)}
+					if n > 0 && rand.IntN(2) == 0 {
+						c.Limiter = twins[i]
+					}
 					if len(togetherLimits[i]) > 1 && rand.IntN(2) == 0 {
 						c.Units = core.Units{"tokens": rand.Int64N(60)}
 					}
 					charges, at = append(charges, c), append(at, [2]int{i, k})
+				}
+				if rand.IntN(4) == 0 { // beside a key that can't be used, whose policy fails open
+					charges = append(charges, core.Charge{Limiter: bad, Key: "crowded"})
 				}
 				j, err := core.AllowTogether(ctx, charges...)
 				if err != nil {
@@ -130,6 +144,11 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 						t.Error(err)
 					}
 					continue
+				}
+				if len(charges) > len(at) {
+					if res := j.Results[len(at)]; res.Source != core.FromFailOpen {
+						t.Errorf("a key that can't be used is decided by %v, want by its policy's OnFailure", res.Source)
+					}
 				}
 				if !j.Allowed {
 					denied.Add(1)
@@ -142,7 +161,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 					}
 					continue
 				}
-				for n, res := range j.Results {
+				for n, res := range j.Results[:len(at)] {
 					for m, l := range res.Limits() {
 						if res.Source == core.FromStore || res.Source == core.FromLease {
 							spent[at[n][0]][at[n][1]][m].Add(l.Cost)
@@ -186,6 +205,24 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	}
 }
 
+// crowded returns a limiter that fails open, and uses its key "crowded" under too many limits.
+func crowded(t *testing.T, store core.Store) *core.Limiter {
+	t.Helper()
+	l, err := core.NewLimiter(store, core.Policy{Name: "bad", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailOpen})
+	require.NoError(t, err)
+	for n := range 1000 {
+		tier, err := l.WithLimits(core.PerDay(1).WithName(fmt.Sprint(n)))
+		require.NoError(t, err)
+		res, err := tier.Allow(t.Context(), "crowded")
+		require.NoError(t, err)
+		if bad := (*core.StateError)(nil); errors.As(res.Cause, &bad) {
+			return l
+		}
+	}
+	t.Fatal("the premise: a key can't be used under 1,000 limits")
+	return nil
+}
+
 // twoOnRedis are two limiters of one store.
 func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one, two *core.Limiter) {
 	t.Helper()
@@ -193,22 +230,70 @@ func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one,
 	return limittest.Limiter(t, store, "one", core.PerDay(10)), limittest.Limiter(t, store, "two", core.PerDay(10))
 }
 
-func TestTogetherLeavesOthersAloneWhereOneKeyCannotBeUsed(t *testing.T) {
-	ctx := t.Context()
-	client, prefix := redistest.Client(t), redistest.Prefix()
-	one, two := twoOnRedis(t, client, prefix)
-	require.NoError(t, client.LPush(ctx, prefix+"two:k", "a list").Err())
-	for _, charges := range [][]core.Charge{
-		{{Limiter: one, Key: "k"}, {Limiter: two, Key: "k"}}, {{Limiter: two, Key: "k"}, {Limiter: one, Key: "k"}},
-	} {
-		_, err := core.AllowTogether(ctx, charges...)
-		bad := (*core.StateError)(nil)
-		require.ErrorAs(t, err, &bad)
-		assert.EqualValues(t, 10, limittest.Left(t, one, "k"))
+// TestTogetherBesideABadKey charges an organisation of 3 and an everyone of 100 together with a user whose key can't be read.
+// The user's OnFailure decides the user alone. If that of the others decided them, they would never be denied.
+func TestTogetherBesideABadKey(t *testing.T) {
+	_, mini := onMiniredis(t)
+	for place, client := range map[string]redis.UniversalClient{"one server": redistest.Client(t), "Ring": ring(t), "miniredis": mini} {
+		for _, how := range []string{"a list", "text", "\x00\x01"} {
+			for _, mode := range []core.FailureMode{core.FailClosed, core.FailOpen, core.FailLocal} {
+				for at := range 3 {
+					t.Run(fmt.Sprintf("%s, %q, %v, in place %d", place, how, mode, at), func(t *testing.T) { besideABadKey(t, client, how, mode, at) })
+				}
+			}
+		}
 	}
-	exists, err := client.Exists(ctx, prefix+"one:k").Result()
-	require.NoError(t, err)
-	assert.Zero(t, exists, "the other key was not written")
+}
+
+func besideABadKey(t *testing.T, client redis.UniversalClient, how string, mode core.FailureMode, at int) {
+	t.Helper()
+	ctx := t.Context()
+	prefix := redistest.Prefix()
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	limiter := func(name string, capacity int64, mode core.FailureMode) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode}))
+	}
+	everyone, org, user := limiter("everyone", 100, core.FailLocal), limiter("org", 3, core.FailOpen), limiter("user", 2, mode)
+	if key := prefix + "user:ann"; how == "a list" {
+		require.NoError(t, client.LPush(ctx, key, "x").Err())
+	} else {
+		require.NoError(t, client.Set(ctx, key, how, 0).Err())
+	}
+	charges := []core.Charge{{Limiter: everyone, Key: "all"}, {Limiter: org, Key: "acme"}}
+	charges = slices.Insert(charges, at, core.Charge{Limiter: user, Key: "ann"})
+	want := map[core.FailureMode]int64{core.FailClosed: 0, core.FailOpen: 3, core.FailLocal: 2}[mode]
+	got := int64(0)
+	for range 5 {
+		j, err := core.AllowTogether(ctx, charges...)
+		if mode == core.FailClosed {
+			bad := (*core.StateError)(nil)
+			require.ErrorIs(t, err, core.ErrUnavailable)
+			require.ErrorAs(t, err, &bad)
+			require.ErrorContains(t, err, `policy "user"`, "the error names the policy whose key is bad")
+			continue
+		}
+		require.NoError(t, err)
+		if j.Allowed {
+			got++
+		}
+		for i, res := range j.Results {
+			if i == at {
+				assert.Equal(t, map[core.FailureMode]core.Source{core.FailOpen: core.FromFailOpen, core.FailLocal: core.FromFallback}[mode], res.Source)
+			} else {
+				assert.Contains(t, []core.Source{core.FromStore, core.FromDenyCache}, res.Source, "the store decides the keys that it can read")
+			}
+		}
+	}
+	if mode == core.FailOpen { // both charges of the bad key have their own cost
+		charges = append(charges, core.Charge{Limiter: user, Key: "ann", Cost: 5}, core.Charge{Limiter: user, Key: "ann", Units: core.Units{core.Requests: 0}})
+		j, err := core.AllowTogether(ctx, charges...)
+		require.NoError(t, err)
+		assert.Equal(t, []int64{1, 5, 0}, []int64{j.Results[at].Cost, j.Results[3].Cost, j.Results[4].Cost})
+		assert.Equal(t, []core.Source{core.FromFailOpen, core.FromFailOpen}, []core.Source{j.Results[at].Source, j.Results[3].Source})
+	}
+	assert.Equal(t, want, got, "requests that all buckets have tokens for")
+	assert.Equal(t, 100-got, limittest.Left(t, everyone, "all"), "only allowed requests are charged")
+	assert.Equal(t, 3-got, limittest.Left(t, org, "acme"), "only allowed requests are charged")
 }
 
 // The server's user may write one key and only read the other.
@@ -271,18 +356,6 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	}
 }
 
-func TestTogetherOfOneBucketTwiceIsAnError(t *testing.T) {
-	one, two := twoOnRedis(t, redistest.Client(t), redistest.Prefix())
-	derived, err := one.WithLimits(core.PerHour(3))
-	require.NoError(t, err)
-	for _, again := range []*core.Limiter{one, derived} {
-		_, err = core.AllowTogether(t.Context(), core.Charge{Limiter: one, Key: "k"}, core.Charge{Limiter: two, Key: "k"}, core.Charge{Limiter: again, Key: "k"})
-		require.ErrorContains(t, err, "charged twice")
-	}
-	assert.EqualValues(t, 10, limittest.Left(t, one, "k"))
-	assert.EqualValues(t, 10, limittest.Left(t, two, "k"))
-}
-
 // A policy in shadow mode denies nothing, and takes nothing where another one denies.
 func TestTogetherWithAShadowPolicy(t *testing.T) {
 	ctx := t.Context()
@@ -301,8 +374,9 @@ func TestTogetherWithAShadowPolicy(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, n < 3, j.Allowed, "%s: request %d", name, n)
 			assert.Equal(t, n == 2 || n > 2, j.Results[0].ShadowDenied, "%s: request %d", name, n)
-			require.NoError(t, j.Settle(ctx, core.Units{core.Requests: 1}))
-			if n == 0 {
+			if n > 0 {
+				require.NoError(t, j.Settle(ctx, core.Units{core.Requests: 1}))
+			} else {
 				require.NoError(t, j.Undo(ctx))
 				require.NoError(t, shadow.Debit(ctx, "k", 1))
 				require.NoError(t, strict.Debit(ctx, "k", 1))

@@ -21,6 +21,8 @@ type Stats struct {
 
 	Denied int64 // decisions by the deny cache
 	Leased int64 // decisions on leased tokens
+
+	Unreadable int64 // answers that a key's state can't be used
 }
 
 // Source is a store that reports what it did, as redisstore.Store does. It is safe for concurrent use.

@@ -12,7 +12,7 @@ import (
 )
 
 // togetherFunc is the DoTogether of a brokenJointStore.
-type togetherFunc func(s *brokenJointStore, requests []core.Request) ([]core.Answer, error)
+type togetherFunc func(s *brokenJointStore, requests []core.Request) []core.JointAnswer
 
 // brokenJointStore is a brokenStore that decides several requests in one step.
 type brokenJointStore struct {
@@ -20,36 +20,33 @@ type brokenJointStore struct {
 	together togetherFunc
 }
 
-func (s *brokenJointStore) DoTogether(_ context.Context, requests []core.Request) ([]core.Answer, error) {
-	return s.together(s, requests)
+func (s *brokenJointStore) DoTogether(_ context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+	return s.together(s, requests), nil
 }
 
 // decideAll decides requests one after another. If dry, none takes anything. s.mu is held.
-func (s *brokenJointStore) decideAll(requests []core.Request, dry bool) (answers []core.Answer, all bool, err error) {
+func (s *brokenJointStore) decideAll(requests []core.Request, dry bool) (answers []core.JointAnswer, all bool) {
 	all = true
 	for _, r := range requests {
 		address := s.address(r.Policy(), r.Key())
 		r.Dry = dry
 		a, next, _, err := r.Decide(s.states[address], s.now())
-		if err != nil {
-			return nil, false, err
-		}
 		if next != nil {
 			s.states[address] = next
 		}
-		answers, all = append(answers, a), all && a.Allowed
+		answers, all = append(answers, core.JointAnswer{Answer: a, Err: err}), all && err == nil && a.Allowed
 	}
-	return answers, all, nil
+	return answers, all
 }
 
-func soundTogether(s *brokenJointStore, requests []core.Request) ([]core.Answer, error) {
+func soundTogether(s *brokenJointStore, requests []core.Request) []core.JointAnswer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answers, all, err := s.decideAll(requests, true)
-	if err == nil && all {
-		answers, _, err = s.decideAll(requests, false)
+	answers, all := s.decideAll(requests, true)
+	if all {
+		answers, _ = s.decideAll(requests, false)
 	}
-	return answers, err
+	return answers
 }
 
 // as returns a store that decides another request than it was given.
@@ -192,26 +189,26 @@ var quotaMistakes = map[string]mistake{
 		})},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",
 		store: brokenStore{address: twoPart, do: sound},
-		together: func(s *brokenJointStore, requests []core.Request) ([]core.Answer, error) {
+		together: func(s *brokenJointStore, requests []core.Request) []core.JointAnswer {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			answers, _, err := s.decideAll(requests, false)
-			return answers, err
+			answers, _ := s.decideAll(requests, false)
+			return answers
 		}},
 	"looked at and charged apart": {rule: "concurrent_charges_of_several_buckets_take_what_is_allowed",
 		store: brokenStore{address: twoPart, do: sound},
-		together: func(s *brokenJointStore, requests []core.Request) ([]core.Answer, error) {
+		together: func(s *brokenJointStore, requests []core.Request) []core.JointAnswer {
 			s.mu.Lock()
-			answers, all, err := s.decideAll(requests, true)
+			answers, all := s.decideAll(requests, true)
 			s.mu.Unlock()
-			if err != nil || !all {
-				return answers, err
+			if !all {
+				return answers
 			}
 			runtime.Gosched()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			_, _, err = s.decideAll(requests, false)
-			return answers, err
+			answers, _ = s.decideAll(requests, false)
+			return answers
 		}},
 }
 

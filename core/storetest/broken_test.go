@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"runtime"
@@ -139,6 +140,14 @@ var mistakes = map[string]mistake{
 				s.states[address] = next
 			}
 			return a, err
+		}}},
+	"an error that hides that a key can't be used": {rule: "a_key_whose_state_can't_be_used_is_reported,_and_no_other_key_notices",
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+			answer, err := sound(s, address, r)
+			if err != nil {
+				err = errors.New(err.Error())
+			}
+			return answer, err
 		}}},
 	"reset does nothing": {rule: "a_reset_makes_the_bucket_full",
 		store: brokenStore{address: twoPart, do: sound, keepReset: true}},

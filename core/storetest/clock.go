@@ -38,4 +38,8 @@ func (c *testClock) move(d time.Duration) {
 }
 
 // at moves the clock to t.
-func (c *testClock) at(t time.Time) { c.move(t.Sub(c.Now())) }
+func (c *testClock) at(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = t
+}

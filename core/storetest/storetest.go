@@ -17,14 +17,15 @@ import (
 
 // Run checks the stores that open returns against every rule of [core.Store]. Each rule is a subtest with the rule's
 // name. Run calls open once for each rule. open returns an empty store that reads the time from clock, or skips the test.
-// The clock shows dates around 2026. It stands still, except when a rule moves it, at times backwards, or lets it run.
+// The clock shows dates around 2026, but in rules on the ends of its range. It stands still, except when a rule moves it, at
+// times backwards, or lets it run.
 //
 // The store must keep state as [core.Request.Decide] says, at least until the bucket is full. It may measure that time on
 // clock or in real time: no rule needs state for more than a few real seconds.
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
-	for _, r := range slices.Concat(takeRules, refillRules, clockRules, refundRules, reserveRules, waitRules,
-		unitRules, calendarRules, deployRules, keyRules, concurrencyRules, jointRules) {
+	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
+		unitRules, calendarRules, deployRules, keyRules, unreadableRules, concurrencyRules, jointRules, oneBucketRules) {
 		t.Run(r.name, func(t *testing.T) {
 			c := &testClock{now: start}
 			r.check(&subject{T: t, clock: c, store: open(t, c.Now)})

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -81,6 +82,7 @@ func TestDocumentedACLSufficesOnACluster(t *testing.T) {
 	defer client.Close()
 	_, err := limited(t, client, core.FailClosed, patient).Allow(ctx, "k")
 	require.NoError(t, err, "the rules in docs/operations.md must suffice")
+	require.NoError(t, redisstore.New(client, patient).Ping(ctx), "they must suffice for Ping")
 }
 
 func TestOperationsPageShowsTheTestedACL(t *testing.T) {

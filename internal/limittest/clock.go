@@ -7,15 +7,16 @@ import (
 	"time"
 )
 
-// Clock stands still until it is moved, between 1971 and 2112.
+// Clock stands still until it is moved, within the range that a clock may show.
 type Clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
+// The ends of the range that a clock may show.
 var (
-	Earliest = time.Date(1971, time.January, 1, 0, 0, 0, 0, time.UTC)
-	Latest   = time.Date(2112, time.January, 1, 0, 0, 0, 0, time.UTC)
+	Earliest = time.Unix(0, 0).UTC()
+	Latest   = time.UnixMicro(1 << 52).UTC()
 )
 
 // NewClock returns a clock that shows an instant in 2026.
@@ -33,7 +34,7 @@ func (c *Clock) Now() time.Time {
 func (c *Clock) Move(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if to := c.now.Add(d); to.After(Earliest) && to.Before(Latest) {
+	if to := c.now.Add(d); !to.Before(Earliest) && !to.After(Latest) {
 		c.now = to
 	}
 }

@@ -109,7 +109,14 @@ var DrawBack = rapid.OneOf(
 	rapid.Map(rapid.Int64Range(1, int64(time.Minute)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
-// DrawClock draws a clock that shows an instant between 1971 and 2100.
+// DrawClock draws a clock that shows an instant within the range, at times near one of its ends.
 func DrawClock(t *rapid.T) *Clock {
-	return &Clock{now: time.UnixMicro(rapid.Int64Range(Earliest.UnixMicro(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()).Draw(t, "start"))}
+	const month = 31 * 24 * time.Hour
+	first, last := Earliest.UnixMicro(), Latest.UnixMicro()
+	return &Clock{now: time.UnixMicro(rapid.OneOf(
+		rapid.Int64Range(first, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
+		rapid.Int64Range(first, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
+		rapid.Int64Range(first, first+month.Microseconds()),
+		rapid.Int64Range(last-month.Microseconds(), last),
+	).Draw(t, "start"))}
 }

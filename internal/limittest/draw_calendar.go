@@ -40,6 +40,17 @@ var DrawCalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l
 }).Filter(Valid)
 
+// DrawAnchor draws an anchor in a location, often near an instant at which clocks there are set, also to the second.
+func DrawAnchor(location *time.Location) *rapid.Generator[time.Time] {
+	return rapid.Custom(func(t *rapid.T) time.Time {
+		at := time.Unix(rapid.Int64Range(time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2200, 12, 30, 0, 0, 0, 0, time.UTC).Unix()).Draw(t, "near"), 0)
+		if _, set := at.In(location).ZoneBounds(); !set.IsZero() && rapid.Bool().Draw(t, "clocks are set") {
+			at = set.Add(time.Duration(rapid.IntRange(-150, 150).Draw(t, "minutes")) * time.Minute)
+		}
+		return at.Add(rapid.SampledFrom([]time.Duration{0, 0, time.Second, 1500, 1}).Draw(t, "and")).UTC()
+	})
+}
+
 // DrawAnyLimit draws a limit of any unit, perhaps on a calendar.
 var DrawAnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := rapid.OneOf(DrawLimit, DrawLimit, DrawCalendarLimit).Draw(t, "limit")

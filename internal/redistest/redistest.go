@@ -70,9 +70,9 @@ func Major(t testing.TB, client *redis.Client) int {
 
 var prefixes atomic.Int64
 
-// Prefix returns a key prefix that no other test uses.
+// Prefix returns a key prefix that no other test uses. Keys in Redis begin with it, and the policy follows.
 func Prefix() string {
-	return fmt.Sprintf("test:%d:%d:%d:", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
+	return fmt.Sprintf("test-%d-%d-%d:", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
 }
 
 // Unavailable ends a test that has no Redis. It fails the test under ./scripts/test and skips it elsewhere.

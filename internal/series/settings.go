@@ -78,6 +78,9 @@ const (
 	FallbackHelp      = "How long a store's circuit breaker was not closed, so that each policy's OnFailure decided."
 	DenyCacheHelp     = "Denials from the deny cache, without a call to Redis."
 	LeasedHelp        = "Decisions from tokens that this process had leased."
+	UnreadableHelp    = "Answers of a store that the state of a key can't be used."
+	CapacityHelp      = "Capacity of a limit that is in force."
+	ChangesHelp       = "How often SetPolicy changed a policy."
 )
 
 // isNil reports whether v is nil or holds a nil pointer.

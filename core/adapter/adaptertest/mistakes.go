@@ -51,6 +51,18 @@ func (s *suite[K, O]) mistakes() {
 	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
 		c.wantPanic(Limiter[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
+	s.rule("New panics with every mistake: a cost, which is a number of requests, for a policy that counts none", func(c *trial[K, O]) {
+		l := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{core.PerHour(9).WithUnit("words")}})
+		cost := k.WithCost(func(Header) (int64, error) { return 9, nil })
+		const mistake = `WithCost: "words only" is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead`
+		for _, options := range [][]O{{cost}, {cost, k.WithUnits(words)}, {cost, k.WithSettle(giving(1).settle)}} {
+			c.wantPanic(Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: options}, mistake)
+			c.wantPanic(Limiter[K, O]{Together: []Rule[K]{{l, k.Global("all")}, {l, k.Global("more")}}, Options: options}, mistake)
+		}
+		shadow := l.Policy()
+		shadow.Shadow = true
+		c.wantStatus(c.use(c.limiter(shadow), k.Global("all"), cost).send(request{}), http.StatusOK, "a request under a policy in shadow mode, which refuses nothing")
+	})
 	s.rule("New does not call the user's functions", func(c *trial[K, O]) {
 		l := newListener()
 		_ = l.Close()
@@ -59,7 +71,7 @@ func (s *suite[K, O]) mistakes() {
 	})
 }
 
-// wantPanic checks that New panics for l with a message that contains each of want.
+// wantPanic checks that New panics for l with a message that contains each of want, and no more mistakes.
 func (c *trial[K, O]) wantPanic(l Limiter[K, O], want ...string) {
 	c.t.Helper()
 	closed := newListener()
@@ -75,6 +87,9 @@ func (c *trial[K, O]) wantPanic(l Limiter[K, O], want ...string) {
 			if !strings.Contains(fmt.Sprint(mistake), w) {
 				c.errorf("New panicked with %q, want it to contain %q", fmt.Sprint(mistake), w)
 			}
+		}
+		if n := strings.Count(fmt.Sprint(mistake), "(RL"); n > len(want) {
+			c.errorf("New panicked with %d mistakes, want each of %q once: %q", n, want, fmt.Sprint(mistake))
 		}
 	}()
 	_ = c.kit.Serve(closed, c.app(answer(http.StatusOK), l))

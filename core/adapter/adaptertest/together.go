@@ -195,17 +195,12 @@ func (s *suite[K, O]) jointly() {
 	} {
 		s.rule(bad.rule+" is answered with 500, and nothing is taken", func(c *trial[K, O]) {
 			one, two := c.named("one", 3), c.limiter(counting("two", 3, 9))
-			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, bad.options...)
+			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, append([]O{k.WithUnits(words)}, bad.options...)...)
 			c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the request")
 			c.wantLeft(one, "afterwards", "one", 3)
 			c.wantLeft(two, "afterwards", "calls", 3, "words", 9)
 		})
 	}
-	s.rule("a limiter that counts no requests is a mistake without WithUnits: 500", func(c *trial[K, O]) {
-		counted := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{counting("", 1, 50).Limits[1]}})
-		app := c.useTogether([]Rule[K]{{c.named("one", 3), k.Global("all")}, {counted, k.Global("all")}})
-		c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the request")
-	})
 	s.rule("a skipped request takes nothing", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 3)
 		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, k.WithSkip(func(Header) bool { return true }))

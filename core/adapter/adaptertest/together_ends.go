@@ -156,6 +156,43 @@ func (s *suite[K, O]) jointEnds() {
 			c.errorf("two keys of one limiter are no mistake: %s", log)
 		}
 	})
+	s.rule("rules whose keys give one bucket are one charge of the sum", func(c *trial[K, O]) {
+		one, two := c.named("one", 5), c.named("two", 9)
+		byUser := k.FirstOf(k.ByHeader("User"), k.Global("all"))
+		rules := []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}, {one, byUser}}
+		app := c.useTogether(rules, k.WithCost(costHeader))
+		got := app.send(request{header: header("Cost", "2")})
+		c.wantStatus(got, http.StatusOK, "2 and 2 of 5")
+		c.wantListed(got, "the header fields list the bucket once", "one", "two")
+		if left := got.header.Get(legacyRemaining); left != "1" {
+			c.errorf("X-RateLimit-Remaining is %q, want 1: the bucket after both charges", left)
+		}
+		got = app.send(request{header: header("Cost", "1")})
+		c.wantStatus(got, http.StatusTooManyRequests, "1 and 1 of 1")
+		if k.ProblemBody {
+			if p := c.wantProblem(got, http.StatusTooManyRequests, "1 and 1 of 1"); !slices.Equal(p.ViolatedPolicies, []string{"one"}) {
+				c.errorf("the violated policies are %q, want one, once", p.ViolatedPolicies)
+			}
+		}
+		c.wantLeft(one, "a denial takes nothing", "one", 1)
+		c.wantLeft(two, "a denial takes nothing", "two", 7)
+		c.wantStatus(app.send(request{header: header("Cost", "1", "User", "ann")}), http.StatusOK, "another key for one of the rules")
+		c.wantLeft(one, "afterwards", "one", 0)
+
+		body := c.named("body", 3)
+		app = c.useTogether([]Rule[K]{{body, k.Global("all")}, {body, byUser}}, k.CostByContentLength(1000))
+		c.wantStatus(app.send(request{method: http.MethodPost, body: "x", chunked: true}), http.StatusOK, "a body of unknown length costs the whole Capacity once")
+		c.wantLeft(body, "afterwards", "body", 0)
+
+		trial := c.limiter(core.Policy{Name: "twice", Limits: []core.Limit{slow(3)}, Shadow: true})
+		enforced := c.named("twice", 3)
+		app = c.useTogether([]Rule[K]{{trial, k.Global("all")}, {enforced, k.Global("all")}})
+		for i, left := range []int{1, 0, 0} {
+			status := []int{200, 200, 429}[i]
+			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d of a policy in shadow mode and the enforced one, with one bucket of 3", i+1))
+			c.wantLeft(enforced, "afterwards", "twice", left)
+		}
+	})
 	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 3)
 		app := c.app(answer(http.StatusOK), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})

@@ -31,7 +31,11 @@ func words(h Header) (core.Units, error) {
 // left sends a request that takes nothing, and returns what each limit of l has left for key.
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
-	app := c.use(l, key, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
+	options := []O{c.kit.WithUnits(words)}
+	if l.Counts("", core.Requests) {
+		options = append(options, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
+	}
+	app := c.use(l, key, options...)
 	got := app.send(request{header: header("User", "ann")})
 	c.wantStatus(got, http.StatusOK, "a request that takes nothing")
 	list, err := httpsfv.UnmarshalList(got.header.Values(ietfField))
@@ -140,15 +144,14 @@ func (s *suite[K, O]) units() {
 		c.wantStatus(app.send(request{header: header("User", "ann", "Words", "6")}), http.StatusOK, "6 words of a key without a limit of words")
 		c.wantStatus(app.send(request{header: header("User", "vip", "Words", "6")}), http.StatusTooManyRequests, "6 words of a key with 5")
 	})
-	s.rule("a policy that counts no requests takes nothing for nil units, and is a mistake without WithUnits", func(c *trial[K, O]) {
+	s.rule("a policy that counts no requests takes nothing for nil units", func(c *trial[K, O]) {
 		l := c.limiter(core.Policy{Name: "test", Limits: counting("test", 1, 5).Limits[1:]})
 		app := c.use(l, k.Global("all"), k.WithUnits(words))
 		c.wantStatus(app.send(request{}), http.StatusOK, "nil units")
 		c.wantStatus(app.send(request{header: header("Words", "4")}), http.StatusOK, "4 of 5 words")
 		c.wantLeft(l, "after 4 words", "words", 1)
-		c.wantRefusal(c.use(l, k.Global("all")).send(request{}), http.StatusInternalServerError, "without WithUnits")
-		c.wantLeft(l, "at the end", "words", 1)
 	})
+	s.untaken()
 	s.rule("WithLimits and WithUnits go together", func(c *trial[K, O]) {
 		app := c.use(c.holding(9), k.Global("all"), k.WithUnits(words),
 			k.WithLimits(func(Header) ([]core.Limit, error) { return counting("test", 9, 5).Limits, nil }))
@@ -189,3 +192,63 @@ func (s *suite[K, O]) units() {
 		})
 	}
 }
+
+// untaken checks what happens to units that nothing takes.
+func (s *suite[K, O]) untaken() {
+	k := s.kit
+	both := counting("test", 9, 50)
+	alone, override := both, both
+	alone.Limits = both.Limits[1:]
+	override.Limits, override.Overrides = both.Limits[:1], map[string][]core.Limit{"ann": both.Limits}
+	const mistake = `"words" is a unit that policy "test" counts and this middleware never takes`
+	for where, policy := range map[string]core.Policy{"a limit": both, "its only limit": alone, "an override": override} {
+		s.rule("New and NewTogether panic if "+where+" counts a unit that the middleware never takes", func(c *trial[K, O]) {
+			l := c.limiter(policy)
+			c.wantPanic(Limiter[K, O]{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)
+			c.wantPanic(Limiter[K, O]{Limiter: l, Key: none[K]()}, "New limiter: "+mistake, "New key: <nil>")
+			c.wantPanic(Limiter[K, O]{Together: []Rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
+		})
+	}
+	s.rule("a unit that only WithSettle takes is no mistake, but requests must be counted then", func(c *trial[K, O]) {
+		l := c.limiter(both)
+		c.wantStatus(c.use(l, k.Global("all"), k.WithSettle(giving(20).settle)).send(request{}), http.StatusOK, "the request")
+		c.wantLeft(l, "afterwards", "calls", 8, "words", 30)
+		c.wantPanic(Limiter[K, O]{Limiter: c.limiter(alone), Key: k.Global("all"), Options: []O{k.WithSettle(giving(20).settle)}},
+			`New limiter: "requests" is a unit that no limit of policy "test" counts`)
+	})
+	s.rule("a reload to limits that count no requests is refused, and the requests are served", func(c *trial[K, O]) {
+		for _, together := range []bool{false, true} {
+			l := c.named("test", 9)
+			var app *server
+			if together {
+				app = c.useTogether([]Rule[K]{{l, k.Global("all")}})
+			} else {
+				app = c.use(l, k.Global("all"))
+			}
+			c.wantStatus(app.send(request{}), http.StatusOK, "the request before the reload")
+			if err := l.SetPolicy(alone); err == nil || !strings.Contains(err.Error(), `"requests" is a unit that callers take`) {
+				c.errorf("SetPolicy returned %v, so every request would get 500", err)
+			}
+			c.wantStatus(app.send(request{}), http.StatusOK, "the request after the reload")
+			if err := l.SetPolicy(both); err != nil {
+				c.errorf("SetPolicy to limits of which one counts requests: %v", err)
+			}
+			c.wantStatus(app.send(request{}), http.StatusOK, "the request after another reload")
+		}
+	})
+	s.rule("a reload to limits that don't count a unit that requests have taken is refused", func(c *trial[K, O]) {
+		l := c.limiter(both)
+		app := c.use(l, k.Global("all"), k.WithUnits(words))
+		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "5 words")
+		misspelt := both
+		misspelt.Limits = []core.Limit{both.Limits[0], both.Limits[1].WithUnit("word")}
+		if err := l.SetPolicy(misspelt); err == nil || !strings.Contains(err.Error(), `"words" is a unit that callers take`) {
+			c.errorf("SetPolicy returned %v, so every request with words would get 500", err)
+		}
+		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "5 words after the reload")
+		c.wantLeft(l, "afterwards", "calls", 7, "words", 40)
+	})
+}
+
+// none is the key function that a program forgot.
+func none[K any]() (key K) { return key }

@@ -22,11 +22,11 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 }
 
 // storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
-// It must be a step, because the next decision counts steps from it.
+// It must be a step, because the next decision counts steps from it. Only a period of a calendar can begin before 1970.
 func (r *Rate) storable(keep int64, l Level) int64 {
 	switch {
 	case keep < Forever:
-		return keep
+		return max(0, keep)
 	case r.Calendar != nil: // which needs no step here
 		return Forever - 1
 	}

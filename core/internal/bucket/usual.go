@@ -45,7 +45,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 		if l.Units < rate.Full {
 			s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l)
 		} else { // r takes nothing from this limit
-			s.Keep = rate.steppedAt(*l)
+			s.Keep = rate.storable(rate.steppedAt(*l), *l)
 		}
 		keep = max(keep, s.Keep)
 	}

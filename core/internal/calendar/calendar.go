@@ -118,8 +118,9 @@ func daysIn(year, month int64) int {
 // Number returns the period that an instant is in.
 func (c *Calendar) Number(at int64) int64 { return c.At(at).Number }
 
-// At returns the period that an instant is in.
+// At returns the period that an instant is in. It takes instants farther away than 285 years for the farthest that it knows.
 func (c *Calendar) At(at int64) Period {
+	at = max(-forever, min(forever-1, at))
 	if p := c.latest.Load(); p != nil && p.Start <= at && at < p.End {
 		return *p
 	}

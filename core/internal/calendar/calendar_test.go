@@ -1,6 +1,7 @@
 package calendar
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -66,6 +67,25 @@ func TestCalendarIsThatOfTime(t *testing.T) {
 			}
 			if periods < 9 {
 				t.Fatalf("%s in %s: only %d periods", test.name, zone, periods)
+			}
+		}
+	}
+}
+
+// No clock and no stored state shows instants so far away. If one ever does, it must not keep a lock for ever.
+func TestInstantsFarAwayEndTheSearch(t *testing.T) {
+	kiritimati, err := time.LoadLocation("Pacific/Kiritimati")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, length := range []time.Duration{Day, Week, Month, 12 * Month, 100 * 12 * Month} {
+		for _, anchor := range []time.Time{{}, time.Date(2025, time.October, 31, 9, 0, 0, 0, time.UTC)} {
+			c := New(length, kiritimati, anchor)
+			for _, at := range []int64{math.MinInt64, -62_135_596_800_000_000, -forever, -1, 0, latest, forever - 1, forever, math.MaxInt64} {
+				p := c.At(at)
+				if near := max(-forever, min(forever-1, at)); p.Start > near || p.End <= near {
+					t.Errorf("%v from %v: %d is in the period from %d to %d", length, anchor, at, p.Start, p.End)
+				}
 			}
 		}
 	}

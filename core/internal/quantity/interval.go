@@ -1,6 +1,7 @@
 package quantity
 
 import (
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -47,6 +48,7 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		return 0, s, "", WantInterval
 	}
 	total, rest, months := new(big.Rat), s, false
+	problem, last, bare := "", time.Duration(math.MaxInt64), false
 	for first := true; first || rest != "" && isDigit(rest[0]); first = false {
 		n := strings.IndexFunc(rest, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign
 		if n < 0 {
@@ -54,12 +56,18 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		}
 		count, after := rest[:n], rest[n:]
 		if count == "" {
-			count = "1"
+			count, bare = "1", true
 		} else {
 			after = strings.TrimLeft(after, Space)
 		}
 		name := after[:letters(after)]
-		unit, known := units[strings.ToLower(name)]
+		if !first && len(read) < len(s)-len(rest) && (name == "" || !IsNumber(count)) { // what follows is no part of the interval
+			break
+		}
+		if !first && bare {
+			problem = "must have a count in front of each unit if there are several, such as 1h30m"
+		}
+		unit, known := units[Lower(name)]
 		rest = after[len(name):]
 		if !known || !IsNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(Space, rune(rest[0])) {
 			end := strings.IndexAny(rest, Space)
@@ -69,13 +77,25 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 			read, rest = s[:len(s)-len(rest)+end], rest[end:]
 			return 0, strings.TrimRight(read, Space), strings.TrimLeft(rest, Space), WantInterval
 		}
-		part, _ := new(big.Rat).SetString(count)
+		switch {
+		case problem != "":
+		case name == "M": // as 1/M: in many notations the month
+			problem = "can be read as minutes or months: write min or month"
+		case unit >= last:
+			problem = "must name each unit once, the largest first, such as 1h30m"
+		case readsAsThousands(count) && strings.HasSuffix(count, "0"): // Go prints 1.001s
+			problem = twoNumbers(count)
+		}
+		last = unit
+		part, _ := new(big.Rat).SetString(strings.ReplaceAll(count, "_", ""))
 		months = months || unit%month == 0
 		total.Add(total, part.Mul(part, new(big.Rat).SetInt64(int64(unit))))
 		read = s[:len(s)-len(rest)]
 		rest = strings.TrimLeft(rest, Space)
 	}
 	switch {
+	case problem != "":
+		return 0, read, rest, problem
 	case !total.IsInt():
 		return 0, read, rest, "must be whole nanoseconds"
 	case !total.Num().IsInt64():

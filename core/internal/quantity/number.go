@@ -23,14 +23,20 @@ const (
 )
 
 // ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It refuses what two readers
-// could take for two numbers (1,000 and 010) and digits that a float64 would drop: what it returns
+// could take for two numbers (1,000, 1.000 and 010) and digits that a float64 would drop: what it returns
 // prints as what was written.
 func ParseNumber(s string) (f float64, reason string) {
 	if strings.Contains(s, ",") {
 		return 0, "must be written without commas: 1000 or 1_000, and 0.5 with a point"
 	}
 	if !IsNumber(s) {
+		if IsNumber(strings.ReplaceAll(s, "_", "")) && !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "_") {
+			return 0, "has an underscore that does not end a group of three digits: write 1000 or 1_000"
+		}
 		return 0, "must be a number such as 100, 0.5 or 1_000"
+	}
+	if readsAsThousands(s) {
+		return 0, twoNumbers(s)
 	}
 	if len(s) > maxDigits {
 		return 0, "must be at most " + strconv.Itoa(maxDigits) + " digits long"
@@ -52,6 +58,26 @@ func ParseNumber(s string) (f float64, reason string) {
 		return 0, "has more digits than can be kept: use 15 or fewer"
 	}
 	return f, ""
+}
+
+// readsAsThousands reports whether half of the world reads the point of s as a comma between groups of three digits, as in
+// 1.000 and 12.345.
+func readsAsThousands(s string) bool {
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	return len(fraction) == 3 && digits(fraction) == 3 && len(whole) <= 3 && digits(whole) == len(whole) && whole[0] != '0'
+}
+
+// twoNumbers is the reason for a number that readsAsThousands. It says how to write either.
+func twoNumbers(s string) string {
+	whole, fraction, _ := strings.Cut(s, ".")
+	short := strings.TrimRight(fraction, "0")
+	switch len(short) {
+	case 0:
+		return "can be read as two numbers: write " + whole + fraction + " or " + whole
+	case 3:
+		short += "0"
+	}
+	return "can be read as two numbers: write " + whole + fraction + " or " + whole + "." + short
 }
 
 // decimal is the fraction a person means by writing f: 1/10 for 0.1, not the nearest double.
@@ -87,20 +113,23 @@ func ImpliedCapacity(rate float64) (capacity int64, reason string) {
 }
 
 // IsNumber reports whether s is a sign, digits without a leading zero, a fraction and an exponent, all
-// but the digits optional. Underscores may stand between the digits before the point.
+// but the digits optional. Underscores may stand between groups of three digits before the point.
 func IsNumber(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	if len(s) > 1 && s[0] == '0' && (isDigit(s[1]) || s[1] == '_') {
 		return false
 	}
-	whole := 0
-	for whole < len(s) && (isDigit(s[whole]) || whole > 0 && s[whole] == '_' && isDigit(s[whole-1])) {
-		whole++
-	}
-	if whole == 0 || s[whole-1] == '_' {
+	whole := digits(s)
+	grouped := whole <= 3
+	if s = s[whole:]; whole == 0 {
 		return false
 	}
-	s = s[whole:]
+	for strings.HasPrefix(s, "_") {
+		if !grouped || digits(s[1:]) != 3 {
+			return false
+		}
+		s = s[4:]
+	}
 	if strings.HasPrefix(s, ".") {
 		n := digits(s[1:])
 		if n == 0 {
@@ -128,12 +157,31 @@ func digits(s string) int {
 	return n
 }
 
+// Lower returns s with the letters A to Z in lower case. Other capitals stay, so that no text in another alphabet is taken for
+// a word that it only looks like, such as mİn.
+func Lower(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }) < 0 {
+		return s
+	}
+	lower := []byte(s)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		}
+	}
+	return string(lower)
+}
+
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // FormatNumber returns f as [ParseNumber] reads it, without an exponent where that is readable.
 func FormatNumber(f float64) string {
 	if a := math.Abs(f); a >= 1e-9 && a < 1e16 {
-		return strconv.FormatFloat(f, 'f', -1, 64)
+		s := strconv.FormatFloat(f, 'f', -1, 64)
+		if readsAsThousands(s) {
+			s += "0"
+		}
+		return s
 	}
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }

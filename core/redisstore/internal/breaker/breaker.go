@@ -37,12 +37,13 @@ type Breaker struct {
 	opened  atomic.Int64
 	absence absence
 	outage  outage
+	server  string
 	logger  func() *slog.Logger
 }
 
-// New returns a closed breaker. It opens after so many failures in a row, and admits a trial after openFor.
-func New(trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
-	b := &Breaker{logger: logger, born: time.Now()}
+// New returns a closed breaker for a server, whose address the log shows unless it is "". It opens after so many failures in a row, and admits a trial after openFor.
+func New(server string, trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
+	b := &Breaker{server: server, logger: logger, born: time.Now()}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     openFor,
@@ -165,35 +166,35 @@ func (a *absence) end() {
 
 // outage is what was logged of failures.
 type outage struct {
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards logged where it is written
 	logged atomic.Bool
-	since  time.Time // when it was last logged
 }
 
-// quiet is for how long a failure that does not open the breaker is not logged after another. A network that loses a
-// call now and then would fill the log.
-const quiet = time.Minute
-
-// log logs the first failure, and that Redis answers again. It runs outside of the circuit's lock.
+// log logs that the breaker opens, and that Redis answers again. A failure that does not open it is no outage. It runs
+// outside of the circuit's lock.
 func (b *Breaker) log(err error) {
 	if err == nil && !b.outage.logged.Load() || errors.As(err, &CallerLeft{}) {
 		return
 	}
 	b.outage.mu.Lock()
-	logged := b.outage.logged.Load()
-	back := err == nil && logged && !b.open.Load()
-	begins := err != nil && !logged && (b.open.Load() || time.Since(b.outage.since) > quiet)
-	if begins {
-		b.outage.since = time.Now()
-	}
+	logged, open := b.outage.logged.Load(), b.open.Load()
+	back, begins := err == nil && logged && !open, err != nil && !logged && open
 	if back || begins {
 		b.outage.logged.Store(begins)
 	}
 	b.outage.mu.Unlock()
 	if begins {
-		b.logger().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
+		b.named().Warn("ratelimit: "+Words(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 	}
 	if back {
-		b.logger().Warn("ratelimit: Redis is back", "code", "RL713")
+		b.named().Warn("ratelimit: Redis is back", "code", "RL713")
 	}
+}
+
+// named is the logger, with the server's address.
+func (b *Breaker) named() *slog.Logger {
+	if b.server == "" {
+		return b.logger()
+	}
+	return b.logger().With("server", b.server)
 }

@@ -10,7 +10,7 @@ import (
 
 // TestAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
 func TestAwayNeverDecreases(t *testing.T) {
-	b := New(1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
+	b := New("", 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 )
 
 // Servers are those that hold keys.
@@ -37,10 +39,10 @@ func (w *Watch) Look(s Servers) {
 					return err
 				}
 				policy, bounded := policyOf(memory)
-				if bounded && policy != "" && policy != "noeviction" && policy != "volatile-ttl" {
+				if bounded && policy != "" && policy != "noeviction" {
 					w.warned.Do(func() {
-						s.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction or volatile-ttl",
-							"code", "RL714", "maxmemory-policy", policy, "server", address(one))
+						s.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction; if other data needs to be dropped, give the limits a server of their own",
+							"code", "RL714", "maxmemory-policy", policy, "drops", drops(policy), "server", address.Of(one))
 					})
 				}
 				return nil
@@ -49,12 +51,17 @@ func (w *Watch) Look(s Servers) {
 	})
 }
 
-// address is where a server is, or "" if that is not known.
-func address(one redis.UniversalClient) string {
-	if c, ok := one.(*redis.Client); ok {
-		return c.Options().Addr
+// drops says which limits a maxmemory-policy drops, as measured for docs/reliability.md.
+func drops(policy string) string {
+	switch {
+	case strings.HasSuffix(policy, "-ttl"):
+		return "fast limits first, before data that lives longer"
+	case strings.HasSuffix(policy, "-lru"):
+		return "limits of keys that rest, quotas above all"
+	case strings.HasSuffix(policy, "-lfu"):
+		return "limits of keys that are seldom used, quotas above all"
 	}
-	return ""
+	return "any limit, however busy its key is"
 }
 
 // policyOf reads the memory section of INFO.

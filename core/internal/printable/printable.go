@@ -1,0 +1,53 @@
+// Package printable makes text from files and clients safe to show in messages and lines of a log.
+package printable
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Text returns s with what can't be printed escaped as in Go, such as \n, \x1b and \u202e. So it stays on its line and can't
+// steer a terminal. It allocates only if there is something to escape.
+func Text(s string) string {
+	at := first(s)
+	if at < 0 {
+		return s
+	}
+	var b strings.Builder
+	b.WriteString(s[:at])
+	for at < len(s) {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		if r == '"' || strconv.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			b.WriteRune(r)
+		} else {
+			quoted := strconv.Quote(s[at : at+size])
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		at += size
+	}
+	return b.String()
+}
+
+// first returns where the first byte stands that can't be printed, or -1.
+func first(s string) int {
+	for at := 0; at < len(s); {
+		r, size := utf8.DecodeRuneInString(s[at:])
+		if !strconv.IsPrint(r) || r == utf8.RuneError && size == 1 {
+			return at
+		}
+		at += size
+	}
+	return -1
+}
+
+// Clip returns at most n bytes of s, and never a part of a character, so that messages that quote s stay short.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}

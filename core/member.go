@@ -1,0 +1,263 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// member is all that one limiter takes of one key, while it is decided.
+type member struct {
+	limiter *Limiter
+	now     *rules
+	key     string
+	request Request // the sum of its charges
+	shared  bool    // there are several
+	took    bool    // it took tokens, though they may have been given back
+	res     Result
+}
+
+// part is one charge.
+type part struct {
+	*member
+	request Request
+}
+
+// join checks charges and returns their members, and the part of a member that each of them is.
+func join(ctx context.Context, charges []Charge) (members []*member, parts []part, err error) {
+	if len(charges) == 0 {
+		return nil, nil, errors.New("ratelimit: AllowTogether: no charges given (RL614)")
+	}
+	for i, c := range charges {
+		m, err := memberOf(members, &c)
+		if err != nil {
+			return nil, nil, fmt.Errorf("ratelimit: AllowTogether: charge %d %w", i, err)
+		}
+		request := c.request()
+		r := request
+		r.under(m.now.planOf(c.Key))
+		if c.Cost < 0 {
+			r.N = c.Cost
+		}
+		if err := r.check(ctx, m.now); err != nil {
+			return nil, nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
+		}
+		if parts = append(parts, part{m, request}); slices.Contains(members, m) {
+			m.request, m.shared = m.request.plus(request, m.now.counts(Requests)), true
+			continue
+		}
+		m.request = request
+		members = append(members, m)
+	}
+	return members, parts, nil
+}
+
+var errNoLimiter = errors.New("has no limiter (RL614)")
+
+// memberOf returns the one of members that c is a charge of, or else a new one. All members of a limiter have the same rules.
+func memberOf(members []*member, c *Charge) (*member, error) {
+	if c.Limiter == nil {
+		return nil, errNoLimiter
+	}
+	var now *rules
+	for _, m := range members {
+		switch {
+		case m.limiter != c.Limiter:
+		case m.key == c.Key:
+			return m, nil
+		default:
+			now = m.now
+		}
+	}
+	if now == nil {
+		now = c.Limiter.rules.Load()
+	}
+	if now == nil {
+		return nil, errNoLimiter
+	}
+	return &member{limiter: c.Limiter, now: now, key: c.Key}, nil
+}
+
+// request returns what c asks for.
+func (c *Charge) request() Request {
+	r := Request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
+	if c.Units != nil && c.Cost != 0 {
+		r.units = maps.Clone(c.Units)
+		if _, given := c.Units[Requests]; !given {
+			r.units[Requests] = c.Cost
+		}
+	} else if c.Units == nil && c.Cost == 0 {
+		r.N = 1
+	}
+	return r
+}
+
+// plus returns the request for what r and o ask together. requests says that a limit counts them.
+func (r *Request) plus(o Request, requests bool) Request {
+	sum := *r
+	if r.units == nil && o.units == nil {
+		sum.N = saturated(r.N, o.N)
+		return sum
+	}
+	sum.units = Units{}
+	for _, units := range []Units{r.inUnits(requests), o.inUnits(requests)} {
+		for unit, n := range units {
+			sum.units[unit] = saturated(sum.units[unit], n)
+		}
+	}
+	return sum
+}
+
+// inUnits returns what r asks for, in units, with the one request that need not be mentioned.
+func (r *Request) inUnits(requests bool) Units {
+	if r.units == nil {
+		return Units{Requests: r.N}
+	}
+	if !requests {
+		return r.units
+	}
+	units := maps.Clone(r.units)
+	units[Requests] = r.units.requests()
+	return units
+}
+
+// saturated returns a+b, of numbers that are not negative, or the largest number.
+func saturated(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// result returns the decision on a part of a member's charges. All parts have the delays of the sum.
+func (p *part) result() Result {
+	r := p.res
+	if !p.shared {
+		return r
+	}
+	own := p.request
+	if r.plan == nil { // nobody decided
+		own.under(p.now.planOf(p.key))
+		r.Cost = own.N
+		return r
+	}
+	r.keepDelays()
+	own.under(r.plan)
+	r.Cost, r.each = own.N, own.Each
+	return r
+}
+
+// store identifies the store of m's limiter.
+func (m *member) store() any {
+	if reflect.TypeOf(m.limiter.store).Comparable() {
+		return m.limiter.store
+	}
+	return m // like no other
+}
+
+// sameBucket reports whether m and o are charges of one bucket.
+func (m *member) sameBucket(o *member) bool {
+	return m.store() == o.store() && m.now.policy.Name == o.now.policy.Name && m.key == o.key
+}
+
+// returned has r tell the state of its bucket after its tokens came back.
+func (r *Result) returned() {
+	if !r.taken() {
+		return
+	}
+	r.untaken = true
+	r.answer.Levels.Unshare()
+	for i := range r.plan.Rates {
+		r.answer.AddTo(r.plan.Plan, i, r.costOf(i))
+	}
+	r.readAgain()
+}
+
+// correct has members of one bucket, which were asked in this order, tell its state after all of them. If the request is denied,
+// what they took has come back, before those in shadow mode were asked; and each of them is denied as long as the bucket lacks
+// what all of them ask.
+func correct(order []*member, denied bool) {
+	peers := make(map[*member][]*member) // of members that are not in shadow mode
+	for i, m := range order {
+		for k, o := range order {
+			if k == i || !o.sharesLevels(m) {
+				continue
+			}
+			shadow := m.now.policy.Shadow || o.now.policy.Shadow
+			switch {
+			case !denied && k > i && o.took:
+				m.res.add(o, -1)
+			case denied && !shadow && k < i && o.took:
+				m.res.keepDelays()
+				m.res.add(o, 1)
+			}
+			if denied && !shadow {
+				peers[m] = append(peers[m], o)
+			}
+		}
+	}
+	for m, others := range peers {
+		m.denyUnder(others)
+	}
+}
+
+// sharesLevels reports whether the same store decided m and o, by one bucket.
+func (m *member) sharesLevels(o *member) bool {
+	return m.sameBucket(o) && m.res.plan != nil && o.res.plan != nil && m.res.Source != FromFallback && o.res.Source != FromFallback
+}
+
+// add adds to r's levels so many times what m took of the same limits.
+func (r *Result) add(m *member, times int64) {
+	r.answer.Levels.Unshare()
+	for i := range r.plan.limits {
+		r.answer.AddTo(r.plan.Plan, i, times*m.costOf(r.plan.limits[i].Name))
+	}
+	r.readAgain()
+}
+
+// denyUnder makes m's result a denial if its limits lack what m and others ask together.
+func (m *member) denyUnder(others []*member) {
+	r, a := &m.res, &m.res.answer
+	before := a.Waits
+	a.Waits = nil
+	waits, lacks := make([]bucket.Waits, len(r.plan.limits)), !a.Allowed
+	for i := range waits {
+		sum := r.costOf(i)
+		for _, o := range others {
+			sum = saturated(sum, o.costOf(r.plan.limits[i].Name))
+		}
+		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.plan.Plan, i, sum), Full: a.ResetAfter(r.plan.Plan, i)}
+		lacks = lacks || waits[i].Retry > 0
+		if before != nil {
+			waits[i].Full = max(waits[i].Full, (*before)[i].Full)
+			if !a.Allowed {
+				waits[i].Retry = max(waits[i].Retry, (*before)[i].Retry)
+			}
+		}
+	}
+	if !lacks {
+		a.Waits = before
+		return
+	}
+	a.Waits, a.Allowed, r.Allowed = &waits, false, false
+	r.readAgain()
+}
+
+// limitOf returns the index of the limit of a name that decided m, or -1.
+func (m *member) limitOf(name string) int {
+	return slices.IndexFunc(m.res.plan.limits, func(l Limit) bool { return l.Name == name })
+}
+
+// costOf returns what m asked of the limit of a name.
+func (m *member) costOf(name string) int64 {
+	if i := m.limitOf(name); i >= 0 {
+		return m.res.costOf(i)
+	}
+	return 0
+}

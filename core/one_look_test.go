@@ -1,0 +1,148 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// meddlingStore calls meanwhile while it decides.
+type meddlingStore struct {
+	core.JointStore
+	meanwhile func()
+}
+
+func (s *meddlingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	s.meanwhile()
+	return s.JointStore.Do(ctx, r)
+}
+
+func (s *meddlingStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+	s.meanwhile()
+	return s.JointStore.DoTogether(ctx, requests)
+}
+
+// A decision looks at the policy once. If SetPolicy replaces it while the store decides, the decision is as if SetPolicy had been
+// called after it.
+func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
+	ctx := t.Context()
+	const key = "ann"
+	limits := []core.Limit{core.PerHour(10), core.PerDay(1000).WithName("tokens").WithUnit("tokens")}
+	before := core.Policy{Name: "api", Limits: limits}
+	for name, after := range map[string]core.Policy{
+		"shadow mode":    {Name: "api", Limits: limits, Shadow: true},
+		"no headers":     {Name: "api", Limits: limits, Headers: core.HeadersNone, OnFailure: core.FailClosed},
+		"other limits":   {Name: "api", Limits: []core.Limit{core.PerHour(3).WithName("other"), core.PerDay(700).WithName("words").WithUnit("tokens")}},
+		"an override":    {Name: "api", Limits: limits, Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}},
+		"another length": {Name: "api", Limits: append([]core.Limit{core.PerMinute(5)}, limits...)},
+	} {
+		told := func(res core.Result, err error) string {
+			h := limittest.HeaderList{}
+			res.WriteHeaders(h)
+			return fmt.Sprintf("%v %d %v %v %v %v %v %v", res.Allowed, res.Remaining, res.RetryAfter, res.ResetAfter, res.ShadowDenied, res.Limits(), h, err)
+		}
+		for call, do := range map[string]func(l *core.Limiter, taken core.Result) string{
+			"AllowN":         func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 2)) },
+			"AllowN, denied": func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 8)) },
+			"AllowAll":       func(l *core.Limiter, _ core.Result) string { return told(l.AllowAll(ctx, key)) },
+			"AllowUnits": func(l *core.Limiter, _ core.Result) string {
+				return told(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
+			},
+			"AllowAtMost": func(l *core.Limiter, _ core.Result) string { return told(l.AllowAtMost(ctx, key, 20)) },
+			"Peek":        func(l *core.Limiter, _ core.Result) string { return told(l.Peek(ctx, key)) },
+			"Reserve": func(l *core.Limiter, _ core.Result) string {
+				r, err := l.Reserve(ctx, key, 8)
+				return fmt.Sprint(r.OK(), r.Delay(), told(r.Result(), err))
+			},
+			"Reserve, never": func(l *core.Limiter, _ core.Result) string {
+				r, err := l.Reserve(ctx, key, 11)
+				return fmt.Sprint(r.OK(), r.Delay(), told(r.Result(), err))
+			},
+			"WaitN": func(l *core.Limiter, _ core.Result) string {
+				ctx, cancel := context.WithDeadline(ctx, time.Now().Add(20*time.Minute))
+				defer cancel()
+				err := l.WaitN(ctx, key, 8)
+				return fmt.Sprint(strings.Contains(fmt.Sprint(err), "the wait is 30m0s"))
+			},
+			"AllowTogether": func(l *core.Limiter, _ core.Result) string {
+				j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: "bob", Cost: 3}, core.Charge{Limiter: l, Key: key})
+				text := fmt.Sprint(j.Allowed, j.RetryAfter)
+				for _, res := range j.Results {
+					text += told(res, err)
+				}
+				return text
+			},
+			"Refund": func(l *core.Limiter, _ core.Result) string { return fmt.Sprint(l.Refund(ctx, key, 2)) },
+			"Undo":   func(l *core.Limiter, taken core.Result) string { return fmt.Sprint(l.Undo(ctx, key, taken)) },
+			"Settle": func(l *core.Limiter, taken core.Result) string {
+				return fmt.Sprint(l.Settle(ctx, key, taken, core.Units{"tokens": 500}))
+			},
+			"Debit": func(l *core.Limiter, _ core.Result) string { return fmt.Sprint(l.Debit(ctx, key, 9)) },
+		} {
+			play := func(meddle bool) string {
+				memory := core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))
+				store := &meddlingStore{JointStore: memory, meanwhile: func() {}}
+				l, err := core.NewLimiter(store, before)
+				require.NoError(t, err)
+				taken, err := l.AllowUnits(ctx, key, core.Units{core.Requests: 7, "tokens": 100})
+				require.NoError(t, err)
+				if meddle {
+					store.meanwhile = func() { require.NoError(t, l.SetPolicy(after)) }
+				}
+				text := do(l, taken)
+				left, err := core.Must(core.NewLimiter(memory, before)).Peek(ctx, key)
+				return text + told(left, err)
+			}
+			assert.Equal(t, play(false), play(true), "%s while SetPolicy changes to %s", call, name)
+		}
+	}
+}
+
+// What decides gets the rules as an argument. Only methods that users call look at what they are now, each once.
+func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	looks := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			here := 0
+			ast.Inspect(f, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if load, ok := call.Fun.(*ast.SelectorExpr); ok && load.Sel.Name == "Load" {
+						if rules, ok := load.X.(*ast.SelectorExpr); ok && rules.Sel.Name == "rules" {
+							here++
+						}
+					}
+				}
+				return true
+			})
+			looks += here
+			if here > 0 && !f.Name.IsExported() && f.Name.Name != "memberOf" { // which looks once for all charges of a limiter
+				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)
+			}
+			assert.LessOrEqual(t, here, 1, "%s: %s looks at a limiter's rules more than once", name, f.Name.Name)
+		}
+	}
+	assert.Greater(t, looks, 10, "the premise: methods look at the rules")
+}

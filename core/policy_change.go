@@ -1,0 +1,94 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// PolicyObserver receives the limits that are in force, for metrics and logs. NewLimiter calls it once, and SetPolicy calls it
+// after each change, one call at a time, before they return. It must be safe for concurrent use, because several limiters may
+// have it, and must not call SetPolicy.
+type PolicyObserver func(PolicyChange)
+
+// PolicyChange describes a policy that is in force from now on, to a [PolicyObserver].
+type PolicyChange struct {
+	Policy string  // the policy's name
+	Limits []Limit // its limits, each with the name that metrics and headers show
+
+	// Changes are what SetPolicy changed, one in each element, in words: `limit "api": 100/min, was 60/min`. Overrides are
+	// only counted, because their keys can be personal data. It is nil if NewLimiter made the limiter.
+	Changes []string
+}
+
+// changesTo returns how next differs from p, in words.
+func (p Policy) changesTo(next Policy) (changes []string) {
+	changed := func(field string, now, was any) {
+		if now != was {
+			changes = append(changes, fmt.Sprintf("%s: %v, was %v", field, now, was))
+		}
+	}
+	before, after := p.namedLimits(), next.namedLimits()
+	for _, l := range after {
+		i := slices.IndexFunc(before, l.sameName)
+		switch field := "limit " + strconv.Quote(l.Name); {
+		case i < 0:
+			changes = append(changes, field+": "+l.unnamed()+", is new")
+		case !l.same(before[i]):
+			changed(field, l.unnamed(), before[i].unnamed())
+		}
+	}
+	for _, l := range before {
+		if !slices.ContainsFunc(after, l.sameName) {
+			changes = append(changes, "limit "+strconv.Quote(l.Name)+": removed, was "+l.unnamed())
+		}
+	}
+	if text := overrideChanges(p.Overrides, next.Overrides); text != "" {
+		changes = append(changes, "overrides: "+text)
+	}
+	changed("OnFailure", next.OnFailure, p.OnFailure)
+	changed("LocalShare", next.share(), p.share())
+	changed("Shadow", next.Shadow, p.Shadow)
+	changed("Headers", next.Headers, p.Headers)
+	return changes
+}
+
+// namedLimits returns p's limits, each with a name.
+func (p Policy) namedLimits() []Limit {
+	limits := slices.Clone(p.Limits)
+	for i, name := range nameLimits(p.Name, limits) {
+		limits[i].Name = name
+	}
+	return limits
+}
+
+// sameName reports whether l and other, which have names, have the same.
+func (l Limit) sameName(other Limit) bool { return l.Name == other.Name }
+
+// unnamed is l's text without its name.
+func (l Limit) unnamed() string {
+	l.Name = ""
+	return l.String()
+}
+
+// overrideChanges counts the overrides that differ, or returns "".
+func overrideChanges(before, now map[string][]Limit) string {
+	added, removed, changed := 0, 0, 0
+	for key, limits := range now {
+		switch was, known := before[key]; {
+		case !known:
+			added++
+		case !slices.EqualFunc(limits, was, Limit.same):
+			changed++
+		}
+	}
+	for key := range before {
+		if _, known := now[key]; !known {
+			removed++
+		}
+	}
+	if added+removed+changed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d added, %d removed, %d changed", added, removed, changed)
+}

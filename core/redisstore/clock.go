@@ -1,0 +1,27 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// microsOf returns a time of an injected clock in µs since 1970, or [core.ErrClock].
+func microsOf(at time.Time) (int64, error) {
+	micros, ok := bucket.Instant(at)
+	if !ok {
+		return 0, fmt.Errorf("%w: %v is not between 1970 and 2112", core.ErrClock, at)
+	}
+	return micros, nil
+}
+
+// serverClock returns err, which is [core.ErrClock] too if it is the script's reply that the server's clock is out of range.
+func serverClock(err error) error {
+	if strings.Contains(serverText(err), "the clock of this server is not between") {
+		return fmt.Errorf("%w: %w", core.ErrClock, err)
+	}
+	return err
+}

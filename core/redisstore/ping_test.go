@@ -1,0 +1,203 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// opened returns a store of Open on url.
+func opened(t *testing.T, url string, options ...redisstore.Option) *redisstore.Store {
+	t.Helper()
+	store, err := redisstore.Open(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// fails checks that Ping returns ErrUnavailable with these words, and nothing secret.
+func fails(t *testing.T, store *redisstore.Store, words ...string) {
+	t.Helper()
+	err := store.Ping(t.Context())
+	if !errors.Is(err, core.ErrUnavailable) {
+		t.Fatalf("Ping returns %v, want ErrUnavailable", err)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("Ping must say %q: %v", w, err)
+		}
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("Ping must not show the password: %v", err)
+	}
+}
+
+func TestPingSucceedsAndLeavesNothing(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr, "b": redistest.Start(t).Addr}})
+	t.Cleanup(func() { _ = ring.Close() })
+	for name, store := range map[string]*redisstore.Store{
+		"Open": opened(t, "redis://"+server.Addr), "New": redisstore.New(client), "Ring": redisstore.New(ring),
+		"a clock": redisstore.New(client, core.WithClock(limittest.NewClock().Now)),
+	} {
+		for range 2 {
+			if err := store.Ping(t.Context()); err != nil {
+				t.Errorf("%s: Ping of a server that is well: %v", name, err)
+			}
+		}
+	}
+	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
+		t.Errorf("Ping deletes its keys, and left %v", keys)
+	}
+}
+
+// Ping does all that decisions and Reset do, so it needs all rights that these need.
+func TestPingFindsEachRightThatIsMissing(t *testing.T) {
+	server := redistest.Start(t)
+	admin, ctx := server.Client(t), t.Context()
+	if redistest.Major(t, admin) < 7 {
+		t.Skip("Redis 6 has other texts")
+	}
+	store := opened(t, "redis://limiter:secret@"+server.Addr)
+	grant := func(rules ...any) {
+		t.Helper()
+		args := append([]any{"acl", "setuser", "limiter", "reset", "on", ">secret", "~ratelimit:*", "-@all", "+@connection"}, rules...)
+		if err := admin.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		admin.Do(ctx, "client", "kill", "user", "limiter")
+	}
+	rights := []any{"+evalsha", "+eval", "+get", "+set", "+setrange", "+del", "+time"}
+	grant(rights...)
+	if err := store.Ping(ctx); err != nil {
+		t.Fatalf("with all rights: %v", err)
+	}
+	for i, right := range rights {
+		if right == "+setrange" {
+			continue // the script does without: see TestScriptDoesWithoutSetrange
+		}
+		grant(append(append([]any{}, rights[:i]...), rights[i+1:]...)...)
+		if err := store.Ping(ctx); err == nil || !strings.Contains(err.Error(), "Redis refuses this user a command or a key") {
+			t.Errorf("without %v: %v; want that Redis refuses a command", right, err)
+		}
+	}
+	grant(append(rights, "resetkeys", "~other:*")...)
+	fails(t, store, "redis://"+server.Addr, "Redis refuses this user a command or a key")
+	admin.Do(ctx, "acl", "setuser", "limiter", "reset", "on", ">other")
+	admin.Do(ctx, "client", "kill", "user", "limiter")
+	fails(t, store, "redis://"+server.Addr, "Redis refuses the password or the user", "WRONGPASS")
+}
+
+func TestPingSaysWhatIsWrong(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	fails(t, opened(t, "redis://127.0.0.1:1"), "redis://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused")
+	fails(t, opened(t, "rediss://u:secret@127.0.0.1:1"), "rediss://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused")
+	fails(t, opened(t, "unix:///none.sock"), "unix:///none.sock", "no such file")
+	fails(t, opened(t, "redis://"+silent.Addr().String()), "redis://"+silent.Addr().String()+": Redis does not answer")
+
+	server := redistest.Start(t)
+	store := opened(t, "redis://"+server.Addr)
+	admin := server.Client(t)
+	fails(t, opened(t, "redis://"+server.Addr+"/99"), "Redis answers with an error", "DB index")
+	admin.ConfigSet(t.Context(), "maxmemory", "1")
+	fails(t, store, "the memory of Redis is full", "OOM")
+	admin.ConfigSet(t.Context(), "maxmemory", "0")
+	admin.Do(t.Context(), "replicaof", "127.0.0.1", "1")
+	fails(t, store, "this Redis is a replica", "READONLY")
+	admin.Do(t.Context(), "replicaof", "no", "one")
+	if err := store.Ping(t.Context()); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	server.Kill()
+	fails(t, store, "redis://"+server.Addr+": Redis does not answer")
+
+	mistaken := redisstore.New(admin, redisstore.WithTimeout(0))
+	if err := mistaken.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "RL304") {
+		t.Errorf("a mistake in the options: %v", err)
+	}
+}
+
+// One shard that does not answer is enough, and the error names it.
+func TestPingNamesTheShardThatDoesNotAnswer(t *testing.T) {
+	one, other := redistest.Start(t), redistest.Start(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": one.Addr, "b": other.Addr}, HeartbeatFrequency: time.Hour, DialerRetries: 1})
+	t.Cleanup(func() { _ = ring.Close() })
+	store := redisstore.New(ring)
+	other.Kill()
+	fails(t, store, "redis://"+other.Addr+": Redis does not answer", "refused")
+}
+
+// Ping returns when its context ends, whatever the client does, and says so.
+func TestPingEndsWithItsContext(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	client := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ReadTimeout: time.Hour})
+	t.Cleanup(func() { _ = client.Close() })
+	store := redisstore.New(client, redisstore.WithTimeout(time.Hour))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- store.Ping(ctx) }()
+	cancel()
+	select {
+	case err := <-done:
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrUnavailable) {
+			t.Errorf("Ping returns %v, want ctx's error and ErrUnavailable", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("Ping returns when its context ends")
+	}
+}
+
+// The breaker does not keep Ping from the server, and Ping opens none.
+func TestPingAndBreakerLeaveEachOtherAlone(t *testing.T) {
+	client, hook := redistest.Client(t), &brokenHook{}
+	client.AddHook(hook)
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1, time.Hour))
+	fails(t, store, "calls to Redis fail")
+	if n := store.Stats().Opened; n != 0 {
+		t.Errorf("Ping opened the breaker %d times", n)
+	}
+	l := limittest.Limiter(t, store, "api", core.PerDay(1))
+	if _, err := l.Allow(t.Context(), "k"); err == nil {
+		t.Fatal("premise: decisions fail")
+	}
+	hook.works.Store(true)
+	if err := store.Ping(t.Context()); err != nil {
+		t.Errorf("the breaker is open, and Redis is well: Ping = %v", err)
+	}
+}
+
+// SETRANGE is only faster than SET.
+func TestScriptDoesWithoutSetrange(t *testing.T) {
+	server := redistest.Start(t)
+	if err := server.Client(t).Do(t.Context(), "acl", "setuser", "limiter", "on", ">secret", "~ratelimit:*", "-@all", "+@connection",
+		"+evalsha", "+eval", "+get", "+set", "+time").Err(); err != nil {
+		t.Fatal(err)
+	}
+	l := limittest.Limiter(t, opened(t, "redis://limiter:secret@"+server.Addr, patient), "api", core.PerDay(1000))
+	for left := int64(999); left > 990; left-- {
+		if res, err := l.Allow(t.Context(), "k"); err != nil || res.Remaining != left {
+			t.Fatalf("%d left, %v; want %d left", res.Remaining, err, left)
+		}
+	}
+}

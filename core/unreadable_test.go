@@ -1,0 +1,111 @@
+package core_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// spoiled is a store whose state can't be used. It has a configuration, as redisstore's has.
+type spoiled struct {
+	limittest.AwayStore
+
+	config core.StoreConfig
+}
+
+func (s *spoiled) Config() *core.StoreConfig { return &s.config }
+
+// newSpoiled returns a spoiled store that logs to lines. Its errors show the key, as those of a store may.
+func newSpoiled(lines *limittest.LockedBuffer) *spoiled {
+	s := &spoiled{}
+	s.Err = fmt.Errorf("get secret-key: %w", &core.StateError{Reason: "is not a rate limit state"})
+	s.config.Logger = slog.New(slog.NewTextHandler(lines, nil))
+	return s
+}
+
+// State that can't be used is reported: by each operation, in every mode, with policy and hashed key, at most once a second
+// for a store, and counted.
+func TestUnreadableStateIsReported(t *testing.T) {
+	for name, use := range map[string]func(ctx context.Context, l *core.Limiter) error{
+		"Allow": func(ctx context.Context, l *core.Limiter) error { _, err := l.Allow(ctx, "secret-key"); return err },
+		"Peek":  func(ctx context.Context, l *core.Limiter) error { _, err := l.Peek(ctx, "secret-key"); return err },
+		"Reserve": func(ctx context.Context, l *core.Limiter) error {
+			_, err := l.Reserve(ctx, "secret-key", 1)
+			return err
+		},
+		"Refund": func(ctx context.Context, l *core.Limiter) error { return l.Refund(ctx, "secret-key", 1) },
+		"Debit":  func(ctx context.Context, l *core.Limiter) error { return l.Debit(ctx, "secret-key", 1) },
+		"AllowTogether": func(ctx context.Context, l *core.Limiter) error {
+			_, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "secret-key"})
+			return err
+		},
+		"a tier": func(ctx context.Context, l *core.Limiter) error {
+			tier, err := l.WithLimits(core.PerDay(1))
+			if err == nil {
+				_, err = tier.Allow(ctx, "secret-key")
+			}
+			return err
+		},
+	} {
+		for _, policy := range []core.Policy{{OnFailure: core.FailLocal}, {OnFailure: core.FailOpen}, {OnFailure: core.FailClosed}, {Shadow: true}} {
+			t.Run(fmt.Sprint(name, policy.OnFailure, policy.Shadow), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var lines limittest.LockedBuffer
+					store := newSpoiled(&lines)
+					policy.Name, policy.Limits = "api", []core.Limit{core.PerDay(100)}
+					l := core.Must(core.NewLimiter(store, policy))
+					for range 50 {
+						_ = use(t.Context(), l)
+					}
+					assert.EqualValues(t, 50, store.config.Unreadable(), "each is counted")
+					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "at most one a second is logged: %s", lines.String())
+					assert.Regexp(t, `policy=api key=[0-9a-f]{12} error="stored state: is not a rate limit state \(RL613\)"`, lines.String())
+					assert.NotContains(t, lines.String(), "secret-key", "the key is hashed")
+
+					other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: policy.Limits}))
+					_ = use(t.Context(), other)
+					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "a second policy of the store logs no second line: %s", lines.String())
+					time.Sleep(time.Second)
+					_ = use(t.Context(), other)
+					assert.Equal(t, 2, strings.Count(lines.String(), "RL716"), "a second later there is another line: %s", lines.String())
+					assert.Contains(t, lines.String(), "policy=other")
+				})
+			})
+		}
+	}
+}
+
+func TestOtherFailuresAreNotReportedAsUnreadable(t *testing.T) {
+	var lines limittest.LockedBuffer
+	store := newSpoiled(&lines)
+	l := limittest.Limiter(t, store, "api", core.PerDay(1))
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	store.Err = context.Canceled
+	_, err := l.Allow(gone, "k")
+	require.ErrorIs(t, err, context.Canceled)
+	store.Err = core.ErrBreakerOpen
+	_, _ = l.Allow(t.Context(), "k")
+	assert.Zero(t, store.config.Unreadable())
+	assert.Empty(t, lines.String())
+}
+
+// A store without a configuration is reported too, on the limiter's logger.
+func TestUnreadableStateOfAPlainStoreIsReported(t *testing.T) {
+	var lines limittest.LockedBuffer
+	store := &limittest.AwayStore{Err: &core.StateError{Reason: "is not a rate limit state"}}
+	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	require.NoError(t, err)
+	_, _ = l.Allow(t.Context(), "k")
+	assert.Contains(t, lines.String(), "RL716")
+}

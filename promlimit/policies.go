@@ -1,0 +1,27 @@
+package promlimit
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/series"
+)
+
+// The metrics of policies.
+var (
+	capacity = prometheus.NewDesc("ratelimit_limit_capacity", series.CapacityHelp, []string{"policy", "limit"}, nil)
+	changes  = prometheus.NewDesc("ratelimit_policy_changes_total", series.ChangesHelp, []string{"policy"}, nil)
+)
+
+// ObservePolicy takes in the limits that are in force. It is a [core.PolicyObserver]: pass it to [core.WithPolicyObserver]. Of
+// several limiters of one policy name the last counts.
+func (c *Collector) ObservePolicy(change core.PolicyChange) { c.limits.Note(change) }
+
+// collectPolicies sends the metrics of policies.
+func (c *Collector) collectPolicies(ch chan<- prometheus.Metric) {
+	c.limits.Each(func(l series.Capacity) {
+		ch <- prometheus.MustNewConstMetric(capacity, prometheus.GaugeValue, float64(l.Tokens), l.Policy, l.Limit)
+	}, func(policy string, n int64) {
+		ch <- prometheus.MustNewConstMetric(changes, prometheus.CounterValue, float64(n), policy)
+	})
+}

@@ -1,0 +1,66 @@
+package promlimit_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
+)
+
+// The gauge shows the limits that are in force, and no others.
+func TestLimitsInForceAreExposed(t *testing.T) {
+	metrics := promlimit.New(promlimit.WithMaxSeries(2))
+	require.NoError(t, prometheus.NewPedanticRegistry().Register(metrics))
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerDay(1000).WithName("daily")}}
+	limiter, err := core.NewLimiter(core.NewMemoryStore(), policy, core.WithPolicyObserver(metrics.ObservePolicy))
+	require.NoError(t, err)
+	exposes := func(want, rule string) {
+		t.Helper()
+		require.NoError(t, testutil.CollectAndCompare(metrics, strings.NewReader(`
+			# HELP ratelimit_limit_capacity Capacity of a limit that is in force.
+			# TYPE ratelimit_limit_capacity gauge
+			# HELP ratelimit_policy_changes_total How often SetPolicy changed a policy.
+			# TYPE ratelimit_policy_changes_total counter
+			`+want+"\n"), "ratelimit_limit_capacity", "ratelimit_policy_changes_total"), rule)
+	}
+	exposes(`ratelimit_limit_capacity{limit="api-1m",policy="api"} 60
+		ratelimit_limit_capacity{limit="daily",policy="api"} 1000
+		ratelimit_policy_changes_total{policy="api"} 0`, "from the start")
+
+	require.NoError(t, limiter.SetPolicy(policy))
+	policy.Limits = []core.Limit{core.PerMinute(60).WithBurst(100)}
+	require.NoError(t, limiter.SetPolicy(policy))
+	exposes(`ratelimit_limit_capacity{limit="api",policy="api"} 100
+		ratelimit_policy_changes_total{policy="api"} 1`, "a limit that is removed has no Capacity, and what changes nothing is no change")
+
+	for _, name := range []string{"b", "c", "d"} {
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: name, Limits: []core.Limit{core.PerMinute(1)}},
+			core.WithPolicyObserver(metrics.ObservePolicy)))
+		require.NoError(t, l.SetPolicy(core.Policy{Name: name, Limits: []core.Limit{core.PerMinute(2)}}))
+	}
+	exposes(`ratelimit_limit_capacity{limit="api",policy="api"} 100
+		ratelimit_limit_capacity{limit="b",policy="b"} 2
+		ratelimit_policy_changes_total{policy="api"} 1
+		ratelimit_policy_changes_total{policy="b"} 1
+		ratelimit_policy_changes_total{policy="(other)"} 2`, "the number of series is bounded")
+}
+
+// counted is a store that got answers of keys that can't be used.
+type counted struct{}
+
+func (counted) Stats() storestats.Stats { return storestats.Stats{Unreadable: 3} }
+
+func TestKeysThatCantBeUsedAreCounted(t *testing.T) {
+	metrics := promlimit.New(promlimit.WithRedisStore("main", counted{}))
+	require.NoError(t, testutil.CollectAndCompare(metrics, strings.NewReader(`
+		# HELP ratelimit_unreadable_total Answers of a store that the state of a key can't be used.
+		# TYPE ratelimit_unreadable_total counter
+		ratelimit_unreadable_total{store="main"} 3
+		`), "ratelimit_unreadable_total"))
+}
