@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,32 +36,6 @@ func TestTheWayOfARequestIsTrue(t *testing.T) {
 	}
 	require.NotEmpty(t, seen)
 	require.LessOrEqual(t, len(seen), 12)
-}
-
-// Packages are small: one that has more files needs a better cut.
-func TestPackagesHaveFewFiles(t *testing.T) {
-	files := make(map[string]int)
-	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") && !strings.Contains(path, "testdata") {
-			files[filepath.Dir(path)]++
-		}
-		return err
-	}))
-	require.NotZero(t, files["../core"])
-	for dir, n := range files {
-		most := 15
-		switch dir {
-		case "../core":
-			most = 39
-		case "../core/redisstore":
-			most = 18
-		case "../core/adapter/adaptertest": // a file for each group of rules
-			most = 21
-		case "../benchmarks/migration": // a program before and one after for each library
-			most = 20
-		}
-		require.LessOrEqual(t, n, most, dir)
-	}
 }
 
 // What a newcomer reads first is short.
