@@ -102,7 +102,7 @@ func loadLocation(name string) (location *time.Location, reason string) {
 	if _, err := time.LoadLocation("Europe/Berlin"); err != nil {
 		return nil, `is not known, for this process has no time zone data: import _ "time/tzdata", or install the package tzdata`
 	}
-	if strings.Trim(name, "UTCGMTZutcgmtz+-0123456789:") == "" && strings.ContainsAny(name, "+-") {
+	if strings.Trim(name, "UTCGMZutcgmz+-0123456789:") == "" && strings.ContainsAny(name, "+-") {
 		return nil, "is an offset, and not a time zone such as Europe/Berlin, whose clocks may change"
 	}
 	for _, capitals := range [...]string{strings.ToUpper(name), capitalized(name)} {
