@@ -371,7 +371,7 @@ local function holding()
 
   -- How much the level can be while `out` tokens are held
   local function room(limit, out)
-    return math.max(limit.full - out * limit.unit, -MAX_DEBT)
+    return math.max(limit.full - out * limit.unit, -limit.deepest)
   end
 
   function rare.holds()

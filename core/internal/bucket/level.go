@@ -61,8 +61,8 @@ func (r *Rate) refill(l Level, out, now int64) Level {
 
 // room is how high the level may rise while so many tokens are held. It may be below 0, as a level may.
 func (r *Rate) room(held int64) int64 {
-	if held > (r.Full+MaxDebt)/r.Unit {
-		return -MaxDebt
+	if held > (r.Full+r.deepest)/r.Unit {
+		return -r.deepest
 	}
 	return r.Full - held*r.Unit
 }
