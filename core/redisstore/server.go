@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -123,16 +122,26 @@ func (s *server) spare() bool {
 	return !s.scattered.Load() && s.client.PoolStats().IdleConns > 0
 }
 
-// connect waits until the client has a connection ready, and returns the error if that fails. No decision waits for it:
-// its caller leaves when the store's timeout ends, and a later one finds the connection. Of several servers it waits for
-// all no longer than the timeout, and then for one: servers that are away must not keep the others' keys waiting.
-func (s *server) connect() error {
+// connect waits until the client has a connection ready to one server, or to any if that is nil, and returns the error if
+// that fails. No decision waits for it: its caller leaves when the store's timeout ends, and a later one finds the connection.
+// Of several servers it waits for all no longer than the timeout, and then for one: servers that are away must not keep the
+// others' keys waiting.
+func (s *server) connect(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Patience())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
+		if only != nil {
+			all <- s.ping(ctx, only)
+			return
+		}
 		all <- s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-			err := s.ping(ctx, one, several)
+			var err error
+			if several {
+				err = s.ping(ctx, one, s.client)
+			} else {
+				err = pong(ctx, one)
+			}
 			if !lost(err) {
 				select {
 				case anyReady <- struct{}{}:
@@ -157,26 +166,26 @@ func (s *server) connect() error {
 		case <-timer.C:
 		}
 	}
-	return fmt.Errorf("no connection: %w", timeoutError(s.Patience()))
+	return noConnection(s.Patience())
 }
 
-// ping makes sure that a server has a connection for a command. Where there are several it does so for a pipeline too,
-// which go-redis takes from another pool, and has the client learn what it needs to know of them.
-func (s *server) ping(ctx context.Context, one redis.UniversalClient, several bool) error {
-	if !several {
-		return one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
-	}
-	errs := make(chan error)
-	for _, ping := range []func() error{
-		func() error { return one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}) },
-		func() error { return s.client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}) },
+// ping makes sure that one of several servers has a connection for a command, and one for a pipeline, which go-redis takes
+// from another pool. It has another client learn what that needs to know of the servers.
+func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...redis.UniversalClient) error {
+	pings := []func() error{
+		func() error { return pong(ctx, one) },
 		func() error {
 			_, err := one.Pipelined(ctx, func(p redis.Pipeliner) error {
 				return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
 			})
 			return err
 		},
-	} {
+	}
+	for _, other := range others {
+		pings = append(pings, func() error { return pong(ctx, other) })
+	}
+	errs := make(chan error)
+	for _, ping := range pings {
 		go func() {
 			var err error
 			defer func() { errs <- err }()
@@ -184,7 +193,16 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient, several bo
 			err = ping()
 		}()
 	}
-	return errors.Join(<-errs, <-errs, <-errs)
+	var err error
+	for range pings {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// pong sends a command that does nothing.
+func pong(ctx context.Context, client redis.UniversalClient) error {
+	return client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
 }
 
 // sentOnce is a command that go-redis must not send twice. Its own retries, of timeouts above all, would charge a request

@@ -21,7 +21,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -96,10 +95,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	}
 	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
-	s.flights = flights{
-		server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials,
-		breaker: breaker.New(set.failures, set.pause, s.log),
-	}
+	s.flights = flights{server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials}
 	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
@@ -109,12 +105,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.config.Owner, s.config.Recall = s, s.recall
 	}
 	s.server.use(client)
-	q := &s.flights.queue
-	q.room, q.patience = distance.Room(client), set.timeout
-	q.expire, q.spare = s.flights.expire, s.server.spare
-	if s.config.Clock != nil {
-		q.room = 1 // one after another, so that an injected clock's instants arrive in order
-	}
+	s.flights.to(client, set, s.config.Clock != nil)
 	return s
 }
 
@@ -180,7 +171,8 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if len(s.config.Mistakes) > 0 {
 		return errors.Join(s.config.Mistakes...)
 	}
-	report, err := s.flights.breaker.Enter()
+	n := s.flights.nodes.find(redisKey(s.flights.prefix, policy, key))
+	report, err := n.breaker.Enter()
 	if err == nil {
 		b := named(policy, key)
 		settles := s.leases.forget(b) // with the key goes the hold in Redis
@@ -225,10 +217,10 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 
 // Stats returns what the store did. It is safe for concurrent use and makes no call.
 func (s *Store) Stats() storestats.Stats {
-	b, t := s.flights.breaker, &s.flights.traffic
-	stats := storestats.Stats{
-		Breaker: b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
-	}
+	b, t := &s.flights.breakers, &s.flights.traffic
+	s.flights.nodes.forget()
+	stats := storestats.Stats{Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load()}
+	s.flights.nodes.each(func(n *node) { stats.Breaker = max(stats.Breaker, n.breaker.State()) })
 	for i := range stats.Batches {
 		stats.Batches[i] = t.batches[i].Load()
 	}
