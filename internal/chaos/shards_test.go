@@ -3,6 +3,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -34,7 +35,7 @@ const shardPrefix = "shards:"
 // theSlot is the shard that fails where only a slot does.
 const theSlot = "a slot"
 
-// keys returns keys whose buckets are on the shard that will fail, and on others: n, or one of a slot.
+// keys returns keys whose buckets are on the shard that will fail, and on others: n, which are one of a slot.
 func (s shards) keys(n int) (doomed, safe []string) {
 	for i := 0; len(doomed) < n && s.lost != theSlot || len(safe) < n; i++ {
 		key := "key-" + strconv.Itoa(i)
@@ -44,7 +45,10 @@ func (s shards) keys(n int) (doomed, safe []string) {
 			safe = append(safe, key)
 		}
 	}
-	return doomed[:min(n, len(doomed))], safe[:n]
+	if s.lost == theSlot {
+		doomed = slices.Repeat(doomed[:1], n)
+	}
+	return doomed[:n], safe[:n]
 }
 
 // redisKeyOf is the Redis key of a bucket of these tests.
