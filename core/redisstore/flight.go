@@ -56,9 +56,6 @@ func (f *flights) to(client redis.UniversalClient, set settings, inOrder bool) {
 	f.nodes.known.Store(known)
 }
 
-// longest is how long a decision may wait for others while Redis answers, as a multiple of the store's timeout.
-const longest = 10
-
 // traffic counts what was sent.
 type traffic struct {
 	calls, decisions atomic.Int64

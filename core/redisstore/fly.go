@@ -38,7 +38,7 @@ func (n *node) fly(next departure, report func(error), client redis.UniversalCli
 	if client == nil {
 		return n.flyGuarded(calls, next, now, report)
 	}
-	outcomes, err := n.exchange(n.server.within(1, now), client, calls)
+	outcomes, err := n.exchange(n.server.within(false, now), client, calls)
 	if err != nil && time.Since(now) >= n.timeout { // in the words of go-redis it is one of several errors
 		err = fmt.Errorf("%w: %w", timeoutError(n.timeout), err)
 	}
@@ -127,7 +127,7 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 	w := &watched{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout)), func() {
-		keepUp()
+		keepUp(longest * n.timeout)
 		late, givenUp := w.overdue(n.timeout)
 		err := timeoutError(n.timeout)
 		if givenUp {
@@ -139,8 +139,8 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 		}
 	})
 	w.mu.Unlock()
-	// Twice the timeout: an answer that has come in time may be read late. See keepUp.
-	outcomes, err := n.exchange(n.server.within(2, began), n.server.client, calls)
+	// Longer than the timeout: an answer that has come in time may be read late. See keepUp.
+	outcomes, err := n.exchange(n.server.within(true, began), n.server.client, calls)
 	rest, givenUp := w.land()
 	if !givenUp {
 		n.heard(began, flight.load, err, report)

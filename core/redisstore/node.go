@@ -89,12 +89,15 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 }
 
 // clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
-// and for the caller's own deadline. If there is none it returns nil.
+// and for the caller's own deadline. If there is none, or the process is crowded, it returns nil.
 func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
 	if len(next.batch) != 1 || next.batch[0] != c {
 		return nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/shares)) {
+		return nil
+	}
+	if crowded() {
 		return nil
 	}
 	return n.server.timely.Get()
@@ -144,6 +147,7 @@ func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectFirst(); nth > 0 {
 		impatient := time.AfterFunc(n.timeout, func() {
+			keepUp(n.queue.longest)
 			if late := claim([]*call{c}, left); len(late) > 0 {
 				n.fail(late, breaker.Unanswered, noConnection(n.timeout))
 			}
@@ -167,7 +171,7 @@ func (n *node) trial(c *call, report func(error)) {
 // expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
 // for a connection.
 func (n *node) expire() {
-	keepUp()
+	keepUp(n.queue.longest)
 	late, why := n.queue.overdue()
 	late = claim(late, left)
 	switch {

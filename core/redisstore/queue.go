@@ -12,8 +12,8 @@ import (
 // call, its round trip, its TIME and its command. A decision that comes alone goes at once.
 type queue struct {
 	room    int           // the most flights at once, however far the server is
-	timeout time.Duration // how long a caller may wait while the server answers nothing
-	longest time.Duration // how long a caller may wait in all
+	timeout time.Duration // how long a caller may wait if the server does not answer
+	longest time.Duration // how long a caller may wait for others while it does
 
 	// expire is called when the head of the queue may have waited for too long.
 	expire func()
@@ -30,7 +30,7 @@ type queue struct {
 	paced    bool       // one of them waits for the latter
 	ready    int        // how many flights at once are known to find a connection each
 	doubt    bool       // a connection was lost, and none made since
-	answered time.Time  // when the server last answered
+	silent   bool       // a flight had no answer, and none had one since
 	used     time.Time  // when a call last came
 	trip     distance.RoundTrip
 	timer    *time.Timer // of expire; nil until it is first needed
@@ -130,8 +130,8 @@ func (q *queue) take(batch []*call, weight int) departure {
 	return departure{batch: batch, weight: weight, load: q.weight}
 }
 
-// takeWaiting begins a flight with calls from the queue, which is not empty. While the server answers, a call that waited for
-// others has the whole timeout from now on. q.mu is held.
+// takeWaiting begins a flight with calls from the queue, which is not empty. Unless the server is silent, a call that waited
+// for others has the whole timeout from now on. q.mu is held.
 func (q *queue) takeWaiting() departure {
 	q.last = time.Now()
 	n, weight := batchOf(q.calls)
@@ -140,8 +140,8 @@ func (q *queue) takeWaiting() departure {
 		q.calls, q.size = nil, min(n, maxBatch/8) // the batch keeps the array
 	}
 	for _, c := range batch {
-		if c.since.Before(q.answered) {
-			c.since = q.answered
+		if !q.silent {
+			c.since = q.last
 		}
 	}
 	return q.take(batch, weight)
@@ -216,53 +216,47 @@ func (q *queue) connectFirst() (nth int) {
 func (q *queue) note(took time.Duration, load int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.doubt = lost(err)
-	if q.doubt {
+	q.doubt, q.silent = lost(err), lost(err)
+	if q.silent {
 		q.ready = 0 // its connection is gone, and others may be
+		if len(q.calls) > 0 {
+			q.time(max(0, q.timeout-time.Since(q.calls[0].since)))
+		}
 		return
 	}
 	q.ready = max(q.ready, 1)
-	q.answered = time.Now()
-	q.trip.Note(took, time.Duration(load)*distance.BusyBatch/maxBatch, q.answered)
+	q.trip.Note(took, time.Duration(load)*distance.BusyBatch/maxBatch, time.Now())
 }
 
 // reason is why calls have waited for too long.
 type reason int
 
 const (
-	unanswered reason = iota // the server does not answer
-	stranded                 // it does not, and no flight is under way: there is no connection
+	unanswered reason = iota // the server is silent
+	stranded                 // there is no connection
 	overtaken                // the server answers others
 )
 
-// overdue takes from the queue the calls that have waited for too long: for the timeout if the server has answered nothing
-// meanwhile. While it answers they may wait for others for longer.
+// overdue takes from the queue the calls that have waited for too long: for the timeout if the server is silent, or if there
+// is no flight that they could have waited for.
 func (q *queue) overdue() (late []*call, why reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.timed = false
-	now := time.Now()
 	limit := q.timeout
-	if now.Sub(q.answered) < q.timeout {
-		limit, why = q.longest, overtaken
-	} else if q.flights == 0 {
+	switch {
+	case q.flights == 0:
 		why = stranded
+	case !q.silent:
+		limit, why = q.longest, overtaken
 	}
-	n := 0
+	n, now := 0, time.Now()
 	for n < len(q.calls) && now.Sub(q.calls[n].since) >= limit {
 		n++
 	}
 	late, q.calls = q.calls[:n:n], q.calls[n:]
-	if len(q.calls) > 0 {
-		head := q.calls[0].since
-		next := head.Add(q.timeout)
-		if again := q.answered.Add(q.timeout); next.Before(again) {
-			next = again
-		}
-		if last := head.Add(q.longest); last.Before(next) {
-			next = last
-		}
-		q.time(next.Sub(now))
+	if len(q.calls) > 0 { // by then the server may be silent
+		q.time(min(q.timeout, limit-now.Sub(q.calls[0].since)))
 	}
 	return late, why
 }

@@ -41,7 +41,7 @@ type server struct {
 	timely    *timely.Client   // the client, where it returns in time
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
-	contexts  [2]atomic.Pointer[sharedContext]
+	contexts  [2]atomic.Pointer[sharedContext] // of calls, and of guarded ones
 	logger    func() *slog.Logger
 }
 
@@ -52,6 +52,10 @@ func (s *server) use(client redis.UniversalClient) {
 	_, one := client.(*redis.Client)
 	s.scattered.Store(!one)
 }
+
+// longest is how long something may take that is no failure of Redis, as a multiple of the store's timeout: a decision's wait
+// for others, and that of an answer for a process that does not keep up.
+const longest = 10
 
 // script is the script that the servers understand.
 func (s *server) script() *script {
@@ -92,14 +96,17 @@ type sharedContext struct {
 // context of its own costs a call five allocations.
 const shares = 64
 
-// within returns a context for a call that begins now. It ends after so many times the store's timeout, once or twice, or
-// a little later.
-func (s *server) within(times int, now time.Time) context.Context {
-	latest := &s.contexts[times-1]
+// within returns a context for a call that begins now. It ends after the store's timeout or a little later, or if the call is
+// guarded after ten times as long: somebody else looks after the timeout then.
+func (s *server) within(guarded bool, now time.Time) context.Context {
+	latest, timeout := &s.contexts[0], s.timeout
+	if guarded {
+		latest, timeout = &s.contexts[1], longest*s.timeout
+	}
 	shared := latest.Load()
 	if shared == nil || !now.Before(shared.until) {
 		until := now.Add(s.timeout / shares)
-		ctx, cancel := context.WithDeadline(context.Background(), until.Add(time.Duration(times)*s.timeout))
+		ctx, cancel := context.WithDeadline(context.Background(), until.Add(timeout))
 		context.AfterFunc(ctx, cancel)
 		shared = &sharedContext{ctx, until}
 		latest.Store(shared)
@@ -112,7 +119,7 @@ func (s *server) within(times int, now time.Time) context.Context {
 const connectPatience = time.Second
 
 // Patience is how long a connection may take to be set up.
-func (s *server) Patience() time.Duration { return max(connectPatience, 10*s.timeout) }
+func (s *server) Patience() time.Duration { return max(connectPatience, longest*s.timeout) }
 
 // Log is where warnings go.
 func (s *server) Log() *slog.Logger { return s.logger() }

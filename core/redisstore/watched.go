@@ -24,18 +24,38 @@ const (
 	swift = time.Millisecond
 	// networkPoll is how often a process that does not keep up looks for what has come from the network.
 	networkPoll = 10 * time.Millisecond
+	// turns is how many swift turns in a row show that a process keeps up.
+	turns = 3
+	// goroutines is how many goroutines of a processor may take so long for a turn that it matters beside a store's timeout.
+	goroutines = 500
 )
 
 // keepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, they
-// may be late where the server was not.
-func keepUp() {
-	began := time.Now()
-	runtime.Gosched()
-	if time.Since(began) > swift {
-		time.Sleep(networkPoll)
+// may be late where the server was not. It returns when the process keeps up, or after so long. A call takes several turns,
+// so where one of them was slow, or may have been, several must be swift.
+func keepUp(longest time.Duration) {
+	began, inRow, enough := time.Now(), 0, 1
+	if crowded() {
+		enough = turns
+	}
+	for {
+		turn := time.Now()
 		runtime.Gosched()
+		if inRow++; time.Since(turn) > swift {
+			inRow, enough = 0, turns
+		}
+		if inRow >= enough || time.Since(began) >= longest {
+			return
+		}
+		time.Sleep(networkPoll)
 	}
 }
+
+// crowded reports whether this process has so many goroutines that one may wait for its turn for longer than a call takes.
+// Nobody can tell then whether an answer is late, or its reader.
+func crowded() bool { return runtime.NumGoroutine() > crowdHere }
+
+var crowdHere = goroutines * runtime.GOMAXPROCS(0)
 
 // overdue takes the calls whose time is up. It sets the timer for the next, or gives the flight up. If the flight has
 // landed it does nothing.

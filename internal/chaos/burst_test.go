@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -27,7 +28,11 @@ func nearBench(t *testing.T, options *redis.Options) (*core.Limiter, *redisstore
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()))
 	l := core.Must(core.NewLimiter(store, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000)}, OnFailure: core.FailClosed,
-	}))
+	}, core.WithObserver(func(_ context.Context, o core.Observation) {
+		if o.Err != nil {
+			println("DEBUG", time.Now().UnixMilli(), o.Err.Error())
+		}
+	})))
 	require.Eventually(t, func() bool {
 		_, err := l.Allow(t.Context(), "first")
 		return err == nil
