@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"time"
 )
@@ -24,6 +25,8 @@ const (
 	swift = time.Millisecond
 	// networkPoll is how often a process that does not keep up looks for what has come from the network.
 	networkPoll = 10 * time.Millisecond
+	// few is how many goroutines may be ready to run in a process that keeps up.
+	few = 16
 	// turns is how many swift turns in a row show that a process keeps up.
 	turns = 3
 	// goroutines is how many goroutines of a processor may take so long for a turn that it matters beside a store's timeout.
@@ -31,8 +34,8 @@ const (
 )
 
 // keepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, they
-// may be late where the server was not. It returns when the process keeps up, or after so long. A call takes several turns,
-// so where one of them was slow, or may have been, several must be swift.
+// may be late where the server was not. It returns when the process keeps up, or after so long. A call takes several turns
+// of the scheduler, so where one was slow, or may have been, several must be swift.
 func keepUp(longest time.Duration) {
 	began, inRow, enough := time.Now(), 0, 1
 	if crowded() {
@@ -41,7 +44,7 @@ func keepUp(longest time.Duration) {
 	for {
 		turn := time.Now()
 		runtime.Gosched()
-		if inRow++; time.Since(turn) > swift {
+		if inRow++; time.Since(turn) > swift || backlog() > few {
 			inRow, enough = 0, turns
 		}
 		if inRow >= enough || time.Since(began) >= longest {
@@ -49,6 +52,13 @@ func keepUp(longest time.Duration) {
 		}
 		time.Sleep(networkPoll)
 	}
+}
+
+// backlog is how many goroutines are ready and don't run.
+func backlog() int {
+	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	metrics.Read(runnable)
+	return int(runnable[0].Value.Uint64())
 }
 
 // crowded reports whether this process has so many goroutines that one may wait for its turn for longer than a call takes.
