@@ -3,9 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"math/bits"
-	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,19 +10,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
-	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
 // flights carry decisions to Redis: those of one node that are asked at the same time together.
 type flights struct {
-	server  *server
-	prefix  string // of keys
-	timeout time.Duration
-	denials *denyCache // that what is sent may end
-	nodes   nodes
-	calls   callPool
-	traffic traffic
+	sender
 
+	prefix   string // of keys
+	nodes    nodes
 	breakers breaker.Group
 
 	eviction eviction.Watch
@@ -38,35 +30,24 @@ func (f *flights) to(client redis.UniversalClient, set settings, inOrder bool) {
 	if inOrder {
 		room = 1
 	}
-	server := func(client *redis.Client) *node {
+	clientOf, known := route(client)
+	f.nodes.clientOf = clientOf
+	f.nodes.known.Store(known)
+	f.nodes.of = func(client *redis.Client) *node {
 		address := ""
 		if client != nil {
 			address = client.Options().Addr
 		}
-		n := &node{flights: f, client: client, breaker: f.breakers.New(address, set.failures, set.pause, f.server.logger)}
+		n := &node{sender: &f.sender, client: client, breaker: f.breakers.New(address, set.failures, set.pause, f.server.logger)}
+		if clientOf != nil {
+			n.router = &f.nodes
+		}
 		q := &n.queue
 		q.room, q.timeout, q.longest = room, set.timeout, longest*set.timeout
 		q.expire, q.spare = n.expire, f.server.spare
 		return n
 	}
-	f.nodes.of = server
-	f.nodes.home, f.nodes.stray = server(nil), server(nil)
-	clientOf, known := route(client)
-	f.nodes.clientOf = clientOf
-	f.nodes.known.Store(known)
-}
-
-// traffic counts what was sent.
-type traffic struct {
-	calls, decisions atomic.Int64
-	batches          [storestats.BatchSizes]atomic.Int64
-}
-
-// count counts a call for n decisions, from 1 to maxBatch.
-func (t *traffic) count(n int) {
-	t.calls.Add(1)
-	t.decisions.Add(int64(n))
-	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
+	f.nodes.home, f.nodes.stray = f.nodes.of(nil), f.nodes.of(nil)
 }
 
 // ask has r decided by Redis, together with what others ask at this moment.

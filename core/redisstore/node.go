@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -15,36 +16,26 @@ import (
 // node is one server as a store sees it: the decisions that wait for it, its calls under way, how far away it is, and its
 // breaker. Nodes share none of these, so a server that does not answer concerns its own keys alone.
 type node struct {
-	*flights
+	*sender
+
+	router  router        // of several nodes; nil: one server has all keys
 	client  *redis.Client // its server's; nil: the store's client knows where to send
 	breaker *breaker.Breaker
 	queue   queue
 }
 
-// board puts a call for r on the next flight, and waits for its outcome.
-func (n *node) board(ctx context.Context, key string, r core.Request, others []member) (outcome, error) {
-	if n.breaker.Open() {
-		n.queue.use()
-		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
-		report, err := n.breaker.Enter()
-		if err != nil {
-			return outcome{}, err
-		}
-		c := n.calls.get(key, r)
-		c.others, c.kept = others, true
-		go n.trial(c, report)
-		return n.await(ctx, c)
-	}
-	c := n.calls.get(key, r)
-	c.others = others
-	next := n.queue.add(c)
-	if client := n.clientFor(ctx, c, next); client != nil {
-		return n.flyAlone(ctx, c, client, next)
-	}
-	if !next.idle() {
-		go n.depart(next, nil)
-	}
-	return n.await(ctx, c)
+// router finds the nodes of keys, where there are several.
+type router interface {
+	// connected notes that n is connected to its servers.
+	connected(n *node)
+	// sort queues those of n's calls again that another node has the keys of, and returns the rest.
+	sort(n *node, calls []*call) (own []*call)
+	// wanders reports whether n is the node of slots that no server is known to have.
+	wanders(n *node) bool
+	// refused notes that a server does not have the slot of c. It queues c again, with others of such slots, if requeue is set.
+	refused(c *call, requeue bool)
+	// found notes that a server has the slot of c.
+	found(c *call)
 }
 
 // enqueue puts c into the queue, which waited for another node or was refused by one.
@@ -52,55 +43,6 @@ func (n *node) enqueue(c *call) {
 	if next := n.queue.add(c); !next.idle() {
 		go n.depart(next, nil)
 	}
-}
-
-// flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
-// which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-func (n *node) flyAlone(ctx context.Context, c *call, client redis.UniversalClient, flight departure) (outcome, error) {
-	defer func() { // also if a hook ends the goroutine
-		if next := n.queue.landed(flight); !next.idle() {
-			go n.depart(next, nil)
-		}
-	}()
-	c.own = true
-	n.fly(flight, nil, client)
-	o := c.outcome
-	n.calls.put(c)
-	if o.err != nil && ctx.Err() != nil {
-		o.err = ctx.Err()
-	}
-	return o, o.err
-}
-
-// await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
-// it returns tokens: those come back whether or not anybody waits.
-func (n *node) await(ctx context.Context, c *call) (outcome, error) {
-	select {
-	case <-c.done:
-		o := c.outcome
-		n.calls.put(c)
-		return o, o.err
-	case <-ctx.Done():
-		if !c.request.Gives() {
-			c.state.CompareAndSwap(waiting, left)
-		}
-		return outcome{}, ctx.Err()
-	}
-}
-
-// clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
-// and for the caller's own deadline. If there is none, or the process is crowded, it returns nil.
-func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
-	if len(next.batch) != 1 || next.batch[0] != c {
-		return nil
-	}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/shares)) {
-		return nil
-	}
-	if crowded() {
-		return nil
-	}
-	return n.server.timely.Get()
 }
 
 // depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
@@ -131,65 +73,157 @@ func (n *node) depart(next departure, report func(error)) {
 // connect waits until there is a connection to the server. Where the store's client knows where to send, it waits for that
 // client to be ready.
 func (n *node) connect() error {
-	if n == n.nodes.stray { // the client tries whichever servers it likes
+	if n.wanders() { // the client tries whichever servers it likes
 		return nil
 	}
 	err := n.server.connect(n.client)
-	if n == n.nodes.home && !lost(err) {
-		n.nodes.known.Store(true)
+	if n.router != nil && !lost(err) {
+		n.router.connected(n)
 	}
 	return err
 }
 
-// trial sends c to learn whether Redis is back, as soon as there is a connection. c's caller waits no longer for that
-// than for anything else. If it leaves, the next call that the breaker admits is the trial.
-func (n *node) trial(c *call, report func(error)) {
-	c.since = time.Now()
-	if nth := n.queue.connectFirst(); nth > 0 {
-		impatient := time.AfterFunc(n.timeout, func() {
-			keepUp(n.queue.longest)
-			if late := claim([]*call{c}, left); len(late) > 0 {
-				n.fail(late, breaker.Unanswered, noConnection(n.timeout))
-			}
-		})
-		err := n.connect()
-		n.queue.connected(nth, err)
-		impatient.Stop()
-		switch {
-		case c.state.Load() == waiting: // its flight is the trial
-		case lost(err):
-			report(err)
-			return
-		default:
-			report(breaker.CallerLeft{Cause: context.Canceled})
-			return
+// fly sends one batch, if the breaker admits it, by a client that returns in time. Without one, nil, the flight is guarded
+// and may be given up; fly returns false then.
+func (n *node) fly(next departure, report func(error), client redis.UniversalClient) (landed bool) {
+	calls := next.batch
+	if n.router != nil && report == nil && client == nil {
+		calls = n.router.sort(n, calls)
+	}
+	calls = claim(calls, sent)
+	if len(calls) == 0 { // all have left
+		if report != nil {
+			report(breaker.CallerLeft{Cause: context.Canceled}) // the breaker must hear of a trial, whatever became of it
+		}
+		return true
+	}
+	if report == nil {
+		var err error
+		if report, err = n.breaker.Enter(); err != nil {
+			finish(calls, nil, err)
+			return true
 		}
 	}
-	n.depart(n.queue.alone(c), report)
-}
-
-// expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
-// for a connection.
-func (n *node) expire() {
-	keepUp(n.queue.longest)
-	late, why := n.queue.overdue()
-	late = claim(late, left)
-	switch {
-	case len(late) == 0:
-	case why == overtaken:
-		n.fail(late, breaker.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longest)))
-	case why == stranded:
-		err := noConnection(n.timeout)
-		n.breaker.Fail(late[0].since, err)
-		n.fail(late, breaker.Unanswered, err)
-	default:
-		n.fail(late, breaker.Unanswered, timeoutError(n.timeout))
+	// Only the time from now on is Redis'. What the callers waited in the queue is not.
+	now := time.Now()
+	if client == nil {
+		return n.flyGuarded(calls, next, now, report)
 	}
+	outcomes, err := n.exchange(n.server.within(false, now), client, calls)
+	if err != nil && time.Since(now) >= n.timeout { // in the words of go-redis it is one of several errors
+		err = fmt.Errorf("%w: %w", timeoutError(n.timeout), err)
+	}
+	n.heard(now, next.load, err, report)
+	n.answer(calls, outcomes, err)
+	return true
 }
 
-// noConnection is the error of a call that waited for a connection for too long.
-func noConnection(after time.Duration) error {
-	return fmt.Errorf("no connection: %w", timeoutError(after))
+// exchange sends calls by client, and keeps the deny cache true to what they do.
+func (n *node) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
+	n.traffic.count(len(calls))
+	n.denials.depart(calls)
+	outcomes, err := n.server.send(ctx, client, calls, n.wanders())
+	n.denials.arrive(calls, outcomes, err)
+	return outcomes, err
+}
+
+// heard takes in what became of a flight that began at began.
+func (n *node) heard(began time.Time, load int, err error, report func(error)) {
+	n.queue.note(time.Since(began), load, err)
+	if n.router != nil && ofSlot(err) {
+		err = nil // the server is well
+	}
+	report(err)
+}
+
+// answer answers calls that the node has heard of.
+func (n *node) answer(calls []*call, outcomes []outcome, err error) {
+	if n.router != nil {
+		calls, outcomes = n.route(calls, outcomes, err)
+	}
+	answered, refused := 0, 0
+	last := err
+	for i := range calls {
+		switch o := outcomeOf(i, outcomes, err); {
+		case o.err == nil || errors.As(o.err, new(*core.StateError)):
+			answered++
+		default:
+			refused, last = refused+1, o.err
+		}
+	}
+	n.breaker.Decided(answered, breaker.Answered, nil)
+	if refused > 0 {
+		fate := breaker.Refused
+		if lost(last) {
+			fate = breaker.Unanswered
+		}
+		n.breaker.Decided(refused, fate, last)
+	}
+	finish(calls, outcomes, err)
+}
+
+// wanders reports whether n is the node of slots that no server is known to have.
+func (n *node) wanders() bool { return n.router != nil && n.router.wanders(n) }
+
+// route tells the router which slots the server does not have, and which one does. Calls that were refused beside others are
+// queued again, by themselves; route returns the rest. A call alone was sent again already.
+func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
+	wanders := n.wanders()
+	kept := 0
+	for i, c := range calls {
+		o := outcomeOf(i, outcomes, err)
+		switch {
+		case wanders && o.err == nil:
+			n.router.found(c)
+		case !wanders && o.err != nil && ofSlot(o.err):
+			requeue := len(outcomes) > 1 && time.Now().Before(c.deadline(n.timeout))
+			if n.router.refused(c, requeue); requeue {
+				continue
+			}
+		}
+		if kept < i {
+			calls[kept], outcomes[kept] = c, outcomes[i]
+		}
+		kept++
+	}
+	if outcomes == nil {
+		return calls, nil
+	}
+	return calls[:kept], outcomes[:kept]
+}
+
+// flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
+// the flight itself takes that long it is given up, so that those who wait for the next are not late too.
+func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, report func(error)) (landed bool) {
+	w := &watched{calls: calls, end: began.Add(n.timeout)}
+	w.mu.Lock() // until the timer is set, which its function resets
+	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout)), func() {
+		keepUp(longest * n.timeout)
+		late, givenUp := w.overdue(n.timeout)
+		err := timeoutError(n.timeout)
+		if givenUp {
+			n.heard(began, flight.load, err, report)
+		}
+		n.fail(late, breaker.Unanswered, err)
+		if givenUp {
+			n.depart(n.queue.landed(flight), nil)
+		}
+	})
+	w.mu.Unlock()
+	// Longer than the timeout: an answer that has come in time may be read late. See keepUp.
+	outcomes, err := n.exchange(n.server.within(true, began), n.server.client, calls)
+	rest, givenUp := w.land()
+	if !givenUp {
+		n.heard(began, flight.load, err, report)
+	}
+	if outcomes != nil {
+		outcomes = outcomes[len(calls)-len(rest):]
+	}
+	for _, c := range rest {
+		c.landed = true
+	}
+	n.answer(rest, outcomes, err)
+	return !givenUp
 }
 
 // fail answers calls, that nobody else does, with an error.

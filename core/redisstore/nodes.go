@@ -123,9 +123,16 @@ func (ns *nodes) each(do func(*node)) {
 	}
 }
 
-// sort queues those of calls again that are not n's: they came before their node was known. It returns the others.
+// connected notes that the client knows where keys are, once it is connected.
+func (ns *nodes) connected(n *node) {
+	if n == ns.home {
+		ns.known.Store(true)
+	}
+}
+
+// sort queues those of calls again that came before their node was known.
 func (ns *nodes) sort(n *node, calls []*call) (own []*call) {
-	if n != ns.home || ns.clientOf == nil || !ns.known.Load() {
+	if n != ns.home || !ns.known.Load() {
 		return calls
 	}
 	own = calls[:0]
@@ -138,3 +145,19 @@ func (ns *nodes) sort(n *node, calls []*call) (own []*call) {
 	}
 	return own
 }
+
+// wanders reports whether n is the node of strays.
+func (ns *nodes) wanders(n *node) bool { return n == ns.stray }
+
+// refused notes that the slot of c is a stray.
+func (ns *nodes) refused(c *call, requeue bool) {
+	ns.strays.add(c.key)
+	if requeue {
+		c.landed = false
+		c.state.Store(waiting)
+		ns.stray.enqueue(c)
+	}
+}
+
+// found notes that the slot of c is no stray.
+func (ns *nodes) found(c *call) { ns.strays.remove(c.key) }

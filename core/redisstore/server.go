@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -205,6 +206,11 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...
 		err = errors.Join(err, <-errs)
 	}
 	return err
+}
+
+// noConnection is the error of a call that waited for a connection for too long.
+func noConnection(after time.Duration) error {
+	return fmt.Errorf("no connection: %w", timeoutError(after))
 }
 
 // pong sends a command that does nothing.

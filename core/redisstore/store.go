@@ -95,7 +95,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	}
 	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
-	s.flights = flights{server: &s.server, prefix: set.prefix, timeout: set.timeout, denials: &s.denials}
+	s.flights = flights{sender: sender{server: &s.server, timeout: set.timeout, denials: &s.denials}, prefix: set.prefix}
 	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
