@@ -81,13 +81,13 @@ func (o *outage) turn(now time.Time) {
 	case failed == 0:
 		o.counts.Store(false)
 		if o.bad = 0; o.logged {
-			o.log("ratelimit: Redis is back", "RL713")
+			o.log().Warn("ratelimit: Redis is back", "code", "RL713")
 		}
 		o.logged, o.opened = false, false
 	default:
 		if o.bad++; o.bad >= lasting && o.n[Answered] > 0 && now.Sub(o.share) > quiet {
 			o.logged, o.share = true, now
-			o.log("ratelimit: Redis decides only a part; each policy's OnFailure decides the rest", "RL715",
+			o.log().Warn("ratelimit: Redis decides only a part; each policy's OnFailure decides the rest", "code", "RL715",
 				"fallback_percent", 100*failed/all, "waited_to_be_sent", o.n[Waited], "no_answer", o.n[Unanswered],
 				"refused", o.n[Refused], "error", o.err)
 		}
@@ -106,7 +106,7 @@ func (o *outage) began(err error) {
 		o.since = time.Now()
 	}
 	o.logged, o.opened = true, true
-	o.log("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "RL712", "error", err)
+	o.log().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
 // retire logs that the server has no keys any more, if its outage was logged.
@@ -114,16 +114,15 @@ func (o *outage) retire() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.logged {
-		o.log("ratelimit: Redis is back: other servers have the keys of the one that did not answer", "RL713")
+		o.log().Warn("ratelimit: Redis is back: other servers have the keys of the one that did not answer", "code", "RL713")
 	}
 	o.logged, o.opened = false, false
 }
 
-// log writes a line, with the server's address if there are several. mu is held.
-func (o *outage) log(message, code string, attributes ...any) {
-	attributes = append([]any{"code", code}, attributes...)
-	if o.server != "" {
-		attributes = append(attributes, "server", o.server)
+// log is where lines go, with the server's address if there are several.
+func (o *outage) log() *slog.Logger {
+	if o.server == "" {
+		return o.logger()
 	}
-	o.logger().Warn(message, attributes...)
+	return o.logger().With("server", o.server)
 }
