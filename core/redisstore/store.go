@@ -33,10 +33,12 @@ import (
 //
 // A store starts no goroutine that outlives its work. A store that [New] returned needs no closing: close the client.
 //
-// A store has at most four calls under way at once, so it needs few connections. It has up to 12 if the server is half a
-// millisecond away or farther, and up to 32 if it is distant, one for each 2 ms of the round trip, but no more than three
-// quarters of the client's pool. A call that is stuck returns its connection after twice the store's timeout if the client
-// has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
+// A store has at most four calls under way at once, to each server of a Cluster or a Ring, so it needs few connections. It has
+// up to 12 if the server is half a millisecond away or farther, and up to 32 if it is distant, one for each 2 ms of the round
+// trip, but no more than three quarters of the client's pool. A call that is stuck returns its connection after ten times the
+// store's timeout if the client has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
+//
+// The servers of a Cluster and a Ring share no calls, no queue and no breaker: one that does not answer concerns its own keys.
 //
 // A single decision is fastest if its caller's goroutine sends it. The store does that if the client returns in time: with
 // ContextTimeoutEnabled, or if it is a *redis.Client without hooks or other functions of the application. A caller whose
