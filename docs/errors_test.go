@@ -23,7 +23,7 @@ import (
 
 var (
 	code      = regexp.MustCompile(`\bRL\d{3}\b`)
-	codeThere = regexp.MustCompile(`\((RL\d{3})\)|\bcode=(RL\d{3})`) // in a message
+	codeThere = regexp.MustCompile(`\((RL\d{3})\)|\bcode=(RL\d{3})`)                               // in a message
 	counts    = regexp.MustCompile(`\b(fallback_percent|waited_to_be_sent|no_answer|refused)=\d+`) // what differs from run to run
 	textFence = regexp.MustCompile("(?ms)^```text\n(.*?)^```")
 )
