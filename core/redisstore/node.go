@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
 // node is one server as a store sees it: the decisions that wait for it, its calls under way, how far away it is, and its
@@ -198,7 +200,7 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 	w := &watched{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout)), func() {
-		keepUp(longest * n.timeout)
+		scheduler.KeepUp(longest * n.timeout)
 		late, givenUp := w.overdue(n.timeout)
 		err := timeoutError(n.timeout)
 		if givenUp {
@@ -210,7 +212,7 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 		}
 	})
 	w.mu.Unlock()
-	// Longer than the timeout: an answer that has come in time may be read late. See keepUp.
+	// Longer than the timeout: an answer that has come in time may be read late. See scheduler.KeepUp.
 	outcomes, err := n.exchange(n.server.within(true, began), n.server.client, calls)
 	rest, givenUp := w.land()
 	if !givenUp {
@@ -230,4 +232,52 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 func (n *node) fail(calls []*call, fate breaker.Fate, err error) {
 	n.breaker.Decided(len(calls), fate, err)
 	finish(calls, nil, err)
+}
+
+// watched is a flight whose callers do not wait for go-redis. That may be stuck: it does not always stop reading when a
+// context ends.
+type watched struct {
+	mu    sync.Mutex // guards all below
+	timer *time.Timer
+	calls []*call // that are not answered yet, in the order of their coming
+	end   time.Time
+	over  bool // landed, or given up
+}
+
+// nearly is how much earlier than its end a flight may be given up, so that it ends together with the call of a
+// caller who did not have to wait for it.
+const nearly = time.Millisecond
+
+// overdue takes the calls whose time is up. It sets the timer for the next, or gives the flight up. If the flight has
+// landed it does nothing.
+func (w *watched) overdue(timeout time.Duration) (late []*call, givenUp bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.over {
+		return nil, false
+	}
+	n, now := 0, time.Now()
+	w.over = !now.Before(w.end.Add(-nearly))
+	for n < len(w.calls) && (w.over || !now.Before(w.calls[n].deadline(timeout))) {
+		n++
+	}
+	late, w.calls = w.calls[:n], w.calls[n:]
+	if !w.over {
+		next := w.end
+		if len(w.calls) > 0 {
+			next = w.calls[0].deadline(timeout)
+		}
+		w.timer.Reset(next.Sub(now))
+	}
+	return late, w.over
+}
+
+// land takes the calls whose time is not up. It reports whether the flight was given up before.
+func (w *watched) land() (rest []*call, givenUp bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	rest, w.calls = w.calls, nil
+	givenUp, w.over = w.over, true
+	return rest, givenUp
 }

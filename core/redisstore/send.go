@@ -4,15 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
+
+// sender is what the nodes of a store share.
+type sender struct {
+	server  *server
+	timeout time.Duration
+	denials *denyCache // that what is sent may end
+	calls   callPool
+	traffic traffic
+}
+
+// traffic counts what was sent.
+type traffic struct {
+	calls, decisions atomic.Int64
+	batches          [storestats.BatchSizes]atomic.Int64
+}
+
+// count counts a call for n decisions, from 1 to maxBatch.
+func (t *traffic) count(n int) {
+	t.calls.Add(1)
+	t.decisions.Add(int64(n))
+	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
+}
 
 // send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
 // each call. Calls whose slot a server refuses are sent again only if stray is set, or if there are no others. A hook of the client that panics is a failure like others: the flight must land.
@@ -240,6 +266,13 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		}
 		args = slices.Clone(args) // the command before keeps its own
 	}
+}
+
+// ofSlot reports whether err is about one slot of a Cluster: no server serves it, or it is on its way to another. The server
+// that says so is well.
+func ofSlot(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
+		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
 }
 
 // rediscover makes a Cluster client ask again which node holds which slot, in the background, if a node can't be reached.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
 // board puts a call for r on the next flight, and waits for its outcome.
@@ -80,7 +81,7 @@ func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.Uni
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/shares)) {
 		return nil
 	}
-	if crowded() {
+	if scheduler.Crowded() {
 		return nil
 	}
 	return n.server.timely.Get()
@@ -92,7 +93,7 @@ func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectFirst(); nth > 0 {
 		impatient := time.AfterFunc(n.timeout, func() {
-			keepUp(n.queue.longest)
+			scheduler.KeepUp(n.queue.longest)
 			if late := claim([]*call{c}, left); len(late) > 0 {
 				n.fail(late, breaker.Unanswered, noConnection(n.timeout))
 			}
@@ -116,7 +117,7 @@ func (n *node) trial(c *call, report func(error)) {
 // expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
 // for a connection.
 func (n *node) expire() {
-	keepUp(n.queue.longest)
+	scheduler.KeepUp(n.queue.longest)
 	late, why := n.queue.overdue()
 	late = claim(late, left)
 	switch {
