@@ -183,6 +183,7 @@ func TestChangedDistanceFailsNoRequest(t *testing.T) {
 					crowd(l, 20)
 					assert.LessOrEqual(t, time.Since(began), to+2*distance.FullBatch, "then no request waits for another's answer")
 					assert.Zero(t, store.Stats().Opened)
+					time.Sleep(time.Second) // until no timer is left
 				})
 			})
 		}

@@ -169,6 +169,14 @@ func (ns *nodes) forget() {
 	if list := ns.used(); len(list) < len(ns.list()) {
 		ns.servers.Store(&list)
 	}
+	if ns.clientOf == nil {
+		return
+	}
+	for _, n := range []*node{ns.home, ns.stray} {
+		if n.breaker.Open() && n.queue.unused(forgottenAfter) {
+			n.breaker.Rest()
+		}
+	}
 }
 
 // used returns the nodes that are in use, and retires the others. mu is held.

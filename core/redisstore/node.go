@@ -132,6 +132,9 @@ func (n *node) exchange(ctx context.Context, client redis.UniversalClient, calls
 // heard takes in what became of a flight that began at began.
 func (n *node) heard(began time.Time, load int, err error, report func(error)) {
 	n.queue.note(time.Since(began), load, err)
+	if n.router != nil && err == nil {
+		n.router.connected(n)
+	}
 	if n.router != nil && ofSlot(err) {
 		err = nil // the server is well
 	}

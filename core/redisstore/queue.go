@@ -243,13 +243,7 @@ func (q *queue) overdue() (late []*call, why reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.timed = false
-	limit := q.timeout
-	switch {
-	case q.flights == 0:
-		why = stranded
-	case !q.silent:
-		limit, why = q.longest, overtaken
-	}
+	limit, why := q.limit()
 	n, now := 0, time.Now()
 	for n < len(q.calls) && now.Sub(q.calls[n].since) >= limit {
 		n++
@@ -259,6 +253,25 @@ func (q *queue) overdue() (late []*call, why reason) {
 		q.time(min(q.timeout, limit-now.Sub(q.calls[0].since)))
 	}
 	return late, why
+}
+
+// hasLate reports whether overdue would take calls.
+func (q *queue) hasLate() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit, _ := q.limit()
+	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit
+}
+
+// limit is how long a call may wait in the queue, and why no longer. q.mu is held.
+func (q *queue) limit() (time.Duration, reason) {
+	switch {
+	case q.flights == 0:
+		return q.timeout, stranded
+	case q.silent:
+		return q.timeout, unanswered
+	}
+	return q.longest, overtaken
 }
 
 // use notes that a call has come, which the queue does not see.

@@ -117,7 +117,9 @@ func (n *node) trial(c *call, report func(error)) {
 // expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
 // for a connection.
 func (n *node) expire() {
-	scheduler.KeepUp(n.queue.longest)
+	if n.queue.hasLate() { // or those who would answer them may be late
+		scheduler.KeepUp(n.queue.longest)
+	}
 	late, why := n.queue.overdue()
 	late = claim(late, left)
 	switch {

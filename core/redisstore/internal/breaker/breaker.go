@@ -72,8 +72,11 @@ func (b *Breaker) Open() bool { return b.open.Load() }
 // Failures is how many failures have counted since the breaker last opened or closed.
 func (b *Breaker) Failures() int { return int(b.circuit.Counts().TotalFailures) }
 
-// State is the state of the circuit.
+// State is the state of the circuit, or closed while b rests.
 func (b *Breaker) State() storestats.BreakerState {
+	if !b.Open() {
+		return storestats.BreakerClosed
+	}
 	switch b.circuit.State() {
 	case gobreaker.StateOpen:
 		return storestats.BreakerOpen
@@ -86,13 +89,18 @@ func (b *Breaker) State() storestats.BreakerState {
 // Decided notes what became of n decisions, for the log.
 func (b *Breaker) Decided(n int, fate Fate, err error) { b.outage.note(n, fate, err) }
 
-// Retire ends the part of b in its group: nobody asks its server any more.
-func (b *Breaker) Retire() {
+// Rest ends an outage of b for its group and the log, until b opens again: nobody asks its server.
+func (b *Breaker) Rest() {
 	b.group.changed(b, false)
+	b.outage.rest()
+}
+
+// Retire is Rest for ever.
+func (b *Breaker) Retire() {
+	b.Rest()
 	b.group.mu.Lock()
+	defer b.group.mu.Unlock()
 	b.retired = true
-	b.group.mu.Unlock()
-	b.outage.retire()
 }
 
 // enterSince is Enter for something that began at began. Of several that were under way together and fail, one counts:

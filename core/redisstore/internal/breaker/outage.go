@@ -109,8 +109,8 @@ func (o *outage) began(err error) {
 	o.log().Warn("ratelimit: Redis does not answer; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
-// retire logs that the server has no keys any more, if its outage was logged.
-func (o *outage) retire() {
+// rest logs that the server has no keys any more, if its outage was logged.
+func (o *outage) rest() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.logged {
