@@ -204,6 +204,9 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 	w.mu.Lock() // until the timer is set, which its function resets
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout)), func() {
 		scheduler.KeepUp(longest * n.timeout)
+		for scheduler.Crowded() && n.queue.answers() && time.Since(began) < longest*n.timeout && !w.landed() {
+			time.Sleep(n.timeout / 10) // the server is busy with the crowd's other calls
+		}
 		late, givenUp := w.overdue(n.timeout)
 		err := timeoutError(n.timeout)
 		if givenUp {
@@ -273,6 +276,13 @@ func (w *watched) overdue(timeout time.Duration) (late []*call, givenUp bool) {
 		w.timer.Reset(next.Sub(now))
 	}
 	return late, w.over
+}
+
+// landed reports whether the flight has landed, or was given up.
+func (w *watched) landed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.over
 }
 
 // land takes the calls whose time is not up. It reports whether the flight was given up before.

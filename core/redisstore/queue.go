@@ -20,21 +20,22 @@ type queue struct {
 	// spare reports whether the client has a connection that nobody uses.
 	spare func() bool
 
-	mu      sync.Mutex // guards all below; never held across I/O
-	calls   []*call    // in the order of their coming
-	size    int        // how many may come next: as many as last time
-	flights int        // under way
-	weight  int        // of their calls
-	last    time.Time  // when one of them took off
-	pending int        // flights that will take off when they have a connection, or when last is some way off
-	paced   bool       // one of them waits for the latter
-	ready   int        // how many flights at once are known to find a connection each
-	doubt   bool       // a connection was lost, and none made since
-	silent  bool       // a flight had no answer, and none had one since
-	used    time.Time  // when a call last came
-	trip    distance.RoundTrip
-	timer   *time.Timer // of expire; nil until it is first needed
-	timed   bool        // the timer is running
+	mu       sync.Mutex // guards all below; never held across I/O
+	calls    []*call    // in the order of their coming
+	size     int        // how many may come next: as many as last time
+	flights  int        // under way
+	weight   int        // of their calls
+	last     time.Time  // when one of them took off
+	pending  int        // flights that will take off when they have a connection, or when last is some way off
+	paced    bool       // one of them waits for the latter
+	ready    int        // how many flights at once are known to find a connection each
+	doubt    bool       // a connection was lost, and none made since
+	silent   bool       // a flight had no answer, and none had one since
+	answered time.Time  // when the server last answered
+	used     time.Time  // when a call last came
+	trip     distance.RoundTrip
+	timer    *time.Timer // of expire; nil until it is first needed
+	timed    bool        // the timer is running
 }
 
 // departure is what a goroutine is to do for the queue. The zero one is nothing.
@@ -225,7 +226,15 @@ func (q *queue) note(took time.Duration, load int, err error) {
 		return
 	}
 	q.ready = max(q.ready, 1)
-	q.trip.Note(took, time.Duration(load)*distance.BusyBatch/maxBatch, time.Now())
+	q.answered = time.Now()
+	q.trip.Note(took, time.Duration(load)*distance.BusyBatch/maxBatch, q.answered)
+}
+
+// answers reports whether the server has answered a flight in the last timeout.
+func (q *queue) answers() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Since(q.answered) < q.timeout
 }
 
 // reason is why calls have waited for too long.
