@@ -11,20 +11,28 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
+	"github.com/tokenbucket-go/ratelimit/internal/forwarded"
 )
 
 // IPOption configures how [ClientIP] and the adapters' ByIP find a client's address.
 type IPOption func(*ClientIP)
 
 // ClientIP finds the address by which a request is limited. Without options it is the address of the connection's
-// peer, which nobody can forge. Behind a proxy that peer is the proxy, so name the proxies with [TrustProxies]. A
-// ClientIP is safe for concurrent use.
+// peer. Behind a proxy that peer is the proxy, so name the proxies with [TrustProxies]. A ClientIP is safe for
+// concurrent use.
+//
+// Nobody can forge the address of a peer, but middleware may replace it by what a header field says, and then every
+// client chooses its own. ClientIP refuses an address that was rewritten: see [ErrRewrittenAddr].
 type ClientIP struct {
-	proxies []netip.Prefix
-	header  string
-	prefix6 int
-	errs    []error // mistakes in the options
+	proxies   []netip.Prefix
+	socket    bool // peers on Unix sockets are trusted
+	rewritten bool // the peer's address may be rewritten
+	header    string
+	list      forwarded.List
+	prefix6   int
+	errs      []error // mistakes in the options
 
 	looked atomic.Int32 // for warnOfProxy: at how many requests, until lookAtAll
 	warn   sync.Once
@@ -37,7 +45,7 @@ type ClientIP struct {
 func TrustProxies(prefixes ...string) IPOption {
 	return func(c *ClientIP) {
 		for _, s := range prefixes {
-			p, err := parsePrefix(s)
+			p, err := forwarded.ParsePrefix(s)
 			if err != nil {
 				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`})
 				continue
@@ -47,9 +55,24 @@ func TrustProxies(prefixes ...string) IPOption {
 	}
 }
 
+// TrustUnixSocket trusts a peer that connects through a Unix socket as [TrustProxies] trusts an address: it is the proxy
+// in front of the service. Without this option a request through a socket has no address, and the error is [ErrNoKey].
+// Everybody who can write to the socket can choose an address.
+func TrustUnixSocket() IPOption {
+	return func(c *ClientIP) { c.socket = true }
+}
+
+// TrustForwarded has ClientIP read the field Forwarded (RFC 7239) instead of X-Forwarded-For, in the same way: from the
+// right, and only from trusted peers. Use it if your proxies write Forwarded. A proxy that does not write the field
+// passes on what clients send. An element without an address ends the search: one with an obfuscated identifier, such as
+// for=_hidden, with for=unknown, or without for. The address is then that of the proxy that sent the element.
+func TrustForwarded() IPOption {
+	return func(c *ClientIP) { c.list = forwarded.RFC7239 }
+}
+
 // TrustHeader names a header field in which a trusted proxy sends the client's address, such as "CF-Connecting-IP".
-// ClientIP reads it only if the peer is one of TrustProxies. If the field is missing, repeated or not an address,
-// ClientIP reads X-Forwarded-For instead.
+// ClientIP reads it only if the peer is trusted. If the field is missing, repeated or not an address, ClientIP reads
+// X-Forwarded-For instead, or Forwarded with [TrustForwarded].
 func TrustHeader(name string) IPOption {
 	return func(c *ClientIP) {
 		if !fieldname.Valid(name) {
@@ -57,6 +80,13 @@ func TrustHeader(name string) IPOption {
 		}
 		c.header = name
 	}
+}
+
+// DangerouslyTrustRemoteAddr takes the peer's address as it is, also if it was rewritten, so that there is no
+// [ErrRewrittenAddr]. With middleware that rewrites it, such as chi's RealIP, every client chooses its own address. It is
+// for hosts that know the address of the client and set it without a port, such as adapters for AWS Lambda.
+func DangerouslyTrustRemoteAddr() IPOption {
+	return func(c *ClientIP) { c.rewritten = true }
 }
 
 // IPv6Prefix sets how many leading bits of an IPv6 address identify one client: from 1 to 128, by default 64. A
@@ -76,7 +106,7 @@ func IPv6Prefix(bits int) IPOption {
 // [ConfigError] for each. An adapter's ByIP takes the same options, and the adapter's New panics on a mistake. If the
 // options come from a configuration, check them here first.
 func NewClientIP(options ...IPOption) (*ClientIP, error) {
-	c := &ClientIP{prefix6: 64}
+	c := &ClientIP{prefix6: 64, list: forwarded.XForwardedFor}
 	for _, o := range options {
 		if o != nil {
 			o(c)
@@ -85,8 +115,13 @@ func NewClientIP(options ...IPOption) (*ClientIP, error) {
 	if len(c.errs) > 0 {
 		return nil, errors.Join(c.errs...)
 	}
-	if c.header != "" && len(c.proxies) == 0 {
-		slog.Warn("ratelimit: TrustHeader has no effect because no proxy is trusted: name your proxies with core.TrustProxies", "code", "RL702", "header", c.header)
+	if len(c.proxies) == 0 && !c.socket {
+		switch {
+		case c.header != "":
+			slog.Warn(noEffect("TrustHeader"), "code", "RL702", "header", c.header)
+		case c.list.Field == forwarded.RFC7239.Field:
+			slog.Warn(noEffect("TrustForwarded"), "code", "RL702", "header", c.list.Field)
+		}
 	}
 	for _, p := range c.proxies {
 		if p.Bits() == 0 {
@@ -96,9 +131,14 @@ func NewClientIP(options ...IPOption) (*ClientIP, error) {
 	return c, nil
 }
 
+func noEffect(option string) string {
+	return "ratelimit: " + option + " has no effect because no proxy is trusted: name your proxies with core.TrustProxies"
+}
+
 // Key returns the client's key: its IPv4 address, or the network of its IPv6 address, such as "2001:db8::/64". peer is
-// the connection's remote address, with or without a port. header returns all values of a request header field. If
-// peer is not an IP address, as on a Unix socket, Key returns [ErrNoKey].
+// the connection's remote address as net/http shows it, with its port. header returns all values of a request header
+// field. If peer is not an IP address, as on a Unix socket, Key returns [ErrNoKey]. If peer was rewritten, it returns
+// [ErrRewrittenAddr].
 func (c *ClientIP) Key(peer string, header func(name string) []string) (string, error) {
 	key, err := c.AppendKey(nil, peer, header)
 	return string(key), err
@@ -106,55 +146,90 @@ func (c *ClientIP) Key(peer string, header func(name string) []string) (string, 
 
 // AppendKey appends the client's key to b and returns the extended slice. It is Key without the allocation.
 func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
-	addr, _ := parseAddr(peer)
-	return c.AppendKeyOf(b, addr, header)
+	addr, port, ok := forwarded.ParseAddr(peer)
+	switch {
+	case !ok:
+		return c.appendKey(b, netip.Addr{}, peer == "" || peer[0] == '@' || peer[0] == '/', header)
+	case c.rewritten:
+	case !port:
+		return b, fmt.Errorf("%w: %q has no port: %s", ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+	case c.sent(peer, header):
+		return b, fmt.Errorf("%w: a header field says %q: %s", ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+	}
+	return c.appendKey(b, addr, false, header)
 }
 
-// AppendKeyOf is AppendKey for a peer whose address need not be parsed. The zero Addr is a peer without an address.
+// AppendKeyOf is AppendKey for a peer whose address is known from its connection, so that it can't be rewritten. The zero
+// Addr is a peer on a Unix socket.
 func (c *ClientIP) AppendKeyOf(b []byte, peer netip.Addr, header func(name string) []string) ([]byte, error) {
-	if !peer.IsValid() {
-		return b, fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
-	}
-	client := plain(peer)
-	if c.trusts(client) {
-		client = c.forwarded(client, header)
-	} else if len(c.proxies) == 0 {
-		c.warnOfProxy(header)
-	}
-	if client.Is4() {
-		return client.AppendTo(b), nil
-	}
-	network, err := client.Prefix(c.prefix6)
-	if err != nil {
-		return b, fmt.Errorf("%w: %w", ErrNoKey, err)
-	}
-	return network.AppendTo(b), nil
+	return c.appendKey(b, peer, !peer.IsValid(), header)
 }
 
-// maxHops bounds how many addresses of X-Forwarded-For are read. No real chain of proxies is longer.
+// appendKey appends the key of a request from peer, or from a Unix socket.
+func (c *ClientIP) appendKey(b []byte, peer netip.Addr, socket bool, header func(string) []string) ([]byte, error) {
+	client := forwarded.Plain(peer)
+	switch {
+	case socket && c.socket, c.trusts(client):
+		client = c.reported(client, header)
+	case peer.IsValid():
+		c.warnOfProxy(client, header)
+	}
+	switch {
+	case client.Is4():
+		return client.AppendTo(b), nil
+	case client.IsValid():
+		network, err := client.Prefix(c.prefix6)
+		if err != nil {
+			return b, fmt.Errorf("%w: %w", ErrNoKey, err)
+		}
+		return network.AppendTo(b), nil
+	case socket && c.socket:
+		return b, fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", ErrNoKey, c.list.Field)
+	case socket:
+		return b, fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustUnixSocket", ErrNoKey)
+	}
+	return b, fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
+}
+
+const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +
+	"or use core.DangerouslyTrustRemoteAddr if no client can choose the address"
+
+// rewritingFields are those from which middleware is known to rewrite RemoteAddr.
+var rewritingFields = [...]string{"X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded"}
+
+// sent reports whether the request itself says the address and port of its peer. A proxy sends addresses of its clients and
+// never its own, so middleware has rewritten peer.
+func (c *ClientIP) sent(peer string, header func(string) []string) bool {
+	for _, field := range rewritingFields {
+		for _, value := range header(field) {
+			if strings.Contains(value, peer) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxHops bounds how many addresses of X-Forwarded-For or Forwarded are read. No real chain of proxies is longer.
 const maxHops = 32
 
-// forwarded returns the client's address as hop, a trusted proxy, reports it. If all of the last maxHops addresses
+// reported returns the client's address as hop, a trusted proxy, reports it. If all of the last maxHops addresses
 // are trusted proxies, it returns the leftmost of them.
-func (c *ClientIP) forwarded(hop netip.Addr, header func(string) []string) netip.Addr {
+func (c *ClientIP) reported(hop netip.Addr, header func(string) []string) netip.Addr {
 	if c.header != "" {
 		if values := header(c.header); len(values) == 1 {
-			if client, ok := parseAddr(values[0]); ok {
+			if client, _, ok := forwarded.ParseAddr(values[0]); ok {
 				return client
 			}
 		}
 	}
 	hops := 0
 	// A field that occurs several times is one list (RFC 9110, 5.3), so read the last line first.
-	for _, line := range slices.Backward(header("X-Forwarded-For")) {
+	for _, line := range slices.Backward(header(c.list.Field)) {
 		for rest := true; rest; {
-			var element string
-			if comma := strings.LastIndexByte(line, ','); comma >= 0 {
-				line, element = line[:comma], line[comma+1:]
-			} else {
-				element, rest = line, false
-			}
-			next, ok := parseAddr(element)
+			var next netip.Addr
+			var ok bool
+			next, ok, line, rest = c.list.Last(line)
 			if !ok {
 				return hop // no trusted proxy vouches for what is left of an invalid address
 			}
@@ -176,88 +251,30 @@ func (c *ClientIP) trusts(a netip.Addr) bool {
 	return false
 }
 
-// warnOfProxy looks at the first lookAtAll requests. Afterwards it looks at one in lookAtOneIn, in case a proxy comes in
-// front of a running service. On fasthttp a look at every request took 6 % of the time of requests.
+// warnOfProxy looks at the first lookAtAll requests of peers that are not trusted. Afterwards it looks at one in
+// lookAtOneIn, in case a proxy comes in front of a running service. On fasthttp a look at every request took 6 % of the
+// time of requests.
 const (
 	lookAtAll   = 1000
 	lookAtOneIn = 64
 )
 
-// warnOfProxy logs a warning, once, if header suggests an unnamed proxy whose clients share one bucket.
-func (c *ClientIP) warnOfProxy(header func(string) []string) {
+// warnOfProxy logs a warning, once, if header suggests that peer is a proxy that was not named: its clients share one
+// bucket.
+func (c *ClientIP) warnOfProxy(peer netip.Addr, header func(string) []string) {
 	if c.looked.Load() < lookAtAll {
 		c.looked.Add(1)
 	} else if rand.Uint32()%lookAtOneIn != 0 {
 		return
 	}
-	if len(header("X-Forwarded-For")) == 0 {
+	for _, field := range [...]string{c.header, "X-Forwarded-For", "Forwarded"} {
+		if field == "" || len(header(field)) == 0 {
+			continue
+		}
+		c.warn.Do(func() {
+			slog.Warn("ratelimit: a peer that ByIP does not trust sends a proxy's field: if it is your proxy, all its clients share one bucket; name it with core.TrustProxies",
+				"code", "RL701", "peer", peer.String(), "header", field)
+		})
 		return
 	}
-	c.warn.Do(func() {
-		slog.Warn("ratelimit: requests carry X-Forwarded-For but ByIP trusts no proxy: if a proxy is in front, all its clients share one bucket; name it with core.TrustProxies", "code", "RL701")
-	})
-}
-
-// maxAddr is longer than any address with port, brackets and zone.
-const maxAddr = 128
-
-// parseAddr parses an address with or without port, brackets, zone and surrounding blanks. It returns an IPv4 address
-// for one mapped into IPv6.
-func parseAddr(s string) (netip.Addr, bool) {
-	for s != "" && isBlank(s[0]) { // strings.Trim is slow with two characters
-		s = s[1:]
-	}
-	for s != "" && isBlank(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	if s == "" || len(s) > maxAddr {
-		return netip.Addr{}, false
-	}
-	// netip's parsers allocate an error for a wrong guess, so look first: brackets or a single colon mean a port.
-	switch colon := strings.LastIndexByte(s, ':'); {
-	case s[0] == '[': // IPv6 as in RFC 3986; some proxies write IPv4 so too
-		end := strings.IndexByte(s, ']')
-		if end < 0 || end+1 < len(s) && (s[end+1] != ':' || !isPort(s[end+2:])) {
-			return netip.Addr{}, false
-		}
-		s = s[1:end]
-	case colon >= 0 && colon == strings.IndexByte(s, ':'):
-		if !isPort(s[colon+1:]) {
-			return netip.Addr{}, false
-		}
-		s = s[:colon]
-	}
-	a, err := netip.ParseAddr(s)
-	return plain(a), err == nil
-}
-
-// plain returns a without a zone, and an IPv4 address for one mapped into IPv6.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
-
-func isBlank(c byte) bool { return c == ' ' || c == '\t' }
-
-// isPort reports whether s is a port number.
-func isPort(s string) bool {
-	n := 0
-	for i := range len(s) {
-		if n = 10*n + int(s[i]-'0'); s[i] < '0' || s[i] > '9' || n > 65535 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func parsePrefix(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		a = plain(a)
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return netip.Prefix{}, err
-	}
-	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-		p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-	}
-	return p.Masked(), nil
 }

@@ -95,7 +95,7 @@ func FuzzForwardedFor(f *testing.F) {
 			f.Add(peer, header)
 		}
 	}
-	ip := core.Must(core.NewClientIP(core.TrustProxies(trusted...)))
+	ip := core.Must(core.NewClientIP(core.TrustProxies(trusted...), core.DangerouslyTrustRemoteAddr()))
 	f.Fuzz(func(t *testing.T, peer, header string) {
 		lines := strings.Split(header, "\n")
 		if header == "" {

@@ -20,6 +20,10 @@ var (
 	// different values. Middleware answers 400. FirstOf does not try its next key function.
 	ErrBadKey = errors.New("ratelimit: the request's key can't be used (RL602)")
 
+	// ErrRewrittenAddr means that the address of a request's peer is not that of its connection: middleware in front has
+	// replaced it by what a header field says, and clients can forge that. It is also an ErrBadKey.
+	ErrRewrittenAddr error = badKeyError("ratelimit: middleware has rewritten the peer's address (RL620)")
+
 	// ErrUnavailable means that the store could not answer and the policy fails closed. It wraps the cause: a
 	// timeout, a refused connection, a key of the wrong type.
 	ErrUnavailable = errors.New("ratelimit: store unavailable (RL603)")
@@ -59,6 +63,12 @@ var (
 	// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
 	ErrClock = errors.New("ratelimit: clock out of range (RL612)")
 )
+
+// badKeyError is a kind of ErrBadKey with a text and code of its own.
+type badKeyError string
+
+func (e badKeyError) Error() string        { return string(e) }
+func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
 
 // StateError means that one key of the store can't be used: it holds another type, or bytes that are not a bucket.
 // Other keys still work. [Limiter.Reset] makes the key usable again.

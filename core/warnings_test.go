@@ -65,11 +65,57 @@ func TestUntrustedProxyWarnsOnce(t *testing.T) {
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 1, l.count("core.TrustProxies"), "the warning says what to do, once")
+}
 
-	trusting := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
-	_, err := trusting.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
-	require.NoError(t, err)
-	assert.Equal(t, 1, l.count("X-Forwarded-For"), "no warning if proxies are named and a client sends the header itself")
+// A proxy whose address is outside the trusted ranges sends what ByIP would read from a trusted one. Without a warning all
+// its clients share a bucket, and nobody knows.
+func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
+	for _, x := range []struct {
+		field   string
+		options []core.IPOption
+	}{
+		{"X-Forwarded-For", []core.IPOption{core.TrustProxies("10.0.0.0/8")}},
+		{"Forwarded", []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustForwarded()}},
+		{"CF-Connecting-IP", []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustHeader("CF-Connecting-IP")}},
+		{"X-Forwarded-For", []core.IPOption{core.TrustUnixSocket()}},
+		{"X-Forwarded-For", nil},
+		{"Forwarded", nil},
+	} {
+		l := logs(t)
+		c := core.Must(core.NewClientIP(x.options...))
+		send := func(peer string) {
+			t.Helper()
+			_, err := c.Key(peer, func(name string) []string {
+				if name == x.field {
+					return []string{"for=203.0.113.5"}
+				}
+				return nil
+			})
+			require.NoError(t, err)
+		}
+		if len(x.options) > 1 {
+			send("10.0.0.1:1")
+			assert.Zero(t, l.count("RL701"), "%s from a trusted proxy", x.field)
+		}
+		for range 3 {
+			send("192.0.2.1:1")
+			send("192.0.2.2:1")
+		}
+		assert.Equal(t, 1, l.count("RL701"), "%s from a peer that is not trusted is warned of, once", x.field)
+		assert.Equal(t, 1, l.count("peer=192.0.2.1 header="+x.field+"\n"), "the warning has the peer and the header: %s", l.text.String())
+	}
+}
+
+func TestTrustWithoutAProxyWarns(t *testing.T) {
+	for name, option := range map[string]core.IPOption{"TrustHeader": core.TrustHeader("CF-Connecting-IP"), "TrustForwarded": core.TrustForwarded()} {
+		l := logs(t)
+		core.Must(core.NewClientIP(option))
+		assert.Equal(t, 1, l.count(name+" has no effect"))
+		for _, proxy := range []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustUnixSocket()} {
+			core.Must(core.NewClientIP(option, proxy))
+		}
+		assert.Equal(t, 1, l.count("RL702"), "%s with a proxy", name)
+	}
 }
 
 // A look at each request would cost too much, but a proxy may come in front of a service that runs for long.

@@ -221,6 +221,10 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	first(key(r))
 	r.Header["X-Api-Key"] = []string{"k-1", "k-2"}
 	first(key(r))
+	r.RemoteAddr = "203.0.113.9"
+	first(httplimit.ByIP()(r))
+	r.RemoteAddr, r.Header = "203.0.113.9:80", http.Header{"X-Real-Ip": {"203.0.113.9:80"}}
+	first(httplimit.ByIP()(r))
 	_, err = httplimit.CostByContentLength(1)(&http.Request{ContentLength: -1})
 	say(err)
 	say(core.ErrApart)
@@ -270,6 +274,8 @@ func logsOfAddresses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = core.NewClientIP(core.TrustHeader("CF-Connecting-IP"))
 	require.NoError(t, err)
+	_, err = core.NewClientIP(core.TrustForwarded())
+	require.NoError(t, err)
 	_, err = core.NewClientIP(core.TrustProxies("0.0.0.0/0"))
 	require.NoError(t, err)
 }
@@ -285,7 +291,7 @@ func logsOfMiddleware(t *testing.T) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/items", nil))
 	}
 	byIP := httplimit.New(limiter, httplimit.ByIP())
-	serve(byIP(byIP(ok)))
+	serve(httplimit.New(limiter, httplimit.ByIP())(byIP(ok)))
 	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))
 	serve(httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(ok))
 	serve(httplimit.New(shadow, httplimit.ByHeader("X-Api-Key"))(ok))

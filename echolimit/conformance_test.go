@@ -79,12 +79,18 @@ var kit = adaptertest.Kit[echolimit.KeyFunc, echolimit.Option]{
 	OnDenied: func(denied func(core.Result) (int, string)) echolimit.Option {
 		return echolimit.OnDenied(func(c echo.Context, res core.Result) error {
 			status, body := denied(res)
+			if status == 0 {
+				return nil
+			}
 			return c.String(status, body)
 		})
 	},
 	OnError: func(failed func(error) (int, string)) echolimit.Option {
 		return echolimit.OnError(func(c echo.Context, err error) error {
 			status, body := failed(err)
+			if status == 0 {
+				return nil
+			}
 			return c.String(status, body)
 		})
 	},

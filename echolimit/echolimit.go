@@ -64,19 +64,8 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 			v := engine.Begin(c, x)
 			shown.Done(x)
 			switch v.Outcome {
-			case adapter.Denied:
-				if o.denied != nil {
-					return o.denied(c, v.Result)
-				}
-				return httpError(v.Problem())
-			case adapter.Failed:
-				switch {
-				case o.failed != nil:
-					return o.failed(c, v.Err)
-				case v.AsIs:
-					return own(v.Err)
-				}
-				return httpError(adapter.Refuse(v))
+			case adapter.Denied, adapter.Failed:
+				return refuse(c, v, o)
 			case adapter.Allowed:
 				switch {
 				case !engine.WantsStatus(v):
@@ -102,6 +91,41 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 			return next(c)
 		}
 	}
+}
+
+// refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the default
+// answer follows.
+func refuse(c echo.Context, v adapter.Verdict, o *config) error {
+	var custom func() error
+	switch {
+	case v.Outcome == adapter.Denied && o.denied != nil:
+		custom = func() error { return o.denied(c, v.Result) }
+	case v.Outcome == adapter.Failed && o.failed != nil:
+		custom = func() error { return o.failed(c, v.Err) }
+	}
+	if custom != nil {
+		if silent, err := answer(c, custom); !silent {
+			return err
+		}
+	}
+	switch {
+	case v.Outcome == adapter.Denied:
+		return httpError(v.Problem())
+	case v.AsIs:
+		return own(v.Err)
+	}
+	return httpError(adapter.Refuse(v))
+}
+
+// answer calls custom, and reports whether it did nothing: it returned no error and wrote nothing.
+func answer(c echo.Context, custom func() error) (silent bool, err error) {
+	var written nethttp.Status
+	res := c.Response()
+	below := res.Writer
+	res.Writer = written.Watch(below)
+	err = custom()
+	res.Writer = below
+	return err == nil && !res.Committed && written.Written() == 0, err
 }
 
 // settled calls next, and has the engine settle the request when the response is over.

@@ -83,14 +83,15 @@ func WithRefund(refund func(c echo.Context, status int) bool) Option {
 }
 
 // OnDenied answers a denied request. It replaces the error with status 429: the middleware returns what denied
-// returns. The header fields are already set.
+// returns. The header fields are already set. If it returns nil and wrote nothing, as one that only
+// logs, the default answer follows.
 func OnDenied(denied func(c echo.Context, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
 // OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
-// show err to clients.
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). If it
+// writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(c echo.Context, err error) error) Option {
 	return func(o *config) { o.failed = failed }
 }

@@ -81,12 +81,18 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 	OnDenied: func(denied func(core.Result) (int, string)) fiberlimit.Option {
 		return fiberlimit.OnDenied(func(c *fiber.Ctx, res core.Result) error {
 			status, body := denied(res)
+			if status == 0 {
+				return nil
+			}
 			return c.Status(status).SendString(body)
 		})
 	},
 	OnError: func(failed func(error) (int, string)) fiberlimit.Option {
 		return fiberlimit.OnError(func(c *fiber.Ctx, err error) error {
 			status, body := failed(err)
+			if status == 0 {
+				return nil
+			}
 			return c.Status(status).SendString(body)
 		})
 	},
@@ -96,6 +102,7 @@ var kit = adaptertest.Kit[fiberlimit.KeyFunc, fiberlimit.Option]{
 func serve(l net.Listener, app adaptertest.App[fiberlimit.KeyFunc, fiberlimit.Option]) error {
 	f := fiber.New(fiber.Config{
 		DisableStartupMessage: true,
+		StreamRequestBody:     app.StreamBodies,
 		ErrorHandler: func(c *fiber.Ctx, err error) error {
 			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 				c.Set(adaptertest.ErrorHeader, fmt.Sprint(fe.Code))

@@ -53,8 +53,7 @@ func WithUnits(units func(*fiber.Ctx) (core.Units, error)) Option {
 // is another one for the same request: it has its header, body and Locals, but no route. If the client has gone, the
 // function that writes the stream may still run, until its next flush fails. If it goes before the answer to its upgrade is
 // sent, or sends Connection: close with its upgrade, fasthttp drops the request: settle is not called, and what was charged
-// stays. The status of an error that the handler returned is that of its [fiber.Error], or 500: the app's error handler runs
-// later.
+// stays. The status of an error that the handler returned is as for [WithRefund].
 func WithSettle(settle func(c *fiber.Ctx, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }
@@ -74,21 +73,25 @@ func WithSkip(skip func(*fiber.Ctx) bool) Option {
 // WithRefund returns a request's tokens if refund returns true for the status of its response. Use it to count failed
 // logins only, or not to count errors of the service.
 //
-// If the handler returns an error, the code of its [fiber.Error] counts. Any other error counts as 500, because the
-// app's error handler runs later. A panic counts as 500 too, whatever middleware in front answers.
+// If the handler returns an error, the code of its [fiber.Error] counts. Of any other error the status counts that
+// the app's error handler sends: then refund is called after the response, with another c for the same request, which has
+// its header, body and Locals, but no route. A panic counts as 500, whatever middleware in front answers.
 func WithRefund(refund func(c *fiber.Ctx, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
 
 // OnDenied answers a denied request. It replaces the error with status 429: the middleware returns what denied
-// returns. The header fields are already set.
+// returns. The header fields are already set. If it returns nil and wrote nothing, as one that only
+// logs, the default answer follows.
+//
+// Fiber's cache middleware keeps what denied writes, whatever its status. Behind it, return an error, which it does not keep.
 func OnDenied(denied func(c *fiber.Ctx, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
 // OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
-// show err to clients.
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). If it
+// writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(c *fiber.Ctx, err error) error) Option {
 	return func(o *config) { o.failed = failed }
 }

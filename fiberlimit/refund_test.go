@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
@@ -15,8 +16,7 @@ import (
 
 var errNotFound = errors.New("no such row")
 
-// WithRefund gets the status that the client gets, if middleware can know it. The app's error handler runs after all
-// middleware, so an error that only this handler understands counts as 500.
+// WithRefund gets the status that the client gets, also that of an error that only the app's error handler understands.
 func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 	mapping := func(c *fiber.Ctx, err error) error {
 		if errors.Is(err, errNotFound) {
@@ -49,7 +49,7 @@ func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an error that the app's error handler maps counts as 500", func(t *testing.T) {
+	t.Run("an error that the app's error handler maps", func(t *testing.T) {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 		reported, outer := 0, error(nil)
 		app := fiber.New(fiber.Config{ErrorHandler: mapping})
@@ -61,8 +61,24 @@ func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res.StatusCode != http.StatusNotFound || reported != http.StatusInternalServerError || !errors.Is(outer, errNotFound) {
-			t.Errorf("the client got %d, WithRefund was called with %d, middleware in front got %v; want 404, 500 and the handler's error", res.StatusCode, reported, outer)
+		if res.StatusCode != http.StatusNotFound || reported != http.StatusNotFound || !errors.Is(outer, errNotFound) {
+			t.Errorf("the client got %d, WithRefund was called with %d, middleware in front got %v; want 404, 404 and the handler's error", res.StatusCode, reported, outer)
+		}
+	})
+	t.Run("an error without a server, as on AWS Lambda, counts as 500", func(t *testing.T) {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
+		reported := 0
+		app := fiber.New(fiber.Config{ErrorHandler: mapping})
+		app.Get("/", fiberlimit.New(limiter, fiberlimit.Global("all"),
+			fiberlimit.WithRefund(func(_ *fiber.Ctx, status int) bool { reported = status; return false })),
+			func(*fiber.Ctx) error { return errNotFound })
+		var request fasthttp.Request
+		request.SetRequestURI("/")
+		var c fasthttp.RequestCtx
+		c.Init(&request, nil, nil)
+		app.Handler()(&c)
+		if reported != http.StatusInternalServerError {
+			t.Errorf("WithRefund was called with %d, want 500: nothing tells when the response is sent", reported)
 		}
 	})
 }

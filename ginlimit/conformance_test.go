@@ -77,12 +77,18 @@ var kit = adaptertest.Kit[ginlimit.KeyFunc, ginlimit.Option]{
 	OnDenied: func(denied func(core.Result) (int, string)) ginlimit.Option {
 		return ginlimit.OnDenied(func(c *gin.Context, res core.Result) {
 			status, body := denied(res)
+			if status == 0 {
+				return
+			}
 			c.String(status, "%s", body)
 		})
 	},
 	OnError: func(failed func(error) (int, string)) ginlimit.Option {
 		return ginlimit.OnError(func(c *gin.Context, err error) {
 			status, body := failed(err)
+			if status == 0 {
+				return
+			}
 			c.String(status, "%s", body)
 		})
 	},

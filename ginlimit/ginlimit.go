@@ -55,41 +55,57 @@ func configured(options []Option) (o config) {
 
 func middleware(engine *adapter.Engine[*gin.Context], o config) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		switch v := engine.Begin(c, exchange{c}); v.Outcome {
-		case adapter.Denied:
-			if o.denied != nil {
-				o.denied(c, v.Result)
-			} else {
-				adapter.WriteProblem(c.Writer, v.Problem())
-			}
-			c.Abort()
-		case adapter.Failed:
-			switch {
-			case o.failed != nil:
-				o.failed(c, v.Err)
-			case !v.AsIs: // otherwise the user's function has answered
-				if p := adapter.Refuse(v); !c.Writer.Written() {
-					adapter.WriteProblem(c.Writer, p)
-				}
-			}
-			c.Abort()
-		case adapter.Allowed:
-			if !engine.WantsStatus(v) {
-				return // gin calls the next handler
-			}
-			returned := false
-			defer func() {
-				status := c.Writer.Status()
-				if !c.Writer.Written() && (!returned || len(c.Errors) > 0 && status == http.StatusOK) {
-					// A handler panicked, or left its error, without a status, to middleware in front of this one.
-					status = http.StatusInternalServerError
-				}
-				engine.Done(c, v, status)
-			}()
+		v := engine.Begin(c, exchange{c})
+		defer remember(c).forget(c)
+		switch {
+		case v.Outcome != adapter.Allowed:
+			refuse(c, v, o)
+		case engine.WantsStatus(v):
+			watched(engine, c, v)
+		default:
 			c.Next()
-			returned = true
 		}
 	}
+}
+
+// refuse answers a request that is not allowed. If the app's own function does not answer, the default answer follows. An
+// error in c.Errors is an answer too: middleware in front renders it.
+func refuse(c *gin.Context, v adapter.Verdict, o config) {
+	defer c.Abort()
+	status, errors := c.Writer.Status(), len(c.Errors)
+	switch {
+	case v.Outcome == adapter.Denied && o.denied != nil:
+		o.denied(c, v.Result)
+	case v.Outcome == adapter.Failed && o.failed != nil:
+		o.failed(c, v.Err)
+	}
+	switch {
+	case c.Writer.Status() != status || len(c.Errors) != errors:
+	case v.Outcome == adapter.Denied:
+		if !c.Writer.Written() {
+			adapter.WriteProblem(c.Writer, v.Problem())
+		}
+	case v.AsIs, o.failed != nil && c.Writer.Written(): // the user's function has answered
+	default:
+		if p := adapter.Refuse(v); !c.Writer.Written() {
+			adapter.WriteProblem(c.Writer, p)
+		}
+	}
+}
+
+// watched calls the next handlers and ends the request with its status.
+func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Verdict) {
+	returned := false
+	defer func() {
+		status := c.Writer.Status()
+		if !c.Writer.Written() && (!returned || len(c.Errors) > 0 && status == http.StatusOK) {
+			// A handler panicked, or left its error, without a status, to middleware in front of this one.
+			status = http.StatusInternalServerError
+		}
+		engine.Done(c, v, status)
+	}()
+	c.Next()
+	returned = true
 }
 
 // answered returns the status of the response if a key, cost or limits function wrote one, such as with
@@ -107,8 +123,7 @@ const keptKey = "ratelimit.decision"
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. Error handlers find a denial too.
 func FromContext(c *gin.Context) (core.Result, bool) {
-	kept, _ := c.Get(keptKey)
-	return adapter.FromContext(kept)
+	return adapter.FromContext(kept(c))
 }
 
 // exchange shows a request to the engine.
@@ -153,8 +168,4 @@ func get[K any](c *gin.Context, method func(*gin.Context, K) (any, bool), key an
 
 func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
 
-func (x exchange) Kept() *adapter.Decision {
-	kept, _ := x.c.Get(keptKey)
-	d, _ := kept.(*adapter.Decision)
-	return d
-}
+func (x exchange) Kept() *adapter.Decision { return kept(x.c) }

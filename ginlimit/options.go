@@ -77,14 +77,14 @@ func WithRefund(refund func(c *gin.Context, status int) bool) Option {
 }
 
 // OnDenied answers a denied request. It replaces 429 and the problem body. The header fields are already set. The
-// handlers after this one don't run.
+// handlers after this one don't run. If denied writes nothing, as one that only logs, the default answer follows.
 func OnDenied(denied func(*gin.Context, core.Result)) Option {
 	return func(o *config) { o.denied = denied }
 }
 
 // OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
-// show err to clients.
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). If it
+// writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(c *gin.Context, err error)) Option {
 	return func(o *config) { o.failed = failed }
 }

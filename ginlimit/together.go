@@ -28,6 +28,5 @@ func NewTogether(rules []Rule, options ...Option) gin.HandlerFunc {
 // AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together,
 // the tightest comes first.
 func AllFromContext(c *gin.Context) []core.Result {
-	kept, _ := c.Get(keptKey)
-	return adapter.AllFromContext(kept)
+	return adapter.AllFromContext(kept(c))
 }

@@ -78,6 +78,9 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	OnDenied: func(denied func(core.Result) (int, string)) httplimit.Option {
 		return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) {
 			status, body := denied(res)
+			if status == 0 {
+				return
+			}
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, body)
 		})
@@ -85,6 +88,9 @@ var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
 	OnError: func(failed func(error) (int, string)) httplimit.Option {
 		return httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) {
 			status, body := failed(err)
+			if status == 0 {
+				return
+			}
 			w.WriteHeader(status)
 			_, _ = io.WriteString(w, body)
 		})

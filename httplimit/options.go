@@ -69,14 +69,14 @@ func WithRefund(refund func(r *http.Request, status int) bool) Option {
 }
 
 // OnDenied answers a denied request. It replaces 429 and the problem body: write the status, then the body. The
-// header fields are already set.
+// header fields are already set. If denied writes nothing, as one that only logs, the default answer follows.
 func OnDenied(denied func(http.ResponseWriter, *http.Request, core.Result)) Option {
 	return func(c *nethttp.Config) { c.Denied = denied }
 }
 
 // OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). Don't
-// show err to clients.
+// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). If it
+// writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
 	return func(c *nethttp.Config) { c.Failed = failed }
 }

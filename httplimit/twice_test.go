@@ -41,3 +41,27 @@ func TestRequestChargedTwiceLogsAWarning(t *testing.T) {
 		t.Errorf("want one warning with policy and path; got %q", got)
 	}
 }
+
+// A middleware decides a request once, however often the request passes it: a framework may route it again. All adapters share
+// the engine that knows.
+func TestAMiddlewareDecidesARequestOnce(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}))
+	for name, m := range map[string]func(http.Handler) http.Handler{
+		"New":         httplimit.New(limiter, httplimit.Global("new")),
+		"NewTogether": httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.Global("a")}, {Limiter: limiter, Key: httplimit.Global("b")}}),
+	} {
+		h := m(httplimit.New(limiter, httplimit.Global("between "+name))(m(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+		log := logtest.Capture(func() {
+			for i, want := range []int{200, 200, 429} {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				if w.Code != want {
+					t.Errorf("%s: request %d of a limit of 2 was answered %d, want %d", name, i+1, w.Code, want)
+				}
+			}
+		})
+		if log != "" {
+			t.Errorf("%s: nothing is charged twice, but it logged %s", name, log)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 
@@ -13,10 +14,11 @@ import (
 //
 //   - a string, or a type of kind string: its characters;
 //   - an integer, or a type of an integer kind: its number, in decimal;
+//   - a float that is a whole number below 2^53, as encoding/json makes of the numbers in a token's claims: the same;
 //   - a pointer to one of these: what it points to;
 //   - any other fmt.Stringer, such as a UUID or a netip.Addr: what String returns, which must differ between users.
 //
-// The first three don't use String and Error, because these may be made for logs and hide who the user is. Nil and
+// The first four don't use String and Error, because these may be made for logs and hide who the user is. Nil and
 // "" are missing keys. A value of any other type is an error, because it may print differently in every request.
 func ByContextValue(key any) KeyFunc {
 	if t := reflect.TypeOf(key); t == nil || !t.Comparable() {
@@ -60,7 +62,7 @@ func valueText(v any) (string, error) {
 		if r.IsNil() {
 			return "", nil
 		}
-		if kind := r.Elem().Kind(); kind == reflect.String || r.Elem().CanInt() || r.Elem().CanUint() {
+		if kind := r.Elem().Kind(); kind == reflect.String || r.Elem().CanInt() || r.Elem().CanUint() || r.Elem().CanFloat() {
 			r = r.Elem()
 		}
 	}
@@ -73,9 +75,24 @@ func valueText(v any) (string, error) {
 		return strconv.FormatInt(r.Int(), 10), nil
 	case r.CanUint():
 		return strconv.FormatUint(r.Uint(), 10), nil
+	case r.CanFloat():
+		return wholeText(r.Float(), r.Type().Bits())
 	}
 	if s, ok := v.(fmt.Stringer); ok {
 		return s.String(), nil
 	}
-	return "", fmt.Errorf("a %T is not a string, an integer or a fmt.Stringer: store one of these in the context", v)
+	return "", fmt.Errorf("a %T is not a string, a whole number or a fmt.Stringer: store one of these in the context", v)
+}
+
+// wholeText returns the digits of f, a float of the given size. Of larger numbers several are one float, so that two users
+// would share a bucket.
+func wholeText(f float64, bits int) (string, error) {
+	most := float64(1 << 53)
+	if bits == 32 {
+		most = 1 << 24
+	}
+	if f != math.Trunc(f) || math.Abs(f) >= most { // also NaN
+		return "", fmt.Errorf("the float %v does not identify anybody: store a string or an integer in the context", f)
+	}
+	return strconv.FormatInt(int64(f), 10), nil
 }

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -19,9 +17,7 @@ type Engine[C any] struct {
 	limiter *core.Limiter // of the first rule
 	options Options[C]
 
-	// Each warning is logged once.
-	warnTwice, warnNoKey, warnShadowError sync.Once
-	warnedRoute                           atomic.Bool
+	middleware
 }
 
 // New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
@@ -37,19 +33,23 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
 // the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
-// selects it or if the policy is in shadow mode and there is no decision. It costs one decision.
+// selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
+// framework routes again, as gin's HandleContext does, passes without another one: each middleware decides a request once.
 func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Verdict{}
 	}
-	v.ctx = x.Context()
 	before := x.Kept()
+	if before.madeBy(&e.middleware) {
+		return Verdict{}
+	}
+	v.ctx = x.Context()
 	var fromUser bool
 	var err error
 	if len(e.rules) == 1 {
 		fromUser, err = e.decide(c, &v)
 	} else {
-		fromUser, err = decideTogether(e.rules, &e.options, c, &v, &joint{twice: &e.warnTwice}, func(missing error) {
+		fromUser, err = decideTogether(e.rules, &e.options, c, &v, &joint{by: &e.middleware}, func(missing error) {
 			e.warnNoKey.Do(func() {
 				e.warn(&Verdict{Status: core.ProblemOf(missing).Status, Err: missing}, x, shadowMessage, "RL708")
 			})
@@ -164,7 +164,7 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 		return
 	}
 	warnTwice(&e.warnTwice, x, outer, v.limiter, v.key)
-	if d := (Decision{v.Result.Keep(), v.limiter, v.key, outer}); v.Result.WritesHeaders() {
+	if d := (Decision{v.Result.Keep(), v.limiter, v.key, outer, &e.middleware}); v.Result.WritesHeaders() {
 		kept := &decided{Decision: d}
 		x.Keep(&kept.Decision)
 		v.Result.WriteHeadersIn(&kept.room, x.Response())

@@ -8,6 +8,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -79,6 +80,24 @@ type Decision struct {
 	limiter *core.Limiter
 	key     string
 	outer   *Decision // of the limiter in front
+	by      *middleware
+}
+
+// middleware is one middleware, whatever its framework. Decisions point to the one that made them.
+type middleware struct {
+	// Each warning is logged once.
+	warnTwice, warnNoKey, warnShadowError sync.Once
+	warnedRoute                           atomic.Bool
+}
+
+// madeBy reports whether m made d or one in front of it.
+func (d *Decision) madeBy(m *middleware) bool {
+	for ; d != nil; d = d.outer {
+		if d.by == m {
+			return true
+		}
+	}
+	return false
 }
 
 // decided is a Decision whose result writes header fields. Both are one allocation.

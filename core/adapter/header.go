@@ -55,18 +55,19 @@ func normalizeCredentials(v string) string {
 	return strings.ToLower(v[:i]) + " " + strings.TrimSpace(v[i:])
 }
 
-// forwardedFor is the field that ByIP reads in every request. The name is canonical, so RequestHeader can index the
-// header with it: that takes 8 ns, and Header.Values 66 ns.
-const forwardedFor = "X-Forwarded-For"
-
 // RequestHeader returns the values of a header field of r, for exchanges on net/http. It also returns Host, which
 // net/http stores apart from the header.
+//
+// ByIP reads the fields of the first case in every request. These names are canonical, so they index the header: that
+// takes 8 ns, and Header.Values 66 ns.
 func RequestHeader(r *http.Request, name string) []string {
-	switch {
-	case name == forwardedFor:
-		return r.Header[forwardedFor]
-	case name == "Host" && r.Host != "":
-		return []string{r.Host}
+	switch name {
+	case "X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded":
+		return r.Header[name]
+	case "Host":
+		if r.Host != "" {
+			return []string{r.Host}
+		}
 	}
 	return r.Header.Values(name)
 }

@@ -24,7 +24,7 @@ func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limit
 type joint struct {
 	result core.JointResult
 	rules  []kept
-	twice  *sync.Once
+	by     *middleware
 }
 
 // kept is whose decision it is.
@@ -37,10 +37,10 @@ type kept struct {
 // the response, those of the tightest last: it decides on the fields that have one value.
 func (j *joint) answer(x Exchange, outer *Decision) {
 	for _, k := range j.rules {
-		warnTwice(j.twice, x, outer, k.limiter, k.key)
+		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
 	}
 	for _, i := range j.result.Order() {
-		outer = &Decision{j.result.Results[i].Keep(), j.rules[i].limiter, j.rules[i].key, outer}
+		outer = &Decision{j.result.Results[i].Keep(), j.rules[i].limiter, j.rules[i].key, outer, j.by}
 	}
 	x.Keep(outer)
 	j.result.WriteHeaders(x.Response())

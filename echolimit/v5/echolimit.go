@@ -63,19 +63,8 @@ func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.Middlewar
 		return func(c *echo.Context) error {
 			v := engine.Begin(c, exchange{c})
 			switch v.Outcome {
-			case adapter.Denied:
-				if o.denied != nil {
-					return o.denied(c, v.Result)
-				}
-				return httpError(v.Problem())
-			case adapter.Failed:
-				switch {
-				case o.failed != nil:
-					return o.failed(c, v.Err)
-				case v.AsIs:
-					return v.Err
-				}
-				return httpError(adapter.Refuse(v))
+			case adapter.Denied, adapter.Failed:
+				return refuse(c, v, o)
 			case adapter.Allowed:
 				switch {
 				case !engine.WantsStatus(v):
@@ -107,6 +96,47 @@ func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.Middlewar
 			return next(c)
 		}
 	}
+}
+
+// refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the default
+// answer follows.
+func refuse(c *echo.Context, v adapter.Verdict, o *config) error {
+	var custom func() error
+	switch {
+	case v.Outcome == adapter.Denied && o.denied != nil:
+		custom = func() error { return o.denied(c, v.Result) }
+	case v.Outcome == adapter.Failed && o.failed != nil:
+		custom = func() error { return o.failed(c, v.Err) }
+	}
+	if custom != nil {
+		if silent, err := answer(c, custom); !silent {
+			return err
+		}
+	}
+	switch {
+	case v.Outcome == adapter.Denied:
+		return httpError(v.Problem())
+	case v.AsIs:
+		return v.Err
+	}
+	return httpError(adapter.Refuse(v))
+}
+
+// answer calls custom, and reports whether it did nothing: it returned no error and wrote nothing.
+func answer(c *echo.Context, custom func() error) (silent bool, err error) {
+	var written nethttp.Status
+	if res, plain := c.Response().(*echo.Response); plain {
+		below := res.ResponseWriter
+		res.ResponseWriter = written.Watch(below)
+		err = custom()
+		res.ResponseWriter = below
+		return err == nil && !res.Committed && written.Written() == 0, err
+	}
+	w := c.Response() // a writer around echo's, such as that of gzip, may hold the answer back
+	c.SetResponse(written.Watch(w))
+	err = custom()
+	c.SetResponse(w)
+	return err == nil && written.Written() == 0, err
 }
 
 // innermost returns echo's own response below w, or nil if w hides it. Middleware may have wrapped it in responses of

@@ -69,17 +69,15 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 		return func(c *fasthttp.RequestCtx) {
 			switch v := engine.Begin(c, exchange{c}); v.Outcome {
 			case adapter.Denied:
-				if o.denied != nil {
-					o.denied(c, v.Result)
-				} else {
+				if o.denied == nil || silent(c, func() { o.denied(c, v.Result) }) {
 					refuse(c, v.Problem())
 				}
+				closeUnread(c)
 			case adapter.Failed:
-				if o.failed != nil {
-					o.failed(c, v.Err)
-				} else {
+				if o.failed == nil || silent(c, func() { o.failed(c, v.Err) }) {
 					refuse(c, adapter.Refuse(v))
 				}
+				closeUnread(c)
 			case adapter.Allowed:
 				if !engine.WantsStatus(v) {
 					next(c)
@@ -98,6 +96,20 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 				status = c.Response.StatusCode()
 			}
 		}
+	}
+}
+
+// silent reports whether answer wrote nothing. The default answer follows then.
+func silent(c *fasthttp.RequestCtx, answer func()) bool {
+	answer()
+	return c.Response.StatusCode() == http.StatusOK && !c.Response.IsBodyStream() && len(c.Response.Body()) == 0
+}
+
+// closeUnread closes the connection after the answer if the server has StreamRequestBody and the body was not read:
+// fasthttp would take what is left of it for the next requests.
+func closeUnread(c *fasthttp.RequestCtx) {
+	if c.Request.IsBodyStream() {
+		c.SetConnectionClose()
 	}
 }
 

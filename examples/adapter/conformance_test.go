@@ -85,12 +85,18 @@ var kit = adaptertest.Kit[fasthttplimit.KeyFunc, fasthttplimit.Option]{
 	OnDenied: func(denied func(core.Result) (int, string)) fasthttplimit.Option {
 		return fasthttplimit.OnDenied(func(c *fasthttp.RequestCtx, res core.Result) {
 			status, body := denied(res)
+			if status == 0 {
+				return
+			}
 			write(c, status, body)
 		})
 	},
 	OnError: func(failed func(error) (int, string)) fasthttplimit.Option {
 		return fasthttplimit.OnError(func(c *fasthttp.RequestCtx, err error) {
 			status, body := failed(err)
+			if status == 0 {
+				return
+			}
 			write(c, status, body)
 		})
 	},
@@ -122,7 +128,7 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 		})})
 	}
 	found := limited(app.Use, func(c *fasthttp.RequestCtx) { c.UserValue(handlerKey{}).(fasthttp.RequestHandler)(c) })
-	return fasthttp.Serve(l, func(c *fasthttp.RequestCtx) {
+	server := fasthttp.Server{StreamRequestBody: app.StreamBodies, Handler: func(c *fasthttp.RequestCtx) {
 		defer func() {
 			if recover() != nil {
 				c.Error("", http.StatusInternalServerError)
@@ -132,7 +138,8 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 		c.SetUserValue(fasthttplimit.ContextKey, app.Context(context.Background()))
 		c.SetUserValue(handlerKey{}, find(routes, c))
 		found(c)
-	})
+	}}
+	return server.Serve(l)
 }
 
 func limited(by described, h fasthttp.RequestHandler) fasthttp.RequestHandler {

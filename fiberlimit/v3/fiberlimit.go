@@ -14,6 +14,7 @@
 package fiberlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -61,46 +62,64 @@ func configured(options []Option) (o config) {
 
 func middleware(engine *adapter.Engine[fiber.Ctx], o config) fiber.Handler {
 	return func(c fiber.Ctx) error {
+		if unreadable(c) {
+			return c.Next()
+		}
 		x := shown.Show(c)
 		v := engine.Begin(c, x)
 		shown.Done(x)
-		switch v.Outcome {
-		case adapter.Denied:
-			if o.denied != nil {
-				return o.denied(c, v.Result)
-			}
-			return httpError(v.Problem())
-		case adapter.Failed:
-			switch {
-			case o.failed != nil:
-				return o.failed(c, v.Err)
-			case v.AsIs:
-				return v.Err
-			}
-			return httpError(adapter.Refuse(v))
-		case adapter.Allowed:
-			if !engine.WantsStatus(v) {
-				break
-			}
-			status := fiber.StatusInternalServerError // if the handler panics
-			defer func() { done(engine, c, v, status) }()
-			err := c.Next()
-			if e := (*fiber.Error)(nil); errors.As(err, &e) {
-				status = e.Code
-			} else if err == nil {
-				status = c.Response().StatusCode()
-			}
-			return err
+		if v.Outcome != adapter.Allowed {
+			defer fast.Refused(c.RequestCtx())
+			return refuse(c, v, o)
+		}
+		if engine.WantsStatus(v) {
+			return watched(engine, c, v)
 		}
 		return c.Next()
 	}
 }
 
-// done ends a request: if it is to be settled and its response goes on, when that is over. c is over then, so another one shows
+// refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the default
+// answer follows.
+func refuse(c fiber.Ctx, v adapter.Verdict, o config) (err error) {
+	before := fast.AnswerOf(c.RequestCtx())
+	switch {
+	case v.Outcome == adapter.Denied && o.denied != nil:
+		err = o.denied(c, v.Result)
+	case v.Outcome == adapter.Failed && o.failed != nil:
+		err = o.failed(c, v.Err)
+	}
+	switch {
+	case err != nil || fast.AnswerOf(c.RequestCtx()) != before:
+		return err
+	case v.Outcome == adapter.Denied:
+		return httpError(v.Problem())
+	case v.AsIs:
+		return v.Err
+	}
+	return httpError(adapter.Refuse(v))
+}
+
+// watched calls the next handler and ends the request with its status.
+func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) error {
+	status := fiber.StatusInternalServerError // if the handler panics
+	defer func() { done(engine, c, v, status) }()
+	err := c.Next()
+	if e := (*fiber.Error)(nil); errors.As(err, &e) {
+		status = e.Code
+	} else if err == nil {
+		status = c.Response().StatusCode()
+	} else if fast.TellsWhenSent(c.RequestCtx()) {
+		status = 0 // the app's error handler chooses it
+	}
+	return err
+}
+
+// done ends a request: if its status is not known yet, or it is to be settled and its response goes on, when that is over. c is over then, so another one shows
 // the request. Of an abandoned c nothing goes on: fiber's timeout middleware has answered already.
 func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
-	if !engine.Settles(v) || c.IsAbandoned() || !fast.GoesOn(c.RequestCtx()) {
-		engine.Done(c, v, status)
+	if c.IsAbandoned() || status != 0 && !(engine.Settles(v) && fast.GoesOn(c.RequestCtx())) {
+		engine.Done(c, v, cmp.Or(status, fiber.StatusInternalServerError))
 		return
 	}
 	app, sent, ctx := c.App(), c.RequestCtx(), c.Context()
@@ -108,6 +127,9 @@ func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, sta
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		c.SetContext(ctx) // which AcquireCtx has removed
+		if status == 0 {
+			status = sent.Response.StatusCode()
+		}
 		engine.Done(c, v, status)
 	})
 }

@@ -11,6 +11,12 @@ import (
 // hijacked the connection, such as for a WebSocket.
 func GoesOn(c *fasthttp.RequestCtx) bool { return c.Response.IsBodyStream() || c.Hijacked() }
 
+// TellsWhenSent reports whether WhenSent will call its function: a server of fasthttp serves c, and no middleware has given
+// up on it. Adapters for other servers, such as AWS Lambda, don't tell.
+func TellsWhenSent(c *fasthttp.RequestCtx) bool {
+	return c.ConnRequestNum() > 0 && c.LastTimeoutErrorResponse() == nil
+}
+
 // WhenSent has do called when the response of c was sent, or can't be sent any more, and the handler of a hijacked connection
 // has returned. c has then what it has now: its request
 // and user values, but no other middleware.

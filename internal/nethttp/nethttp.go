@@ -34,15 +34,11 @@ func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.
 			r = x.r
 			switch v := engine.Begin(r, x); v.Outcome {
 			case adapter.Denied:
-				if config.Denied != nil {
-					config.Denied(w, r, v.Result)
-				} else {
+				if config.Denied == nil || silent(w, func(w http.ResponseWriter) { config.Denied(w, r, v.Result) }) {
 					adapter.WriteProblem(w, v.Problem())
 				}
 			case adapter.Failed:
-				if config.Failed != nil {
-					config.Failed(w, r, v.Err)
-				} else {
+				if config.Failed == nil || silent(w, func(w http.ResponseWriter) { config.Failed(w, r, v.Err) }) {
 					adapter.WriteProblem(w, adapter.Refuse(v))
 				}
 			case adapter.Allowed:
@@ -58,6 +54,13 @@ func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.
 			}
 		})
 	}
+}
+
+// silent reports whether answer wrote nothing to the response.
+func silent(w http.ResponseWriter, answer func(http.ResponseWriter)) bool {
+	var written Status
+	answer(written.Watch(w))
+	return written.Written() == 0
 }
 
 // Router reads what only the router knows of a request.
@@ -176,10 +179,14 @@ func enter(w http.ResponseWriter, r *http.Request) *exchange {
 	return &l.exchange
 }
 
-// leave passes on what the server removes when a request is over: files of a form. It looks for them in its own request,
-// of which handlers had a copy.
+// leave passes on to the caller's request what others look for there when it is over: the server for files of a form, which
+// it removes, and middleware in front for the route and its parameters, which a mux has set. Handlers had a copy, and what
+// they have changed in it they would have changed in the caller's request.
 func leave(request, limited *http.Request) {
-	if request.MultipartForm == nil {
+	switch {
+	case request.Pattern != limited.Pattern:
+		*request = *limited.WithContext(request.Context()) // parameters can't be copied alone
+	case limited.MultipartForm != nil:
 		request.MultipartForm = limited.MultipartForm
 	}
 }

@@ -51,6 +51,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Join", (*suite[K, O]).join},
 		{"Address", (*suite[K, O]).address},
 		{"Proxies", (*suite[K, O]).proxies},
+		{"Peers", (*suite[K, O]).peers},
 		{"PerIP", (*suite[K, O]).perIP},
 		{"Route", (*suite[K, O]).route},
 		{"Host", (*suite[K, O]).host},
@@ -59,6 +60,8 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Outage", (*suite[K, O]).outage},
 		{"Context", (*suite[K, O]).context},
 		{"Reuse", (*suite[K, O]).reuse},
+		{"Unread", (*suite[K, O]).unread},
+		{"Unreadable", (*suite[K, O]).unreadable},
 		{"Concurrent", (*suite[K, O]).concurrent},
 		{"Mistakes", (*suite[K, O]).mistakes},
 	} {

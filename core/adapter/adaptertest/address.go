@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // from returns a request from each of the peers.
@@ -41,6 +42,50 @@ func (s *suite[K, O]) address() {
 		{"without a trusted proxy a client can't choose its address with X-Forwarded-For", inUse, true, of(k.ByIP(),
 			forwarded("192.0.2.1:1"), forwarded("192.0.2.1:2", "203.0.113.1"), forwarded("192.0.2.1:3", "203.0.113.2, 10.0.0.1"))},
 		{"a client can't choose its address with any other header field", inUse, true, of(k.ByIP(), spoofs("203.0.113.1", "203.0.113.2")...)},
+	})
+}
+
+// peers checks peers whose address is not that of a TCP connection.
+func (s *suite[K, O]) peers() {
+	k := s.kit
+	s.rule("an address without a port was rewritten, so it is refused, and a warning says what to use", func(c *trial[K, O]) {
+		log := logtest.Capture(func() {
+			for _, key := range []K{k.ByIP(), k.ByIP(core.TrustProxies("203.0.113.0/24")), k.FirstOf(k.ByIP(), k.Global("all"))} {
+				app := c.use(c.holding(9), key)
+				for i := range 3 {
+					r := forwarded("203.0.113."+strconv.Itoa(i), "203.0.113."+strconv.Itoa(i))
+					c.wantRefusal(app.send(r), http.StatusBadRequest, "a rewritten address")
+				}
+				r := forwarded("203.0.113.9:80", "203.0.113.9:80")
+				c.wantRefusal(app.send(r), http.StatusBadRequest, "an address that a field has with its port")
+			}
+		})
+		if strings.Count(log, "RL620") != 3 || strings.Count(log, "core.TrustProxies") != 3 {
+			c.errorf("each of three middlewares logs once what to use instead: %s", log)
+		}
+	})
+	socket := k.ByIP(core.TrustUnixSocket())
+	rfc7239 := k.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustForwarded())
+	by := func(lines ...string) request {
+		r := request{peer: "10.0.0.1:1", header: header("X-Forwarded-For", "198.51.100.1")}
+		for _, l := range lines {
+			r.header.Add("Forwarded", l)
+		}
+		return r
+	}
+	s.groupings([]grouping[K]{
+		{"with DangerouslyTrustRemoteAddr a rewritten address is the client", inUse, false, of(k.ByIP(core.DangerouslyTrustRemoteAddr()), from("203.0.113.1", "203.0.113.2", "203.0.113.3:1")...)},
+		{"clients of a proxy on a Unix socket have their own buckets with TrustUnixSocket", inUse, false, of(socket,
+			forwarded("@", "203.0.113.1"), forwarded("@", "203.0.113.2"), forwarded("/run/proxy.sock", "203.0.113.3"))},
+		{"a client of a proxy on a Unix socket can't choose its address", inUse, true, of(socket,
+			forwarded("@", "203.0.113.1"), forwarded("@", "198.51.100.1, 203.0.113.1"), forwarded("@", "198.51.100.2", "203.0.113.1"))},
+		{"TrustForwarded gives the clients in Forwarded their own buckets", inUse, false, of(rfc7239,
+			by("for=203.0.113.1"), by(`for="203.0.113.2:80"`), by(`for="[2001:db8::1]:80"`), by("for=_hidden"))},
+		{"with TrustForwarded a client can't choose its address", inUse, true, of(rfc7239,
+			by("for=203.0.113.1"), by("for=198.51.100.1, for=203.0.113.1"), by(`for="198.51.100.1, For="203.0.113.1:99";proto=http`),
+			by("for=198.51.100.1", "proto=https;for=203.0.113.1, for=10.0.0.9"))},
+		{"clients that a proxy hides share its bucket with TrustForwarded", inUse, true, of(rfc7239,
+			by("for=_a"), by("for=unknown"), by("for=198.51.100.1, for=_b"), by("for=198.51.100.1, proto=http"), by())},
 	})
 }
 

@@ -72,6 +72,33 @@ func (s *suite[K, O]) denial() {
 			c.errorf("OnDenied got the result %+v, want the denial", res)
 		}
 	})
+	s.rule("if OnDenied or OnError writes nothing, the default answer follows", func(c *trial[K, O]) {
+		var calls atomic.Int64
+		silent := []O{
+			c.kit.OnDenied(func(core.Result) (int, string) { calls.Add(1); return 0, "" }),
+			c.kit.OnError(func(error) (int, string) { calls.Add(1); return 0, "" }),
+		}
+		l := c.holding(1)
+		serve := func(limiter Limiter[K, O]) response {
+			limiter.Options = silent
+			return c.serve(c.app(answer(http.StatusOK), limiter)).send(request{})
+		}
+		c.wantStatus(serve(Limiter[K, O]{Limiter: l, Key: c.kit.Global("all")}), http.StatusOK, "with a token")
+		denied := serve(Limiter[K, O]{Limiter: l, Key: c.kit.Global("all")})
+		c.wantStatus(denied, http.StatusTooManyRequests, "denied")
+		if c.kit.ProblemBody {
+			c.wantProblem(denied, http.StatusTooManyRequests, "denied")
+		} else if e := denied.header.Get(ErrorHeader); e != "429" {
+			c.errorf("the error handler got an error of status %q, want 429", e)
+		}
+		c.wantStatus(serve(Limiter[K, O]{Together: []Rule[K]{{l, c.kit.Global("all")}, {l, c.kit.Global("one")}}}), http.StatusTooManyRequests, "denied by several")
+		c.wantRefusal(serve(Limiter[K, O]{Limiter: l, Key: c.kit.ByHeader("User")}), http.StatusBadRequest, "without a key")
+		failing := c.kit.Custom(func(Header) (string, error) { return "", errSecret })
+		c.wantRefusal(serve(Limiter[K, O]{Limiter: l, Key: failing}), http.StatusInternalServerError, "without a decision")
+		if n := calls.Load(); n != 4 {
+			c.errorf("the functions were called %d times, want once for each refusal", n)
+		}
+	})
 	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial[K, O]) {
 		app := c.use(c.holding(3), c.kit.Global("all"), c.kit.WithCost(costHeader))
 		got := app.send(request{header: header("Cost", "4")})

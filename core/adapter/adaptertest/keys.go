@@ -112,6 +112,8 @@ func (s *suite[K, O]) keys() {
 			request{target: "/items/1?b", method: http.MethodPost})},
 		{"ByContextValue gives each value its own bucket", inUse, false, values("ann", "bob", 7, named("carol"), int64(8))},
 		{"ByContextValue uses the text of a string, a Stringer or an integer", inUse, true, values("7", 7, int64(7), named("7"))},
+		{"ByContextValue takes a whole float, as JSON has it, for the integer", inUse, true, values(7, 7.0, float32(7), new(7.0), "7")},
+		{"whole floats below 2^53 have their own buckets", inUse, false, values(0.0, -7.0, 7.0, float64(1<<53-1), float64(1<<53-2))},
 		{"ByContextValue does not call the methods of strings and integers", inUse, false, values(
 			email("ann@example.com"), email("bob@example.com"), account(7), account(8), redacted("carol"), failing("dave"))},
 		{"ByContextValue uses what a pointer points to", inUse, true, values(email("ann@example.com"), new(email("ann@example.com")), "ann@example.com")},

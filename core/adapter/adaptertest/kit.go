@@ -44,8 +44,8 @@ type Kit[K, O any] struct {
 	WithLimits func(func(Header) ([]core.Limit, error)) O
 	WithSkip   func(func(Header) bool) O
 	WithRefund func(func(r Header, status int) bool) O
-	OnDenied   func(func(core.Result) (status int, body string)) O // answers with status and body
-	OnError    func(func(error) (status int, body string)) O
+	OnDenied   func(func(core.Result) (status int, body string)) O // answers with status and body; with status 0 it does nothing
+	OnError    func(func(error) (status int, body string)) O       // the same
 
 	// Serve builds app with the framework and then serves it on l until Accept fails. The suite ends it by closing l,
 	// and then closes the connections. If building the app panics, Serve panics. The outermost middleware answers
@@ -78,6 +78,9 @@ type App[K, O any] struct {
 	Value any
 	// Context replaces the request's own context, in front of any limiter. It is never nil.
 	Context func(context.Context) context.Context
+	// StreamBodies has the server hand the bodies of requests to handlers as streams, which it has not read yet, if it also
+	// can read them before.
+	StreamBodies bool
 	// Use are limiters of the whole app, the outermost first.
 	Use []Limiter[K, O]
 	// Routes are all routes of the app. It must match no other path or method.

@@ -142,12 +142,11 @@ func (s *server) raw(text string) response {
 		s.t.Fatal(err)
 	}
 	defer connection.Close()
-	if _, err := io.WriteString(connection, text); err != nil {
-		s.t.Fatal(err)
-	}
+	_ = connection.SetDeadline(time.Now().Add(patience))
+	go func() { _, _ = io.WriteString(connection, text) }() // the server may answer before it has read all
 	got, err := http.ReadResponse(bufio.NewReader(connection), nil)
 	if err != nil {
-		s.t.Fatalf("%q: %v", text, err)
+		s.t.Fatalf("%.200q: %v", text, err)
 	}
 	defer got.Body.Close()
 	body, _ := io.ReadAll(got.Body)
