@@ -214,7 +214,10 @@ func TestLoggerLogsOutageAndRecovery(t *testing.T) {
 	assert.NotEqual(t, storestats.BreakerClosed, stats.Breaker)
 	server.Restart(t)
 	assert.Eventually(t, func() bool { _, err := l.Allow(ctx, "k"); return err == nil }, 20*time.Second, time.Millisecond)
-	assert.Eventually(t, func() bool { return strings.Contains(lines.String(), "level=WARN msg=\"ratelimit: Redis is back\"") }, 10*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool {
+		_, _ = l.Peek(ctx, "k")
+		return strings.Contains(lines.String(), "level=WARN msg=\"ratelimit: Redis is back\"")
+	}, 20*time.Second, 10*time.Millisecond, "all decisions have come back for a second")
 	after := s.Stats()
 	assert.Equal(t, storestats.BreakerClosed, after.Breaker)
 	assert.Greater(t, after.Away, stats.Away)

@@ -13,8 +13,8 @@
 //	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long decisions took, with waits for Redis      |
 //	| ratelimit.unsettled         | counter   | {failure}  | policy                               | settlements and debits that failed                 |
 //	| ratelimit.breaker.state     | gauge     | {state}    | store                                | 0 closed, 1 half-open, 2 open                      |
-//	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often the breaker opened                       |
-//	| ratelimit.fallback          | counter   | s          | store                                | how long the breaker was not closed                |
+//	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often a breaker opened                         |
+//	| ratelimit.fallback          | counter   | s          | store                                | how long a breaker was not closed                  |
 //	| ratelimit.redis.calls       | counter   | {call}     | store                                | calls to Redis                                     |
 //	| ratelimit.redis.decisions   | counter   | {decision} | store                                | decisions in these calls                           |
 //	| ratelimit.deny_cache.hits   | counter   | {decision} | store                                | denials from the deny cache, without a call        |

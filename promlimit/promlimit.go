@@ -11,8 +11,8 @@
 //	ratelimit_decision_duration_seconds{policy,source}         how long decisions took: a histogram, classic and native
 //	ratelimit_unsettled_total{policy}                          settlements and debits that failed
 //	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
-//	ratelimit_breaker_opened_total{store}                      how often the breaker opened
-//	ratelimit_fallback_seconds_total{store}                    how long the breaker was not closed
+//	ratelimit_breaker_opened_total{store}                      how often a breaker opened
+//	ratelimit_fallback_seconds_total{store}                    how long a breaker was not closed
 //	ratelimit_batch_size{store}                                decisions in one call to Redis: a histogram
 //	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
 //	ratelimit_leased_decisions_total{store}                    decisions from leased tokens

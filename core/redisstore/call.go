@@ -149,16 +149,18 @@ func (c *call) weight() int {
 	return slowness * (1 + len(c.others))
 }
 
-// batchOf returns how many of calls, the first ones, go together: at least one, and no more than weigh maxBatch.
-func batchOf(calls []*call) int {
-	n, weight := 1, calls[0].weight()
+// batchOf returns how many of calls, the first ones, go together, and their weight: at least one, and no more than weigh
+// maxBatch.
+func batchOf(calls []*call) (n, weight int) {
+	n, weight = 1, calls[0].weight()
 	for n < len(calls) {
-		if weight += calls[n].weight(); weight > maxBatch {
+		more := calls[n].weight()
+		if weight+more > maxBatch {
 			break
 		}
-		n++
+		n, weight = n+1, weight+more
 	}
-	return n
+	return n, weight
 }
 
 // alike reports whether a and b ask the same of one bucket, so that the script can decide them together.

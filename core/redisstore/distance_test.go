@@ -142,17 +142,52 @@ func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 	})
 }
 
-func TestTimeInTheQueueDoesNotOpenTheBreaker(t *testing.T) {
+func TestTimeInTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		distant := &distantServer{trip: 20 * ms}
-		store, l := distant.store(t, WithBreaker(1, time.Second))
-		store.flights.queue.room = 1
-		answered := crowd(l, 8000)
-		assert.Positive(t, answered, "some are answered in time")
-		assert.Less(t, answered, int64(8000), "premise: one flight at a time is too few")
+		store, l := distant.store(t, WithBreaker(1, time.Second), WithTimeout(25*ms))
+		meets(l)
+		store.flights.nodes.home.queue.room = 1
+		began := time.Now()
+		assert.Equal(t, int64(10*maxBatch), crowd(l, 10*maxBatch), "while the server answers, requests wait for others for longer than the timeout")
+		assert.Greater(t, time.Since(began), 5*store.flights.timeout, "premise: they do")
+		began = time.Now()
+		answered := crowd(l, 20*maxBatch)
+		assert.Less(t, answered, int64(20*maxBatch), "but for ten timeouts at most")
+		assert.Greater(t, answered, int64(10*maxBatch), "others are answered")
+		assert.LessOrEqual(t, time.Since(began), (longest+2)*store.flights.timeout, "and then for the server's answer, looked for once a timeout")
 		assert.Equal(t, int64(1), crowd(l, 1), "an unrelated call after them")
-		assert.Zero(t, store.Stats().Opened, "no call to Redis failed")
+		assert.Zero(t, store.Stats().Opened, "waiting for others is no failure of Redis")
 	})
+}
+
+// The distance of a server changes while requests are made. All of them are answered, at any distance within the timeout.
+func TestChangedDistanceFailsNoRequest(t *testing.T) {
+	trips := []time.Duration{100 * time.Microsecond, 35 * ms, 60 * ms, 90 * ms}
+	for _, from := range trips {
+		for _, to := range trips {
+			if from == to {
+				continue
+			}
+			t.Run(from.String()+" "+to.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					distant := &distantServer{trip: from}
+					store, l := distant.store(t)
+					meets(l)
+					distant.trip = to
+					for began := time.Now(); time.Since(began) < time.Second; {
+						assert.Equal(t, int64(20), crowd(l, 20), "%v after the step every request is answered", time.Since(began))
+					}
+					assert.InDelta(t, to, store.flights.nodes.home.queue.trip.Get(), float64(ms), "within a second the estimate has followed")
+					began := time.Now()
+					crowd(l, 20)
+					assert.LessOrEqual(t, time.Since(began), to+2*distance.FullBatch, "then no request waits for another's answer")
+					assert.Zero(t, store.Stats().Opened)
+					time.Sleep(time.Second) // until no timer is left
+				})
+			})
+		}
+	}
 }
 
 func TestMissingConnectionsOpenTheBreaker(t *testing.T) {

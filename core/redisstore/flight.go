@@ -3,8 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"math/bits"
-	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -12,35 +11,43 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
-	"github.com/tokenbucket-go/ratelimit/core/storestats"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/slot"
 )
 
-// flights carry decisions to Redis: those that are asked at the same time together.
+// flights carry decisions to Redis: those of one node that are asked at the same time together.
 type flights struct {
-	server  *server
-	prefix  string // of keys
-	timeout time.Duration
-	breaker *breaker.Breaker
-	denials *denyCache // that what is sent may end
-	queue   queue
-	calls   callPool
-	traffic traffic
+	sender
+
+	prefix   string // of keys
+	nodes    nodes
+	breakers breaker.Group
 
 	eviction eviction.Watch
 }
 
-// traffic counts what was sent.
-type traffic struct {
-	calls, decisions atomic.Int64
-	batches          [storestats.BatchSizes]atomic.Int64
-}
-
-// count counts a call for n decisions, from 1 to maxBatch.
-func (t *traffic) count(n int) {
-	t.calls.Add(1)
-	t.decisions.Add(int64(n))
-	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
+// to has f send to the servers of client. A store with an injected clock sends one call after another, so that the clock's
+// instants arrive in order.
+func (f *flights) to(client redis.UniversalClient, set settings, inOrder bool) {
+	room := distance.Room(client)
+	if inOrder {
+		room = 1
+	}
+	clientOf, known := route(client)
+	f.nodes.clientOf = clientOf
+	f.nodes.known.Store(known)
+	f.nodes.of = func(client *redis.Client) *node {
+		n := &node{sender: &f.sender, client: client, breaker: f.breakers.New(f.server.at(client), set.failures, set.pause, f.server.logger)}
+		if clientOf != nil {
+			n.router = &f.nodes
+		}
+		q := &n.queue
+		q.room, q.timeout, q.longest = room, set.timeout, longest*set.timeout
+		q.expire, q.spare = n.expire, f.server.spare
+		return n
+	}
+	f.nodes.home, f.nodes.stray = f.nodes.of(nil), f.nodes.of(nil)
 }
 
 // ask has r decided by Redis, together with what others ask at this moment.
@@ -72,229 +79,169 @@ func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]c
 	return o.joint, nil
 }
 
-// board puts r on the next flight, with others that are decided together with it, and waits for its outcome.
+// board has r decided by the node of its key, with others that are decided together with it, and waits for the outcome.
 func (f *flights) board(ctx context.Context, r core.Request, others []member) (outcome, error) {
 	key := redisKey(f.prefix, r.Policy(), r.Key())
-	if f.breaker.Open() {
-		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
-		report, err := f.breaker.Enter()
-		if err != nil {
-			return outcome{}, err
-		}
-		c := f.calls.get(key, r)
-		c.others, c.kept = others, true
-		go f.trial(c, report)
-		return f.await(ctx, c)
-	}
-	c := f.calls.get(key, r)
-	c.others = others
-	next := f.queue.add(c)
-	if client := f.clientFor(ctx, c, next); client != nil {
-		return f.flyAlone(ctx, c, client)
-	}
-	if !next.idle() {
-		go f.depart(next, nil)
-	}
-	return f.await(ctx, c)
+	return f.nodes.find(key).board(ctx, key, r, others)
 }
 
-// flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
-// which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-func (f *flights) flyAlone(ctx context.Context, c *call, client redis.UniversalClient) (outcome, error) {
-	defer func() { // also if a hook ends the goroutine
-		if next := f.queue.landed(); !next.idle() {
-			go f.depart(next, nil)
-		}
-	}()
-	c.own = true
-	f.fly(c.alone(), nil, client)
-	o := c.outcome
-	f.calls.put(c)
-	if o.err != nil && ctx.Err() != nil {
-		o.err = ctx.Err()
-	}
-	return o, o.err
+// nodes finds the node that has a key. Where one server has all keys there is one node, and looking costs nothing.
+type nodes struct {
+	// home is the node of all keys. Of a Cluster and a Ring it is that of keys whose server is not known.
+	home *node
+	// clientOf is the client's own routing. nil: one server has all keys, or the client does not tell.
+	clientOf func(ctx context.Context, key string) (*redis.Client, error)
+	// of makes the node of one server.
+	of func(client *redis.Client) *node
+	// known is set when clientOf does not have to ask the network.
+	known atomic.Bool
+
+	// stray is the node of the slots in strays: those that a server has refused. It sends what it sends to whichever servers the
+	// client tries, and must not have others wait for them.
+	stray  *node
+	strays slot.Set
+
+	mu      sync.Mutex                              // is held to replace servers
+	servers atomic.Pointer[map[*redis.Client]*node] // that keys were found on
 }
 
-// await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
-// it returns tokens: those come back whether or not anybody waits.
-func (f *flights) await(ctx context.Context, c *call) (outcome, error) {
-	select {
-	case <-c.done:
-		o := c.outcome
-		f.calls.put(c)
-		return o, o.err
-	case <-ctx.Done():
-		if !c.request.Gives() {
-			c.state.CompareAndSwap(waiting, left)
-		}
-		return outcome{}, ctx.Err()
+// forgottenAfter is after how long without decisions the node of a server is forgotten: its keys are elsewhere.
+const forgottenAfter = 10 * time.Second
+
+// route returns the client's own routing by key, and whether it can always tell: a Cluster's client must ask the network
+// first.
+func route(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
+	switch c := client.(type) {
+	case interface {
+		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	}:
+		return c.MasterForKey, false
+	case interface {
+		GetShardClientForKey(key string) (*redis.Client, error)
+	}:
+		return func(_ context.Context, key string) (*redis.Client, error) { return c.GetShardClientForKey(key) }, true
 	}
+	return nil, true
 }
 
-// clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
-// and for the caller's own deadline. If there is none it returns nil.
-func (f *flights) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
-	if len(next.batch) != 1 || next.batch[0] != c {
-		return nil
+// find returns the node of key.
+func (ns *nodes) find(key string) *node {
+	if ns.clientOf == nil || !ns.known.Load() {
+		return ns.home
 	}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(f.timeout).Add(f.timeout/shares)) {
-		return nil
+	if ns.strays.Has(key) {
+		return ns.stray
 	}
-	return f.server.timely.Get()
+	client, err := ns.clientOf(context.Background(), key)
+	if err != nil {
+		return ns.home
+	}
+	if n := ns.list()[client]; n != nil {
+		return n
+	}
+	return ns.add(client)
 }
 
-// depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
-// breaker's for the first flight; if it is nil the breaker is asked.
-func (f *flights) depart(next departure, report func(error)) {
-	for !next.idle() {
-		switch {
-		case next.connect > 0:
-			began := time.Now()
-			err := f.server.connect()
-			if lost(err) {
-				f.breaker.Fail(began, err)
-			}
-			next = f.queue.beginConnected(next.connect, err)
-		case next.after > 0:
-			time.Sleep(next.after)
-			next = f.queue.waited()
-		case !f.fly(next.batch, report, nil):
-			return // the flight was given up, and another goroutine goes on
-		default:
-			// Callers that have their answers may ask again: what they ask goes with the next flight, if they run first.
-			runtime.Gosched()
-			next, report = f.queue.landed(), nil
-		}
+// list returns the nodes of servers. It must not be changed.
+func (ns *nodes) list() map[*redis.Client]*node {
+	if list := ns.servers.Load(); list != nil {
+		return *list
 	}
+	return nil
 }
 
-// trial sends c to learn whether Redis is back, as soon as there is a connection. c's caller waits no longer for that
-// than for anything else. If it leaves, the next call that the breaker admits is the trial.
-func (f *flights) trial(c *call, report func(error)) {
-	c.since = time.Now()
-	if nth := f.queue.connectFirst(); nth > 0 {
-		impatient := time.AfterFunc(f.timeout, func() { f.dismiss([]*call{c}) })
-		err := f.server.connect()
-		f.queue.connected(nth, err)
-		impatient.Stop()
-		switch {
-		case c.state.Load() == waiting: // its flight is the trial
-		case lost(err):
-			report(err)
-			return
-		default:
-			report(breaker.CallerLeft{Cause: context.Canceled})
-			return
-		}
+// add returns the node of a server that had none. It forgets others that nobody asks.
+func (ns *nodes) add(client *redis.Client) *node {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if n := ns.list()[client]; n != nil {
+		return n
 	}
-	f.depart(f.queue.alone(c), report)
+	list := ns.used()
+	list[client] = ns.of(client)
+	ns.servers.Store(&list)
+	return list[client]
 }
 
-// expire answers the calls that have waited in the queue for the store's timeout. That is a failure of Redis only where
-// they waited for a connection.
-func (f *flights) expire() {
-	late, stranded := f.queue.overdue()
-	late = claim(late, left)
-	if len(late) == 0 {
+// forget forgets the nodes that nobody asks.
+func (ns *nodes) forget() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if list := ns.used(); len(list) < len(ns.list()) {
+		ns.servers.Store(&list)
+	}
+	if ns.clientOf == nil {
 		return
 	}
-	err := timeoutError(f.timeout)
-	if stranded {
-		err = f.server.noConnection(f.timeout)
-		f.breaker.Fail(late[0].since, err)
-	}
-	finish(late, nil, err)
-}
-
-// dismiss answers those of calls that were not sent, and will not be.
-func (f *flights) dismiss(calls []*call) {
-	if len(calls) > 0 {
-		finish(claim(calls, left), nil, fmt.Errorf("waited for too long to be sent: %w", timeoutError(f.timeout)))
+	for _, n := range []*node{ns.home, ns.stray} {
+		if n.breaker.Open() && n.queue.unused(forgottenAfter) {
+			n.breaker.Rest()
+		}
 	}
 }
 
-// fly sends one batch, if the breaker admits it, by a client that returns in time. Without one, nil, the flight is guarded
-// and may be given up; fly returns false then.
-func (f *flights) fly(batch []*call, report func(error), client redis.UniversalClient) (landed bool) {
-	now := time.Now()
-	// Calls that would be answered too late are not sent, or a long queue would hold nothing else. The oldest come
-	// first.
-	back := now.Add(min(f.queue.lately(), f.timeout/2))
-	late := 0
-	for late < len(batch) && !back.Before(batch[late].deadline(f.timeout)) {
-		late++
-	}
-	f.dismiss(batch[:late:late])
-	calls := claim(batch[late:], sent)
-	if len(calls) == 0 { // all have left
-		if report != nil {
-			report(breaker.CallerLeft{Cause: context.Canceled}) // the breaker must hear of a trial, whatever became of it
-		}
-		return true
-	}
-	if report == nil {
-		var err error
-		if report, err = f.breaker.Enter(); err != nil {
-			finish(calls, nil, err)
-			return true
+// used returns the nodes that are in use, and retires the others. mu is held.
+func (ns *nodes) used() map[*redis.Client]*node {
+	list := make(map[*redis.Client]*node)
+	for client, n := range ns.list() {
+		if n.queue.unused(forgottenAfter) {
+			n.breaker.Retire()
+		} else {
+			list[client] = n
 		}
 	}
-	// Only the time from now on is Redis'. What the callers waited in the queue is not.
-	if client == nil {
-		return f.flyGuarded(calls, now, report)
-	}
-	outcomes, err := f.exchange(f.server.within(1, now), client, calls)
-	if err != nil && time.Since(now) >= f.timeout { // in the words of go-redis it is one of several errors
-		err = fmt.Errorf("%w: %w", f.server.late(), err)
-	}
-	f.queue.note(time.Since(now), err)
-	report(err)
-	finish(calls, outcomes, err)
-	return true
+	return list
 }
 
-// exchange sends calls by client, and keeps the deny cache true to what they do.
-func (f *flights) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
-	f.traffic.count(len(calls))
-	f.denials.depart(calls)
-	outcomes, err := f.server.send(ctx, client, calls)
-	f.denials.arrive(calls, outcomes, err)
-	return outcomes, err
+// each calls do with every node. A store without a client has none.
+func (ns *nodes) each(do func(*node)) {
+	if ns.home == nil {
+		return
+	}
+	do(ns.home)
+	if ns.clientOf != nil {
+		do(ns.stray)
+	}
+	for _, n := range ns.list() {
+		do(n)
+	}
 }
 
-// flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
-// the flight itself takes that long it is given up, so that those who wait for the next are not late too.
-func (f *flights) flyGuarded(calls []*call, began time.Time, report func(error)) (landed bool) {
-	w := &watched{calls: calls, end: began.Add(f.timeout)}
-	w.mu.Lock() // until the timer is set, which its function resets
-	w.timer = time.AfterFunc(time.Until(calls[0].deadline(f.timeout)), func() {
-		keepUp()
-		late, givenUp := w.overdue(f.timeout)
-		err := f.server.late()
-		if givenUp {
-			f.queue.note(f.timeout, err)
-			report(err)
-		}
-		finish(late, nil, err)
-		if givenUp {
-			f.depart(f.queue.landed(), nil)
-		}
-	})
-	w.mu.Unlock()
-	// Twice the timeout: an answer that has come in time may be read late. See keepUp.
-	outcomes, err := f.exchange(f.server.within(2, began), f.server.client, calls)
-	rest, givenUp := w.land()
-	if !givenUp {
-		f.queue.note(time.Since(began), err)
-		report(err)
+// connected notes that the client knows where keys are, once it is connected.
+func (ns *nodes) connected(n *node) {
+	if n == ns.home {
+		ns.known.Store(true)
 	}
-	if outcomes != nil {
-		outcomes = outcomes[len(calls)-len(rest):]
-	}
-	for _, c := range rest {
-		c.landed = true
-	}
-	finish(rest, outcomes, err)
-	return !givenUp
 }
+
+// sort queues those of calls again that came before their node was known.
+func (ns *nodes) sort(n *node, calls []*call) (own []*call) {
+	if n != ns.home || !ns.known.Load() {
+		return calls
+	}
+	own = calls[:0]
+	for _, c := range calls {
+		if other := ns.find(c.key); other == n {
+			own = append(own, c)
+		} else {
+			other.enqueue(c)
+		}
+	}
+	return own
+}
+
+// wanders reports whether n is the node of strays.
+func (ns *nodes) wanders(n *node) bool { return n == ns.stray }
+
+// refused notes that the slot of c is a stray.
+func (ns *nodes) refused(c *call, requeue bool) {
+	ns.strays.Add(c.key)
+	if requeue {
+		c.landed = false
+		c.state.Store(waiting)
+		ns.stray.enqueue(c)
+	}
+}
+
+// found notes that the slot of c is no stray.
+func (ns *nodes) found(c *call) { ns.strays.Remove(c.key) }

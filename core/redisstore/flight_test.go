@@ -76,7 +76,7 @@ func newFlightBench(t *testing.T) *flightBench {
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
 	b.store = New(client, WithTimeout(patience))
-	b.store.flights.queue.room = 1
+	b.store.flights.nodes.home.queue.room = 1
 	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	return b
 }
@@ -124,9 +124,9 @@ func (b *flightBench) flies(calls int) sending {
 func (b *flightBench) landed(rule string) {
 	b.Helper()
 	synctest.Wait()
-	b.store.flights.queue.mu.Lock()
-	defer b.store.flights.queue.mu.Unlock()
-	assert.Zero(b, b.store.flights.queue.flights, rule)
+	b.store.flights.nodes.home.queue.mu.Lock()
+	defer b.store.flights.nodes.home.queue.mu.Unlock()
+	assert.Zero(b, b.store.flights.nodes.home.queue.flights, rule)
 }
 
 func (b *flightBench) granted(caller <-chan told, at time.Duration, rule string) {
@@ -145,7 +145,7 @@ func (b *flightBench) timedOut(caller <-chan told, at time.Duration, rule string
 
 func (b *flightBench) failures(n int, rule string) {
 	b.Helper()
-	assert.Equal(b, n, b.store.flights.breaker.Failures(), rule)
+	assert.Equal(b, n, b.store.flights.nodes.home.breaker.Failures(), rule)
 }
 
 const ms = time.Millisecond
@@ -154,24 +154,48 @@ func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newFlightBench(t)
 		lone := b.asks(0)
-		first := b.flies(1)
-		early, late := b.asks(1*ms), b.asks(15*ms)
-		b.at(20 * ms)
-		close(first.answer)
-		b.granted(lone, 20*ms, "a decision alone")
+		stuck := b.flies(1)
+		early, late := b.asks(20*ms), b.asks(60*ms)
+		b.timedOut(lone, 100*ms, "a decision alone")
 		both := b.flies(2)
-		next := b.asks(100 * ms)
-
-		b.timedOut(early, 101*ms, "each request has the store's timeout from its own start")
-		b.failures(0, "a call has the timeout from its own start")
-		b.at(110 * ms)
+		b.timedOut(early, 120*ms, "while the server answers nothing, each request has the store's timeout from its own start")
+		next := b.asks(130 * ms)
+		b.failures(1, "a call has the timeout from its own start")
+		b.at(140 * ms)
 		close(both.answer)
-		b.granted(late, 110*ms, "another request's timeout must not fail this one")
+		b.granted(late, 140*ms, "another request's timeout must not fail this one")
 		third := b.flies(1)
-		b.at(184 * ms)
+		b.at(235 * ms)
 		close(third.answer)
-		b.granted(next, 184*ms, "the next call")
-		b.failures(0, "time in the queue is no failure of Redis")
+		b.granted(next, 235*ms, "the server has the timeout from when the call is sent")
+		close(stuck.answer)
+		b.landed("no call may be left")
+	})
+}
+
+// While the server answers, the time that a request waits for others is not the server's.
+func TestWaitForOthersIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newFlightBench(t)
+		first := b.asks(0)
+		flight := b.flies(1)
+		second := b.asks(5 * ms)
+		b.at(90 * ms)
+		close(flight.answer)
+		b.granted(first, 90*ms, "a slow call")
+		flight = b.flies(1)
+		third := b.asks(100 * ms)
+		b.at(185 * ms)
+		close(flight.answer)
+		b.granted(second, 185*ms, "one that waited for it has the whole timeout from when it is sent")
+		stuck := b.flies(1)
+		fourth := b.asks(190 * ms)
+		b.timedOut(third, 285*ms, "and no more")
+		b.failures(1, "only the server's time counts")
+		last := b.flies(1)
+		b.timedOut(fourth, 290*ms, "when the server stops to answer, requests wait for the timeout from their own start")
+		close(stuck.answer)
+		close(last.answer)
 		b.landed("no call may be left")
 	})
 }
@@ -204,22 +228,5 @@ func TestStuckCallIsAbandoned(t *testing.T) {
 		}
 		b.landed("an abandoned call must not count as under way")
 		b.failures(3, "an abandoned call must not fail again")
-	})
-}
-
-func TestRequestThatWouldTimeOutIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newFlightBench(t)
-		slow := b.asks(0)
-		flight := b.flies(1)
-		early, late := b.asks(10*ms), b.asks(50*ms)
-		b.at(70 * ms)
-		close(flight.answer)
-		b.granted(slow, 70*ms, "a slow call")
-		b.timedOut(early, 70*ms, "it has 40 ms left, and calls take longer")
-		flight = b.flies(1)
-		close(flight.answer)
-		b.granted(late, 70*ms, "one with 80 ms left is sent, and alone")
-		b.failures(0, "time in the queue is no failure of Redis")
 	})
 }

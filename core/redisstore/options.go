@@ -58,10 +58,11 @@ func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *core.StoreConfig) { s.prefix = prefix })
 }
 
-// WithTimeout sets how long a decision may take: by default 100 ms. When the time is over, the policy's OnFailure decides.
-// The timeout should be more than two round trips to the server, because a decision may have to wait for a call that is
-// under way. It does not include the time to open a connection, which is a second, or ten times the timeout if that is
-// longer. The client's own timeouts and the deadline of the request's context hold as well.
+// WithTimeout sets how long Redis may take to answer: by default 100 ms. When the time is over, the policy's OnFailure
+// decides. The timeout should be more than two round trips to the server. It begins when the decision is sent. While Redis
+// answers, a decision may wait before that for others of this process, up to ten times as long; when Redis stops to answer,
+// no longer than the timeout. The timeout does not include the time to open a connection, which is a second, or ten times
+// the timeout if that is longer. The client's own timeouts and the deadline of the request's context hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if d <= 0 {
@@ -75,7 +76,8 @@ func WithTimeout(d time.Duration) Option {
 // WithBreaker sets after how many failed calls in a row the store stops asking Redis, and for how long: by default 5 calls,
 // and 500 ms. In that time the policy's OnFailure decides at once. Then one call tries Redis again. If it succeeds, all
 // decisions go to Redis again. The time that a decision waits for others in this process is no failure of Redis. Calls that
-// fail together count once.
+// fail together count once. Each server of a Cluster or a Ring has a breaker of its own, and errors that name a slot don't
+// count there.
 func WithBreaker(failures int, pause time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {
 		if failures < 1 {

@@ -44,7 +44,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 		callOf("b", core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 	}
 	calls[0].own, calls[1].own = true, true
-	outcomes, err := s.flights.exchange(t.Context(), s.server.client, calls)
+	outcomes, err := s.flights.nodes.home.exchange(t.Context(), s.server.client, calls)
 	require.Error(t, err, "the batch failed, for the breaker")
 	finish(calls, outcomes, err)
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)

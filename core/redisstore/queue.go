@@ -11,32 +11,38 @@ import (
 // that come while all flights are under way go together with the next. So the busier a store, the more of them share one
 // call, its round trip, its TIME and its command. A decision that comes alone goes at once.
 type queue struct {
-	room     int           // the most flights at once, however far the server is
-	patience time.Duration // how long a caller may wait in the queue
+	room    int           // the most flights at once, however far the server is
+	timeout time.Duration // how long a caller may wait if the server does not answer
+	longest time.Duration // how long a caller may wait for others while it does
 
 	// expire is called when the head of the queue may have waited for too long.
 	expire func()
 	// spare reports whether the client has a connection that nobody uses.
 	spare func() bool
 
-	mu      sync.Mutex    // guards all below; never held across I/O
-	calls   []*call       // in the order of their coming
-	size    int           // how many may come next: as many as last time
-	flights int           // under way
-	last    time.Time     // when one of them took off
-	pending int           // flights that will take off when they have a connection, or when last is some way off
-	paced   bool          // one of them waits for the latter
-	ready   int           // how many flights at once are known to find a connection each
-	doubt   bool          // a connection was lost, and none made since
-	took    time.Duration // by the last flight that landed
-	trip    distance.RoundTrip
-	timer   *time.Timer // of expire; nil until it is first needed
-	timed   bool        // the timer is running
+	mu       sync.Mutex // guards all below; never held across I/O
+	calls    []*call    // in the order of their coming
+	size     int        // how many may come next: as many as last time
+	flights  int        // under way
+	weight   int        // of their calls
+	last     time.Time  // when one of them took off
+	pending  int        // flights that will take off when they have a connection, or when last is some way off
+	paced    bool       // one of them waits for the latter
+	ready    int        // how many flights at once are known to find a connection each
+	doubt    bool       // a connection was lost, and none made since
+	silent   bool       // a flight had no answer, and none had one since
+	answered time.Time  // when the server last answered
+	used     time.Time  // when a call last came
+	trip     distance.RoundTrip
+	timer    *time.Timer // of expire; nil until it is first needed
+	timed    bool        // the timer is running
 }
 
 // departure is what a goroutine is to do for the queue. The zero one is nothing.
 type departure struct {
 	batch   []*call       // send these now
+	weight  int           // of the batch
+	load    int           // weight of the batch and of all that were under way when it departed
 	connect int           // else take off with a connection, as the connect-th flight
 	after   time.Duration // else take off after this time
 }
@@ -49,20 +55,22 @@ func (q *queue) add(c *call) departure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	c.since = now
+	q.used = now
+	if c.since.IsZero() { // else it comes from another node's queue
+		c.since = now
+	}
 	free := q.flights+q.pending < q.most()
 	if free && q.flights < q.ready && len(q.calls) == 0 && q.gap(now) <= 0 {
 		// Nobody waits and a connection is ready: c goes alone, without a place in the queue.
-		q.flights++
 		q.last = now
-		return departure{batch: c.alone()}
+		return q.take(c.alone(), c.weight())
 	}
 	if q.calls == nil {
 		q.calls = make([]*call, 0, q.size)
 	}
 	q.calls = append(q.calls, c)
 	if !q.timed {
-		q.time(q.patience)
+		q.time(q.timeout)
 	}
 	if !free {
 		return departure{}
@@ -74,15 +82,15 @@ func (q *queue) add(c *call) departure {
 func (q *queue) alone(c *call) departure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flights++
-	return departure{batch: c.alone()}
+	return q.take(c.alone(), c.weight())
 }
 
-// landed ends a flight and returns the departure of the next, for those who wait.
-func (q *queue) landed() departure {
+// landed ends the flight of a departure and returns the departure of the next, for those who wait.
+func (q *queue) landed(d departure) departure {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.flights--
+	q.weight -= d.weight
 	if len(q.calls) == 0 || q.flights+q.pending >= q.most() {
 		return departure{}
 	}
@@ -94,7 +102,7 @@ func (q *queue) begin() departure {
 	if len(q.calls) == 0 {
 		return departure{}
 	}
-	return departure{batch: q.take()}
+	return q.takeWaiting()
 }
 
 // depart returns the departure of another flight for those who wait. q.mu is held.
@@ -113,19 +121,31 @@ func (q *queue) depart(now time.Time) departure {
 		q.pending++
 		return departure{after: gap}
 	}
-	return departure{batch: q.take()}
+	return q.takeWaiting()
 }
 
-// take takes the calls of a flight that begins from the queue, which is not empty. q.mu is held.
-func (q *queue) take() []*call {
+// take begins a flight with a batch. q.mu is held.
+func (q *queue) take(batch []*call, weight int) departure {
 	q.flights++
+	q.weight += weight
+	return departure{batch: batch, weight: weight, load: q.weight}
+}
+
+// takeWaiting begins a flight with calls from the queue, which is not empty. Unless the server is silent, a call that waited
+// for others has the whole timeout from now on. q.mu is held.
+func (q *queue) takeWaiting() departure {
 	q.last = time.Now()
-	n := batchOf(q.calls)
+	n, weight := batchOf(q.calls)
 	batch := q.calls[:n:n]
 	if q.calls = q.calls[n:]; len(q.calls) == 0 {
 		q.calls, q.size = nil, min(n, maxBatch/8) // the batch keeps the array
 	}
-	return batch
+	for _, c := range batch {
+		if !q.silent {
+			c.since = q.last
+		}
+	}
+	return q.take(batch, weight)
 }
 
 // most is how many flights may be under way. q.mu is held.
@@ -193,42 +213,88 @@ func (q *queue) connectFirst() (nth int) {
 	return q.connect()
 }
 
-// note takes in what became of a flight.
-func (q *queue) note(took time.Duration, err error) {
+// note takes in what became of a flight, and how much work for the server was under way when it departed.
+func (q *queue) note(took time.Duration, load int, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.doubt = lost(err)
-	if q.doubt {
+	q.doubt, q.silent = lost(err), lost(err)
+	if q.silent {
 		q.ready = 0 // its connection is gone, and others may be
+		if len(q.calls) > 0 {
+			q.time(max(0, q.timeout-time.Since(q.calls[0].since)))
+		}
 		return
 	}
 	q.ready = max(q.ready, 1)
-	q.took = took
-	q.trip.Note(took, time.Now())
+	q.answered = time.Now()
+	q.trip.Note(took, time.Duration(load)*distance.BusyBatch/maxBatch, q.answered)
 }
 
-// lately is how long the last flight took.
-func (q *queue) lately() time.Duration {
+// answers reports whether the server has answered a flight in the last timeout.
+func (q *queue) answers() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.took
+	return time.Since(q.answered) < q.timeout
 }
 
-// overdue takes from the queue the calls that have waited for too long. They are stranded if there is no flight that
-// they could have waited for: there is no connection.
-func (q *queue) overdue() (late []*call, stranded bool) {
+// reason is why calls have waited for too long.
+type reason int
+
+const (
+	unanswered reason = iota // the server is silent
+	stranded                 // there is no connection
+	overtaken                // the server answers others
+)
+
+// overdue takes from the queue the calls that have waited for too long: for the timeout if the server is silent, or if there
+// is no flight that they could have waited for.
+func (q *queue) overdue() (late []*call, why reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.timed = false
+	limit, why := q.limit()
 	n, now := 0, time.Now()
-	for n < len(q.calls) && now.Sub(q.calls[n].since) >= q.patience {
+	for n < len(q.calls) && now.Sub(q.calls[n].since) >= limit {
 		n++
 	}
 	late, q.calls = q.calls[:n:n], q.calls[n:]
-	if len(q.calls) > 0 {
-		q.time(q.patience - now.Sub(q.calls[0].since))
+	if len(q.calls) > 0 { // by then the server may be silent
+		q.time(min(q.timeout, limit-now.Sub(q.calls[0].since)))
 	}
-	return late, q.flights == 0
+	return late, why
+}
+
+// hasLate reports whether overdue would take calls.
+func (q *queue) hasLate() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	limit, _ := q.limit()
+	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit
+}
+
+// limit is how long a call may wait in the queue, and why no longer. q.mu is held.
+func (q *queue) limit() (time.Duration, reason) {
+	switch {
+	case q.flights == 0:
+		return q.timeout, stranded
+	case q.silent:
+		return q.timeout, unanswered
+	}
+	return q.longest, overtaken
+}
+
+// use notes that a call has come, which the queue does not see.
+func (q *queue) use() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.used = time.Now()
+}
+
+// unused reports whether no call is there, and none has come for a while.
+func (q *queue) unused(while time.Duration) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.calls) == 0 && q.flights == 0 && q.pending == 0 && time.Since(q.used) > while
 }
 
 // time has expire called after d. q.mu is held.

@@ -48,7 +48,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 				for _, key := range []string{"a", "b", "c"} {
 					calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
 				}
-				outcomes, err := s.server.send(t.Context(), s.server.client, calls)
+				outcomes, err := s.server.send(t.Context(), s.server.client, calls, false)
 				require.NoError(t, err)
 				for _, o := range outcomes {
 					require.NoError(t, o.err)
@@ -128,7 +128,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		for _, name := range []string{key, key + " too"} {
 			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), core.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
 		}
-		_, err := s.server.send(t.Context(), s.server.client, calls)
+		_, err := s.server.send(t.Context(), s.server.client, calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
 		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
 		assert.False(t, s.server.standIn.Load(), "%s: the stand-in for struct was chosen", key)

@@ -54,7 +54,7 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			for i := range calls {
 				calls[i] = callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
 			}
-			outcomes, err := s.server.send(t.Context(), s.server.client, calls)
+			outcomes, err := s.server.send(t.Context(), s.server.client, calls, false)
 			require.ErrorIs(t, err, errNoCompile)
 			require.ErrorContains(t, err, "user_script:7", "the error must quote the server")
 			assert.True(t, certain(err), "a script that does not compile executes nothing")

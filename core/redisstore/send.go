@@ -4,31 +4,57 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
+// sender is what the nodes of a store share.
+type sender struct {
+	server  *server
+	timeout time.Duration
+	denials *denyCache // that what is sent may end
+	calls   callPool
+	traffic traffic
+}
+
+// traffic counts what was sent.
+type traffic struct {
+	calls, decisions atomic.Int64
+	batches          [storestats.BatchSizes]atomic.Int64
+}
+
+// count counts a call for n decisions, from 1 to maxBatch.
+func (t *traffic) count(n int) {
+	t.calls.Add(1)
+	t.decisions.Add(int64(n))
+	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
+}
+
 // send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
-// each call. A hook of the client that panics is a failure like others: the flight must land.
-func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call) (outcomes []outcome, err error) {
+// each call. Calls whose slot a server refuses are sent again only if stray is set, or if there are no others. A hook of the client that panics is a failure like others: the flight must land.
+func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call, stray bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
 	if err != nil {
 		return nil, err
 	}
 	if len(calls) > 1 && s.scattered.Load() {
-		return s.pipeline(ctx, calls, now)
+		return s.pipeline(ctx, calls, now, stray)
 	}
 	outcomes, err = s.together(ctx, client, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.scattered.Store(true)
-		return s.pipeline(ctx, calls, now)
+		return s.pipeline(ctx, calls, now, stray)
 	}
 	return outcomes, err
 }
@@ -97,40 +123,63 @@ func morePeriods(calls []*call, now string) (more bool) {
 	return more
 }
 
-// pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. If a
-// server has lost the script, its calls need a second one.
-func (s *server) pipeline(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+// pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. What a
+// server did not execute is sent again with what others did not, and so is what a server has lost the script for.
+func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray bool) ([]outcome, error) {
 	calls, places := gather(calls)
 	var runs [][]*call // a command for each
 	for rest := calls; len(rest) > 0; rest = rest[len(runs[len(runs)-1]):] {
 		runs = append(runs, rest[:run(rest)])
 	}
-	cmds := s.exec(ctx, evalsha, s.script().sha, runs, now)
-	var unknown [][]*call // to servers that have lost the script
-	for i, cmd := range cmds {
-		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			unknown = append(unknown, runs[i])
+	stray = stray || len(runs) == 1
+	script := s.script()
+	cmds := s.exec(ctx, evalsha, script.sha, runs, now)
+	for try := 1; try < maxAttempts; try++ {
+		var again [][]*call
+		var places []int
+		loads := true // all lack the script
+		for i, cmd := range cmds {
+			err := cmd.Err()
+			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
+			if unloaded || notExecuted(err) && (stray || !ofSlot(err)) {
+				again, places, loads = append(again, runs[i]), append(places, i), loads && unloaded
+			}
+		}
+		if len(again) == 0 {
+			break
+		}
+		if !loads {
+			s.rediscover(ctx, cmds[places[0]].Err())
+			if sleep(ctx, time.Millisecond<<try); ctx.Err() != nil {
+				break
+			}
+		}
+		for i, cmd := range s.exec(ctx, eval, script.text, again, now) {
+			cmds[places[i]] = cmd
 		}
 	}
-	again := s.exec(ctx, eval, s.script().text, unknown, now)
 	outcomes := make([]outcome, 0, len(calls))
-	failed := 0
+	var failure error // of a server
+	decided := false  // by a server, if only that a key or a slot can't be used
 	for i, cmd := range cmds {
-		if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-			cmd, again = again[0], again[1:]
-		}
 		for _, o := range s.landed(ctx, cmd, runs[i], now) {
-			if bad := (*core.StateError)(nil); o.err != nil && !errors.As(o.err, &bad) && !errors.Is(o.err, core.ErrApart) {
-				failed++
+			switch {
+			case o.err == nil, errors.As(o.err, new(*core.StateError)), errors.Is(o.err, core.ErrApart):
+				decided = true
+			case ofSlot(o.err):
+				if failure == nil {
+					failure = o.err
+				}
+			default:
+				failure = o.err
 			}
 			outcomes = append(outcomes, o)
 		}
 	}
-	outcomes = restored(outcomes, places)
-	if failed == len(calls) {
-		return outcomes, outcomes[0].err
+	if decided {
+		failure = nil
 	}
-	return outcomes, nil
+	return restored(outcomes, places), failure
 }
 
 // exec sends one command for each of runs, in a pipeline.
@@ -153,7 +202,7 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now st
 	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
 		s.rediscover(ctx, err)
-		if notExecuted(err) || lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
+		if lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
 			reply, err = s.eval(ctx, s.client, scriptArgs(calls, now, false))
 		}
 	}
@@ -226,6 +275,13 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		}
 		args = slices.Clone(args) // the command before keeps its own
 	}
+}
+
+// ofSlot reports whether err is about one slot of a Cluster: no server serves it, or it is on its way to another. The server
+// that says so is well.
+func ofSlot(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
+		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
 }
 
 // rediscover makes a Cluster client ask again which node holds which slot, in the background, if a node can't be reached.

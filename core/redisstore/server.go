@@ -43,7 +43,7 @@ type server struct {
 	timely    *timely.Client   // the client, where it returns in time
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
-	contexts  [2]atomic.Pointer[sharedContext]
+	contexts  [2]atomic.Pointer[sharedContext] // of calls, and of guarded ones
 	logger    func() *slog.Logger
 	address   string                // of the client's servers, for messages
 	dialed    atomic.Pointer[error] // why the last connection could not be made, if that is known, until there is one
@@ -57,6 +57,10 @@ func (s *server) use(client redis.UniversalClient) {
 	_, one := client.(*redis.Client)
 	s.scattered.Store(!one)
 }
+
+// longest is how long something may take that is no failure of Redis, as a multiple of the store's timeout: a decision's wait
+// for others, and that of an answer for a process that does not keep up.
+const longest = 10
 
 // script is the script that the servers understand.
 func (s *server) script() *script {
@@ -97,14 +101,17 @@ type sharedContext struct {
 // context of its own costs a call five allocations.
 const shares = 64
 
-// within returns a context for a call that begins now. It ends after so many times the store's timeout, once or twice, or
-// a little later.
-func (s *server) within(times int, now time.Time) context.Context {
-	latest := &s.contexts[times-1]
+// within returns a context for a call that begins now. It ends after the store's timeout or a little later, or if the call is
+// guarded after ten times as long: somebody else looks after the timeout then.
+func (s *server) within(guarded bool, now time.Time) context.Context {
+	latest, timeout := &s.contexts[0], s.timeout
+	if guarded {
+		latest, timeout = &s.contexts[1], longest*s.timeout
+	}
 	shared := latest.Load()
 	if shared == nil || !now.Before(shared.until) {
 		until := now.Add(s.timeout / shares)
-		ctx, cancel := context.WithDeadline(context.Background(), until.Add(time.Duration(times)*s.timeout))
+		ctx, cancel := context.WithDeadline(context.Background(), until.Add(timeout))
 		context.AfterFunc(ctx, cancel)
 		shared = &sharedContext{ctx, until}
 		latest.Store(shared)
@@ -120,7 +127,7 @@ const connectPatience = time.Second
 func (s *server) Patience() time.Duration { return connectTime(s.timeout) }
 
 // connectTime is the Patience of a store with this timeout.
-func connectTime(timeout time.Duration) time.Duration { return max(connectPatience, 10*timeout) }
+func connectTime(timeout time.Duration) time.Duration { return max(connectPatience, longest*timeout) }
 
 // Log is where warnings go.
 func (s *server) Log() *slog.Logger { return s.logger() }
@@ -130,30 +137,21 @@ func (s *server) spare() bool {
 	return !s.scattered.Load() && s.client.PoolStats().IdleConns > 0
 }
 
-// connect waits until the client has a connection ready, and returns the error if that fails. No decision waits for it:
-// its caller leaves when the store's timeout ends, and a later one finds the connection. Of several servers it waits for
-// all no longer than the timeout, and then for one: servers that are away must not keep the others' keys waiting.
-func (s *server) connect() error {
+// connect waits until the client has a connection ready to one server, or to any if that is nil, and returns the error if
+// that fails. No decision waits for it: its caller leaves when the store's timeout ends, and a later one finds the connection.
+// Of several servers it waits for all no longer than the timeout, and then for one: servers that are away must not keep the
+// others' keys waiting.
+func (s *server) connect(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.Patience())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
-		err := s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-			err := s.ping(ctx, one, several)
-			if !lost(err) {
-				s.dialed.Store(nil)
-				select {
-				case anyReady <- struct{}{}:
-				default: // another said so already
-				}
-			}
-			return err
-		})
+		err := s.reach(ctx, only, anyReady)
 		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
 			if !s.scattered.Load() { // of one of several servers it says nothing of others
 				s.dialed.Store(&why)
 			}
-			err = &breaker.Unconnected{Address: s.address, Cause: err}
+			err = &breaker.Unconnected{Address: s.at(only), Cause: err}
 		}
 		all <- err
 	}()
@@ -172,12 +170,43 @@ func (s *server) connect() error {
 		case <-timer.C:
 		}
 	}
-	return s.noConnection(s.Patience())
+	return s.noConnection(only, s.Patience())
 }
 
-// noConnection is the error of a call that waited so long for a connection.
-func (s *server) noConnection(after time.Duration) error {
-	e := &breaker.Unconnected{Address: s.address, After: after}
+// reach waits until the client has a connection ready to one server, or to all if that is nil. It says when the first is.
+func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- struct{}) error {
+	if only != nil {
+		return s.ping(ctx, only)
+	}
+	return s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+		var err error
+		if several {
+			err = s.ping(ctx, one, s.client)
+		} else {
+			err = pong(ctx, one)
+		}
+		if !lost(err) {
+			s.dialed.Store(nil)
+			select {
+			case anyReady <- struct{}{}:
+			default: // another said so already
+			}
+		}
+		return err
+	})
+}
+
+// at is the address of one server, or of the client's servers if that is nil.
+func (s *server) at(only *redis.Client) string {
+	if only != nil {
+		return address.Of(only)
+	}
+	return s.address
+}
+
+// noConnection is the error of a call that waited so long for a connection to one server, or to any if that is nil.
+func (s *server) noConnection(only *redis.Client, after time.Duration) error {
+	e := &breaker.Unconnected{Address: s.at(only), After: after}
 	if last := s.dialed.Load(); last != nil {
 		e.Cause = *last
 	}
@@ -187,28 +216,28 @@ func (s *server) noConnection(after time.Duration) error {
 // late is the error of a call that was sent and took too long. It may have waited for a connection.
 func (s *server) late() error {
 	if s.dialed.Load() != nil {
-		return s.noConnection(s.timeout)
+		return s.noConnection(nil, s.timeout)
 	}
 	return timeoutError(s.timeout)
 }
 
-// ping makes sure that a server has a connection for a command. Where there are several it does so for a pipeline too,
-// which go-redis takes from another pool, and has the client learn what it needs to know of them.
-func (s *server) ping(ctx context.Context, one redis.UniversalClient, several bool) error {
-	if !several {
-		return one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
-	}
-	errs := make(chan error)
-	for _, ping := range []func() error{
-		func() error { return one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}) },
-		func() error { return s.client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}) },
+// ping makes sure that one of several servers has a connection for a command, and one for a pipeline, which go-redis takes
+// from another pool. It has another client learn what that needs to know of the servers.
+func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...redis.UniversalClient) error {
+	pings := []func() error{
+		func() error { return pong(ctx, one) },
 		func() error {
 			_, err := one.Pipelined(ctx, func(p redis.Pipeliner) error {
 				return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
 			})
 			return err
 		},
-	} {
+	}
+	for _, other := range others {
+		pings = append(pings, func() error { return pong(ctx, other) })
+	}
+	errs := make(chan error)
+	for _, ping := range pings {
 		go func() {
 			var err error
 			defer func() { errs <- err }()
@@ -216,7 +245,16 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient, several bo
 			err = ping()
 		}()
 	}
-	return errors.Join(<-errs, <-errs, <-errs)
+	var err error
+	for range pings {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// pong sends a command that does nothing.
+func pong(ctx context.Context, client redis.UniversalClient) error {
+	return client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
 }
 
 // sentOnce is a command that go-redis must not send twice. Its own retries, of timeouts above all, would charge a request

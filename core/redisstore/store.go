@@ -20,9 +20,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -35,10 +33,12 @@ import (
 //
 // A store starts no goroutine that outlives its work. A store that [New] returned needs no closing: close the client.
 //
-// A store has at most four calls under way at once, so it needs few connections. It has up to 12 if the server is half a
-// millisecond away or farther, and up to 32 if it is distant, one for each 2 ms of the round trip, but no more than three
-// quarters of the client's pool. A call that is stuck returns its connection after twice the store's timeout if the client
-// has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
+// A store has at most four calls under way at once, to each server of a Cluster or a Ring, so it needs few connections. It has
+// up to 12 if the server is half a millisecond away or farther, and up to 32 if it is distant, one for each 2 ms of the round
+// trip, but no more than three quarters of the client's pool. A call that is stuck returns its connection after ten times the
+// store's timeout if the client has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
+//
+// The servers of a Cluster and a Ring share no calls, no queue and no breaker: one that does not answer concerns its own keys.
 //
 // A single decision is fastest if its caller's goroutine sends it. The store does that if the client returns in time: with
 // ContextTimeoutEnabled, or if it is a *redis.Client without hooks or other functions of the application. A caller whose
@@ -95,10 +95,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	set := settingsOf(options, &s.config)
 	s.denials = denyCache{horizon: set.horizon}
 	s.server = server{clock: s.config.Clock, timeout: set.timeout, logger: s.log}
-	s.flights = flights{
-		server: &s.server, prefix: keyPrefix(set.prefix), timeout: set.timeout, denials: &s.denials,
-		breaker: breaker.New(address.Of(client), set.failures, set.pause, s.log),
-	}
+	s.flights = flights{sender: sender{server: &s.server, timeout: set.timeout, denials: &s.denials}, prefix: keyPrefix(set.prefix)}
 	s.leases = leases{lender: lender{&s.flights, s.now, leaseIdle}, denials: &s.denials, most: set.lease}
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		s.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
@@ -108,12 +105,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.config.Owner, s.config.Recall = s, s.recall
 	}
 	s.server.use(client)
-	q := &s.flights.queue
-	q.room, q.patience = distance.Room(client), set.timeout
-	q.expire, q.spare = s.flights.expire, s.server.spare
-	if s.config.Clock != nil {
-		q.room = 1 // one after another, so that an injected clock's instants arrive in order
-	}
+	s.flights.to(client, set, s.config.Clock != nil)
 	return s
 }
 
@@ -195,7 +187,8 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if len(s.config.Mistakes) > 0 {
 		return errors.Join(s.config.Mistakes...)
 	}
-	report, err := s.flights.breaker.Enter()
+	n := s.flights.nodes.find(redisKey(s.flights.prefix, policy, key))
+	report, err := n.breaker.Enter()
 	if err == nil {
 		b := named(policy, key)
 		settles := s.leases.forget(b) // with the key goes the hold in Redis
@@ -240,11 +233,13 @@ func (s *Store) del(ctx context.Context, b bucketOf) error {
 
 // Stats returns what the store did. It is safe for concurrent use and makes no call.
 func (s *Store) Stats() storestats.Stats {
-	b, t := s.flights.breaker, &s.flights.traffic
+	b, t := &s.flights.breakers, &s.flights.traffic
+	s.flights.nodes.forget()
 	stats := storestats.Stats{
 		Unreadable: s.config.Unreadable(),
-		Breaker:    b.State(), Opened: b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
+		Opened:     b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),
 	}
+	s.flights.nodes.each(func(n *node) { stats.Breaker = max(stats.Breaker, n.breaker.State()) })
 	for i := range stats.Batches {
 		stats.Batches[i] = t.batches[i].Load()
 	}

@@ -9,11 +9,12 @@ import (
 // BatchSizes is the length of [Stats.Batches], a histogram of decisions per call.
 const BatchSizes = 10
 
-// Stats is what a store did since it was made. All but Breaker only grow.
+// Stats is what a store did since it was made. All but Breaker only grow. A store on a Cluster or a Ring has a breaker for
+// each server; a server that nobody asks for 10 seconds does not count any more.
 type Stats struct {
-	Breaker BreakerState  // now
-	Opened  int64         // how often the breaker opened
-	Away    time.Duration // for how long it was not closed, all together
+	Breaker BreakerState  // now; of several, the worst
+	Opened  int64         // how often a breaker opened
+	Away    time.Duration // for how long a breaker was not closed, one or several, all together
 
 	Calls     int64             // script calls and pipelines that were sent
 	Decisions int64             // that they carried

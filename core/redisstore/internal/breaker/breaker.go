@@ -1,10 +1,9 @@
-// Package breaker has a circuit breaker for a server, with a log of its outages.
+// Package breaker has circuit breakers for the servers of a store, with a log of their outages.
 package breaker
 
 import (
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,40 +27,28 @@ func (e *openError) Unwrap() []error { return []error{core.ErrBreakerOpen, e.cau
 
 // Breaker spares a server that can't answer, and those who would wait for it.
 type Breaker struct {
+	group   *Group
 	circuit *gobreaker.TwoStepCircuitBreaker[any]
-	open    atomic.Bool // until it is closed again
+	open    atomic.Bool // until it is closed again. Written under the group's lock
+	retired bool        // guarded by the group's lock
 	last    atomic.Pointer[openError]
 	born    time.Time
 	failed  atomic.Int64 // when a failure was last counted, since born
-
-	opened  atomic.Int64
-	absence absence
 	outage  outage
-	server  string
-	logger  func() *slog.Logger
 }
 
-// New returns a closed breaker for a server, whose address the log shows unless it is "". It opens after so many failures in a row, and admits a trial after openFor.
-func New(server string, trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
-	b := &Breaker{server: server, logger: logger, born: time.Now()}
+// New returns a closed breaker of the group, for a server, whose address the log shows unless it is "". It opens
+// after so many failures in a row, and admits a trial after openFor.
+func (g *Group) New(server string, trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
+	b := &Breaker{group: g, born: time.Now()}
+	b.outage = outage{server: server, logger: logger, open: &b.open}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
 		// A caller who leaves says nothing about the server.
-		IsExcluded: func(err error) bool { return err != nil && errors.As(err, &CallerLeft{}) },
-		OnStateChange: func(_ string, _, to gobreaker.State) {
-			open := to != gobreaker.StateClosed
-			if b.open.Swap(open) == open {
-				return
-			}
-			if open {
-				b.opened.Add(1)
-				b.absence.begin()
-			} else {
-				b.absence.end()
-			}
-		},
+		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, &CallerLeft{}) },
+		OnStateChange: func(_ string, _, to gobreaker.State) { g.changed(b, to != gobreaker.StateClosed) },
 	})
 	return b
 }
@@ -85,8 +72,11 @@ func (b *Breaker) Open() bool { return b.open.Load() }
 // Failures is how many failures have counted since the breaker last opened or closed.
 func (b *Breaker) Failures() int { return int(b.circuit.Counts().TotalFailures) }
 
-// State is the state of the circuit.
+// State is the state of the circuit, or closed while b rests.
 func (b *Breaker) State() storestats.BreakerState {
+	if !b.Open() {
+		return storestats.BreakerClosed
+	}
 	switch b.circuit.State() {
 	case gobreaker.StateOpen:
 		return storestats.BreakerOpen
@@ -96,11 +86,22 @@ func (b *Breaker) State() storestats.BreakerState {
 	return storestats.BreakerClosed
 }
 
-// Opened is how often the breaker has opened.
-func (b *Breaker) Opened() int64 { return b.opened.Load() }
+// Decided notes what became of n decisions, for the log.
+func (b *Breaker) Decided(n int, fate Fate, err error) { b.outage.note(n, fate, err) }
 
-// Away is for how long the breaker was not closed, all together.
-func (b *Breaker) Away() time.Duration { return b.absence.total() }
+// Rest ends an outage of b for its group and the log, until b opens again: nobody asks its server.
+func (b *Breaker) Rest() {
+	b.group.changed(b, false)
+	b.outage.rest()
+}
+
+// Retire is Rest for ever.
+func (b *Breaker) Retire() {
+	b.Rest()
+	b.group.mu.Lock()
+	defer b.group.mu.Unlock()
+	b.retired = true
+}
 
 // enterSince is Enter for something that began at began. Of several that were under way together and fail, one counts:
 // a single moment may have ended them all.
@@ -121,80 +122,9 @@ func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 		default:
 			b.last.Store(&openError{err})
 			b.failed.Store(int64(time.Since(b.born)))
-			done(err)
+			if done(err); b.open.Load() {
+				b.outage.began(err)
+			}
 		}
-		b.log(err)
 	}, nil
-}
-
-// absence measures how long the breaker was not closed. One lock guards both fields and the reading of the clock, so
-// the total never decreases.
-type absence struct {
-	mu     sync.Mutex
-	before time.Duration
-	since  time.Time // when the breaker last opened; zero while it is closed
-}
-
-// total is how long the breaker was not closed, all together.
-func (a *absence) total() time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.now()
-}
-
-// now requires that a.mu is held.
-func (a *absence) now() time.Duration {
-	if a.since.IsZero() {
-		return a.before
-	}
-	return a.before + time.Since(a.since)
-}
-
-// begin notes that the breaker opened.
-func (a *absence) begin() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.since = time.Now()
-}
-
-// end notes that the breaker closed.
-func (a *absence) end() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.before, a.since = a.now(), time.Time{}
-}
-
-// outage is what was logged of failures.
-type outage struct {
-	mu     sync.Mutex // guards logged where it is written
-	logged atomic.Bool
-}
-
-// log logs that the breaker opens, and that Redis answers again. A failure that does not open it is no outage. It runs
-// outside of the circuit's lock.
-func (b *Breaker) log(err error) {
-	if err == nil && !b.outage.logged.Load() || errors.As(err, &CallerLeft{}) {
-		return
-	}
-	b.outage.mu.Lock()
-	logged, open := b.outage.logged.Load(), b.open.Load()
-	back, begins := err == nil && logged && !open, err != nil && !logged && open
-	if back || begins {
-		b.outage.logged.Store(begins)
-	}
-	b.outage.mu.Unlock()
-	if begins {
-		b.named().Warn("ratelimit: "+Words(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
-	}
-	if back {
-		b.named().Warn("ratelimit: Redis is back", "code", "RL713")
-	}
-}
-
-// named is the logger, with the server's address.
-func (b *Breaker) named() *slog.Logger {
-	if b.server == "" {
-		return b.logger()
-	}
-	return b.logger().With("server", b.server)
 }

@@ -10,7 +10,8 @@ import (
 
 // TestAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
 func TestAwayNeverDecreases(t *testing.T) {
-	b := New("", 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
+	var g Group
+	b := g.New("", 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -21,7 +22,7 @@ func TestAwayNeverDecreases(t *testing.T) {
 					return
 				default:
 				}
-				away := b.Away()
+				away := g.Away()
 				if away < last {
 					t.Errorf("Away must never decrease: it went from %v to %v", last, away)
 					return
@@ -41,7 +42,7 @@ func TestAwayNeverDecreases(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
-	if b.Opened() != 10_000 || b.Away() == 0 {
-		t.Errorf("it opened %d times, for %v", b.Opened(), b.Away())
+	if g.Opened() != 10_000 || g.Away() == 0 {
+		t.Errorf("it opened %d times, for %v", g.Opened(), g.Away())
 	}
 }

@@ -16,42 +16,49 @@ const (
 	// FullBatch is how long a server takes for a full batch, on a slow machine. If a round trip is n times as
 	// long, n flights keep the server busy.
 	FullBatch = 2 * time.Millisecond
+	// BusyBatch is how long a full batch may take where the server shares its processors with its clients.
+	BusyBatch = 3 * FullBatch
 	// sparing is the least time between calls, on average, that keeps a server at its ease, however small they are. While a
 	// round trip has room for more of them, decisions need not wait for each other: up to EasyFlights go at once.
 	sparing     = 100 * time.Microsecond
 	EasyFlights = 12
-	// tripMemory is how long the shortest flight is remembered, up to twice that. It is long, so a server that is near
-	// but busy does not seem far: more flights would make it busier.
-	tripMemory = 10 * time.Second
+	// follows is how long all calls must have taken longer than the estimate explains before it rises. A shorter pause of
+	// the server or of this process is no distance.
+	follows = 250 * time.Millisecond
 	// usualPool is the PoolSize that is assumed of a client that has none.
 	usualPool = 10
 )
 
-// RoundTrip estimates the time to the server and back by the shortest flights.
+// RoundTrip estimates the time to the server and back. A call takes the round trip and the work on what this process has
+// sent before, so each call bounds the round trip from both sides. The estimate falls with the first call that took less,
+// and rises when no call has confirmed it for a while: a server that is near but busy with this process's calls does not
+// seem far.
 type RoundTrip struct {
-	shortest, before time.Duration // flight since the instant below, and in the period before; 0: not known
-	since            time.Time
+	estimate time.Duration // 0: not known
+	least    time.Duration // what all calls since the instant below took without the work; 0: there was none
+	since    time.Time     // when a call last confirmed the estimate
 }
 
-// Note takes in how long a flight took that has ended now.
-func (t *RoundTrip) Note(took time.Duration, now time.Time) {
+// Note takes in a call that has ended now. work is how long the server may have worked on it and on others of this process.
+func (t *RoundTrip) Note(took, work time.Duration, now time.Time) {
+	least := took - work
 	switch {
-	case now.Sub(t.since) > 2*tripMemory:
-		t.before, t.shortest, t.since = 0, took, now
-	case now.Sub(t.since) > tripMemory:
-		t.before, t.shortest, t.since = t.shortest, took, now
-	default:
-		t.shortest = min(t.shortest, took)
+	case t.estimate == 0 || took < t.estimate:
+		t.estimate = took
+	case least > t.estimate:
+		if t.least == 0 || least < t.least {
+			t.least = least
+		}
+		if now.Sub(t.since) < follows {
+			return
+		}
+		t.estimate = t.least
 	}
+	t.least, t.since = 0, now
 }
 
 // Get is the round trip; 0 if it is not known.
-func (t *RoundTrip) Get() time.Duration {
-	if t.before > 0 {
-		return min(t.shortest, t.before)
-	}
-	return t.shortest
-}
+func (t *RoundTrip) Get() time.Duration { return t.estimate }
 
 // Flights is how many flights keep the server busy, or leave it at its ease.
 func (t *RoundTrip) Flights() int {
@@ -62,7 +69,7 @@ func (t *RoundTrip) Flights() int {
 // Far reports whether the server is so far away that it takes more than MinFlights to keep it busy.
 func (t *RoundTrip) Far() bool { return t.Get() >= (MinFlights+1)*FullBatch }
 
-// Room is how many flights client has connections for: three quarters of its pool, for others use it too.
+// Room is how many flights client has connections for, of each server: three quarters of its pool, for others use it too.
 func Room(client redis.UniversalClient) int {
 	size := 0
 	switch c := client.(type) {

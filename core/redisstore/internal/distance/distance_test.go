@@ -11,22 +11,65 @@ import (
 
 const ms = time.Millisecond
 
-func TestRoundTripIsTheFastestRecentOne(t *testing.T) {
-	var trip RoundTrip
-	at := time.Now()
-	note := func(after, took, want time.Duration, rule string) {
-		t.Helper()
-		at = at.Add(after)
-		trip.Note(took, at)
-		assert.Equal(t, want, trip.Get(), rule)
+// noted is a round trip that calls have measured, one after another.
+type noted struct {
+	*testing.T
+	RoundTrip
+
+	at time.Time
+}
+
+// note adds a call that ends so much later, and checks the estimate after it.
+func (n *noted) note(after, took, work, want time.Duration, rule string) {
+	n.Helper()
+	n.at = n.at.Add(after)
+	n.Note(took, work, n.at)
+	assert.Equal(n, want, n.Get(), rule)
+}
+
+func TestRoundTripFallsWithTheFirstShorterCall(t *testing.T) {
+	n := &noted{T: t, at: time.Now()}
+	assert.Zero(t, n.Get())
+	n.note(0, 90*ms, 0, 90*ms, "the first call is the estimate")
+	n.note(ms, 35*ms, 0, 35*ms, "a shorter call lowers it at once")
+	n.note(time.Hour, ms, ms, ms, "whatever the server worked meanwhile")
+}
+
+func TestRoundTripRisesWhenNoCallConfirmsIt(t *testing.T) {
+	for _, to := range []time.Duration{35 * ms, 60 * ms, 90 * ms, 200 * ms} {
+		n := &noted{T: t, at: time.Now()}
+		n.note(0, ms, 0, ms, "near")
+		for passed := to; passed < follows; passed += to {
+			n.note(to, to, 0, ms, "a pause is no distance")
+		}
+		n.note(to, to, 0, to, "the estimate follows to the shortest call since")
+		if to >= follows {
+			t.Errorf("premise: %v is a pause", to)
+		}
 	}
-	assert.Zero(t, trip.Get())
-	note(0, 30*ms, 30*ms, "the first")
-	note(time.Second, 20*ms, 20*ms, "a faster one")
-	note(time.Second, 50*ms, 20*ms, "a slower one")
-	note(tripMemory, 40*ms, 20*ms, "it is remembered for a while")
-	note(tripMemory+time.Second, 40*ms, 40*ms, "and forgotten then")
-	note(3*tripMemory, 60*ms, 60*ms, "all is old after a pause")
+}
+
+func TestRoundTripForgetsAPause(t *testing.T) {
+	n := &noted{T: t, at: time.Now()}
+	n.note(0, ms, 0, ms, "near")
+	n.note(200*ms, 200*ms, 0, ms, "a server that paused")
+	n.note(ms, ms, 0, ms, "and answers")
+	n.note(200*ms, 200*ms, 0, ms, "a pause again")
+	n.note(40*ms, 40*ms, 0, ms, "calls since the last short one count")
+	n.note(20*ms, 40*ms, 0, 40*ms, "and no others")
+}
+
+// The server works on what this process has sent. That takes time, however near it is.
+func TestBusyServerIsNotFar(t *testing.T) {
+	n := &noted{T: t, at: time.Now()}
+	n.note(0, ms, 0, ms, "near")
+	for range 100 {
+		n.note(20*ms, 20*ms, 4*BusyBatch, ms, "the work explains the time")
+	}
+	for range 7 {
+		n.note(35*ms, 60*ms, 4*BusyBatch, ms, "not yet")
+	}
+	n.note(35*ms, 60*ms, 4*BusyBatch, 36*ms, "what the work does not explain is distance")
 }
 
 func TestStoreLeavesConnectionsInThePool(t *testing.T) {

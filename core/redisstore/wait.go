@@ -1,0 +1,136 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
+)
+
+// board puts a call for r on the next flight, and waits for its outcome.
+func (n *node) board(ctx context.Context, key string, r core.Request, others []member) (outcome, error) {
+	if n.breaker.Open() {
+		n.queue.use()
+		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
+		report, err := n.breaker.Enter()
+		if err != nil {
+			return outcome{}, err
+		}
+		c := n.calls.get(key, r)
+		c.others, c.kept = others, true
+		go n.trial(c, report)
+		return n.await(ctx, c)
+	}
+	c := n.calls.get(key, r)
+	c.others = others
+	next := n.queue.add(c)
+	if client := n.clientFor(ctx, c, next); client != nil {
+		return n.flyAlone(ctx, c, client, next)
+	}
+	if !next.idle() {
+		go n.depart(next, nil)
+	}
+	return n.await(ctx, c)
+}
+
+// flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
+// which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
+func (n *node) flyAlone(ctx context.Context, c *call, client redis.UniversalClient, flight departure) (outcome, error) {
+	defer func() { // also if a hook ends the goroutine
+		if next := n.queue.landed(flight); !next.idle() {
+			go n.depart(next, nil)
+		}
+	}()
+	c.own = true
+	n.fly(flight, nil, client)
+	o := c.outcome
+	n.calls.put(c)
+	if o.err != nil && ctx.Err() != nil {
+		o.err = ctx.Err()
+	}
+	return o, o.err
+}
+
+// await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
+// it returns tokens: those come back whether or not anybody waits.
+func (n *node) await(ctx context.Context, c *call) (outcome, error) {
+	select {
+	case <-c.done:
+		o := c.outcome
+		n.calls.put(c)
+		return o, o.err
+	case <-ctx.Done():
+		if !c.request.Gives() {
+			c.state.CompareAndSwap(waiting, left)
+		}
+		return outcome{}, ctx.Err()
+	}
+}
+
+// clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
+// and for the caller's own deadline. If there is none, or the process is crowded, it returns nil.
+func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
+	if len(next.batch) != 1 || next.batch[0] != c {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/shares)) {
+		return nil
+	}
+	if scheduler.Crowded() {
+		return nil
+	}
+	return n.server.timely.Get()
+}
+
+// trial sends c to learn whether Redis is back, as soon as there is a connection. c's caller waits no longer for that
+// than for anything else. If it leaves, the next call that the breaker admits is the trial.
+func (n *node) trial(c *call, report func(error)) {
+	c.since = time.Now()
+	if nth := n.queue.connectFirst(); nth > 0 {
+		impatient := time.AfterFunc(n.timeout, func() {
+			scheduler.KeepUp(n.queue.longest)
+			if late := claim([]*call{c}, left); len(late) > 0 {
+				n.fail(late, breaker.Unanswered, n.server.noConnection(n.client, n.timeout))
+			}
+		})
+		err := n.connect()
+		n.queue.connected(nth, err)
+		impatient.Stop()
+		switch {
+		case c.state.Load() == waiting: // its flight is the trial
+		case lost(err):
+			report(err)
+			return
+		default:
+			report(breaker.CallerLeft{Cause: context.Canceled})
+			return
+		}
+	}
+	n.depart(n.queue.alone(c), report)
+}
+
+// expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
+// for a connection.
+func (n *node) expire() {
+	if n.queue.hasLate() { // or those who would answer them may be late
+		scheduler.KeepUp(n.queue.longest)
+	}
+	late, why := n.queue.overdue()
+	late = claim(late, left)
+	switch {
+	case len(late) == 0:
+	case why == overtaken:
+		n.fail(late, breaker.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longest)))
+	case why == stranded:
+		err := n.server.noConnection(n.client, n.timeout)
+		n.breaker.Fail(late[0].since, err)
+		n.fail(late, breaker.Unanswered, err)
+	default:
+		n.fail(late, breaker.Unanswered, timeoutError(n.timeout))
+	}
+}
