@@ -58,7 +58,7 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
 func (l *Limiter) endHold(ctx context.Context, key string, res *Result, n int64) error {
 	return l.returnTo(ctx, key, res.Source, bucket.Request{
-		Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, Back: n},
+		Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, At: res.answer.Due, Back: n},
 	})
 }
 

@@ -19,7 +19,7 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	if s.holds != nil || s.own != nil && s.own[i].Fill != fill && s.own[i].Keep > a.Now {
 		keep, fill = s.keepForAll(i, rate, tokens, keep, a.Now)
 	}
-	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, keep}
+	return Record{rate.Tag, rate.Steps, fill, tokens, a.Now, keep, s.holdsOf(i).kept()}
 }
 
 // storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
@@ -40,14 +40,14 @@ func (r *Rate) storable(keep int64, l Level) int64 {
 func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) (keep int64, all Fill) {
 	all, last := rate.Fill, int64(0)
 	holds := s.holdsOf(i)
-	if len(holds) > 0 && holds[len(holds)-1].at > now {
-		last = holds[len(holds)-1].at + 1
+	if end := holds.end(); end > 0 {
+		last = end + 1
 	}
 	if own := s.own[i]; own.Fill != all && own.Keep > now {
 		all = all.and(own.Fill)
 		until := now + all.from(tokens)
 		if last > 0 { // the holds may have kept the bucket from filling up until their end
-			until = max(until, last+all.from(float64(rate.Capacity-heldAt(holds, now))))
+			until = max(until, last+all.from(float64(rate.Capacity-holds.held(now))))
 		}
 		// After a cut the fill may stand for less time than a step of another definition takes. So the record matters no
 		// shorter than before, unless a debt came back.
@@ -76,9 +76,6 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 	for i := range p.Rates {
 		list = append(list, s.record(i, &p.Rates[i], a))
 		keep = max(keep, list[len(list)-1].Keep)
-		for _, h := range s.holdsOf(i) {
-			list = append(list, h.record(p.Rates[i].Tag))
-		}
 	}
 	before := uint32(0)
 	for _, other := range s.others {

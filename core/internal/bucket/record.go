@@ -6,26 +6,18 @@ import (
 	"math"
 )
 
-// Record is a part of a key's stored state. Each limit has one with its level, and behind it one for each hold on its
-// tokens, in the order of their ends.
-//
-//	         level                                      hold
-//	Tag      the limit's                                the limit's
-//	Steps    a hash of the steps it was written in      0
-//	Tokens   at that instant; below 0: promised         held
-//	At       µs since 1970: when it was written         until when they may be used
-//	Keep     until then the record matters, in steps    its ticket
-//	Fill     of all definitions that Keep stands for    0
+// Record is what is stored of a limit.
 type Record struct {
-	Tag    uint32
-	Steps  uint16
-	Fill   Fill
-	Tokens float64
-	At     int64
-	Keep   int64
+	Tag    uint32  // the limit's
+	Steps  uint16  // a hash of the steps it was written in
+	Fill   Fill    // of all definitions that Keep stands for
+	Tokens float64 // at that instant; below 0: promised
+	At     int64   // µs since 1970: when it was written
+	Keep   int64   // until then the record matters, in steps
+	Holds  *Holds  // on its tokens; nil: none
 }
 
-// RecordSize is what a record takes as bytes, in the form '>I4I2dI7I7ff'.
+// RecordSize is what a record takes as bytes, in the form '>I4I2dI7I7ff'. Its holds follow.
 const RecordSize = 36
 
 var (
@@ -52,10 +44,13 @@ func (s *Record) appendTo(state []byte) []byte {
 // ParseRecords appends the records in state to records. It returns ErrUnreadable for bytes that this package did not
 // write; it may not notice all.
 func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, error) {
-	if len(state) == 0 || len(state)%RecordSize != 0 {
+	if len(state) == 0 {
 		return nil, ErrUnreadable
 	}
-	for ; len(state) > 0; state = state[RecordSize:] {
+	for len(state) > 0 {
+		if len(state) < RecordSize {
+			return nil, ErrUnreadable
+		}
 		var b [2 + RecordSize]byte // a free byte before each instant makes it a uint64
 		copy(b[:14], state)
 		copy(b[15:22], state[14:21])
@@ -70,6 +65,12 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 		}
 		if !s.valid() {
 			return nil, ErrUnreadable
+		}
+		if state = state[RecordSize:]; hasHolds(state) {
+			var ok bool
+			if s.Holds, state, ok = parseHolds(state); !ok {
+				return nil, ErrUnreadable
+			}
 		}
 		records = append(records, s)
 	}

@@ -28,6 +28,7 @@ const LeaseLife = 2_000_000
 // Ending ends a hold before its time, as part of a [Request]. The tokens that nobody used come back.
 type Ending struct {
 	Ticket int64 // of the hold; 0: no hold ends
+	At     int64 // when it ends by itself, in µs since 1970
 	Back   int64 // how many of its tokens come back
 }
 
