@@ -117,7 +117,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 		b = appendDoubles(b, r.More, r.Ticket)
 	}
 	if r.Ends.Ticket != 0 {
-		b = appendDoubles(b, r.Ends.Ticket, r.Ends.Back)
+		b = appendDoubles(b, r.Ends.Ticket, r.Ends.At, r.Ends.Back)
 	}
 	for i := 0; each && i < len(r.Plan.Rates); i++ {
 		b = appendDoubles(b, r.Of(i))

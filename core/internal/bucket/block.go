@@ -4,14 +4,14 @@ import "slices"
 
 // block is some holds that end one after another.
 type block struct {
-	holds  []hold // at least one, at most blockSize
+	holds  []hold // at least one, at most BlockSize
 	tokens int64  // of all
 	due    int64  // when the last of those that are reservations is due; 0: none is one
 	cut    int64  // how many units the level has less than its room at the end of the last hold, if it had no room before
 }
 
-// blockSize is the most holds in a block. A decision on n holds reads n/blockSize blocks, and the holds of one or two.
-const blockSize = 64
+// BlockSize is the most holds in a block. A decision on n holds reads n/BlockSize blocks, and the holds of one or two.
+const BlockSize = 64
 
 // form is what cuts depend on, besides the holds.
 type form struct {
@@ -60,7 +60,7 @@ func (b *block) add(r *Rate, f form, h hold) {
 
 // blockOf is the block of holds.
 func (r *Rate) blockOf(f form, holds []hold) block {
-	b := block{holds: make([]hold, 0, blockSize)}
+	b := block{holds: make([]hold, 0, BlockSize)}
 	for _, h := range holds {
 		b.add(r, f, h)
 	}
@@ -69,7 +69,7 @@ func (r *Rate) blockOf(f form, holds []hold) block {
 
 // blocksOf is the blocks of holds, which are in order.
 func (r *Rate) blocksOf(f form, holds []hold) (list []block) {
-	for part := range slices.Chunk(holds, blockSize) {
+	for part := range slices.Chunk(holds, BlockSize) {
 		list = append(list, r.blockOf(f, part))
 	}
 	return list

@@ -171,7 +171,7 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
 	before := l.Units
-	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(s.holdsOf(i).held(a.Now))))
+	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(s.holdsOf(i).Held(a.Now))))
 	s.cut(i, rate, float64(n)-float64(l.Units-before)/float64(rate.Unit))
 }
 

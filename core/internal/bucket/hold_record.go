@@ -2,12 +2,17 @@ package bucket
 
 import "encoding/binary"
 
-// Holds as bytes, behind the level of their limit:
+// Sizes of holds as bytes, which stand behind the level of their limit:
 //
 //	'>I4I2I7I7I7I2I2I2'  0, which is no limit's tag; the form; 1 if a clock has moved them; how many are in front; how many blocks
 //	'>I7I7I7'            each hold in front: its end, ticket and tokens
 //	'>I2I7I7I7I7I7'      each block: how many holds, their tokens, end and ticket of the last, due, cut
 //	'>I7I7I7'            each hold in the blocks
+const (
+	HoldsSize = 33
+	HoldSize  = 21
+	BlockHead = 37 // of a block
+)
 
 // hasHolds reports whether the state behind a level is holds.
 func hasHolds[B ~string | ~[]byte](state B) bool {
@@ -121,7 +126,7 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 			}
 			b.holds, b.tokens = append(b.holds, x), b.tokens+x.tokens
 		}
-		if is.count < 1 || is.count > blockSize || b.tokens != is.tokens || b.last().at != is.at || b.last().ticket != is.ticket {
+		if is.count < 1 || is.count > BlockSize || b.tokens != is.tokens || b.last().at != is.at || b.last().ticket != is.ticket {
 			return nil, state, false
 		}
 		h.blocks = append(h.blocks, b)

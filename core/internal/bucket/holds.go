@@ -50,7 +50,7 @@ func (r *Rate) refillAround(h *Holds, l Level, written, now int64) (_ Level, res
 		}
 		rest.replace(r, 0, first)
 	}
-	return r.refill(l, rest.held(now), now), rest
+	return r.refill(l, rest.Held(now), now), rest
 }
 
 // waitAround is wait in a bucket with the holds that refillAround returned: as long as they leave no room, no tokens come.
@@ -80,8 +80,8 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 	return min(Forever, r.wait(l, need, out, now))
 }
 
-// held is how many tokens are held at an instant that is before the end of all blocks.
-func (h *Holds) held(now int64) int64 {
+// Held is how many tokens are held at an instant that is before the end of all blocks.
+func (h *Holds) Held(now int64) int64 {
 	if h == nil {
 		return 0
 	}
@@ -150,7 +150,7 @@ func (h *Holds) add(r *Rate, x hold, now int64) {
 	}
 	i := h.blockWith(x)
 	if i == len(h.blocks) { // behind all others, as mostly
-		if i > 0 && len(h.blocks[i-1].holds) < blockSize {
+		if i > 0 && len(h.blocks[i-1].holds) < BlockSize {
 			b := h.blocks[i-1]
 			b.holds = slices.Clone(b.holds)
 			b.add(r, h.form, x)
@@ -163,7 +163,7 @@ func (h *Holds) add(r *Rate, x hold, now int64) {
 	holds := h.blocks[i].holds
 	at, _ := slices.BinarySearchFunc(holds, x, hold.compare)
 	holds = slices.Insert(slices.Clone(holds), at, x)
-	if half := blockSize / 2; len(holds) > blockSize {
+	if half := BlockSize / 2; len(holds) > BlockSize {
 		h.blocks = slices.Insert(h.blocks, i+1, r.blockOf(h.form, holds[half:]))
 		holds = holds[:half]
 	}
@@ -200,7 +200,7 @@ func (h *Holds) remove(r *Rate, ticket, end int64) (tokens int64) {
 
 // join makes one block of the i-th and the next, if there are these and they have as few holds as that.
 func (h *Holds) join(r *Rate, i int) {
-	if i < 0 || i+1 >= len(h.blocks) || len(h.blocks[i].holds)+len(h.blocks[i+1].holds) > blockSize {
+	if i < 0 || i+1 >= len(h.blocks) || len(h.blocks[i].holds)+len(h.blocks[i+1].holds) > BlockSize {
 		return
 	}
 	both := slices.Concat(h.blocks[i].holds, h.blocks[i+1].holds)

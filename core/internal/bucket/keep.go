@@ -47,7 +47,7 @@ func (s *stored) keepForAll(i int, rate *Rate, tokens float64, full, now int64) 
 		all = all.and(own.Fill)
 		until := now + all.from(tokens)
 		if last > 0 { // the holds may have kept the bucket from filling up until their end
-			until = max(until, last+all.from(float64(rate.Capacity-holds.held(now))))
+			until = max(until, last+all.from(float64(rate.Capacity-holds.Held(now))))
 		}
 		// After a cut the fill may stand for less time than a step of another definition takes. So the record matters no
 		// shorter than before, unless a debt came back.

@@ -92,7 +92,7 @@ func matches(p *Plan, records []Record) bool {
 
 // fit corrects what is stored of the i-th limit if rate has room for fewer tokens.
 func (s *stored) fit(i int, rate *Rate) {
-	room := float64(rate.room(s.holdsOf(i).held(s.own[i].At))) / float64(rate.Unit)
+	room := float64(rate.room(s.holdsOf(i).Held(s.own[i].At))) / float64(rate.Unit)
 	s.cut(i, rate, s.own[i].Tokens-room)
 }
 
