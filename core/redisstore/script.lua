@@ -53,6 +53,7 @@ local DRY, RAISES, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
 local CALENDAR = 2 -- what `aligned` is then
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
+local MAX_HELD = 2 ^ 52 -- tokens: more than one bucket has, and owes
 local FOREVER = 2 ^ 53
 local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
 local ROUNDING_ERROR = 2 ^ -52
@@ -442,10 +443,12 @@ local function holding()
     if front + blocks == 0 or at + front * HOLD_SIZE + blocks * BLOCK_SIZE - 1 > #state then
       return nil
     end
+    local all = 0
     for i = 1, front do
       local ends, ticket, tokens
       ends, ticket, tokens, at = unpack(HOLD, state, at)
       holds.front[i] = { at = ends, ticket = ticket, tokens = tokens }
+      all = all + tokens
     end
     local list, inside = holds.blocks, 0
     for i = 1, blocks do
@@ -454,7 +457,9 @@ local function holding()
       inside, at = inside + tokens, at + BLOCK_SIZE
     end
     holds.inside = inside
-    return holds, at
+    if all + inside <= MAX_HELD then
+      return holds, at
+    end
   end
 
   -- Reads the holds of the former layout: records behind the level, in the order of their ends, with the tag, 0, tokens, end,
@@ -467,7 +472,7 @@ local function holding()
         break
       end
       all = all + tokens
-      if not (tokens >= 1 and all <= FOREVER and at < FOREVER and ticket < FOREVER) or tokens % 1 ~= 0 or at < before
+      if not (tokens >= 1 and all <= MAX_HELD and at < FOREVER and ticket < FOREVER) or tokens % 1 ~= 0 or at < before
         or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
         return nil
       end

@@ -81,7 +81,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"LEASE_LIFE":   bucket.LeaseLife, "FIRST_LEASE": bucket.FirstLease, "AT_ONCE": bucket.AtOnce,
 		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever, "LATEST": bucket.Latest,
 		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds, "MAX_PERIODS": bucket.MaxPeriods,
-		"MAX_BLOCK": bucket.BlockSize, "HOLDS_SIZE": bucket.HoldsSize, "HOLD_SIZE": bucket.HoldSize, "BLOCK_SIZE": bucket.BlockHead + 2, "ENDING_SIZE": 24,
+		"MAX_HELD": bucket.MaxHeld, "MAX_BLOCK": bucket.BlockSize, "HOLDS_SIZE": bucket.HoldsSize, "HOLD_SIZE": bucket.HoldSize, "BLOCK_SIZE": bucket.BlockHead + 2, "ENDING_SIZE": 24,
 		"HOLDS": -1, "HOLD": -1, "BLOCK": -1, "ENDING": -1, "FIELD": -1, "NO_TAG": -1,
 		"MARGIN": time.Second.Milliseconds(), // as the docs say
 		"GRAIN":  (2 * time.Second).Microseconds(),

@@ -23,11 +23,13 @@ const (
 	AtOnce = 1 << 51
 	// MaxHolds bounds the holds on one limit's tokens: some 90 kB of stored state.
 	MaxHolds = 4096
+	// MaxHeld is more tokens than a bucket has and owes.
+	MaxHeld = 1 << 52
 )
 
 // compare orders holds by their ends, and those with one end by their tickets.
 func (h hold) compare(other hold) int {
-	return cmp.Or(cmp.Compare(h.at, other.at), cmp.Compare(h.ticket, other.ticket), cmp.Compare(h.tokens, other.tokens))
+	return cmp.Or(cmp.Compare(h.at, other.at), cmp.Compare(h.ticket, other.ticket))
 }
 
 // holdsAt reports whether h holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens

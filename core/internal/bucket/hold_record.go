@@ -97,20 +97,21 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 	if front+blocks == 0 {
 		return nil, state, false
 	}
-	sum, before := int64(0), hold{}
+	before := hold{}
 	next := func() (x hold, valid bool) {
 		x = r.hold()
-		sum += x.tokens
-		valid = r.ok && x.tokens >= 1 && x.at >= before.at && x.at < Forever && x.ticket >= 1 && x.ticket < Forever && sum <= Forever
+		valid = r.ok && x.tokens >= 1 && x.tokens <= Forever && x.at >= before.at && x.at < Forever && x.ticket >= 1 && x.ticket < Forever
 		before = x
 		return x, valid
 	}
+	ahead, inside := 0.0, 0.0 // tokens; sums as the script computes them
 	for ; front > 0; front-- {
 		x, valid := next()
 		if !valid {
 			return nil, state, false
 		}
 		h.front = append(h.front, x)
+		ahead += float64(x.tokens)
 	}
 	type head struct{ count, tokens, at, ticket, due, cut int64 }
 	var heads []head
@@ -130,6 +131,10 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 			return nil, state, false
 		}
 		h.blocks = append(h.blocks, b)
+		inside += float64(is.tokens)
+	}
+	if ahead+inside > MaxHeld {
+		return nil, state, false
 	}
 	return h, state[len(state)-len(r.state):], true
 }

@@ -235,7 +235,7 @@ func holdsOf(list []hold, now int64) *Holds {
 			later = append(later, x)
 		}
 	}
-	slices.SortFunc(later, hold.compare)
+	slices.SortStableFunc(later, hold.compare)
 	if len(later) > 0 {
 		h.blocks = []block{{holds: later}} // without a form: refillAround makes blocks of it
 		for _, x := range later {

@@ -116,7 +116,7 @@ func formerHolds(records []Record, written int64) (holds *Holds, ok bool) {
 	before, sum := int64(0), 0.0
 	for _, s := range records {
 		whole := s.Tokens >= 1 && s.Tokens == float64(int64(s.Tokens))
-		if sum += s.Tokens; !whole || sum > Forever || s.At < before || s.Keep == 0 || s.Steps != 0 || s.Fill != (Fill{}) {
+		if sum += s.Tokens; !whole || sum > MaxHeld || s.At < before || s.Keep == 0 || s.Steps != 0 || s.Fill != (Fill{}) {
 			return nil, false
 		}
 		before = s.At
