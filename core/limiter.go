@@ -21,6 +21,7 @@ type Limiter struct {
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
 	watch   watch
+	cancels cancels
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.

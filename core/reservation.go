@@ -89,9 +89,9 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 //
 // It returns at once, and takes nothing, with [ErrDeadline] if the wait would exceed ctx's deadline, with [ErrCapacity]
 // if the wait would never end, with [ErrPromised] if too many tokens are promised already, and with AllowN's error if
-// there is no decision. If ctx ends during the wait, WaitN returns ctx's error. It then gives the tokens back, which
-// takes one more round trip and delays the return by at most 50 ms. If Redis takes longer, they may come back later or not
-// at all; then they refill with time.
+// there is no decision. If ctx ends during the wait, WaitN gives the tokens back and returns ctx's error. That takes one more
+// round trip, which waits of one key that end at once share, and delays the return by at most 50 ms. If Redis takes longer,
+// a goroutine goes on until the store's timeouts end. If Redis does not answer, the tokens refill with time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
 	if deadline, ok := ctx.Deadline(); ok {
@@ -116,22 +116,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		r.cancelAfter(ctx)
+		l.cancelSoon(ctx, r)
 		return ctx.Err()
 	}
-}
-
-// cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation.
-const cancelTimeout = 50 * time.Millisecond
-
-// cancelAfter cancels r although ctx has ended. It waits for the store for at most cancelTimeout; the store may cancel r
-// later. Tokens that are not given back refill with time.
-func (r *Reservation) cancelAfter(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	if r.limiter.memory == nil { // which never waits, so a process that paused must not give up on it
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cancelTimeout)
-		defer cancel()
-	}
-	_ = r.Cancel(ctx)
 }

@@ -152,16 +152,22 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	return true
 }
 
-// end ends r's hold in every limit that has it. At most what was held comes back.
+// end ends r's holds in every limit that has them. At most what was held comes back.
 func (s *stored) end(a *Answer, r *Request) (ended bool) {
+	ends := []Ending{r.Ends}
+	if r.EndsToo != nil {
+		ends = append(ends, *r.EndsToo...)
+	}
 	for i := range r.Plan.Rates {
 		h := s.holdsOf(i)
 		if h == nil {
 			continue
 		}
-		if tokens := h.remove(&r.Plan.Rates[i], r.Ends.Ticket, r.Ends.At); tokens > 0 {
-			s.give(i, a, r.Plan, min(tokens, r.Ends.Back))
-			ended = true
+		for _, e := range ends {
+			if tokens := h.remove(&r.Plan.Rates[i], e.Ticket, e.At); tokens > 0 {
+				s.give(i, a, r.Plan, min(tokens, e.Back))
+				ended = true
+			}
 		}
 	}
 	return ended
