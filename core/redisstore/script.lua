@@ -553,20 +553,33 @@ local function holding()
   -- Computes what follows from the holds of those blocks that have changed.
   local function recount(limit)
     local holds = limit.holds
-    for _, block in ipairs(holds and holds.blocks or {}) do
+    local blocks = holds and holds.blocks or {}
+    for b = 1, #blocks do
+      local block = blocks[b]
       if not block.cut then
-        local entries, cut, all, due, before = block.list, 0, 0, 0, nil
-        for i = 1, #entries, 3 do
-          local at, tokens = entries[i], entries[i + 2]
-          local steps = tick(limit, holds.phase, at)
-          all = all + tokens
-          cut = cut_with(holds, cut, all, tokens, before and (steps - before) * holds.gain or 0)
-          before = steps
-          if entries[i + 1] < FIRST_LEASE then
-            due = at
+        local entries, cut, all, before = block.list, 0, 0, 0
+        local unit, gain, phase, step, starts = holds.unit, holds.gain, holds.phase, limit.step, limit.starts
+        for i = 1, #entries, 3 do -- as cut_with
+          local steps, own = nil, entries[i + 2] * unit
+          if starts then
+            steps = period(limit, entries[i])
+          else
+            steps = (entries[i] - phase) / step
+            steps = steps - steps % 1
           end
+          cut = cut + own - (steps - before) * gain
+          if cut < own then
+            cut = own
+          end
+          all, before = all + entries[i + 2], steps
         end
-        block.tokens, block.due, block.cut = all, due, cut
+        local last = #entries - 2
+        while last > 0 and entries[last + 1] >= FIRST_LEASE do
+          last = last - 3
+        end
+        block.tokens, block.due = all, entries[last] or 0
+        block.cut = all * unit < FOREVER and cut or FOREVER
+        holds.final = nil
       end
     end
   end
@@ -588,6 +601,7 @@ local function holding()
 
   local function drop(holds, i)
     local block = table.remove(holds.blocks, i)
+    holds.final = nil
     holds.gone[#holds.gone + 1] = pack(FIELD, holds.tag, block.id)
   end
 
@@ -698,7 +712,7 @@ local function holding()
       holds.front[#holds.front + 1] = hold
       return
     end
-    holds.inside = holds.inside + tokens
+    holds.inside, holds.final = holds.inside + tokens, nil
     local blocks = holds.blocks
     local i = block_with(blocks, at, ticket)
     local last = blocks[#blocks]
@@ -769,14 +783,19 @@ local function holding()
       end
       return level, at
     end
-    local last = block.at
-    local steps = tick(limit, holds.phase, last) - tick(limit, holds.phase, at)
+    local last, phase, step, steps = block.at, holds.phase, limit.step, nil
+    if limit.starts then
+      steps = period(limit, last) - period(limit, at)
+    else
+      local before, after = (at - phase) / step, (last - phase) / step
+      steps = after - after % 1 - before + before % 1
+    end
     level = level + steps * holds.gain
     local most = full - (out - block.tokens) * unit - block.cut
     if level > most then
       level = most
     end
-    return level, limit.aligned and last or at + steps * limit.step
+    return level, limit.aligned and last or at + steps * step
   end
 
   -- refill of a bucket with holds, of which those until `written` are counted. It forgets those that ended before now.
@@ -829,31 +848,47 @@ local function holding()
     return refill(room(limit, holds.held), limit, level, at, now, holds.held)
   end
 
-  -- wait in a bucket with the holds that rare.refill left: as long as they leave no room, no tokens come.
+  -- wait in a bucket with the holds that rare.refill left: as long as they leave no room, no tokens come. `final` is the level
+  -- at the end of all blocks, which a later call may need again.
   function rare.wait(limit, need)
     local level, at, holds = limit.level, limit.at, limit.holds
     if level >= need or not holds then
       return wait(limit, level, at, need, 0)
     end
-    local out = holds.inside
-    for _, block in ipairs(holds.blocks) do
+    local final = holds.final
+    if final and final.from == level and final.level < need then
+      return math.min(FOREVER, wait(limit, final.level, final.at, need, 0))
+    end
+    local out, blocks, from = holds.inside, holds.blocks, level
+    for b = 1, #blocks do
+      local block = blocks[b]
       local passed, then_at = pass(limit, holds, block, level, at, out)
       if passed < need then
         level, at, out = passed, then_at, out - block.tokens
       else -- one of its holds leaves room for them
-        local entries = list(holds, block)
+        local entries, unit, gain, step, phase = list(holds, block), limit.unit, holds.gain, limit.step, holds.phase
+        local before = tick(limit, phase, at)
         for i = 1, #entries, 3 do
-          if need <= room(limit, out) then
-            local micros = wait(limit, level, at, need, out)
-            if now + micros <= entries[i] then
-              return math.min(FOREVER, micros)
-            end
+          local ends, most, steps = entries[i], limit.full - out * unit, nil
+          if most < -MAX_DEBT then
+            most = -MAX_DEBT
           end
-          level, at = refill(room(limit, out), limit, level, at, entries[i], out)
-          out = out - entries[i + 2]
+          if limit.starts then
+            steps = period(limit, ends)
+          else
+            steps = (ends - phase) / step
+            steps = steps - steps % 1
+          end
+          local filled = level + (steps - before) * gain
+          if filled >= need and most >= need then
+            return math.min(FOREVER, wait(limit, level, at, need, out))
+          end
+          at = limit.aligned and ends or at + (steps - before) * step
+          level, before, out = filled < most and filled or most, steps, out - entries[i + 2]
         end
       end
     end
+    holds.final = { from = from, level = level, at = at }
     return math.min(FOREVER, wait(limit, level, at, need, out))
   end
 
@@ -867,9 +902,19 @@ local function holding()
     for _, hold in ipairs(front) do
       parts[#parts + 1] = pack(HOLD, hold.at, hold.ticket, hold.tokens)
     end
-    for i, block in ipairs(blocks) do
-      parts[#front + 1 + i] = block.from and holds.state:sub(block.from, block.from + BLOCK_SIZE - 1)
-        or pack(BLOCK, block.id, block.count, block.tokens, block.at, block.ticket, block.due, block.cut)
+    local i = 1
+    while blocks[i] do
+      local block = blocks[i]
+      if block.from then -- as before, as mostly those behind it
+        local to = block.from + BLOCK_SIZE
+        while blocks[i + 1] and blocks[i + 1].from == to do
+          i, to = i + 1, to + BLOCK_SIZE
+        end
+        parts[#parts + 1] = holds.state:sub(block.from, to - 1)
+      else
+        parts[#parts + 1] = pack(BLOCK, block.id, block.count, block.tokens, block.at, block.ticket, block.due, block.cut)
+      end
+      i = i + 1
     end
     return table.concat(parts)
   end
