@@ -1,10 +1,8 @@
 package core
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -33,34 +31,15 @@ type cancelsTogether struct {
 }
 
 const (
-	// cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation.
-	cancelTimeout = 50 * time.Millisecond
 	// maxCancels bounds the cancels in one call.
 	maxCancels = 512
 	// cancelTries is how often a call is sent. Who ends a hold a second time changes nothing.
 	cancelTries = 3
 )
 
-// cancelSoon cancels the reservation r although ctx has ended. It waits for the store for at most cancelTimeout; the store may
-// cancel r later.
-func (l *Limiter) cancelSoon(ctx context.Context, r *Reservation) {
-	ctx = context.WithoutCancel(ctx)
-	if l.memory != nil || r.result.Source == FromFallback { // these never wait
-		_ = r.Cancel(ctx)
-		return
-	}
-	timer := time.NewTimer(cancelTimeout)
-	defer timer.Stop()
-	select {
-	case <-l.cancels.add(l, ctx, r):
-	case <-timer.C:
-	}
-}
-
-// add has r canceled together with others, in the background. The channel is closed when it is, or can't be.
-func (c *cancels) add(l *Limiter, ctx context.Context, r *Reservation) (done <-chan struct{}) {
-	of := cancelsOf{r.result.plan, r.result.Source, r.key}
-	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}
+// add has a hold ended together with others, in the background: by send, which returns when the store has answered. The channel
+// is closed when the hold has ended, or can't be.
+func (c *cancels) add(of cancelsOf, hold bucket.Ending, send func([]bucket.Ending) error) (done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := c.next[of]
@@ -70,18 +49,18 @@ func (c *cancels) add(l *Limiter, ctx context.Context, r *Reservation) (done <-c
 		}
 		next = &cancelsTogether{done: make(chan struct{})}
 		c.next[of] = next
-		go c.send(l, ctx, of)
+		go c.send(of, send)
 	}
 	next.holds = append(next.holds, hold)
 	return next.done
 }
 
 // send sends the cancels of a bucket until no more come.
-func (c *cancels) send(l *Limiter, ctx context.Context, of cancelsOf) {
+func (c *cancels) send(of cancelsOf, send func([]bucket.Ending) error) {
 	for together := c.take(of); together != nil; together = c.take(of) {
 		for holds := range slices.Chunk(together.holds, maxCancels) {
 			for range cancelTries {
-				if l.endHolds(ctx, of.key, of.plan, of.source, holds) == nil {
+				if send(holds) == nil {
 					break
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -116,7 +117,31 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		l.cancelSoon(ctx, r)
+		r.cancelSoon(ctx)
 		return ctx.Err()
+	}
+}
+
+// cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation.
+const cancelTimeout = 50 * time.Millisecond
+
+// cancelSoon cancels r although ctx has ended, together with others of its key. It waits for the store for at most
+// cancelTimeout; the store may cancel r later.
+func (r *Reservation) cancelSoon(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	l, plan, source, key := r.limiter, r.result.plan, r.result.Source, strings.Clone(r.key) // which may be reused when WaitN returns
+	if l.memory != nil || source == FromFallback {                                          // which never wait
+		_ = r.Cancel(ctx)
+		return
+	}
+	timer := time.NewTimer(cancelTimeout)
+	defer timer.Stop()
+	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}
+	done := l.cancels.add(cancelsOf{plan, source, key}, hold, func(holds []bucket.Ending) error {
+		return l.endHolds(ctx, key, plan, source, holds)
+	})
+	select {
+	case <-done:
+	case <-timer.C:
 	}
 }
