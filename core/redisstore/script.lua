@@ -528,7 +528,7 @@ local function holding()
   -- The holds of a block: end, ticket and tokens of each
   local function list(holds, block)
     if not block.list then
-      block.list = { unpack('>' .. ('I7I7I7'):rep(block.count), raw(holds, block)) }
+      block.list = { unpack('>' .. ('I7I7I7'):rep(block.count), raw(holds, block), 1) }
       block.list[3 * block.count + 1] = nil
     end
     return block.list
@@ -822,7 +822,7 @@ local function holding()
       out, holds.inside = out - blocks[1].tokens, holds.inside - blocks[1].tokens
       drop(holds, 1)
     end
-    while blocks[1] and unpack(HOLD, raw(holds, blocks[1])) <= now do
+    while blocks[1] and unpack(HOLD, raw(holds, blocks[1]), 1) <= now do
       local block = blocks[1]
       local entries, i = list(holds, block), 1
       while i <= #entries and entries[i] <= now do
