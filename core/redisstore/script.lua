@@ -837,9 +837,10 @@ local function holding()
       if i > #entries then
         drop(holds, 1)
       else
+        local stale = block.stale
         block.list = { values(entries, i) }
         changed(block)
-        block.stale = false -- its field may have more before these
+        block.stale = stale -- its field may have more before these
         recount(limit)
       end
     end
