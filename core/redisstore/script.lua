@@ -36,9 +36,9 @@
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 -- While tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds: 0, what the
 -- cuts of blocks depend on (steps, unit, gain, phase), 1 if a clock has moved the holds, how many are in front and how many
--- blocks there are. Then those in front, and the blocks: id, how many holds, their tokens, end and ticket of the last, due,
+-- blocks there are, and when the first of these ends that is in a block. Then those in front, and the blocks: id, how many holds, their tokens, end and ticket of the last, due,
 -- cut. Each block's holds are a field: the last as many of what is there. See holds.go.
-local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2', 33
+local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2I7', 40
 local HOLD, HOLD_SIZE = '>I7I7I7', 21
 local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
 local FIELD = '>I4I2' -- the name of a block's field: tag, id
@@ -435,7 +435,7 @@ local function holding()
     if from + HOLDS_SIZE - 1 > #state then
       return nil
     end
-    local _, steps, unit, gain, phase, moved, front, blocks, at = unpack(HOLDS, state, from)
+    local _, steps, unit, gain, phase, moved, front, blocks, first, at = unpack(HOLDS, state, from)
     local holds = {
       key = key, tag = tag, steps = steps, unit = unit, gain = gain, phase = phase, moved = moved, front = {}, blocks = {},
       inside = 0, gone = {}, state = state,
@@ -457,6 +457,9 @@ local function holding()
       inside, at = inside + tokens, at + BLOCK_SIZE
     end
     holds.inside = inside
+    if list[1] then
+      list[1].first = first
+    end
     if all + inside <= MAX_HELD then
       return holds, at
     end
@@ -520,7 +523,10 @@ local function holding()
       if type(stored) ~= 'string' or #stored < block.count * HOLD_SIZE then
         broken, stored = true, pack(HOLD, block.at, block.ticket, 1):rep(block.count)
       end
-      block.raw = stored:sub(-block.count * HOLD_SIZE) -- before these are some that have ended
+      if #stored > block.count * HOLD_SIZE then -- there are some that have ended, before these
+        stored = stored:sub(-block.count * HOLD_SIZE)
+      end
+      block.raw = stored
     end
     return block.raw
   end
@@ -536,7 +542,7 @@ local function holding()
 
   -- Says that the holds of a block are others now.
   local function changed(block)
-    block.raw, block.cut, block.from, block.stale = nil, nil, nil, true
+    block.raw, block.cut, block.from, block.first, block.stale = nil, nil, nil, block.list[1], true
     local n = #block.list
     block.count, block.at, block.ticket = n / 3, block.list[n - 2], block.list[n - 1]
   end
@@ -548,6 +554,13 @@ local function holding()
     end
     local own = tokens * holds.unit
     return math.max(cut + own - gained, own)
+  end
+
+  -- When the first hold in a block ends
+  local function first_end(holds)
+    local block = holds.blocks[1]
+    block.first = block.first or unpack(HOLD, raw(holds, block), 1)
+    return block.first
   end
 
   -- Computes what follows from the holds of those blocks that have changed.
@@ -822,7 +835,7 @@ local function holding()
       out, holds.inside = out - blocks[1].tokens, holds.inside - blocks[1].tokens
       drop(holds, 1)
     end
-    while blocks[1] and unpack(HOLD, raw(holds, blocks[1]), 1) <= now do
+    while blocks[1] and first_end(holds) <= now do
       local block = blocks[1]
       local entries, i = list(holds, block), 1
       while i <= #entries and entries[i] <= now do
@@ -899,7 +912,8 @@ local function holding()
     if #front + #blocks == 0 then
       return nil
     end
-    local parts = { pack(HOLDS, 0, holds.steps, holds.unit, holds.gain, holds.phase, holds.moved, #front, #blocks) }
+    local first = blocks[1] and first_end(holds) or 0
+    local parts = { pack(HOLDS, 0, holds.steps, holds.unit, holds.gain, holds.phase, holds.moved, #front, #blocks, first) }
     for _, hold in ipairs(front) do
       parts[#parts + 1] = pack(HOLD, hold.at, hold.ticket, hold.tokens)
     end

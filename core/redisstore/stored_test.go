@@ -45,7 +45,7 @@ func StoredState(t interface {
 		head := take(bucket.HoldsSize)
 		state = append(state, head...)
 		short := func(s string) int { return int(binary.BigEndian.Uint16([]byte(s))) }
-		front, blocks := short(head[bucket.HoldsSize-4:]), short(head[bucket.HoldsSize-2:])
+		front, blocks := short(head[bucket.HoldsSize-11:]), short(head[bucket.HoldsSize-9:])
 		state = append(state, take(front*bucket.HoldSize)...)
 		var holds []byte
 		for range blocks {

@@ -4,12 +4,14 @@ import "encoding/binary"
 
 // Sizes of holds as bytes, which stand behind the level of their limit:
 //
-//	'>I4I2I7I7I7I2I2I2'  0, which is no limit's tag; the form; 1 if a clock has moved them; how many are in front; how many blocks
+//	'>I4I2I7I7I7I2I2I2I7'
+//	                     0, which is no limit's tag; the form; 1 if a clock has moved them; how many are in front; how many blocks;
+//	                     when the first ends that is in a block, or 0
 //	'>I7I7I7'            each hold in front: its end, ticket and tokens
 //	'>I2I7I7I7I7I7'      each block: how many holds, their tokens, end and ticket of the last, due, cut
 //	'>I7I7I7'            each hold in the blocks
 const (
-	HoldsSize = 33
+	HoldsSize = 40
 	HoldSize  = 21
 	BlockHead = 37 // of a block
 )
@@ -42,6 +44,11 @@ func (h *Holds) appendTo(state []byte) []byte {
 	for _, n := range [...]int{moved, len(h.front), len(h.blocks)} {
 		state = binary.BigEndian.AppendUint16(state, uint16(n))
 	}
+	first := int64(0)
+	if len(h.blocks) > 0 {
+		first = h.blocks[0].holds[0].at
+	}
+	state = append7(state, first)
 	for _, x := range h.front {
 		state = append7(state, x.at, x.ticket, x.tokens)
 	}
@@ -93,7 +100,7 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 	r := reader{string(state[4:]), true}
 	h = &Holds{form: form{uint16(r.number(2)), r.number(7), r.number(7), r.number(7)}}
 	h.moved = r.number(2) != 0
-	front, blocks := r.number(2), r.number(2)
+	front, blocks, first := r.number(2), r.number(2), r.number(7)
 	if front+blocks == 0 {
 		return nil, state, false
 	}
@@ -133,7 +140,7 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 		h.blocks = append(h.blocks, b)
 		inside += float64(is.tokens)
 	}
-	if ahead+inside > MaxHeld {
+	if ahead+inside > MaxHeld || len(h.blocks) > 0 && h.blocks[0].holds[0].at != first {
 		return nil, state, false
 	}
 	return h, state[len(state)-len(r.state):], true
