@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -10,8 +11,8 @@ import (
 // cancels gathers the cancels of waits whose contexts have ended. Those of one bucket that come while a call is under way
 // share the next: of a thousand waits that end at once the first goes alone, and all others together.
 //
-// One goroutine sends those of a bucket. It ends when no more have come, and each of its calls when the store answers or
-// gives up. So there are at most as many as waits have ended.
+// One goroutine sends those of a bucket. It ends when no more have come. Each of its calls takes as long as the store's own
+// timeouts let it, and is sent at most three times. So there are at most as many goroutines as waits have ended, and none for long.
 type cancels struct {
 	mu   sync.Mutex                     // guards all below; never held across I/O
 	next map[cancelsOf]*cancelsTogether // of each bucket with a call under way: what goes with the next
@@ -30,12 +31,12 @@ type cancelsTogether struct {
 	done  chan struct{} // closed when the store has answered
 }
 
-const (
-	// maxCancels bounds the cancels in one call.
-	maxCancels = 512
-	// cancelTries is how often a call is sent. Who ends a hold a second time changes nothing.
-	cancelTries = 3
-)
+// maxCancels bounds the cancels in one call.
+const maxCancels = 512
+
+// cancelPauses are how long to wait before a call that failed is sent again: a breaker may be open for half a second. Who ends a
+// hold a second time changes nothing.
+var cancelPauses = [...]time.Duration{250 * time.Millisecond, time.Second}
 
 // add has a hold ended together with others, in the background: by send, which returns when the store has answered. The channel
 // is closed when the hold has ended, or can't be.
@@ -59,10 +60,10 @@ func (c *cancels) add(of cancelsOf, hold bucket.Ending, send func([]bucket.Endin
 func (c *cancels) send(of cancelsOf, send func([]bucket.Ending) error) {
 	for together := c.take(of); together != nil; together = c.take(of) {
 		for holds := range slices.Chunk(together.holds, maxCancels) {
-			for range cancelTries {
-				if send(holds) == nil {
-					break
-				}
+			err := send(holds)
+			for i := 0; err != nil && i < len(cancelPauses); i++ {
+				time.Sleep(cancelPauses[i])
+				err = send(holds)
 			}
 		}
 		close(together.done)
