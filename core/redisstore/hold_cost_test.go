@@ -106,7 +106,8 @@ func TestHoldsCostLittle(t *testing.T) {
 // Waits that end at once share calls, so that the next caller waits as if they had never come.
 func TestThousandWaitsEndAtOnce(t *testing.T) {
 	client := redistest.Client(t)
-	store := New(client, WithPrefix(redistest.Prefix()), WithDenyCache(0))
+	// On a busy machine a call may take longer than the default timeout: what it takes then is held, and nobody knows.
+	store := New(client, WithPrefix(redistest.Prefix()), WithTimeout(time.Minute), WithDenyCache(0))
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)
 	_, err = l.Allow(t.Context(), "k")
@@ -117,33 +118,18 @@ func TestThousandWaitsEndAtOnce(t *testing.T) {
 	for range waits {
 		go func() { ended <- l.Wait(ctx, "k") }()
 	}
-	refused := 0 // a busy machine may not have asked for all within the store's timeout
 	retry := func() time.Duration {
 		res, err := l.Allow(t.Context(), "k")
-		if err != nil {
-			return core.Never
-		}
+		require.NoError(t, err)
 		return res.RetryAfter
 	}
-	waiting := func() bool {
-		for {
-			select {
-			case err := <-ended:
-				require.ErrorIs(t, err, core.ErrUnavailable)
-				refused++
-			default:
-				at := retry()
-				return at != core.Never && at > time.Duration(waits-refused)*time.Hour
-			}
-		}
-	}
-	require.Eventually(t, waiting, time.Minute, 10*time.Millisecond, "premise: all wait, but those that had no decision")
+	require.Eventually(t, func() bool { return retry() > waits*time.Hour }, time.Minute, 10*time.Millisecond, "premise: all wait")
 	before := store.Stats().Calls
 	leave()
-	for range waits - refused {
+	for range waits {
 		require.ErrorIs(t, <-ended, context.Canceled)
 	}
 	require.Eventually(t, func() bool { return retry() <= time.Hour }, time.Minute, 10*time.Millisecond,
-		"the next caller waits as if %d waits that ended had never come", waits-refused)
-	t.Logf("%d waits ended; the store sent %d calls since, with those that looked", waits-refused, store.Stats().Calls-before)
+		"the next caller waits as if %d waits that ended had never come", waits)
+	t.Logf("%d waits ended; the store sent %d calls since, with those that looked", waits, store.Stats().Calls-before)
 }
