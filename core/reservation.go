@@ -137,7 +137,7 @@ func (r *Reservation) cancelSoon(ctx context.Context) {
 	timer := time.NewTimer(cancelTimeout)
 	defer timer.Stop()
 	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}
-	done := l.cancels.add(cancelsOf{plan, source, key}, hold, func(holds []bucket.Ending) error {
+	done := l.cancels.Add(cancelsOf{plan, source, key}, hold, func(holds []bucket.Ending) error {
 		return l.endHolds(ctx, key, plan, source, holds)
 	})
 	select {
