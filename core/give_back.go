@@ -57,9 +57,16 @@ func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
 
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
 func (l *Limiter) endHold(ctx context.Context, key string, res *Result, n int64) error {
-	return l.returnTo(ctx, key, res.Source, bucket.Request{
-		Plan: l.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, Back: n},
-	})
+	return l.endHolds(ctx, key, res.plan, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
+}
+
+// endHolds ends holds of reservations under p, of which there is at least one. source says which store they came from.
+func (l *Limiter) endHolds(ctx context.Context, key string, p *plan, source Source, holds []bucket.Ending) error {
+	r := bucket.Request{Plan: l.refundPlan(key, p, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
+	if more := holds[1:]; len(more) > 0 {
+		r.EndsToo = &more
+	}
+	return l.returnTo(ctx, key, source, r)
 }
 
 // giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that

@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 )
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
@@ -21,11 +24,19 @@ type Limiter struct {
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
 	watch   watch
+	cancels gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.
 	fallback func() *MemoryStore
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy
+}
+
+// cancelsOf is what cancels have in common that share a call.
+type cancelsOf struct {
+	plan   *plan // that the tokens were taken under
+	source Source
+	key    string
 }
 
 // rules is a limiter's policy with what is computed from it. It never changes.

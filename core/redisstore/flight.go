@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
@@ -120,11 +121,26 @@ func (f *flights) await(ctx context.Context, c *call) (outcome, error) {
 		f.calls.put(c)
 		return o, o.err
 	case <-ctx.Done():
-		if !c.request.Gives() {
-			c.state.CompareAndSwap(waiting, left)
+		if c.request.Gives() || c.state.CompareAndSwap(waiting, left) {
+			return outcome{}, ctx.Err()
+		}
+		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
+			go f.forget(c, of(r).clone()) // the key may be reused when the caller has its error
 		}
 		return outcome{}, ctx.Err()
 	}
+}
+
+// forget cancels the reservation that c brings when it has landed: its caller has left and knows nothing of it.
+func (f *flights) forget(c *call, b bucketOf) {
+	<-c.done
+	r, a := &c.request, &c.outcome.answer
+	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
+		return
+	}
+	_, _ = f.ask(context.Background(), core.NewRequest(b.policy, b.key, bucket.Request{
+		Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N},
+	}))
 }
 
 // clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
