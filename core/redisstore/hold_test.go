@@ -160,10 +160,14 @@ func TestScriptAndTwinAgreeOnManyHolds(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	prefix := redistest.Prefix()
-	for seed, plan := range []*bucket.Plan{
-		planOf(core.PerSecond(10).WithBurst(100)),
-		planOf(core.Limit{Capacity: 40, RefillRate: 3, RefillInterval: time.Second, Mode: core.Stepped, Name: "a"}, core.PerMinute(700).WithName("b")),
-		planOf(core.Limit{Capacity: 5, RefillRate: 9, RefillInterval: time.Second, Mode: core.Aligned}),
+	stepped := core.Limit{Capacity: 40, RefillRate: 3, RefillInterval: time.Second, Mode: core.Stepped}
+	for seed, plans := range [][]*bucket.Plan{
+		{planOf(core.PerSecond(10).WithBurst(100))},
+		{planOf(stepped.WithName("a"), core.PerMinute(700).WithName("b"))},
+		{planOf(core.Limit{Capacity: 5, RefillRate: 9, RefillInterval: time.Second, Mode: core.Aligned})},
+		// Definitions of one limit in turns
+		{planOf(core.PerSecond(10).WithBurst(100)), planOf(core.PerSecond(7).WithBurst(30))},
+		{planOf(stepped), planOf(stepped.WithBurst(90)), planOf(core.PerSecond(3).WithBurst(50))},
 	} {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
 		key, now := strconv.Itoa(seed), time.UnixMicro(17e14)
@@ -173,7 +177,7 @@ func TestScriptAndTwinAgreeOnManyHolds(t *testing.T) {
 		most := 0
 		for i := range 900 {
 			now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
-			r := core.NewRequest("api", key, bucket.Request{Plan: plan, Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
+			r := core.NewRequest("api", key, bucket.Request{Plan: plans[random.IntN(1+random.IntN(len(plans)))], Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
 			switch what := random.IntN(10); {
 			case what == 0 && i > 300:
 				r.Action, r.More, r.Ticket = bucket.Lease, 2, r.Ticket+bucket.FirstLease
