@@ -77,9 +77,16 @@ func (l *Limiter) undo(ctx context.Context, now *rules, key string, res *Result)
 
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
 func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Result, n int64) error {
-	return l.returnTo(ctx, now, key, res.Source, bucket.Request{
-		Plan: now.refundPlan(key, res.plan, res.Source).Common(res.plan.Plan), Action: bucket.End, Ends: bucket.Ending{Ticket: res.ticket, Back: n},
-	})
+	return l.endHolds(ctx, now, key, res.plan, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
+}
+
+// endHolds ends holds of reservations under p, of which there is at least one. source says which store they came from.
+func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan, source Source, holds []bucket.Ending) error {
+	r := bucket.Request{Plan: now.refundPlan(key, p, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
+	if more := holds[1:]; len(more) > 0 {
+		r.EndsToo = &more
+	}
+	return l.returnTo(ctx, now, key, source, r)
 }
 
 // giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that

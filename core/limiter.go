@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -26,12 +28,20 @@ type Limiter struct {
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
 	taken   *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
 	watch   watch
+	cancels gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.
 	fallback func() *MemoryStore
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
+}
+
+// cancelsOf is what cancels have in common that share a call.
+type cancelsOf struct {
+	plan   *plan // that the tokens were taken under
+	source Source
+	key    string
 }
 
 // rules is a limiter's policy with what is computed from it. It never changes.

@@ -34,7 +34,7 @@ type class struct {
 	hash   uint64        // of the policy
 	form   bucket.Record // Tag, Steps and Fill of the record, if there is one
 
-	records []bucket.Record // nil if there is one record
+	records []bucket.Record // nil if there is one record, without holds
 	key     string          // "" if it is in the entry
 }
 
@@ -92,10 +92,10 @@ func (e *entry) read(r *bucket.Record) {
 	r.Tokens, r.At, r.Keep = e.tokens, e.at, e.rank[full]
 }
 
-// put stores records, which e keeps if there are several. Its class becomes c if c says what is to be said of them. put
+// put stores records, which e keeps if there are several or tokens are held. Its class becomes c if c says what is to be said of them. put
 // returns the instant for rank[full]: until, when records no longer matter, or the Keep of the sole one.
 func (e *entry) put(records []bucket.Record, until int64, c *class) int64 {
-	if len(records) > 1 {
+	if len(records) > 1 || records[0].Holds != nil {
 		e.class = &class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
 		return until
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -89,9 +90,9 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 //
 // It returns at once, and takes nothing, with [ErrDeadline] if the wait would exceed ctx's deadline, with [ErrCapacity]
 // if the wait would never end, with [ErrPromised] if too many tokens are promised already, and with AllowN's error if
-// there is no decision. If ctx ends during the wait, WaitN returns ctx's error. It then gives the tokens back, which
-// takes one more round trip and delays the return by at most 50 ms. If Redis takes longer, they may come back later or not
-// at all; then they refill with time.
+// there is no decision. If ctx ends during the wait, WaitN gives the tokens back and returns ctx's error. That takes one more
+// round trip, which waits of one key that end at once share, and delays the return by at most 50 ms. If Redis takes longer,
+// a goroutine goes on until the store's timeouts end. If Redis does not answer, the tokens refill with time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := maxFill
 	if deadline, ok := ctx.Deadline(); ok {
@@ -116,7 +117,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		r.cancelAfter(ctx)
+		r.cancelSoon(ctx)
 		return ctx.Err()
 	}
 }
@@ -124,14 +125,24 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 // cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation.
 const cancelTimeout = 50 * time.Millisecond
 
-// cancelAfter cancels r although ctx has ended. It waits for the store for at most cancelTimeout; the store may cancel r
-// later. Tokens that are not given back refill with time.
-func (r *Reservation) cancelAfter(ctx context.Context) {
+// cancelSoon cancels r although ctx has ended, together with others of its key. It waits for the store for at most
+// cancelTimeout; the store may cancel r later.
+func (r *Reservation) cancelSoon(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	if r.limiter.memory == nil { // which never waits, so a process that paused must not give up on it
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, cancelTimeout)
-		defer cancel()
+	l, plan, source, key := r.limiter, r.result.plan, r.result.Source, strings.Clone(r.key) // which may be reused when WaitN returns
+	if l.memory != nil || source == FromFallback {                                          // which never wait
+		_ = r.Cancel(ctx)
+		return
 	}
-	_ = r.Cancel(ctx)
+	now := l.rules.Load() // as they are after the wait
+	timer := time.NewTimer(cancelTimeout)
+	defer timer.Stop()
+	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}
+	done := l.cancels.Add(cancelsOf{plan, source, key}, hold, func(holds []bucket.Ending) error {
+		return l.endHolds(ctx, now, key, plan, source, holds)
+	})
+	select {
+	case <-done:
+	case <-timer.C:
+	}
 }

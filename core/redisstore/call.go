@@ -146,7 +146,11 @@ func (c *call) weight() int {
 	if c.usual() {
 		return 1
 	}
-	return slowness * (1 + len(c.others))
+	weight := slowness * (1 + len(c.others))
+	if ends := c.request.EndsToo; ends != nil {
+		weight += len(*ends)
+	}
+	return weight
 }
 
 // batchOf returns how many of calls, the first ones, go together, and their weight: at least one, and no more than weigh

@@ -3,10 +3,13 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -48,7 +51,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 		store := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
 		plans := drawTiers(t)
 		var state []byte
-		var tickets []int64
+		var holds []bucket.Ending
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
 			move := rapid.Int64Range(0, 1_500_000).Draw(t, "move") / rapid.SampledFrom([]int64{1, 10, 1000, 1_500_000}).Draw(t, "part")
 			if rapid.IntRange(0, 9).Draw(t, "back") == 0 {
@@ -66,13 +69,20 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 				} else {
 					r.Ticket += bucket.FirstLease
 				}
-				tickets = append(tickets, r.Ticket)
 			}
-			if r.Action == bucket.End || len(tickets) > 0 && rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
-				r.Ends = bucket.Ending{Ticket: 77, Back: rapid.Int64Range(0, 60).Draw(t, "back")}
-				if len(tickets) > 0 {
-					r.Ends.Ticket = rapid.SampledFrom(tickets).Draw(t, "ended")
+			if r.Action == bucket.End || len(holds) > 0 && rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
+				r.Ends = bucket.Ending{Ticket: 77}
+				if len(holds) > 0 {
+					r.Ends = rapid.SampledFrom(holds).Draw(t, "ended")
 				}
+				r.Ends.Back = rapid.Int64Range(0, 60).Draw(t, "back")
+			}
+			if r.Action == bucket.End && len(holds) > 0 && rapid.Bool().Draw(t, "several") {
+				others := rapid.SliceOfN(rapid.SampledFrom(holds), 1, 4).Draw(t, "others")
+				for i := range others {
+					others[i].Back = rapid.Int64Range(0, 60).Draw(t, "back")
+				}
+				r.EndsToo = &others
 			}
 			got, err := store.Do(context.Background(), r)
 			if err != nil {
@@ -82,6 +92,13 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 			want, next, ttl, err := r.Decide(state, now)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if r.Action >= bucket.Reserve && want.Allowed {
+				end := want.Due
+				if !promises {
+					end = now.UnixMicro() + bucket.LeaseLife
+				}
+				holds = append(holds, bucket.Ending{Ticket: r.Ticket, At: end})
 			}
 			if next != nil {
 				state = next
@@ -107,7 +124,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 			if said(got) != said(want) {
 				t.Fatalf("%+v at %d on %x: the script answers %v, its twin %v", r, now.UnixMicro(), before, said(got), said(want))
 			}
-			kept, _ := client.Get(context.Background(), redisKey(prefix, "api", key)).Result()
+			kept := StoredState(t, client, redisKey(prefix, "api", key))
 			if kept != string(state) {
 				t.Fatalf("%+v at %d on %x: the script stored %x, its twin %x", r, now.UnixMicro(), before, kept, state)
 			}
@@ -130,13 +147,75 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 
 // roomIn returns how many units a limit's level may have beside its holds in records.
 func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
-	tokens := 0.0
 	for _, s := range records {
-		level := s.Fill != bucket.Fill{}
-		used := s.At < now || s.At == now && s.Keep >= bucket.AtOnce && s.Keep < bucket.FirstLease
-		if s.Tag == rate.Tag && !level && !used {
-			tokens += s.Tokens
+		if s.Tag == rate.Tag && s.Holds != nil {
+			return rate.Full - s.Holds.Held(now)*rate.Unit
 		}
 	}
-	return rate.Full - int64(tokens)*rate.Unit
+	return rate.Full
+}
+
+// TestScriptAndTwinAgreeOnManyHolds is TestScriptAndTwinAgreeOnHolds on keys with hundreds of holds, in several blocks.
+func TestScriptAndTwinAgreeOnManyHolds(t *testing.T) {
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	prefix := redistest.Prefix()
+	stepped := core.Limit{Capacity: 40, RefillRate: 3, RefillInterval: time.Second, Mode: core.Stepped}
+	for seed, plans := range [][]*bucket.Plan{
+		{planOf(core.PerSecond(10).WithBurst(100))},
+		{planOf(stepped.WithName("a"), core.PerMinute(700).WithName("b"))},
+		{planOf(core.Limit{Capacity: 5, RefillRate: 9, RefillInterval: time.Second, Mode: core.Aligned})},
+		// Definitions of one limit in turns
+		{planOf(core.PerSecond(10).WithBurst(100)), planOf(core.PerSecond(7).WithBurst(30))},
+		{planOf(stepped), planOf(stepped.WithBurst(90)), planOf(core.PerSecond(3).WithBurst(50))},
+	} {
+		random := rand.New(rand.NewPCG(uint64(seed), 7))
+		key, now := strconv.Itoa(seed), time.UnixMicro(17e14)
+		store := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
+		var state []byte
+		var holds []bucket.Ending
+		most := 0
+		for i := range 900 {
+			now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
+			r := core.NewRequest("api", key, bucket.Request{Plan: plans[random.IntN(1+random.IntN(len(plans)))], Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
+			switch what := random.IntN(10); {
+			case what == 0 && i > 300:
+				r.Action, r.More, r.Ticket = bucket.Lease, 2, r.Ticket+bucket.FirstLease
+			case what < 4 && i > 300, what < 7 && i > 600:
+				r.Action, r.N = bucket.End, 0
+				at := random.IntN(len(holds))
+				r.Ends, holds = holds[at], slices.Delete(holds, at, at+1)
+				if others := slices.Clone(holds[:random.IntN(1+len(holds)/4)]); i%7 == 0 && len(others) > 0 {
+					r.EndsToo = &others
+				}
+			case what == 8:
+				r.Action = bucket.Take
+			case what == 9 && i%5 == 0:
+				now = now.Add(-2 * time.Second)
+			}
+			got, err := store.Do(t.Context(), r)
+			require.NoError(t, err)
+			want, next, _, err := r.Decide(state, now)
+			require.NoError(t, err)
+			if next != nil {
+				state = next
+			}
+			if r.Action >= bucket.Reserve && want.Allowed {
+				end := want.Due
+				if r.Action == bucket.Lease {
+					end = now.UnixMicro() + bucket.LeaseLife
+				}
+				holds = append(holds, bucket.Ending{Ticket: r.Ticket, At: end, Back: random.Int64N(4)})
+			}
+			require.Equal(t, fmt.Sprint(want.Allowed, want.Due, want.Lent, want.Levels, want.Waits != nil), fmt.Sprint(got.Allowed, got.Due, got.Lent, got.Levels, got.Waits != nil), "step %d: %+v", i, r)
+			if want.Waits != nil {
+				require.Equal(t, *want.Waits, *got.Waits, "step %d: %+v", i, r)
+			}
+			if kept := StoredState(t, client, redisKey(prefix, "api", key)); kept != string(state) {
+				t.Fatalf("step %d: %+v at %d: the script stored %x, its twin %x", i, r, now.UnixMicro(), kept, state)
+			}
+			most = max(most, len(state))
+		}
+		require.Greater(t, most, 200*bucket.HoldSize, "premise: there are hundreds of holds")
+	}
 }

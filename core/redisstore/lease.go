@@ -118,7 +118,7 @@ func (k *watchedKey) end() (settles bucket.Ending) {
 	}
 	k.lease = nil
 	h.timer.Stop()
-	return bucket.Ending{Ticket: h.ticket, Back: h.left}
+	return bucket.Ending{Ticket: h.ticket, At: h.given.Now + bucket.LeaseLife, Back: h.left}
 }
 
 // next chooses how many tokens a decision should lease beyond its cost: about what the key uses in leaseIdle, and 0

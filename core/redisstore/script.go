@@ -108,13 +108,21 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
 	b = appendDoubles(b, r.N)
+	if r.EndsToo != nil { // of End, whose times are the holds that end
+		times += len(*r.EndsToo)
+	}
 	b = binary.BigEndian.AppendUint16(b, uint16(times))
 	b = append(b, packed...)
 	if r.Action >= bucket.Reserve {
 		b = appendDoubles(b, r.More, r.Ticket)
 	}
 	if r.Ends.Ticket != 0 {
-		b = appendDoubles(b, r.Ends.Ticket, r.Ends.Back)
+		b = appendDoubles(b, r.Ends.Ticket, r.Ends.At, r.Ends.Back)
+	}
+	if r.EndsToo != nil {
+		for _, e := range *r.EndsToo {
+			b = appendDoubles(b, e.Ticket, e.At, e.Back)
+		}
 	}
 	for i := 0; each && i < len(r.Plan.Rates); i++ {
 		b = appendDoubles(b, r.Of(i))

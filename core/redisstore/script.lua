@@ -9,11 +9,12 @@
 --
 -- KEYS[i]   state of one (policy, key): the records of its limits
 -- ARGV[1]   requests: for how many of KEYS, how many limits follow (none: those of the request before), action, n, and how
---           many times; all but take are for one key and one time. Then, if limits follow, for each of them tag, steps,
+--           many times; all but take are for one key, and all but take and END for one time. Then, if limits follow, for each of them tag, steps,
 --           aligned, capacity, unit, gain, step, and its fill. Then, of reserve and the actions above it, more and ticket;
---           of an action with ENDS the ticket of the hold that ends, and how many tokens come back; of one with EACH the n
---           of each limit. One with JOINT belongs together with the next request: all take, or none does. The last of them has
---           EACH. One to take with DRY only finds out whether there are tokens
+--           of an action with ENDS the ticket of the hold that ends, when it would end by itself, and how many tokens come
+--           back (of END, for each of so many times); of one with EACH the n of each limit. One with JOINT belongs together
+--           with the next request: all take, or none does. The last of them has EACH. One to take with DRY only finds out
+--           whether there are tokens
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit that is aligned to one the most units that it may owe, how many periods follow, and
 --           when each of them begins, in the order in which these limits follow in ARGV[1]
@@ -32,21 +33,32 @@
 
 -- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
 -- definition's capacity and pace. The record of an earlier definition may follow, in the same form (see older.go), and then
--- the holds, in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
+-- the limit's holds.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
+-- While tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds: 0, what the
+-- cuts of blocks depend on (steps, unit, gain, phase), 1 if a clock has moved the holds, how many are in front and how many
+-- blocks there are, and when the first of these ends that is in a block. Then those in front, and the blocks: id, how many holds, their tokens, end and ticket of the last, due,
+-- cut. Each block's holds are a field: the last as many of what is there. See holds.go.
+local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2I7', 40
+local HOLD, HOLD_SIZE = '>I7I7I7', 21
+local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
+local FIELD = '>I4I2' -- the name of a block's field: tag, id
+local NO_TAG = '\0\0\0\0'
 local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
-local TAKE, REFUND, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 3, 4, 5, 6 -- 2 is END: it ends a hold and does nothing else
+local ENDING, ENDING_SIZE = '>ddd', 24
+local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 2, 3, 4, 5, 6
 local DRY, JOINT, EACH, ENDS = 8, 32, 64, 128
 local CALENDAR = 2 -- what `aligned` is then
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
+local MAX_HELD = 2 ^ 52 -- tokens: more than one bucket has, and owes
 local FOREVER = 2 ^ 53
 local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
 local ROUNDING_ERROR = 2 ^ -52
-local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS = 256, 4096, 4096
+local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS, MAX_BLOCK = 256, 4096, 4096, 64
 local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
 local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL.
 local FINE, COARSER = 64, 8 -- If it is more than 64 grains ahead, of one 8 times as long; and so on
@@ -233,7 +245,7 @@ for i = 1, #keys do
     others[#others + 1] = { key = i, limits = limits, at_limits = at_limits, action = action, n = n, times = times, from = from }
     local rest = action -- without its flags
     if rest >= ENDS then
-      rest, from = rest - ENDS, from + PAIR_SIZE
+      rest, from = rest - ENDS, from + ENDING_SIZE * (rest % DRY == END and times or 1)
     end
     if rest >= EACH then
       rest, from = rest - EACH, from + limits * NUMBER_SIZE
@@ -359,9 +371,11 @@ local function full_at(limit, micros)
   return step_at(limit, limit.at)
 end
 
--- What only holds and refunds need is made for the first that comes: see hold.go. The holds of a limit are lists of
--- their tokens, ends and tickets. Those before `first` are over. `held` is the sum of the tokens. `raw` is the holds as
--- they are stored: changing it is faster than packing all of them.
+-- What only holds and refunds need is made for the first that comes: see hold.go and holds.go. `front` is a list of
+-- holds. A block's holds are read only if need be, into one list of the end, ticket and tokens of each; until then it has
+-- `raw`, or only its field does. `inside` is the tokens in all blocks, and `held` those and the ones held in front.
+-- `list` is holds that are not in blocks yet. `gone` is the fields that are no more.
+local broken = false -- whether a block's field is not there
 local rare
 local function holding()
   if rare then
@@ -374,155 +388,664 @@ local function holding()
     return math.max(limit.full - out * limit.unit, -limit.deepest)
   end
 
-  function rare.holds()
-    return { tokens = {}, at = {}, ticket = {}, first = 1, held = 0, raw = '' }
-  end
-
   -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
   -- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
-  local function holds_at(holds, i, at)
-    return holds.at[i] > at or holds.at[i] == at and (holds.ticket[i] < AT_ONCE or holds.ticket[i] >= FIRST_LEASE)
+  local function holds_at(hold, at)
+    return hold.at > at or hold.at == at and (hold.ticket < AT_ONCE or hold.ticket >= FIRST_LEASE)
   end
 
-  local function sum(holds, at)
+  local function sum(front, at)
     local held = 0
-    for i = holds.first, #holds.at do
-      if holds_at(holds, i, at) then
-        held = held + holds.tokens[i]
-      end
+    for i = 1, #front do
+      held = held + (holds_at(front[i], at) and front[i].tokens or 0)
     end
     return held
   end
 
-  -- Adds a hold behind the i-th.
-  function rare.insert(limit, i, tokens, at, ticket)
+  -- Counts the steps until an instant.
+  local function tick(limit, phase, at)
+    if limit.starts then
+      return period(limit, at)
+    end
+    local steps = (at - phase) / limit.step
+    return steps - steps % 1
+  end
+
+  -- How long after a multiple of a step those of a level begin
+  local function phase_of(limit, at)
+    return limit.aligned and 0 or at % limit.step
+  end
+
+  -- What a step brings to a bucket that is not in debt
+  local function gain_of(limit)
+    return limit.gain < limit.full and limit.gain or limit.full
+  end
+
+  -- Whether the cuts of blocks are those of a level at an instant
+  local function fits(limit, holds, at)
+    return holds.steps == limit.hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
+  end
+
+  -- Holds of a limit, none yet. Cuts are those of its level.
+  local function new(limit)
+    return {
+      key = limit.key, tag = limit.tag, steps = limit.hash, unit = limit.unit, gain = gain_of(limit),
+      phase = phase_of(limit, limit.at), moved = 0, front = {}, blocks = {}, inside = 0, held = 0, gone = {},
+    }
+  end
+
+  -- Says that the holds of a block are others now.
+  local function changed(block)
+    block.raw, block.cut, block.from, block.first, block.stale = nil, nil, nil, block.list[1], true
+    local n = #block.list
+    block.count, block.at, block.ticket = n / 3, block.list[n - 2], block.list[n - 1]
+  end
+
+  -- Reads the holds that `state` has at `from`, of a limit with a tag. Returns them, and what follows; nil if this script did
+  -- not write them.
+  function rare.read(key, tag, state, from)
+    if from + HOLDS_SIZE - 1 > #state then
+      return nil
+    end
+    local _, steps, unit, gain, phase, moved, front, blocks, first, at = unpack(HOLDS, state, from)
+    local holds = {
+      key = key, tag = tag, steps = steps, unit = unit, gain = gain, phase = phase, moved = moved, front = {}, blocks = {},
+      inside = 0, gone = {}, state = state,
+    }
+    if front + blocks == 0 or at + front * HOLD_SIZE + blocks * BLOCK_SIZE - 1 > #state then
+      return nil
+    end
+    local all = 0
+    for i = 1, front do
+      local ends, ticket, tokens
+      ends, ticket, tokens, at = unpack(HOLD, state, at)
+      holds.front[i] = { at = ends, ticket = ticket, tokens = tokens }
+      all = all + tokens
+    end
+    local list, inside = holds.blocks, 0
+    for i = 1, blocks do
+      local id, size, tokens, ends, ticket, due, cut = unpack(BLOCK, state, at)
+      list[i] = { id = id, count = size, tokens = tokens, at = ends, ticket = ticket, due = due, cut = cut, from = at }
+      inside, at = inside + tokens, at + BLOCK_SIZE
+    end
+    holds.inside = inside
+    if list[1] then
+      list[1].first = first
+    end
+    if all + inside <= MAX_HELD then
+      return holds, at
+    end
+  end
+
+  -- Reads the holds of the former layout: records behind the level, in the order of their ends, with the tag, 0, tokens, end,
+  -- ticket, 0, 0. `written` is when. Returns nil if there are none, and what follows; nothing if this script did not write them.
+  function rare.read_former(key, tag, state, from, written)
+    local holds, list, all, before = nil, {}, 0, 0
+    while from + RECORD_SIZE - 1 <= #state do
+      local same, nothing, tokens, at, ticket, none, zero = unpack(RECORD, state, from)
+      if same ~= tag then
+        break
+      end
+      all = all + tokens
+      if not (tokens >= 1 and all <= MAX_HELD and at < FOREVER and ticket < FOREVER) or tokens % 1 ~= 0 or at < before
+        or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
+        return nil
+      end
+      holds = holds or { key = key, tag = tag, moved = 0, front = {}, blocks = {}, inside = 0, gone = {} }
+      list[#list + 1] = { at = at, ticket = ticket, tokens = tokens, order = #list }
+      before, from = at, from + RECORD_SIZE
+    end
+    if holds then
+      rare.part(holds, list, written)
+    end
+    return holds, from
+  end
+
+  -- Parts holds in those in front, which end until an instant, and one block of the others, which fits no level: rare.prune
+  -- makes blocks of it.
+  function rare.part(holds, list, at)
+    local later = {}
+    for _, hold in ipairs(list) do
+      if hold.at <= at then
+        holds.front[#holds.front + 1] = hold
+      else
+        later[#later + 1] = hold
+        holds.inside = holds.inside + hold.tokens
+      end
+    end
+    table.sort(later, function(a, b)
+      if a.at ~= b.at then
+        return a.at < b.at
+      elseif a.ticket ~= b.ticket then
+        return a.ticket < b.ticket
+      end
+      return a.order < b.order
+    end)
+    local entries = {}
+    for i, hold in ipairs(later) do
+      entries[3 * i - 2], entries[3 * i - 1], entries[3 * i] = hold.at, hold.ticket, hold.tokens
+    end
+    if entries[1] then
+      holds.blocks[1] = { list = entries, tokens = holds.inside }
+      changed(holds.blocks[1])
+    end
+  end
+
+  -- The holds of a block as they are stored
+  local function raw(holds, block)
+    if not block.raw and block.list then
+      block.raw = pack('>' .. ('I7I7I7'):rep(block.count), values(block.list))
+    elseif not block.raw then
+      local stored = pcall('HGET', holds.key, pack(FIELD, holds.tag, block.id))
+      if type(stored) ~= 'string' or #stored < block.count * HOLD_SIZE then
+        broken, stored = true, pack(HOLD, block.at, block.ticket, 1):rep(block.count)
+      end
+      if #stored > block.count * HOLD_SIZE then -- there are some that have ended, before these
+        stored = stored:sub(-block.count * HOLD_SIZE)
+      end
+      block.raw = stored
+    end
+    return block.raw
+  end
+
+  -- The holds of a block: end, ticket and tokens of each
+  local function list(holds, block)
+    if not block.list then
+      block.list = { unpack('>' .. ('I7I7I7'):rep(block.count), raw(holds, block), 1) }
+      block.list[3 * block.count + 1] = nil
+    end
+    return block.list
+  end
+
+  -- What a block's cut becomes with another hold behind the others, for which the limit has gained so many units
+  local function cut_with(holds, cut, all, tokens, gained)
+    if all * holds.unit >= FOREVER then -- no bucket of these units holds as much: pass does not use it
+      return FOREVER
+    end
+    local own = tokens * holds.unit
+    return math.max(cut + own - gained, own)
+  end
+
+  -- When the first hold in a block ends
+  local function first_end(holds, block)
+    block.first = block.first or unpack(HOLD, raw(holds, block), 1)
+    return block.first
+  end
+
+  -- How many tokens are held now
+  local function held_now(holds)
+    local held, before = sum(holds.front, now), 0
+    for _, block in ipairs(holds.blocks) do
+      if before > now or block.at >= now and first_end(holds, block) > now then
+        held = held + block.tokens
+      elseif block.at >= now then
+        local entries = list(holds, block)
+        for i = 1, #entries, 3 do
+          held = held + (holds_at({ at = entries[i], ticket = entries[i + 1] }, now) and entries[i + 2] or 0)
+        end
+      end
+      before = block.at
+    end
+    return held
+  end
+
+  -- How much the level can be now
+  function rare.room(limit)
+    return room(limit, held_now(limit.holds))
+  end
+
+  -- Computes what follows from the holds of those blocks that have changed.
+  local function recount(limit)
     local holds = limit.holds
-    table.insert(holds.tokens, i + 1, tokens)
-    table.insert(holds.at, i + 1, at)
-    table.insert(holds.ticket, i + 1, ticket)
-    if holds_at(holds, i + 1, now) then
+    local blocks = holds and holds.blocks or {}
+    for b = 1, #blocks do
+      local block = blocks[b]
+      if not block.cut then
+        local entries, cut, all, before = block.list, 0, 0, 0
+        local unit, gain, phase, step, starts = holds.unit, holds.gain, holds.phase, limit.step, limit.starts
+        for i = 1, #entries, 3 do -- as cut_with
+          local steps, own = nil, entries[i + 2] * unit
+          if starts then
+            steps = period(limit, entries[i])
+          else
+            steps = (entries[i] - phase) / step
+            steps = steps - steps % 1
+          end
+          cut = cut + own - (steps - before) * gain
+          if cut < own then
+            cut = own
+          end
+          all, before = all + entries[i + 2], steps
+        end
+        local last = #entries - 2
+        while last > 0 and entries[last + 1] >= FIRST_LEASE do
+          last = last - 3
+        end
+        block.tokens, block.due = all, entries[last] or 0
+        block.cut = all * unit < FOREVER and cut or FOREVER
+        holds.final = nil
+      end
+    end
+  end
+
+  -- The first block that does not end before a hold would, or that of none
+  local function block_with(blocks, at, ticket)
+    local low, high = 1, #blocks + 1
+    while low < high do
+      local middle = (low + high - (low + high) % 2) / 2
+      local block = blocks[middle]
+      if block.at < at or block.at == at and block.ticket < ticket then
+        low = middle + 1
+      else
+        high = middle
+      end
+    end
+    return low
+  end
+
+  local function drop(holds, i)
+    local block = table.remove(holds.blocks, i)
+    holds.final = nil
+    if block.id then
+      holds.gone[#holds.gone + 1] = pack(FIELD, holds.tag, block.id)
+    end
+  end
+
+  -- Makes a block of a list of holds, the i-th.
+  local function insert(holds, i, entries)
+    local used, id = {}, 1
+    for _, block in ipairs(holds.blocks) do
+      used[block.id] = true
+    end
+    while used[id] do
+      id = id + 1
+    end
+    local block = { id = id, list = entries }
+    changed(block)
+    table.insert(holds.blocks, i, block)
+  end
+
+  -- Makes blocks of all holds.
+  local function rebuild(limit, entries)
+    local holds = limit.holds
+    for i = #holds.blocks, 1, -1 do
+      drop(holds, i)
+    end
+    for i = 1, #entries, 3 * MAX_BLOCK do
+      insert(holds, #holds.blocks + 1, { values(entries, i, math.min(#entries, i + 3 * MAX_BLOCK - 1)) })
+    end
+    recount(limit)
+  end
+
+  local function all(holds)
+    local entries = {}
+    for _, block in ipairs(holds.blocks) do
+      for _, number in ipairs(list(holds, block)) do
+        entries[#entries + 1] = number
+      end
+    end
+    return entries
+  end
+
+  local function count(holds)
+    local n = holds and #holds.front or 0
+    for _, block in ipairs(holds and holds.blocks or {}) do
+      n = n + block.count
+    end
+    return n
+  end
+
+  -- Makes one block of the i-th and the next, if there are these and they have as few holds as that.
+  local function join(holds, i)
+    local block, next_block = holds.blocks[i], holds.blocks[i + 1]
+    if not block or not next_block or block.count + next_block.count > MAX_BLOCK then
+      return
+    end
+    local entries = list(holds, block)
+    for _, number in ipairs(list(holds, next_block)) do
+      entries[#entries + 1] = number
+    end
+    drop(holds, i + 1)
+    changed(block)
+  end
+
+  -- Removes the hold with a ticket, which ends at an instant, and returns its tokens; nil if there is none. recount must follow.
+  local function remove(limit, ticket, at)
+    local holds = limit.holds
+    for i, hold in ipairs(holds.front) do
+      if hold.ticket == ticket or hold.ticket == ticket + AT_ONCE then
+        if holds_at(hold, now) then
+          holds.held = holds.held - hold.tokens
+        end
+        table.remove(holds.front, i)
+        return hold.tokens
+      end
+    end
+    local moved = holds.moved > 0
+    local first = moved and 1 or block_with(holds.blocks, at, ticket)
+    for b = first, moved and #holds.blocks or math.min(first, #holds.blocks) do
+      local block = holds.blocks[b]
+      local entries = list(holds, block)
+      for i = 1, #entries, 3 do
+        if entries[i + 1] == ticket and (moved or entries[i] == at) then
+          local tokens = entries[i + 2]
+          for _ = 1, 3 do
+            table.remove(entries, i)
+          end
+          holds.inside, holds.held = holds.inside - tokens, holds.held - tokens
+          if #entries == 0 then
+            drop(holds, b)
+          else
+            changed(block)
+          end
+          join(holds, b)
+          join(holds, b - 1)
+          return tokens
+        end
+      end
+    end
+  end
+
+  -- Adds a hold, which ends now or later.
+  local function add(limit, tokens, at, ticket)
+    local holds = limit.holds
+    local hold = { at = at, ticket = ticket, tokens = tokens }
+    if holds_at(hold, now) then
       holds.held = holds.held + tokens
     end
-    local split = (i + 1 - holds.first) * RECORD_SIZE
-    holds.raw = holds.raw:sub(1, split) .. pack(RECORD, limit.tag, 0, tokens, at, ticket, 0, 0) .. holds.raw:sub(split + 1)
-  end
-
-  local function remove(holds, i)
-    if holds_at(holds, i, now) then
-      holds.held = holds.held - holds.tokens[i]
+    if at <= now then
+      holds.front[#holds.front + 1] = hold
+      return
     end
-    table.remove(holds.tokens, i)
-    table.remove(holds.at, i)
-    table.remove(holds.ticket, i)
-    local before = (i - holds.first) * RECORD_SIZE
-    holds.raw = holds.raw:sub(1, before) .. holds.raw:sub(before + RECORD_SIZE + 1)
-  end
-
-  -- Adds a hold behind those that end no later.
-  local function add(limit, tokens, at, ticket)
-    local i = #limit.holds.at
-    while i >= limit.holds.first and limit.holds.at[i] > at do
-      i = i - 1
+    holds.inside, holds.final = holds.inside + tokens, nil
+    local blocks = holds.blocks
+    local i = block_with(blocks, at, ticket)
+    local last = blocks[#blocks]
+    if i <= #blocks then
+      local block = blocks[i]
+      local entries = list(holds, block)
+      local place = 1
+      while entries[place] < at or entries[place] == at and entries[place + 1] < ticket do
+        place = place + 3
+      end
+      table.insert(entries, place, tokens)
+      table.insert(entries, place, ticket)
+      table.insert(entries, place, at)
+      local half = 3 * MAX_BLOCK / 2
+      if #entries > 2 * half then
+        insert(holds, i + 1, { values(entries, half + 1) })
+        block.list = { values(entries, 1, half) }
+      end
+      changed(block)
+      recount(limit)
+    elseif last and last.count < MAX_BLOCK then -- behind all others, as mostly
+      local gained = (tick(limit, holds.phase, at) - tick(limit, holds.phase, last.at)) * holds.gain
+      last.raw = raw(holds, last) .. pack(HOLD, at, ticket, tokens)
+      last.list, last.from, last.stale = nil, nil, true
+      last.count, last.tokens, last.at, last.ticket = last.count + 1, last.tokens + tokens, at, ticket
+      last.cut = cut_with(holds, last.cut, last.tokens, tokens, gained)
+      if ticket < FIRST_LEASE then
+        last.due = at
+      end
+    else
+      insert(holds, #blocks + 1, { at, ticket, tokens })
+      recount(limit)
     end
-    rare.insert(limit, i, tokens, at, ticket)
   end
 
   -- Moves the holds of a limit back: reservations that wait for a step by some steps, or periods of a calendar, and all
   -- others by as much as the clock.
   function rare.move(limit, steps, periods, back)
-    local before = limit.holds
-    limit.holds = rare.holds()
-    for i, at in ipairs(before.at) do -- none is over yet
-      if before.ticket[i] >= AT_ONCE then
-        at = at - back
-      elseif limit.starts then
-        at = math.max(at - back, earlier(limit, at, periods))
-      else
-        at = at - steps
-      end
-      add(limit, before.tokens[i], at, before.ticket[i])
+    local holds = limit.holds
+    local moved, entries = holds.front, all(holds)
+    for i = 1, #entries, 3 do
+      moved[#moved + 1] = { at = entries[i], ticket = entries[i + 1], tokens = entries[i + 2] }
     end
+    for i, hold in ipairs(moved) do -- none is over yet
+      hold.order = i
+      if hold.ticket >= AT_ONCE then
+        hold.at = hold.at - back
+      elseif limit.starts then
+        hold.at = math.max(hold.at - back, earlier(limit, hold.at, periods))
+      else
+        hold.at = hold.at - steps
+      end
+    end
+    for i = #holds.blocks, 1, -1 do
+      drop(holds, i)
+    end
+    holds.front, holds.inside, holds.moved, holds.steps = {}, 0, 1, nil
+    rare.part(holds, moved, now)
   end
 
-  -- How much the level can be now
-  function rare.room(limit)
-    return room(limit, sum(limit.holds, now))
+  -- refill of a bucket with a block's holds, `out` tokens of all being held, until the last of them ends. At the end of a hold
+  -- the level is at most its room while that is held, and from there on it gains as if there were no more holds. So at the
+  -- end of the last it is the least of what it would gain, and of what it would from the end of each.
+  local function pass(limit, holds, block, level, at, out)
+    local unit, full = limit.unit, limit.full
+    if out * unit > full + limit.deepest or not fits(limit, holds, at) then -- what room is then, or in other steps, no cut can tell
+      local entries = list(holds, block)
+      for i = 1, #entries, 3 do
+        level, at = refill(room(limit, out), limit, level, at, entries[i], out)
+        out = out - entries[i + 2]
+      end
+      return level, at
+    end
+    local last, phase, step, steps = block.at, holds.phase, limit.step, nil
+    if limit.starts then
+      steps = period(limit, last) - period(limit, at)
+    else
+      local before, after = (at - phase) / step, (last - phase) / step
+      steps = after - after % 1 - before + before % 1
+    end
+    level = level + steps * holds.gain
+    local most = full - (out - block.tokens) * unit - block.cut
+    if level > most then
+      level = most
+    end
+    return level, limit.aligned and last or at + steps * step
   end
 
   -- refill of a bucket with holds, of which those until `written` are counted
   function rare.refill(limit, level, at, written)
-    local holds, i = limit.holds, 1
-    local out = sum(holds, written)
-    while holds.at[i] and holds.at[i] < now do
-      if holds_at(holds, i, written) then
-        level, at = refill(room(limit, out), limit, level, at, holds.at[i], out)
-        out = out - holds.tokens[i]
+    local holds = limit.holds
+    local out = sum(holds.front, written) + holds.inside
+    for _, hold in ipairs(holds.front) do
+      if hold.at < now and holds_at(hold, written) then
+        level, at = refill(room(limit, out), limit, level, at, hold.at, out)
+        out = out - hold.tokens
       end
-      i = i + 1
     end
-    out = sum(holds, now)
+    for _, block in ipairs(holds.blocks) do
+      if block.at >= now then
+        local entries, i = first_end(holds, block) < now and list(holds, block), 1
+        while entries and entries[i] < now do
+          level, at = refill(room(limit, out), limit, level, at, entries[i], out)
+          out, i = out - entries[i + 2], i + 3
+        end
+        break
+      end
+      level, at = pass(limit, holds, block, level, at, out)
+      out = out - block.tokens
+    end
+    out = held_now(holds)
     return refill(room(limit, out), limit, level, at, now, out)
   end
 
-  -- Forgets the holds that ended before now.
+  -- Forgets the holds that ended before now. The others are in blocks that fit the limit's level.
   function rare.prune(limit)
-    local holds, i = limit.holds, 1
-    while holds.at[i] and holds.at[i] < now do
-      i = i + 1
+    local holds, front = limit.holds, {}
+    local blocks = holds.blocks
+    for _, hold in ipairs(holds.front) do
+      if hold.at >= now then
+        front[#front + 1] = hold
+      end
     end
-    holds.first, holds.raw = i, holds.raw:sub((i - 1) * RECORD_SIZE + 1)
-    holds.held = sum(holds, now)
+    while blocks[1] and blocks[1].at < now do
+      holds.inside = holds.inside - blocks[1].tokens
+      drop(holds, 1)
+    end
+    while blocks[1] and first_end(holds, blocks[1]) <= now do
+      local block, rest = blocks[1], {}
+      local entries = list(holds, block)
+      for i = 1, #entries, 3 do
+        local at, ticket, tokens = entries[i], entries[i + 1], entries[i + 2]
+        if at > now then
+          rest[#rest + 1], rest[#rest + 2], rest[#rest + 3] = at, ticket, tokens
+        else
+          holds.inside = holds.inside - tokens
+          if at == now then
+            front[#front + 1] = { at = at, ticket = ticket, tokens = tokens }
+          end
+        end
+      end
+      if #rest == 0 then
+        drop(holds, 1)
+      else
+        local stale = block.stale
+        block.list = rest
+        changed(block)
+        block.stale = stale -- its field may have more before these
+      end
+    end
+    holds.front = front
+    if fits(limit, holds, limit.at) then
+      recount(limit)
+    else -- another definition of the limit wrote them, its steps begin anew, or the clock has moved them
+      local own = new(limit)
+      holds.steps, holds.unit, holds.gain, holds.phase = own.steps, own.unit, own.gain, own.phase
+      rebuild(limit, all(holds))
+    end
+    holds.held = sum(front, now) + holds.inside
   end
 
-  -- wait in a bucket with holds: as long as they leave no room, no tokens come.
+  -- wait in a bucket with the holds that rare.prune left: as long as they leave no room, no tokens come. `final` is the level
+  -- at the end of all blocks, which a later call may need again.
   function rare.wait(limit, need)
     local level, at, holds = limit.level, limit.at, limit.holds
     if level >= need or not holds then
       return wait(limit, level, at, need, 0)
     end
-    local out, tokens, ends = holds.held, holds.tokens, holds.at
-    local full, unit, step, gain = limit.full, limit.unit, limit.step, limit.gain
-    local from = step_at(limit, at)
-    for i = holds.first, limit.starts and 0 or #ends do
-      -- The level at the end of this hold if there is room until then, as there mostly is
-      local steps = (ends[i] - from) / step
-      local units = level + (steps - steps % 1) * gain
-      if units > full - out * unit or gain > full then
-        break
-      elseif units >= need then
-        return wait(limit, level, at, need, 0)
-      end
-      if holds_at(holds, i, now) then
-        out = out - tokens[i]
-      end
-      if i == #ends then
-        return math.min(FOREVER, wait(limit, level, at, need, 0))
-      end
+    local final = holds.final
+    if final and final.from == level and final.since == at and final.level < need then
+      return math.min(FOREVER, wait(limit, final.level, final.at, need, 0))
     end
-    out = holds.held
-    for i = holds.first, #ends do
-      if holds_at(holds, i, now) then
-        if need <= room(limit, out) and now + wait(limit, level, at, need, out) <= ends[i] then
-          break
+    local out, blocks, from, first = holds.inside, holds.blocks, level, at
+    for b = 1, #blocks do
+      local block = blocks[b]
+      local passed, then_at = pass(limit, holds, block, level, at, out)
+      if passed < need then
+        level, at, out = passed, then_at, out - block.tokens
+      else -- one of its holds leaves room for them
+        local entries, unit, gain, step, phase = list(holds, block), limit.unit, gain_of(limit), limit.step, phase_of(limit, at)
+        local before = tick(limit, phase, at)
+        for i = 1, #entries, 3 do
+          local ends, most, steps = entries[i], limit.full - out * unit, nil
+          if most < -limit.deepest then
+            most = -limit.deepest
+          end
+          if limit.starts then
+            steps = period(limit, ends)
+          else
+            steps = (ends - phase) / step
+            steps = steps - steps % 1
+          end
+          local filled = level + (steps - before) * gain
+          if filled >= need and most >= need then
+            return math.min(FOREVER, wait(limit, level, at, need, out))
+          end
+          at = limit.aligned and ends or at + (steps - before) * step
+          level, before, out = filled < most and filled or most, steps, out - entries[i + 2]
         end
-        level, at = refill(room(limit, out), limit, level, at, ends[i], out)
-        out = out - tokens[i]
       end
     end
+    holds.final = { from = from, since = first, level = level, at = at }
     return math.min(FOREVER, wait(limit, level, at, need, out))
+  end
+
+  -- The holds of a limit as they are stored behind its level: '' if there are none
+  function rare.text(limit)
+    local holds, front, blocks = limit.holds, limit.holds.front, limit.holds.blocks
+    if #front + #blocks == 0 then
+      return nil
+    end
+    local first = blocks[1] and first_end(holds, blocks[1]) or 0
+    local parts = { pack(HOLDS, 0, holds.steps, holds.unit, holds.gain, holds.phase, holds.moved, #front, #blocks, first) }
+    for _, hold in ipairs(front) do
+      parts[#parts + 1] = pack(HOLD, hold.at, hold.ticket, hold.tokens)
+    end
+    local i = 1
+    while blocks[i] do
+      local block = blocks[i]
+      if block.from then -- as before, as mostly those behind it
+        local to = block.from + BLOCK_SIZE
+        while blocks[i + 1] and blocks[i + 1].from == to do
+          i, to = i + 1, to + BLOCK_SIZE
+        end
+        parts[#parts + 1] = holds.state:sub(block.from, to - 1)
+      else
+        parts[#parts + 1] = pack(BLOCK, block.id, block.count, block.tokens, block.at, block.ticket, block.due, block.cut)
+      end
+      i = i + 1
+    end
+    return table.concat(parts)
+  end
+
+  -- Stores the records of a key and the blocks of these limits that have changed, and returns the server's error if it
+  -- refuses. The key becomes a hash if it is not one yet.
+  function rare.store(key, hashed, records, limits, gone, ttl)
+    local set
+    if not hashed then
+      set = pcall('PEXPIRE', key, ttl) -- before anything is lost: the server may not let this script use it
+      if type(set) == 'table' then
+        return set
+      end
+    end
+    local fields = { '', records }
+    for _, limit in ipairs(limits) do
+      for _, block in ipairs(limit.holds and limit.holds.blocks or {}) do
+        if block.stale then
+          fields[#fields + 1] = pack(FIELD, limit.tag, block.id)
+          fields[#fields + 1] = raw(limit.holds, block)
+        end
+      end
+    end
+    if hashed and #gone > 0 then
+      pcall('HDEL', key, values(gone))
+    end
+    set = pcall('HSET', key, values(fields))
+    if not hashed and type(set) == 'table' and set.err:find('^%-?WRONGTYPE') then
+      pcall('DEL', key)
+      set = pcall('HSET', key, values(fields))
+    end
+    if type(set) == 'table' then
+      return set
+    end
+    return pcall('PEXPIRE', key, ttl)
+  end
+
+  -- A copy of a hash, and how to make it again from that
+  function rare.copy(key)
+    return { fields = pcall('HGETALL', key), ttl = pcall('PTTL', key) }
+  end
+
+  function rare.restore(key, copy)
+    pcall('DEL', key)
+    pcall('HSET', key, values(copy.fields))
+    pcall('PEXPIRE', key, copy.ttl)
   end
 
   -- full, or the first step after it that is not before the end of the last hold: the record matters as long as any
   -- tokens are held.
   function rare.outlast(limit, full)
-    local holds = limit.holds
-    local last = holds and #holds.at >= holds.first and holds.at[#holds.at] or 0
-    if last <= now or last + 1 <= full then
+    local blocks = limit.holds and limit.holds.blocks or {}
+    local last = blocks[1] and blocks[#blocks].at + 1 or 0
+    if last <= full then
       return full
     elseif limit.starts then
-      return math.min(last + 1, FOREVER - 1)
+      return math.min(last, FOREVER - 1)
     end
-    local steps = math.ceil((math.min(last + 1, FOREVER - 1) - full) / limit.step)
+    local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
     if full + steps * limit.step >= FOREVER then
       steps = math.floor((FOREVER - 1 - full) / limit.step)
     end
@@ -533,18 +1056,18 @@ local function holding()
   -- were used, so these tokens can't come back a second time when the reservation is cancelled.
   function rare.use_now(limit, tokens)
     local holds = limit.holds
-    local i = holds and holds.first or 1
-    while holds and tokens > 0 and i <= #holds.at do
-      if holds_at(holds, i, now) then
-        i = i + 1
-      else
-        local left, at, ticket = holds.tokens[i] - tokens, holds.at[i], holds.ticket[i]
-        tokens = -left
-        remove(holds, i)
-        if left > 0 then
-          rare.insert(limit, i - 1, left, at, ticket)
-        end
+    local front = {}
+    for _, hold in ipairs(holds and holds.front or front) do
+      if not holds_at(hold, now) then
+        local used = math.min(tokens, hold.tokens)
+        tokens, hold.tokens = tokens - used, hold.tokens - used
       end
+      if hold.tokens > 0 then
+        front[#front + 1] = hold
+      end
+    end
+    if holds then
+      holds.front = front
     end
   end
 
@@ -555,21 +1078,19 @@ local function holding()
     limit.lost = limit.lost + (n - (limit.level - level) / limit.unit)
   end
 
-  -- Ends the hold with a ticket in every limit that has it, and puts `back` of its tokens back. Returns whether any
-  -- limit had it.
-  function rare.finish(limits, ticket, back)
+  -- Ends holds in every limit that has them, and puts back as many of their tokens as `endings` say. Returns whether any
+  -- limit had one.
+  function rare.finish(limits, endings)
     local ended = false
     for _, limit in ipairs(limits) do
-      local holds = limit.holds
-      for i = holds and holds.first or 1, holds and #holds.at or 0 do
-        if holds.ticket[i] == ticket or holds.ticket[i] == ticket + AT_ONCE then
-          local tokens = holds.tokens[i]
-          remove(holds, i)
-          rare.give(limit, math.min(tokens, back))
+      for _, ending in ipairs(limit.holds and endings or {}) do
+        local tokens = remove(limit, ending.ticket, ending.at)
+        if tokens then
+          rare.give(limit, math.min(tokens, ending.back))
           ended = true
-          break
         end
       end
+      recount(limit)
     end
     return ended
   end
@@ -578,7 +1099,7 @@ local function holding()
   function rare.hold(limits, tokens, at, ticket)
     for _, limit in ipairs(limits) do
       if limit.n > 0 then
-        limit.holds = limit.holds or rare.holds()
+        limit.holds = limit.holds or new(limit)
         add(limit, tokens or limit.n, at, ticket)
       end
     end
@@ -589,16 +1110,16 @@ local function holding()
   function rare.promise(limits)
     local due, granted = now, true
     for _, limit in ipairs(limits) do
-      local need, holds = limit.n * limit.unit, limit.holds or rare.holds()
+      local need, holds = limit.n * limit.unit, limit.holds
       due = math.max(due, math.min(FOREVER, now + rare.wait(limit, need)))
-      local i = #holds.at
-      while i >= holds.first and holds.ticket[i] >= FIRST_LEASE do
-        i = i - 1
+      local blocks = holds and holds.blocks or {}
+      for i = #blocks, 1, -1 do
+        if blocks[i].due > 0 then
+          due = math.max(due, blocks[i].due)
+          break
+        end
       end
-      if i >= holds.first then
-        due = math.max(due, holds.at[i])
-      end
-      granted = granted and limit.level - need >= -limit.deepest and #holds.at - holds.first + 1 < MAX_HOLDS
+      granted = granted and limit.level - need >= -limit.deepest and count(holds) < MAX_HOLDS
     end
     return due, granted
   end
@@ -610,7 +1131,7 @@ local function holding()
         local left = math.floor(limit.level / limit.unit)
         if lease then
           left = math.floor(left / 2)
-          if limit.holds and #limit.holds.at - limit.holds.first + 1 >= MAX_HOLDS then
+          if count(limit.holds) >= MAX_HOLDS then
             return 0
           end
         end
@@ -630,6 +1151,9 @@ end
 
 -- The level's record at a place of the state; nil if this script did not write it
 local function read_record(state, from)
+  if from + RECORD_SIZE - 1 > #state then
+    return nil
+  end
   local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
   if tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
     and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
@@ -718,14 +1242,14 @@ end
 
 -- Gives each limit what is stored of it: its records, until when they matter, holds; nil if it was not used yet. Returns an
 -- error if this script did not write the state, or else nil, and then: the records of other limits, until when they
--- matter, and whether there are holds. Other limits are kept as long as they matter: when two versions of a policy are
--- in use at once, neither forgets what the other's limits lost.
-local function arrange(limits, state)
+-- matter, and whether there are holds on these limits and on others. Other limits are kept as long as they matter: when two
+-- versions of a policy are in use at once, neither forgets what the other's limits lost. `gone` gets the fields that don't.
+local function arrange(key, hashed, limits, state, gone)
   local own, held = {}, false
   for _, limit in ipairs(limits) do
     own[limit.tag] = limit
   end
-  local seen, others, keeps, n = {}, {}, 0, 0
+  local seen, others, keeps, n, others_held = {}, {}, 0, 0, false
   local from, size = 1, #state
   while from <= size do
     local last, first = read_record(state, from), from
@@ -734,72 +1258,82 @@ local function arrange(limits, state)
     end
     local tag, older = last.tag
     seen[tag] = true
-    local limit = own[tag]
-    local list, ends, tickets, count, sum, before = {}, {}, {}, 0, 0, 0
+    local limit, holds = own[tag], nil
+    local name = state:sub(from, from + 3)
     from = from + RECORD_SIZE
-    if from <= size then
+    if state:sub(from, from + 3) == name then
       older = read_record(state, from)
       if not older then
         return 'is not a rate limit state'
-      elseif older.tag ~= tag or older.pace == 0 then
-        older = nil -- another limit, or a hold
+      elseif older.pace == 0 then
+        older = nil -- a hold
       else
         from = from + RECORD_SIZE
       end
     end
-    local matters, held_from = last.keep, from
+    local matters = last.keep
     if older then
       matters = math.max(matters, until_full(older))
     end
-    while from <= size do
-      local same, nothing, more, ended, ticket, none, zero = unpack(RECORD, state, from)
-      if same ~= tag then
-        break
-      end
-      sum = sum + more
-      if not (more >= 1 and sum <= FOREVER and ended < FOREVER and ticket < FOREVER) or more % 1 ~= 0 or ended < before
-        or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
-        return 'is not a rate limit state'
-      end
-      count, before = count + 1, ended
-      list[count], ends[count], tickets[count] = more, ended, ticket
-      from = from + RECORD_SIZE
+    local following = state:sub(from, from + 3)
+    local blocks = following == NO_TAG
+    if blocks then
+      holds, from = holding().read(key, tag, state, from)
+    elseif following == name then
+      holds, from = holding().read_former(key, tag, state, from, last.at)
+    end
+    if not from or blocks and not hashed then
+      return 'is not a rate limit state'
     end
     if limit then
       limit.last, limit.older = last, older
-      if count > 0 then
+      if holds then
         held = true
-        limit.holds = { tokens = list, at = ends, ticket = tickets, first = 1, held = 0, raw = state:sub(held_from, from - 1) }
+        limit.holds, holds.gone = holds, gone
       end
     elseif matters > now then
       n = n + 1
       keeps = math.max(keeps, matters)
       others[n] = state:sub(first, from - 1)
+      others_held = others_held or blocks
+    else
+      for _, block in ipairs(blocks and holds.blocks or {}) do
+        gone[#gone + 1] = pack(FIELD, tag, block.id)
+      end
     end
   end
   if n > MAX_OTHERS then
     return 'is in use under more than 256 limits'
   end
-  return nil, table.concat(others), keeps, held
+  return nil, table.concat(others), keeps, held, others_held
 end
 
 -- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the server is
 -- at fault, not the key. If dry, a request to take only finds out whether there are tokens. The sign is '?' if the
 -- decision needs periods of a calendar that were not sent.
-local function decide(key, state, limits, action, more, ticket, ends, back, dry)
-  missing = false
+local function decide(key, state, limits, action, more, ticket, endings, dry)
+  missing, broken = false, false
+  local hashed = false
   if type(state) == 'table' then
-    return '!', state.err, not state.err:find('^%-?WRONGTYPE')
+    local records = state.err:find('^%-?WRONGTYPE') and pcall('HGET', key, '')
+    if type(records) ~= 'string' then
+      return '!', state.err, not state.err:find('^%-?WRONGTYPE')
+    end
+    state, hashed = records, true
   end
-  local others, keeps, held = '', 0, false
+  local others, keeps, held, fields, gone = '', 0, false, false, {} -- fields: whether there will be some
   for i = 1, #limits do
     limits[i].last, limits[i].older, limits[i].holds, limits[i].kept, limits[i].lost = nil, nil, nil, nil, 0
-    limits[i].also = nil
+    limits[i].key, limits[i].also = key, nil
   end
   if state then
-    local mistake = (#state == 0 or #state % RECORD_SIZE > 0) and 'is not a rate limit state'
-    if not mistake then
-      mistake, others, keeps, held = arrange(limits, state)
+    local mistake
+    if state:sub(1, 4) == NO_TAG then
+      mistake = 'was written by a later version of this library'
+    elseif #state == 0 then
+      mistake = 'is not a rate limit state'
+    else
+      mistake, others, keeps, held, fields = arrange(key, hashed, limits, state, gone)
     end
     if mistake then
       return '!', mistake
@@ -880,7 +1414,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
     end
   end
 
-  if held and ends > 0 and holding().finish(limits, ends, back) then
+  if held and #endings > 0 and holding().finish(limits, endings) then
     write = true
   end
 
@@ -946,7 +1480,8 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   for i = 1, #limits do
     local limit = limits[i]
     local matters, tokens = limit.matters, limit.level / limit.unit
-    local full = full_at(limit, held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0))
+    limit.fills = held and holding().wait(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0)
+    local full = full_at(limit, limit.fills)
     local record
     if full >= FOREVER then -- the last step that can be stored
       full = FOREVER - 1
@@ -980,7 +1515,8 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
         if kept then
           stored[#stored + 1] = pack(RECORD, kept.tag, kept.hash, kept.tokens, kept.at, kept.keep, kept.most, kept.pace)
         end
-        stored[#stored + 1] = limit.holds and limit.holds.raw
+        local text = limit.holds and holding().text(limit)
+        stored[#stored + 1], fields = text, fields or text
       end
     else
       if matters < full and matters > now or limit.also then -- another definition wrote the record, and its bucket fills earlier
@@ -992,6 +1528,8 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
   end
   if missing then
     return '?', ''
+  elseif broken then
+    return '!', 'is not a rate limit state'
   end
   if write then
     local grain = GRAIN
@@ -1003,8 +1541,13 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
     if ttl < MAX_INT then
       ttl = format('%d', ttl)
     end
-    local set = pcall('SET', key, (stored and table.concat(stored) or answer) .. others, 'PX', ttl)
-    if set.err then
+    local text, set = (stored and table.concat(stored) or answer) .. others, nil
+    if fields then
+      set = holding().store(key, hashed, text, limits, gone, ttl)
+    else
+      set = pcall('SET', key, text, 'PX', ttl)
+    end
+    if type(set) == 'table' and set.err then
       return '!', set.err, true
     end
   end
@@ -1025,7 +1568,7 @@ local function decide(key, state, limits, action, more, ticket, ends, back, dry)
       if k > 0 then
         limit.level, limit.at = also[k][1], also[k][2]
       end
-      full = math.max(full, math.min(most, holding().wait(limit, limit.full)))
+      full = math.max(full, math.min(most, k == 0 and limit.fills or holding().wait(limit, limit.full)))
       if need <= limit.capacity then
         retry = math.max(retry, math.min(most, holding().wait(limit, need * limit.unit)))
       end
@@ -1077,15 +1620,19 @@ local function read(r)
   action = r.joint and action - JOINT or action
   r.dry = action >= DRY
   r.action = r.dry and action - DRY or action
-  r.more, r.ticket, r.ends, r.back = 0, 0, 0, 0
+  r.more, r.ticket, r.endings = 0, 0, {}
   if r.action >= RESERVE then
     r.more, r.ticket = unpack(PAIR, requests, from)
     from = from + PAIR_SIZE
   end
   if ending then
-    r.ends, r.back = unpack(PAIR, requests, from)
-    from = from + PAIR_SIZE
+    for i = 1, r.action == END and r.times or 1 do
+      local ends, at, back = unpack(ENDING, requests, from)
+      r.endings[i] = { ticket = ends, at = at, back = back }
+      from = from + ENDING_SIZE
+    end
   end
+  r.times = r.action == TAKE and r.times or 1
   r.limits = limits_of(r)
   local n = r.n
   r.n = {}
@@ -1099,7 +1646,7 @@ local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n = r.n[j]
   end
-  local sign, answer, refusal = decide(keys[r.key], state, r.limits, r.action, r.more, r.ticket, r.ends, r.back, dry)
+  local sign, answer, refusal = decide(keys[r.key], state, r.limits, r.action, r.more, r.ticket, r.endings, dry)
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     refusal = refusal and answer
@@ -1123,14 +1670,17 @@ local function together(group)
   if not all then
     return found, refusal
   end
-  local taken = {}
+  local taken, copies = {}, {}
   for g, r in ipairs(group) do
+    copies[g] = type(states[g]) == 'table' and holding().copy(keys[r.key])
     taken[g], refusal = answer_to(r, pcall('GET', keys[r.key]), false)
     local sign = taken[g]:sub(1, 1)
     if sign == '!' or sign == '?' then -- the server lets only some of the keys be written, or what is left of the tokens lies
       -- in periods that were not sent: the others become what they were
       for h = 1, g - 1 do
-        if states[h] then
+        if copies[h] then
+          holding().restore(keys[group[h].key], copies[h])
+        elseif states[h] then
           pcall('SET', keys[group[h].key], states[h], 'KEEPTTL')
         else
           pcall('DEL', keys[group[h].key])

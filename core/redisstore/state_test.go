@@ -438,9 +438,9 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 					return
 				}
 			}
-			stored, err := client.Get(ctx, prefix+"api:user").Result()
-			if want := string(twin.States[core.JoinKey("api", "user")]); err != nil || same && stored != want {
-				fatalf("the script and its twin must write alike: stored %.72x, limits %+v: the script left %.200x (%v), its twin %.200x", state, limits, stored, err, want)
+			stored := redisstore.StoredState(t, client, prefix+"api:user")
+			if want := string(twin.States[core.JoinKey("api", "user")]); same && stored != want {
+				fatalf("the script and its twin must write alike: stored %.72x, limits %+v: the script left %.200x, its twin %.200x", state, limits, stored, want)
 			}
 		}
 	}

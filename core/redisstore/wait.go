@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
@@ -65,11 +66,26 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		n.calls.put(c)
 		return o, o.err
 	case <-ctx.Done():
-		if !c.request.Gives() {
-			c.state.CompareAndSwap(waiting, left)
+		if c.request.Gives() || c.state.CompareAndSwap(waiting, left) {
+			return outcome{}, ctx.Err()
+		}
+		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
+			go n.forget(c, of(r).clone()) // the key may be reused when the caller has its error
 		}
 		return outcome{}, ctx.Err()
 	}
+}
+
+// forget cancels the reservation that c brings when it has landed: its caller has left and knows nothing of it.
+func (n *node) forget(c *call, b bucketOf) {
+	<-c.done
+	r, a := &c.request, &c.outcome.answer
+	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
+		return
+	}
+	_, _ = n.board(context.Background(), c.key, core.NewRequest(b.policy, b.key, bucket.Request{
+		Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N},
+	}), nil)
 }
 
 // clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout

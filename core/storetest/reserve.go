@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ var reserveRules = []storeRule{
 	{"a cancelled reservation gives its tokens back once", cancelGivesBack},
 	{"cancelling an earlier reservation moves no later one into another", cancelKeepsLaterOnes},
 	{"a reservation waits for the slowest limit", reservationOfSeveral},
+	{"of many reservations those that are cancelled leave nothing behind", manyCancelled},
 }
 
 // reserve checks that n tokens can be reserved, with the given delay.
@@ -97,4 +99,43 @@ func reservationOfSeveral(s *subject) {
 	r := s.reserve(l, 1, 10*time.Minute, "a token comes back in 10s to one limit, in 10m to the other")
 	s.no(r.Cancel(s.Context()))
 	s.reserve(l, 1, 10*time.Minute, "cancel gives back to both")
+}
+
+// manyCancelled cancels hundreds of reservations in random order. A later one is never due before an earlier one, nor later than
+// the next token comes.
+func manyCancelled(s *subject) {
+	const count = 300
+	l := s.limiter(drop)
+	random := rand.New(rand.NewPCG(1, 2))
+	type held struct {
+		r   *core.Reservation
+		due int // minutes from the start
+	}
+	var queue []held
+	s.reserve(l, 1, 0, "the first is served at once")
+	for n := 1; n <= count; n++ {
+		queue = append(queue, held{s.reserve(l, 1, time.Duration(n)*time.Minute, "in order"), n})
+	}
+	for i, at := range random.Perm(count) {
+		s.no(queue[at].r.Cancel(s.Context()))
+		queue[at].r = nil
+		if i%50 != 49 {
+			continue
+		}
+		last := 0
+		for _, h := range queue {
+			if h.r != nil {
+				last = h.due
+			}
+		}
+		r, err := l.Reserve(s.Context(), key, 1)
+		s.no(err)
+		if delay := r.Delay(); delay < time.Duration(last)*time.Minute || delay > time.Duration(last+1)*time.Minute {
+			s.Fatalf("%d of %d reservations are cancelled and the last is due in %dm: the next is due in %v, want in that time or a minute later",
+				i+1, count, last, delay)
+		}
+		s.no(r.Cancel(s.Context()))
+	}
+	s.denies(l, 1, 0, time.Minute, "when all are cancelled the bucket is as if they had never been made")
+	s.reserve(l, 1, time.Minute, "and so is the queue")
 }

@@ -15,6 +15,7 @@ var waitRules = []storeRule{
 	{"a wait past the deadline is refused at once and takes nothing", waitPastDeadline},
 	{"a wait that can never end is refused at once", waitForEver},
 	{"a wait that is cancelled gives its tokens back", waitCancelled},
+	{"hundreds of waits that are cancelled at once leave nothing behind", waitsCancelled},
 }
 
 func waitForNothing(s *subject) {
@@ -68,4 +69,36 @@ func waitCancelled(s *subject) {
 		s.Errorf("Wait whose context was cancelled = %v, want context.Canceled", err)
 	}
 	s.denies(l, 1, 0, time.Hour, "a canceled wait gives its place back")
+}
+
+func waitsCancelled(s *subject) {
+	const waits = 300
+	l := s.limiter(core.PerHour(1))
+	s.grants(l, 1, 0, "all")
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	ended := make(chan error, waits)
+	for range waits {
+		go func() { ended <- l.Wait(ctx, key) }()
+	}
+	// Real time passes until all wait, and until the store knows that they don't: at most some 100 ms more than cancelling takes.
+	until := func(what string, retry time.Duration) {
+		for giveUp := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			res := s.take(l, 1)
+			if res.RetryAfter == retry {
+				return
+			}
+			if time.Now().After(giveUp) {
+				s.Fatalf("%s: the next caller waits for %v, want %v", what, res.RetryAfter, retry)
+			}
+		}
+	}
+	until("each wait takes its place in the queue", (waits+1)*time.Hour)
+	cancel()
+	for range waits {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			s.Errorf("Wait whose context was cancelled = %v, want context.Canceled", err)
+		}
+	}
+	until("waits that have ended are as if they had never come", time.Hour)
 }

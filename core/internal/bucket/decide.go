@@ -1,5 +1,7 @@
 package bucket
 
+import "slices"
+
 // Decide answers r in a, from the records that are stored of its key, nil if there are none, at the instant now. If
 // records must be stored it returns them, and until when they matter. Otherwise next is nil. The error is that of
 // records that r can't be decided by.
@@ -35,6 +37,7 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 	next = make([]byte, 0, RecordSize*len(records))
 	for _, record := range records {
 		next = record.appendTo(next)
+		next = record.Holds.appendTo(next)
 	}
 	return next, keep, nil
 }
@@ -64,7 +67,9 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		for i := range rates {
 			switch n := r.Of(i); {
 			case n > 0 && s.own != nil: // what was never used is full
-				s.useNow(i, n, now)
+				if h := s.holdsOf(i); h != nil {
+					h.useNow(n, now)
+				}
 				s.give(i, a, r.Plan, n)
 				write = true
 			case n < 0:
@@ -98,7 +103,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	by, steps := own.At-now, int64(0)
 	if last := rate.steppedAt(rate.Level(own)); last > now {
 		steps = last - rate.steppedAt(Level{At: now})
-	} else if len(holds) == 0 {
+	} else if holds == nil {
 		return false
 	}
 	c, periods := rate.Calendar, int64(0)
@@ -113,8 +118,12 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	if rate.Aligned {
 		steps = by - by%rate.Step
 	}
-	var moved []hold
-	for _, h := range holds {
+	if holds == nil {
+		return true
+	}
+	moved := append(slices.Clone(holds.front), holds.all()...)
+	for j := range moved {
+		h := &moved[j]
 		switch {
 		case h.ticket >= AtOnce:
 			h.at -= by
@@ -123,49 +132,38 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 		default:
 			h.at -= steps
 		}
-		moved = addHold(moved, h)
 	}
-	if len(holds) > 0 {
-		s.holds[i] = moved
-	}
+	s.holds[i] = holdsOf(moved, now)
+	s.holds[i].moved = true
 	return true
 }
 
-// end ends r's hold in every limit that has it. At most what was held comes back.
+// end ends r's holds in every limit that has them. At most what was held comes back.
 func (s *stored) end(a *Answer, r *Request) (ended bool) {
+	ends := []Ending{r.Ends}
+	if r.EndsToo != nil {
+		ends = append(ends, *r.EndsToo...)
+	}
 	for i := range r.Plan.Rates {
-		if rest, tokens := endHold(s.holdsOf(i), r.Ends.Ticket); tokens > 0 {
-			s.holds[i] = rest
-			s.give(i, a, r.Plan, min(tokens, r.Ends.Back))
-			ended = true
+		h := s.holdsOf(i)
+		if h == nil {
+			continue
+		}
+		for _, e := range ends {
+			if tokens := h.remove(&r.Plan.Rates[i], e.Ticket, e.At); tokens > 0 {
+				s.give(i, a, r.Plan, min(tokens, e.Back))
+				ended = true
+			}
 		}
 	}
 	return ended
-}
-
-// useNow uses up to `tokens` of the i-th limit's reservations that were due at once. A refund in the same microsecond
-// comes after they were used, so these tokens can't come back a second time when the reservation is cancelled.
-func (s *stored) useNow(i int, tokens, now int64) {
-	var rest []hold
-	for _, h := range s.holdsOf(i) {
-		if !h.holdsAt(now) {
-			used := min(tokens, h.tokens)
-			tokens, h.tokens = tokens-used, h.tokens-used
-		}
-		if h.tokens > 0 {
-			rest = append(rest, h)
-		}
-	}
-	if s.holds != nil {
-		s.holds[i] = rest
-	}
 }
 
 // give puts n tokens back into the i-th limit, as far as there is room. A record that stays beside it gets all of them.
 func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
 	before := l.Units
-	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(heldAt(s.holdsOf(i), a.Now))))
+	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(s.holdsOf(i).Held(a.Now))))
 	if s.older != nil {
 		s.older[i].lost += float64(n) - float64(float64(l.Units-before)/float64(rate.Unit))
 	}
@@ -188,8 +186,8 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 	for i := range r.Plan.Rates {
 		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
 		need := r.Of(i) * rate.Unit
-		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), lastReservation(holds))
-		granted = granted && l.Units-need >= -rate.deepest && len(holds) < MaxHolds
+		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), holds.lastReservation())
+		granted = granted && l.Units-need >= -rate.deepest && holds.count() < MaxHolds
 	}
 	return granted && a.Due-a.Now <= r.More
 }
@@ -199,7 +197,7 @@ func (s *stored) charge(a *Answer, r *Request) {
 	for i := range r.Plan.Rates {
 		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
 	}
-	h := hold{r.N, a.Due, r.Ticket}
+	h := hold{a.Due, r.Ticket, r.N}
 	switch {
 	case r.Action == Lease, r.Action == AtMost:
 		if a.Lent = s.extra(a, r); a.Lent == 0 {
@@ -213,7 +211,7 @@ func (s *stored) charge(a *Answer, r *Request) {
 		if r.Action == AtMost {
 			return
 		}
-		h = hold{a.Lent, a.Now + LeaseLife, r.Ticket}
+		h = hold{a.Now + LeaseLife, r.Ticket, a.Lent}
 	case r.Action == Take, r.Action == Await && a.Due == a.Now:
 		return
 	case a.Due == a.Now:
@@ -224,7 +222,7 @@ func (s *stored) charge(a *Answer, r *Request) {
 	}
 	for i := range r.Plan.Rates {
 		if r.Of(i) > 0 {
-			s.hold(i, addHold(s.holdsOf(i), h))
+			s.hold(i, &r.Plan.Rates[i], *a.Levels.At(i)).add(&r.Plan.Rates[i], h, a.Now)
 		}
 	}
 }
@@ -240,7 +238,7 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 		left := a.Levels.At(i).Units / r.Plan.Rates[i].Unit
 		if r.Action == Lease {
 			left /= 2
-			if len(s.holdsOf(i)) >= MaxHolds {
+			if s.holdsOf(i).count() >= MaxHolds {
 				return 0
 			}
 		}

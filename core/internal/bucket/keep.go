@@ -15,10 +15,10 @@ func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	l := *a.Levels.At(i)
 	keep := rate.storable(s.fullAt(i, rate, l, a.Now), l)
-	if holds := s.holdsOf(i); len(holds) > 0 && holds[len(holds)-1].at > a.Now {
-		keep = rate.outlast(keep, holds[len(holds)-1].at+1)
+	if end := s.holdsOf(i).end(); end > 0 {
+		keep = rate.outlast(keep, end+1)
 	}
-	return Record{rate.Tag, rate.Steps, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep}
+	return Record{rate.Tag, rate.Steps, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep, nil}
 }
 
 // storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
@@ -59,9 +59,7 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 			list = append(list, beside)
 			keep = max(keep, beside.until())
 		}
-		for _, h := range s.holdsOf(i) {
-			list = append(list, h.record(p.Rates[i].Tag))
-		}
+		list[len(list)-1].Holds = s.holdsOf(i).kept()
 	}
 	for _, other := range s.others {
 		if list = append(list, other); other.Fill != (Fill{}) { // a level; its holds end before its Keep

@@ -19,7 +19,7 @@ import "math"
 // beside the record that follows.
 func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	last, holds := &s.own[i], s.holdsOf(i)
-	l, rest := rate.since(last, last.Keep, holds, now)
+	l := rate.since(last, last.Keep, holds, now)
 	beside := s.olderOf(i, now)
 	if beside.Tag != 0 && math.Abs(float64(rate.Fill.Pace)) < math.Abs(float64(beside.Fill.Pace)) {
 		beside.At = max(beside.At, min(last.At, now)) // the faster rate holds since the last record was written
@@ -29,7 +29,7 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 		switch {
 		case same || beside.Tag == 0:
 		case rate.wrote(&beside):
-			o, _ := rate.since(&beside, Forever, holds, now)
+			o := rate.since(&beside, Forever, holds, now)
 			if o.At != l.At && l.Units < rate.Full { // the steps of the two begin at different instants
 				also = []Level{l, o}
 				if o.Units > l.Units-rate.Gain {
@@ -50,26 +50,23 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 		}
 		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0, also})
 	}
-	if s.holds != nil {
-		s.holds[i] = rest
+	if holds != nil {
+		s.holds[i] = rate.prune(holds, l, now)
 	}
 	return l
 }
 
-// since is the level at an instant that follows from s, which matters until then, and the holds that did not end before.
-func (r *Rate) since(s *Record, until int64, holds []hold, now int64) (l Level, rest []hold) {
-	l = r.Level(s)
-	if holds == nil {
-		l = r.refill(l, 0, now)
-	} else {
-		l, rest = r.refillAround(holds, l, s.At, now)
+// since is the level at an instant that follows from s, which matters until then. A limit that was full under the definition
+// that wrote it is as one that was never used: its bucket is full, whatever its Capacity has become, and its steps begin with
+// its next use.
+func (r *Rate) since(s *Record, until int64, holds *Holds, now int64) Level {
+	switch {
+	case until <= now:
+		return Level{r.room(holds.Held(now)), now}
+	case holds == nil:
+		return r.refill(r.Level(s), 0, now)
 	}
-	// A limit that was full under the definition that wrote it is as one that was never used: its bucket is full, whatever
-	// its Capacity has become, and its steps begin with its next use.
-	if until <= now {
-		l = Level{r.room(heldAt(rest, now)), now}
-	}
-	return l, rest
+	return r.refillAround(holds, r.Level(s), s.At, now)
 }
 
 // deeper returns the record that must stay beside one of level l: of those that are given, the one that says that most is

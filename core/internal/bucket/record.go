@@ -6,31 +6,26 @@ import (
 	"math"
 )
 
-// Record is a part of a key's stored state. Each limit has one with its level, then one of an earlier definition if that
-// stays beside it (see older.go), and then one for each hold on its tokens, in the order of their ends.
-//
-//	         level                                      hold
-//	Tag      the limit's                                the limit's
-//	Steps    a hash of the steps it was written in      0
-//	Tokens   at that instant; below 0: promised         held
-//	At       µs since 1970: when it was written         until when they may be used
-//	Keep     until then the record matters, in steps    its ticket
-//	Fill     of the definition that wrote it            0
+// Record is a part of what is stored of a limit: its level. A second one, of an earlier definition, may stay beside it (see
+// older.go).
 type Record struct {
-	Tag    uint32
-	Steps  uint16
-	Fill   Fill
-	Tokens float64
-	At     int64
-	Keep   int64
+	Tag    uint32  // the limit's
+	Steps  uint16  // a hash of the steps it was written in
+	Fill   Fill    // of the definition that wrote it
+	Tokens float64 // at that instant; below 0: promised
+	At     int64   // µs since 1970: when it was written
+	Keep   int64   // until then the record matters, in steps
+	Holds  *Holds  // on the limit's tokens, in the last of its records; nil: none
 }
 
-// RecordSize is what a record takes as bytes, in the form '>I4I2dI7I7ff'.
+// RecordSize is what a record takes as bytes, in the form '>I4I2dI7I7ff'. Its holds follow.
 const RecordSize = 36
 
 var (
 	// ErrUnreadable is the error of state that is not a list of records.
 	ErrUnreadable = errors.New("is not a rate limit state")
+	// ErrLater is the error of state that begins with four zero bytes, which no layout so far does.
+	ErrLater = errors.New("was written by a later version of this library")
 	// ErrCrowded is the error of a key that has too many limits.
 	ErrCrowded = errors.New("is in use under more than 256 limits")
 )
@@ -49,13 +44,19 @@ func (s *Record) appendTo(state []byte) []byte {
 	return binary.BigEndian.AppendUint32(state, math.Float32bits(s.Fill.Pace))
 }
 
-// ParseRecords appends the records in state to records. It returns ErrUnreadable for bytes that this package did not
-// write; it may not notice all.
+// ParseRecords appends the records in state to records. It returns ErrUnreadable or ErrLater for bytes that this package did
+// not write; it may not notice all.
 func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, error) {
-	if len(state) == 0 || len(state)%RecordSize != 0 {
+	switch {
+	case len(state) == 0:
 		return nil, ErrUnreadable
+	case untagged(state):
+		return nil, ErrLater
 	}
-	for ; len(state) > 0; state = state[RecordSize:] {
+	for len(state) > 0 {
+		if len(state) < RecordSize {
+			return nil, ErrUnreadable
+		}
 		var b [2 + RecordSize]byte // a free byte before each instant makes it a uint64
 		copy(b[:14], state)
 		copy(b[15:22], state[14:21])
@@ -70,6 +71,12 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 		}
 		if !s.valid() {
 			return nil, ErrUnreadable
+		}
+		if state = state[RecordSize:]; untagged(state) {
+			var ok bool
+			if s.Holds, state, ok = parseHolds(state); !ok {
+				return nil, ErrUnreadable
+			}
 		}
 		records = append(records, s)
 	}

@@ -28,19 +28,21 @@ const LeaseLife = 2_000_000
 // Ending ends a hold before its time, as part of a [Request]. The tokens that nobody used come back.
 type Ending struct {
 	Ticket int64 // of the hold; 0: no hold ends
+	At     int64 // when it ends by itself, in µs since 1970
 	Back   int64 // how many of its tokens come back
 }
 
 // Request is one question to the bucket of a key.
 type Request struct {
-	Plan   *Plan
-	Action Action
-	N      int64    // tokens, from each limit that counts requests
-	Each   *[]int64 // Take, Refund: else the tokens of each limit
-	More   int64    // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
-	Ticket int64    // Reserve, Await, Lease: of the hold that may begin
-	Ends   Ending   // a hold that ends before the action
-	Dry    bool     // Take: only find out whether there are tokens
+	Plan    *Plan
+	Action  Action
+	N       int64     // tokens, from each limit that counts requests
+	Each    *[]int64  // Take, Refund: else the tokens of each limit
+	More    int64     // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
+	Ticket  int64     // Reserve, Await, Lease: of the hold that may begin
+	Ends    Ending    // a hold that ends before the action
+	EndsToo *[]Ending // End: others that do
+	Dry     bool      // Take: only find out whether there are tokens
 }
 
 // Of is how many tokens of the i-th limit r is about.

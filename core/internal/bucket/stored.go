@@ -7,7 +7,7 @@ const MaxOthers = 256
 type stored struct {
 	own    []Record // the last level of each rate; Tag 0: the limit was not used yet, so it starts full
 	older  []older  // of each rate; nil: there are none
-	holds  [][]hold // on each rate's tokens; nil when there are none on any
+	holds  []*Holds // on each rate's tokens; nil when there are none on any
 	others []Record // of limits that the plan does not have
 }
 
@@ -31,18 +31,24 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	s.own = make([]Record, len(p.Rates))
 	seen, others := make(map[uint32]bool), 0
 	for len(records) > 0 {
-		// A level, that of an earlier definition, and the holds that follow
+		// A level, that of an earlier definition, and the holds that follow in the former layout
 		level, rest, earlier := records[0], records[1:], Record{}
-		if len(rest) > 0 && rest[0].Tag == level.Tag && rest[0].Fill.Pace != 0 {
+		holds := level.Holds
+		if len(rest) > 0 && rest[0].Tag == level.Tag && rest[0].Fill.Pace != 0 && holds == nil {
 			earlier, rest = rest[0], rest[1:]
+			holds = earlier.Holds
 		}
 		n := 0
 		for n < len(rest) && rest[n].Tag == level.Tag {
 			n++
 		}
-		holds, ok := readHolds(rest[:n])
-		if !ok || level.Tag == 0 || seen[level.Tag] {
+		if level.Tag == 0 || seen[level.Tag] || n > 0 && holds != nil {
 			return ErrUnreadable
+		}
+		if n > 0 {
+			if holds = formerHolds(rest[:n], level.At); holds == nil {
+				return ErrUnreadable
+			}
 		}
 		seen[level.Tag] = true
 		if i := p.indexOf(level.Tag); i >= 0 {
@@ -50,8 +56,8 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 			if earlier.Tag != 0 {
 				s.setOlder(i, older{record: earlier})
 			}
-			if len(holds) > 0 {
-				s.hold(i, holds)
+			if holds != nil {
+				s.setHolds(i, holds)
 			}
 		} else if max(level.Keep, earlier.until()) > now {
 			if others++; others > MaxOthers {
@@ -65,17 +71,25 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 }
 
 // holdsOf returns the holds on the i-th rate's tokens.
-func (s *stored) holdsOf(i int) []hold {
+func (s *stored) holdsOf(i int) *Holds {
 	if s.holds == nil {
 		return nil
 	}
 	return s.holds[i]
 }
 
-// hold sets the holds on the i-th rate's tokens.
-func (s *stored) hold(i int, holds []hold) {
+// hold returns the holds on the i-th rate's tokens, whose level is l, for adding one.
+func (s *stored) hold(i int, rate *Rate, l Level) *Holds {
+	if s.holdsOf(i) == nil {
+		s.setHolds(i, &Holds{form: rate.form(l)})
+	}
+	return s.holds[i]
+}
+
+// setHolds sets the holds on the i-th rate's tokens.
+func (s *stored) setHolds(i int, holds *Holds) {
 	if s.holds == nil {
-		s.holds = make([][]hold, len(s.own))
+		s.holds = make([]*Holds, len(s.own))
 	}
 	s.holds[i] = holds
 }
@@ -86,7 +100,7 @@ func matches(p *Plan, records []Record) bool {
 		return false
 	}
 	for i := range records {
-		if records[i].Tag != p.Rates[i].Tag {
+		if records[i].Tag != p.Rates[i].Tag || records[i].Holds != nil {
 			return false
 		}
 	}
@@ -133,4 +147,20 @@ func (s *stored) recordBeside(i int) Record {
 		return Record{}
 	}
 	return s.older[i].record
+}
+
+// formerHolds reads holds of the former layout: records behind that of their limit's level, written at an instant. Their Keep is
+// the ticket. It returns nil if this package did not write them.
+func formerHolds(records []Record, written int64) *Holds {
+	var list []hold
+	before, sum := int64(0), 0.0
+	for _, s := range records {
+		whole := s.Tokens >= 1 && s.Tokens == float64(int64(s.Tokens))
+		if sum += s.Tokens; !whole || sum > MaxHeld || s.At < before || s.Keep == 0 || s.Steps != 0 || s.Fill != (Fill{}) || s.Holds != nil {
+			return nil
+		}
+		before = s.At
+		list = append(list, hold{s.At, s.Keep, int64(s.Tokens)})
+	}
+	return holdsOf(list, written)
 }

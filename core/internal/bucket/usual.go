@@ -14,7 +14,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 	allowed, plain := true, r.Each == nil && r.Plan.Plain
 	for i := range rates {
 		rate, s := &rates[i], &records[i]
-		if s.Tag != rate.Tag || s.Steps != rate.Steps || s.Fill != rate.Fill || s.At > now {
+		if s.Tag != rate.Tag || s.Steps != rate.Steps || s.Fill != rate.Fill || s.At > now || s.Holds != nil {
 			return 0, false, false
 		}
 		l := Level{rate.Full, now}

@@ -1,0 +1,147 @@
+package bucket
+
+import "encoding/binary"
+
+// Sizes of holds as bytes, which stand behind the records of their limit:
+//
+//	'>I4I2I7I7I7I2I2I2I7'
+//	                     0, which is no limit's tag; the form; 1 if a clock has moved them; how many are in front; how many blocks;
+//	                     when the first ends that is in a block, or 0
+//	'>I7I7I7'            each hold in front: its end, ticket and tokens
+//	'>I2I7I7I7I7I7'      each block: how many holds, their tokens, end and ticket of the last, due, cut
+//	'>I7I7I7'            each hold in the blocks
+const (
+	HoldsSize = 40
+	HoldSize  = 21
+	BlockHead = 37 // of a block
+)
+
+// untagged reports whether state begins with 0, which is no limit's tag. Behind a record that is holds.
+func untagged[B ~string | ~[]byte](state B) bool {
+	return len(state) >= 4 && state[0] == 0 && state[1] == 0 && state[2] == 0 && state[3] == 0
+}
+
+// kept is h as it is stored: nil if there are no holds.
+func (h *Holds) kept() *Holds {
+	if h.count() == 0 {
+		return nil
+	}
+	return h
+}
+
+// appendTo appends h as bytes.
+func (h *Holds) appendTo(state []byte) []byte {
+	if h == nil {
+		return state
+	}
+	state = binary.BigEndian.AppendUint32(state, 0)
+	state = binary.BigEndian.AppendUint16(state, h.form.steps)
+	state = append7(state, h.form.unit, h.form.gain, h.form.phase)
+	moved := 0
+	if h.moved {
+		moved = 1
+	}
+	for _, n := range [...]int{moved, len(h.front), len(h.blocks)} {
+		state = binary.BigEndian.AppendUint16(state, uint16(n))
+	}
+	first := int64(0)
+	if len(h.blocks) > 0 {
+		first = h.blocks[0].holds[0].at
+	}
+	state = append7(state, first)
+	for _, x := range h.front {
+		state = append7(state, x.at, x.ticket, x.tokens)
+	}
+	for i := range h.blocks {
+		b := &h.blocks[i]
+		state = binary.BigEndian.AppendUint16(state, uint16(len(b.holds)))
+		state = append7(state, b.tokens, b.last().at, b.last().ticket, b.due, b.cut)
+	}
+	for _, x := range h.all() {
+		state = append7(state, x.at, x.ticket, x.tokens)
+	}
+	return state
+}
+
+// append7 appends whole numbers, each in seven bytes.
+func append7(state []byte, numbers ...int64) []byte {
+	for _, n := range numbers {
+		var eight [8]byte
+		binary.BigEndian.PutUint64(eight[:], uint64(n))
+		state = append(state, eight[1:]...)
+	}
+	return state
+}
+
+// reader reads numbers from state. Once state is too short, ok is false and all numbers are 0.
+type reader struct {
+	state string
+	ok    bool
+}
+
+// number reads one of so many bytes.
+func (r *reader) number(size int) (n int64) {
+	if r.ok = r.ok && len(r.state) >= size; !r.ok {
+		return 0
+	}
+	for i := range size {
+		n = n<<8 | int64(r.state[i])
+	}
+	r.state = r.state[size:]
+	return n
+}
+
+// hold reads a hold.
+func (r *reader) hold() hold { return hold{r.number(7), r.number(7), r.number(7)} }
+
+// parseHolds reads the holds that state begins with, and returns what follows them. It reports whether this package may have
+// written them.
+func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
+	r := reader{string(state[4:]), true}
+	h = &Holds{form: form{uint16(r.number(2)), r.number(7), r.number(7), r.number(7)}}
+	h.moved = r.number(2) != 0
+	front, blocks, first := r.number(2), r.number(2), r.number(7)
+	if front+blocks == 0 {
+		return nil, state, false
+	}
+	before := hold{}
+	next := func() (x hold, valid bool) {
+		x = r.hold()
+		valid = r.ok && x.tokens >= 1 && x.tokens <= Forever && x.at >= before.at && x.at < Forever && x.ticket >= 1 && x.ticket < Forever
+		before = x
+		return x, valid
+	}
+	ahead, inside := 0.0, 0.0 // tokens; sums as the script computes them
+	for ; front > 0; front-- {
+		x, valid := next()
+		if !valid {
+			return nil, state, false
+		}
+		h.front = append(h.front, x)
+		ahead += float64(x.tokens)
+	}
+	type head struct{ count, tokens, at, ticket, due, cut int64 }
+	var heads []head
+	for ; blocks > 0 && r.ok; blocks-- {
+		heads = append(heads, head{r.number(2), r.number(7), r.number(7), r.number(7), r.number(7), r.number(7)})
+	}
+	for _, is := range heads {
+		b := block{due: is.due, cut: is.cut}
+		for range is.count {
+			x, valid := next()
+			if !valid {
+				return nil, state, false
+			}
+			b.holds, b.tokens = append(b.holds, x), b.tokens+x.tokens
+		}
+		if is.count < 1 || is.count > BlockSize || b.tokens != is.tokens || b.last().at != is.at || b.last().ticket != is.ticket {
+			return nil, state, false
+		}
+		h.blocks = append(h.blocks, b)
+		inside += float64(is.tokens)
+	}
+	if ahead+inside > MaxHeld || len(h.blocks) > 0 && h.blocks[0].holds[0].at != first {
+		return nil, state, false
+	}
+	return h, state[len(state)-len(r.state):], true
+}

@@ -1,0 +1,266 @@
+package bucket
+
+import "slices"
+
+// Holds are the holds on one limit's tokens. Those that have not ended are in blocks, so that a decision need not look at
+// each: of a block it needs to know only what all its holds together do to the level.
+//
+// What a Record has is never changed: decisions that write store other Holds.
+type Holds struct {
+	form   form
+	moved  bool    // a clock that stepped back has moved their ends: At of an Ending does not tell where one is
+	front  []hold  // which ended when they were stored, or a moment before, in the order of their ends
+	blocks []block // of the others, in the order of hold.compare
+}
+
+// refillAround is refill of a bucket with holds, of which those until `written` are counted.
+func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
+	out := heldAt(h.front, written) + tokensIn(h.blocks)
+	for _, f := range h.front {
+		if f.at < now && f.holdsAt(written) {
+			l = r.refill(l, out, f.at)
+			out -= f.tokens
+		}
+	}
+	for i := range h.blocks {
+		b := &h.blocks[i]
+		if b.last().at >= now {
+			ended, _ := slices.BinarySearchFunc(b.holds, hold{at: now}, hold.compare)
+			l, _ = r.refillThrough(b.holds[:ended], l, out)
+			break
+		}
+		l = r.pass(h.form, b, l, out)
+		out -= b.tokens
+	}
+	return r.refill(l, h.Held(now), now)
+}
+
+// prune returns the holds that did not end before now, in blocks of a limit whose level is l. h stays as it is.
+func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
+	rest := &Holds{form: r.form(l), moved: h.moved}
+	for _, f := range h.front {
+		if f.at >= now {
+			rest.front = append(rest.front, f)
+		}
+	}
+	blocks := h.blocks
+	for len(blocks) > 0 && blocks[0].last().at < now {
+		blocks = blocks[1:]
+	}
+	rest.blocks = slices.Clone(blocks)
+	for len(rest.blocks) > 0 && rest.blocks[0].holds[0].at <= now {
+		holds := rest.blocks[0].holds
+		for len(holds) > 0 && holds[0].at <= now {
+			if holds[0].at == now {
+				rest.front = append(rest.front, holds[0])
+			}
+			holds = holds[1:]
+		}
+		rest.replace(r, 0, holds)
+	}
+	if h.form != rest.form { // another definition of the limit wrote them, its steps begin anew, or the clock has moved them
+		rest.blocks = r.blocksOf(rest.form, rest.all())
+	}
+	return rest
+}
+
+// waitAround is wait in a bucket with the holds that prune returned: as long as they leave no room, no tokens come.
+func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
+	if l.Units >= need || h == nil {
+		return r.wait(l, need, 0, now)
+	}
+	out := tokensIn(h.blocks)
+	for i := range h.blocks {
+		b := &h.blocks[i]
+		passed := r.pass(h.form, b, l, out)
+		if passed.Units < need {
+			l = passed
+			out -= b.tokens
+			continue
+		}
+		for _, hold := range b.holds { // one of them leaves room for them
+			if need <= r.room(out) {
+				if micros := r.wait(l, need, out, now); now+micros <= hold.at {
+					return min(Forever, micros)
+				}
+			}
+			l = r.refill(l, out, hold.at)
+			out -= hold.tokens
+		}
+	}
+	return min(Forever, r.wait(l, need, out, now))
+}
+
+// Held is how many tokens are held at an instant.
+func (h *Holds) Held(now int64) (tokens int64) {
+	if h == nil {
+		return 0
+	}
+	tokens = heldAt(h.front, now)
+	for i := range h.blocks {
+		switch b := &h.blocks[i]; {
+		case b.holds[0].at > now:
+			tokens += b.tokens
+		case b.last().at >= now:
+			tokens += heldAt(b.holds, now)
+		}
+	}
+	return tokens
+}
+
+// count is how many holds there are.
+func (h *Holds) count() (n int) {
+	if h != nil {
+		n = len(h.front)
+		for i := range h.blocks {
+			n += len(h.blocks[i].holds)
+		}
+	}
+	return n
+}
+
+// all is the holds in blocks.
+func (h *Holds) all() (list []hold) {
+	for i := range h.blocks {
+		list = append(list, h.blocks[i].holds...)
+	}
+	return list
+}
+
+// end is when the last of the blocks ends, or 0.
+func (h *Holds) end() int64 {
+	if h == nil || len(h.blocks) == 0 {
+		return 0
+	}
+	return h.blocks[len(h.blocks)-1].last().at
+}
+
+// lastReservation is when the last of the reservations is due, or 0.
+func (h *Holds) lastReservation() int64 {
+	if h != nil {
+		for _, b := range slices.Backward(h.blocks) {
+			if b.due > 0 {
+				return b.due
+			}
+		}
+	}
+	return 0
+}
+
+// blockWith returns the index of the first block that does not end before x, or that of none.
+func (h *Holds) blockWith(x hold) int {
+	i, _ := slices.BinarySearchFunc(h.blocks, x, func(b block, x hold) int { return b.last().compare(x) })
+	return i
+}
+
+// replace makes holds those of the i-th block. Without any it removes the block.
+func (h *Holds) replace(r *Rate, i int, holds []hold) {
+	if len(holds) == 0 {
+		h.blocks = slices.Delete(h.blocks, i, i+1)
+		return
+	}
+	h.blocks[i] = r.blockOf(h.form, holds)
+}
+
+// add adds x, which ends at now or later.
+func (h *Holds) add(r *Rate, x hold, now int64) {
+	if x.at <= now {
+		h.front = append(h.front, x)
+		return
+	}
+	i := h.blockWith(x)
+	if i == len(h.blocks) { // behind all others, as mostly
+		if i > 0 && len(h.blocks[i-1].holds) < BlockSize {
+			b := h.blocks[i-1]
+			b.holds = slices.Clone(b.holds)
+			b.add(r, h.form, x)
+			h.blocks[i-1] = b
+			return
+		}
+		h.blocks = append(h.blocks, r.blockOf(h.form, []hold{x}))
+		return
+	}
+	holds := h.blocks[i].holds
+	at, _ := slices.BinarySearchFunc(holds, x, hold.compare)
+	holds = slices.Insert(slices.Clone(holds), at, x)
+	if half := BlockSize / 2; len(holds) > BlockSize {
+		h.blocks = slices.Insert(h.blocks, i+1, r.blockOf(h.form, holds[half:]))
+		holds = holds[:half]
+	}
+	h.replace(r, i, holds)
+}
+
+// remove removes the hold with a ticket, which ends at an instant, and returns its tokens: 0 if there is none.
+func (h *Holds) remove(r *Rate, ticket, end int64) (tokens int64) {
+	for i, f := range h.front {
+		if f.ticket == ticket || f.ticket == ticket+AtOnce {
+			h.front = slices.Delete(slices.Clone(h.front), i, i+1)
+			return f.tokens
+		}
+	}
+	first := h.blockWith(hold{at: end, ticket: ticket})
+	last := min(first, len(h.blocks)-1)
+	if h.moved {
+		first, last = 0, len(h.blocks)-1
+	}
+	for i := first; i <= last; i++ {
+		holds := h.blocks[i].holds
+		at := slices.IndexFunc(holds, func(x hold) bool { return x.ticket == ticket && (h.moved || x.at == end) })
+		if at < 0 {
+			continue
+		}
+		tokens = holds[at].tokens
+		h.replace(r, i, slices.Delete(slices.Clone(holds), at, at+1))
+		h.join(r, i)
+		h.join(r, i-1)
+		return tokens
+	}
+	return 0
+}
+
+// join makes one block of the i-th and the next, if there are these and they have as few holds as that.
+func (h *Holds) join(r *Rate, i int) {
+	if i < 0 || i+1 >= len(h.blocks) || len(h.blocks[i].holds)+len(h.blocks[i+1].holds) > BlockSize {
+		return
+	}
+	both := slices.Concat(h.blocks[i].holds, h.blocks[i+1].holds)
+	h.blocks = slices.Delete(h.blocks, i, i+1)
+	h.replace(r, i, both)
+}
+
+// useNow uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
+// were used, so these tokens can't come back a second time when the reservation is cancelled.
+func (h *Holds) useNow(tokens, now int64) {
+	var rest []hold
+	for _, f := range h.front {
+		if !f.holdsAt(now) {
+			used := min(tokens, f.tokens)
+			tokens, f.tokens = tokens-used, f.tokens-used
+		}
+		if f.tokens > 0 {
+			rest = append(rest, f)
+		}
+	}
+	h.front = rest
+}
+
+// holdsOf returns the holds of a list, those that end until now in front.
+func holdsOf(list []hold, now int64) *Holds {
+	h := &Holds{}
+	var later []hold
+	for _, x := range list {
+		if x.at <= now {
+			h.front = append(h.front, x)
+		} else {
+			later = append(later, x)
+		}
+	}
+	slices.SortStableFunc(later, hold.compare)
+	if len(later) > 0 {
+		h.blocks = []block{{holds: later}} // without a form: prune makes blocks of it
+		for _, x := range later {
+			h.blocks[0].tokens += x.tokens
+		}
+	}
+	return h
+}
