@@ -134,8 +134,10 @@ func TestXTimeSetRate(t *testing.T) {
 
 		before.SetRate(1, 20)
 		require.NoError(t, after.SetRate(1, 20))
-		require.False(t, before.Allow("low", 4) || after.Allow("low", 4))
-		require.True(t, before.Allow("low", 3) && after.Allow("low", 3), "a bucket keeps its level")
+		require.False(t, before.Allow("low", 4), "x/time/rate keeps the level")
+		require.True(t, before.Allow("low", 3))
+		require.True(t, after.Allow("low", 13), "here 7 of 20 are used")
+		require.False(t, after.Allow("low", 1))
 		require.False(t, before.Allow("full", 20), "x/time/rate keeps a full bucket's level too")
 		require.True(t, after.Allow("full", 20), "here a full bucket is full at once")
 

@@ -57,22 +57,23 @@ func TestRedisRateCostAboveTheBurst(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrCapacity)
 }
 
-// One call with a smaller limit on the same key cuts the bucket, unless the limit has a name of its own.
+// What was used under a larger limit counts for a smaller one on the same key, unless that has a name of its own.
 func TestRedisRateSmallerLimitOnTheSameKey(t *testing.T) {
 	ctx, both, user := t.Context(), bothTakers(t, redistest.Client(t)), redistest.Prefix()
 	for _, l := range both {
-		for _, plan := range []int{1000, 10} {
-			wait, err := l.Take(ctx, user, plan, 1)
-			require.NoError(t, err)
-			require.Zero(t, wait)
-		}
+		wait, err := l.Take(ctx, user, 1000, 500)
+		require.NoError(t, err)
+		require.Zero(t, wait)
 	}
-	wait, err := both["before"].Take(ctx, user, 1000, 500)
+	wait, err := both["before"].Take(ctx, user, 10, 1)
 	require.NoError(t, err)
-	require.Zero(t, wait, "redis_rate admits most of the larger limit")
-	wait, err = both["after"].Take(ctx, user, 1000, 500)
+	require.Zero(t, wait, "redis_rate counts time, of which 500 of 1,000 a minute are 30 s")
+	wait, err = both["after"].Take(ctx, user, 10, 1)
 	require.NoError(t, err)
-	require.NotZero(t, wait, "9 tokens were left")
+	require.NotZero(t, wait, "500 are used")
+	wait, err = both["after"].Take(ctx, user, 1000, 400)
+	require.NoError(t, err)
+	require.Zero(t, wait, "and the larger limit has the rest")
 
 	limiter := core.Must(core.NewLimiter(redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix())), core.Policy{
 		Name: "users", Limits: []core.Limit{core.PerMinute(1000)},

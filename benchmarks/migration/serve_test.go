@@ -1,8 +1,10 @@
 package migration_test
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +31,7 @@ func serve(h http.Handler, n int, request func() *http.Request) served {
 func request(method, path, peer string, fields ...string) func() *http.Request {
 	return func() *http.Request {
 		r := httptest.NewRequest(method, path, nil)
-		r.RemoteAddr = peer + ":1234"
+		r.RemoteAddr = net.JoinHostPort(strings.Trim(peer, "[]"), "1234")
 		for i := 0; i < len(fields); i += 2 {
 			r.Header.Set(fields[i], fields[i+1])
 		}

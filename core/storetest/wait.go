@@ -83,10 +83,13 @@ func waitsCancelled(s *subject) {
 	}
 	// Real time passes until all wait, and until the store knows that they don't: at most some 100 ms more than cancelling takes.
 	until := func(what string, retry time.Duration) {
-		for giveUp := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		for giveUp := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 			res := s.take(l, 1)
 			if res.RetryAfter == retry {
 				return
+			}
+			if ctx.Err() == nil && len(ended) > 0 {
+				s.Fatalf("%s: Wait = %v", what, <-ended)
 			}
 			if time.Now().After(giveUp) {
 				s.Fatalf("%s: the next caller waits for %v, want %v", what, res.RetryAfter, retry)
