@@ -51,8 +51,12 @@ func (w *memoryWorld) spoil() error {
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
-	for n := range 300 {
-		tier, err := l.WithLimits(core.Limit{Name: strconv.Itoa(n), Capacity: 1, RefillRate: 1, RefillInterval: 100 * 365 * 24 * time.Hour})
+	for n := range 6 {
+		var limits []core.Limit
+		for i := range 60 {
+			limits = append(limits, core.Limit{Name: strconv.Itoa(60*n + i), Capacity: 1, RefillRate: 1, RefillInterval: 100 * 365 * 24 * time.Hour})
+		}
+		tier, err := l.WithLimits(limits...)
 		if err != nil {
 			return broken("an error", "WithLimits: %v", err)
 		}
@@ -60,7 +64,7 @@ func (w *memoryWorld) spoil() error {
 			return err
 		}
 	}
-	return broken("bad key", "a key can be used under 300 limits")
+	return broken("bad key", "a key can be used under 360 limits")
 }
 
 func (w *memoryWorld) leases() bool { return false }

@@ -1388,11 +1388,10 @@ local function decide(key, state, limits, action, more, ticket, endings, dry)
           local level, at = since(limit, older, FOREVER)
           if at ~= limit.at and limit.level < limit.full then -- the steps of the two begin at different instants
             limit.also = { { limit.level, limit.at }, { level, at } }
-            if level > limit.level - limit.gain then
-              at = math.max(limit.at, at)
-            end
           end
-          limit.level, limit.at = math.min(limit.level, level), at
+          if level <= limit.level then
+            limit.level, limit.at = level, at
+          end
         else
           -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
           local units, _, at = left_after(limit, older, left(limit, older))

@@ -32,11 +32,10 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 			o := rate.since(&beside, Forever, holds, now)
 			if o.At != l.At && l.Units < rate.Full { // the steps of the two begin at different instants
 				also = []Level{l, o}
-				if o.Units > l.Units-rate.Gain {
-					o.At = max(l.At, o.At)
-				}
 			}
-			l = Level{min(l.Units, o.Units), o.At}
+			if o.Units <= l.Units {
+				l = o
+			}
 		default:
 			// A third definition has what the record beside the last one leaves it, but no less than the last one had.
 			steps, at := rate.stepsSince(rate.Level(&beside).At, now)
