@@ -155,7 +155,8 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 		answered := crowd(l, 20*maxBatch)
 		assert.Less(t, answered, int64(20*maxBatch), "but for ten timeouts at most")
 		assert.Greater(t, answered, int64(10*maxBatch), "others are answered")
-		assert.LessOrEqual(t, time.Since(began), (longest+2)*store.flights.timeout, "and then for the server's answer, looked for once a timeout")
+		assert.LessOrEqual(t, time.Since(began), (longest+4)*store.flights.timeout,
+			"and then for the server's answer, looked for once a timeout, later if this process does not keep up")
 		assert.Equal(t, int64(1), crowd(l, 1), "an unrelated call after them")
 		assert.Zero(t, store.Stats().Opened, "waiting for others is no failure of Redis")
 	})
