@@ -10,7 +10,7 @@
 //	curl -i -H 'X-Api-Key: bob-key' localhost:8080/reports              # pro: 60 a minute, 20 at once, 10000 a day
 //	for i in 1 2 3 4 5 6; do curl -H 'X-Api-Key: ann-key' localhost:8080/reports; done  # free is used up
 //	curl -X POST -H 'X-Api-Key: ann-key' 'localhost:8080/plan?name=pro' # ann pays
-//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # 429 for a second: the bucket is still empty, and refills faster now
+//	curl -i -H 'X-Api-Key: ann-key' localhost:8080/reports              # 200: of the 20 that the pro plan holds, 5 are used
 //	curl -i -H 'X-Api-Key: eve-key' localhost:8080/reports              # 401: unknown key
 package main
 

@@ -85,8 +85,13 @@ func TestAnUpgradeHoldsAtOnceAndIsNoRefill(t *testing.T) {
 	if code := do("POST", "/plan?name=pro", "ann-key").Code; code != http.StatusNoContent {
 		t.Fatalf("the upgrade: status %d, want 204", code)
 	}
+	for range 15 { // of 20
+		if code := do("GET", "/reports", "ann-key").Code; code != http.StatusOK {
+			t.Errorf("just after the upgrade: status %d, want 200: what the plan adds is there at once", code)
+		}
+	}
 	if code := do("GET", "/reports", "ann-key").Code; code != http.StatusTooManyRequests {
-		t.Errorf("just after the upgrade: status %d, want 429: tokens that are used stay used", code)
+		t.Errorf("after 15 of 20: status %d, want 429: tokens that are used stay used", code)
 	}
 	clock.advance(time.Second) // pro earns a token a second, free one in 12
 	if code := do("GET", "/reports", "ann-key").Code; code != http.StatusOK {
