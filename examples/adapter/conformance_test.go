@@ -102,6 +102,7 @@ var kit = adaptertest.Kit[fasthttplimit.KeyFunc, fasthttplimit.Option]{
 	},
 	Serve:           serve,
 	ProblemBody:     true,
+	ClosesAtOnce:    true,
 	RouteKnownInUse: true,
 	ParamKnownInUse: true,
 }

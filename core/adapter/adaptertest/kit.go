@@ -65,6 +65,9 @@ type Kit[K, O any] struct {
 	Streams bool
 	// ContextEnds says that the context of a request ends when its client goes.
 	ContextEnds bool
+	// ClosesAtOnce says that the server closes a connection with an unread body without waiting for what the client still
+	// sends. Then that client, or a proxy that still sends, may not see its refusal.
+	ClosesAtOnce bool
 }
 
 // Header returns the first value of a request header field, or "". The string may belong to the framework and be valid

@@ -1,7 +1,5 @@
 package bucket
 
-import "math"
-
 // The definition of a limit changes: with a deployment, in two versions of a service, in tiers, for one key. A bucket
 // remembers what was used, whatever its Capacity is:
 //
@@ -21,7 +19,7 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	last, holds := &s.own[i], s.holdsOf(i)
 	l := rate.since(last, last.Keep, holds, now)
 	beside := s.olderOf(i, now)
-	if beside.Tag != 0 && math.Abs(float64(rate.Fill.Pace)) < math.Abs(float64(beside.Fill.Pace)) {
+	if beside.Tag != 0 && rate.Fill.pace() < beside.Fill.pace() {
 		beside.At = max(beside.At, min(last.At, now)) // the faster rate holds since the last record was written
 	}
 	if same := rate.wrote(last); !same || beside.Tag != 0 {
@@ -47,7 +45,7 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 			l.Units = max(-rate.deepest, min(l.Units, max(left, rate.leftAfter(last.Tokens, steps))))
 			l.At = max(l.At, at, lastAt)
 		}
-		s.setOlder(i, older{s.recordBeside(i), rate.deeper(l, last, &beside, now), l.Units, 0, also})
+		s.setOlder(i, older{record: s.recordBeside(i), kept: rate.deeper(l, last, &beside, now), units: l.Units, also: also})
 	}
 	if holds != nil {
 		s.holds[i] = rate.prune(holds, l, now)
@@ -81,7 +79,7 @@ func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
 		if left := r.leftAfter(r.left(s), steps); left < least {
 			least, kept = left, *s
 			kept.At = min(s.At, now)
-			if math.Abs(float64(r.Fill.Pace)) <= math.Abs(float64(s.Fill.Pace)) {
+			if r.Fill.pace() <= s.Fill.pace() {
 				gained := float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
 				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
 			}

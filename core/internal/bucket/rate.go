@@ -122,6 +122,9 @@ func precise(perStep *big.Rat, room *big.Int) bool {
 // are rounded up.
 type Fill struct{ Capacity, Pace float32 }
 
+// pace is the µs for each token, also of steps.
+func (f Fill) pace() float64 { return math.Abs(float64(f.Pace)) }
+
 // ownFill is the Fill of r alone.
 func (r *Rate) ownFill() Fill {
 	const up = 1 + 1e-9 // more than the rounding errors of the products

@@ -102,7 +102,7 @@ func (r *Rate) left(s *Record) float64 {
 
 // until is when a bucket that s describes is full under its own definition.
 func (s *Record) until() int64 {
-	capacity, pace := float64(s.Fill.Capacity), math.Abs(float64(s.Fill.Pace))
+	capacity, pace := float64(s.Fill.Capacity), s.Fill.pace()
 	micros := float64((capacity - s.Tokens) * pace)
 	if s.Fill.Pace < 0 {
 		micros += float64(capacity * pace)
