@@ -77,3 +77,16 @@ func TestWhatALowerCapacityHasNoRoomForComesBackToAnOverride(t *testing.T) {
 		})
 	}
 }
+
+// The example of core/internal/bucket/older.go.
+func TestWhatIsUsedStaysUsedWhenALimitIsLoweredAndSetBack(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
+		right, lowered := limittest.Limiter(t, store, "api", core.PerDay(100)), limittest.Limiter(t, store, "api", core.PerDay(20))
+		limittest.Use(t, right, "ann", 70)
+		require.EqualValues(t, 0, limittest.Left(t, lowered, "ann"), "nothing is left of 20")
+		clock.Move(12 * time.Hour)
+		limittest.Use(t, lowered, "ann", 1)
+		require.EqualValues(t, 9, limittest.Left(t, lowered, "ann"), "10 have refilled, and one is taken")
+		require.EqualValues(t, 79, limittest.Left(t, right, "ann"), "71 are used, of which 50 have refilled")
+	})
+}
