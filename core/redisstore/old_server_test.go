@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -33,7 +34,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 		calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
-		cmd := command(t.Context(), eval, oldRedis+scriptText, scriptArgs(calls, "", false))
+		cmd := command(t.Context(), eval, oldRedis+script.Ordinary.Text.(string), scriptArgs(calls, "", false))
 		err := client.Process(t.Context(), cmd)
 		return cmd.Val(), err
 	}

@@ -96,7 +96,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		return err
 	}
 	// EVAL is what a store does that finds the script lost.
-	cmd := command(ctx, eval, s.server.script().text, args())
+	cmd := command(ctx, eval, s.server.script().Text, args())
 	if err = withoutArguments(s.server.client.Process(ctx, cmd)); err != nil {
 		return err
 	}

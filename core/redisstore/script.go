@@ -13,7 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// requestSize is what most requests take, besides their limits: '>I2I2BdI2' in script.lua.
+// requestSize is what most requests take, besides their limits: '>I2I2BdI2' in constants.lua.
 const requestSize = 15
 
 // Flags of an action.
@@ -24,7 +24,7 @@ const (
 	endsFlag  = 0x80 // ends a hold first
 )
 
-// scriptArgs are the arguments of a command that runs script.lua for calls. The first two are left to command. now is ""
+// scriptArgs are the arguments of a command that runs the script for calls. The first two are left to command. now is ""
 // for the server's clock. wide is that of Plan.Calendars.
 func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))

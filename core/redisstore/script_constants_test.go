@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,13 +14,16 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
-// constants reads the constants that the script declares at its beginning: numbers and texts by name.
+// constants reads the constants of the script: numbers and texts by name.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
+	text, err := os.ReadFile("internal/script/constants.lua")
+	require.NoError(t, err)
 	all := make(map[string]string)
-	for line := range strings.Lines(scriptText) {
+	for line := range strings.Lines(string(text)) {
 		line, _, _ = strings.Cut(strings.TrimSpace(line), " --")
 		declared := regexp.MustCompile(`^local ([A-Z_, ]+) = (.+)$`).FindStringSubmatch(line)
 		if declared == nil {
@@ -88,6 +92,8 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"FINE":   64, "COARSER": 8, // their quotient is the eighth of the docs
 		"MAX_INT": 1 << 31,
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, "COUNT": -1, // formats, below
+		"ITS_ID": -1, "ITS_COUNT": -1, "ITS_TOKENS": -1, "ITS_END": -1, "ITS_TICKET": -1, "ITS_DUE": -1, "ITS_CUT": -1, // places
+		"HEAD":   -1,
 		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
 		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
 		"ROUNDING_ERROR": -1,
@@ -105,6 +111,6 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		assert.Equal(t, constants(t)[format+"_SIZE"], fmt.Sprint(sizeOf(constants(t)[format])), "the size of %s", format)
 	}
 	for _, err := range []error{bucket.ErrUnreadable, bucket.ErrLater, bucket.ErrCrowded} {
-		assert.Contains(t, scriptText, "'"+err.Error()+"'", "the error in the script's words")
+		assert.Contains(t, script.Ordinary.Text, "'"+err.Error()+"'", "the error in the script's words")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -132,8 +133,8 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray 
 		runs = append(runs, rest[:run(rest)])
 	}
 	stray = stray || len(runs) == 1
-	script := s.script()
-	cmds := s.exec(ctx, evalsha, script.sha, runs, now)
+	lua := s.script()
+	cmds := s.exec(ctx, evalsha, lua.SHA, runs, now)
 	for try := 1; try < maxAttempts; try++ {
 		var again [][]*call
 		var places []int
@@ -154,7 +155,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray 
 				break
 			}
 		}
-		for i, cmd := range s.exec(ctx, eval, script.text, again, now) {
+		for i, cmd := range s.exec(ctx, eval, lua.Text, again, now) {
 			cmds[places[i]] = cmd
 		}
 	}
@@ -244,8 +245,8 @@ func command(ctx context.Context, name, script any, args []any) sentOnce {
 
 // eval has client run the script, at most once: what may have been executed is never sent again.
 func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
-	script := s.script()
-	name, sent := evalsha, script.sha
+	lua := s.script()
+	name, sent := evalsha, lua.SHA
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
 		err := withoutArguments(client.Process(ctx, cmd))
@@ -257,17 +258,17 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		}
 		s.rediscover(ctx, err)
 		switch {
-		case script == ordinary && lacksStruct(err):
+		case lua == script.Ordinary && lacksStruct(err):
 			s.standIn.Store(true)
-			script = withStruct
-			name, sent = eval, script.text
+			lua = script.WithStruct
+			name, sent = eval, lua.Text
 		case redis.HasErrorPrefix(err, compileError):
 			return nil, fmt.Errorf("%w: %w", errNoCompile, err)
 		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			// The server lost its script cache: EVAL runs the script and caches it again.
-			name, sent = eval, script.text
+			name, sent = eval, lua.Text
 		case !notExecuted(err):
 			return nil, err
 		default:

@@ -2,9 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"crypto/sha1"
-	_ "embed"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -14,26 +11,9 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/timely"
 )
-
-//go:embed script.lua
-var scriptText string
-
-//go:embed struct.lua
-var structText string
-
-// script is what decides, and its name in the server's cache. Both are strings, in the form of arguments.
-type script struct{ text, sha any }
-
-func newScript(text string) *script {
-	sum := sha1.Sum([]byte(text))
-	return &script{text, hex.EncodeToString(sum[:])}
-}
-
-// ordinary is for all servers but those that lack Lua's struct library, as miniredis does. There a stand-in for it comes
-// first.
-var ordinary, withStruct = newScript(scriptText), newScript(structText + scriptText)
 
 // server is the Redis that a store asks: one server, or several that share the keys.
 type server struct {
@@ -63,11 +43,11 @@ func (s *server) use(client redis.UniversalClient) {
 const longest = 10
 
 // script is the script that the servers understand.
-func (s *server) script() *script {
+func (s *server) script() *script.Script {
 	if s.standIn.Load() {
-		return withStruct
+		return script.WithStruct
 	}
-	return ordinary
+	return script.Ordinary
 }
 
 // Each calls do with the client's server, or where keys live on several, each of them: the masters of a Cluster, the

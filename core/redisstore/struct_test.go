@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -15,7 +16,7 @@ import (
 // they read. It returns what differs.
 var compare = `
 local theirs = struct
-` + structText + `
+` + script.Struct + `
 local ours, format, text = struct, ARGV[1], ARGV[2]
 local a, b = { theirs.unpack(format, text, 1) }, { ours.unpack(format, text, 1) }
 if #a ~= #b then

@@ -1,0 +1,94 @@
+-- Puts n tokens back, as far as there is room. A record that stays beside the limit's gets all of them.
+local function give(limit, n)
+  local level = limit.level
+  limit.level = math.max(level, math.min(level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
+  limit.lost = limit.lost + (n - (limit.level - level) / limit.unit)
+end
+
+-- Gives tokens back, or charges those that were used already. Returns whether anything must be stored.
+local function refund(s, limits)
+  local write = false
+  for i = 1, #limits do
+    local limit = limits[i]
+    local n = limit.n
+    if n > 0 and not s.new then -- what was never used is full
+      if limit.holds then
+        holding().use_now(limit.holds, n)
+      end
+      give(limit, n)
+      write = true
+    elseif n < 0 then
+      limit.level = owing(limit, -n)
+      write = true
+    end
+  end
+  return write
+end
+
+-- Whether every limit has the request's tokens, now or when a reservation is due; and when that is
+local function grants(s, r)
+  local there, waits = not s.held, r.action == RESERVE or r.action == AWAIT
+  for i = 1, #r.limits do
+    local limit = r.limits[i]
+    if limit.n > limit.capacity then
+      return false, now
+    elseif limit.level < limit.n * limit.unit then
+      there = false
+      if not waits then
+        return false, now
+      end
+    end
+  end
+  if there or not waits then
+    return true, now
+  end
+  local due, granted = holding().promise(r.limits)
+  return granted and due - now <= r.more, due
+end
+
+-- How many tokens are taken beyond n: as many as every limit has left, or half of that for a lease, so that one process never
+-- has the last tokens of a bucket
+local function extra_of(r)
+  local extra = r.more
+  for i = 1, #r.limits do
+    local limit = r.limits[i]
+    if limit.n > 0 then
+      local left = math.floor(limit.level / limit.unit)
+      if r.action == LEASE then
+        left = math.floor(left / 2)
+        if limit.holds and holding().count(limit.holds) >= MAX_HOLDS then
+          return 0
+        end
+      end
+      extra = math.min(extra, left)
+    end
+  end
+  return math.max(0, extra)
+end
+
+-- Takes the request's tokens from every limit, and holds those that it asks to hold. Returns how many it takes beyond n.
+local function charge(s, r, due)
+  local limits, action = r.limits, r.action
+  for i = 1, #limits do
+    local limit = limits[i]
+    limit.level = limit.level - limit.n * limit.unit
+  end
+  if action == LEASE or action == AT_MOST then
+    local extra = extra_of(r)
+    for i = 1, extra > 0 and #limits or 0 do
+      local limit = limits[i]
+      if limit.n > 0 then
+        limit.level = limit.level - extra * limit.unit
+      end
+    end
+    if extra > 0 and action == LEASE then
+      holding().hold(s, limits, now + LEASE_LIFE, r.ticket, extra)
+      s.held = true
+    end
+    return extra
+  elseif action == RESERVE or action == AWAIT and due > now then
+    holding().hold(s, limits, due, due == now and r.ticket + AT_ONCE or r.ticket)
+    s.held = true
+  end
+  return 0
+end

@@ -1,0 +1,41 @@
+-- Constants of the script. Its text has their values in place of their names, so a run spends nothing on them. The same
+-- constants of the Go side are compared by TestScriptAndGoShareTheirConstants. Formats are those of struct.pack.
+
+-- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
+-- definition's capacity and pace. The record of an earlier definition may follow, in the same form, and then the limit's holds.
+local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
+-- While tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds:
+-- 0; what the cuts of blocks depend on (steps, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
+-- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
+-- block: id, how many holds, their tokens, end and ticket of the last, due, cut. A block's holds are a field of their own:
+-- the last as many of what is there.
+local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2I7', 40
+local HOLD, HOLD_SIZE = '>I7I7I7', 21
+local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
+local FIELD = '>I4I2' -- the name of a block's field: tag, id
+local NO_TAG = '\0\0\0\0'
+local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
+local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
+local PAIR, PAIR_SIZE = '>dd', 16
+local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
+local ENDING, ENDING_SIZE = '>ddd', 24
+
+-- Actions, and flags that are added to them
+local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 2, 3, 4, 5, 6
+local DRY, JOINT, EACH, ENDS = 8, 32, 64, 128
+local CALENDAR = 2 -- what `aligned` is then
+
+-- Where a block's numbers are, counted from its place in the list of heads; and how many these are
+local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_CUT, HEAD = 0, 1, 2, 3, 4, 5, 6, 7
+
+local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
+local MAX_DEBT = 2 ^ 51 - 1
+local MAX_HELD = 2 ^ 52 -- tokens: more than one bucket has, and owes
+local FOREVER = 2 ^ 53
+local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
+local ROUNDING_ERROR = 2 ^ -52
+local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS, MAX_BLOCK = 256, 4096, 4096, 64
+local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
+local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL
+local FINE, COARSER = 64, 8 -- if it is more than 64 grains ahead, of a grain 8 times as long; and so on
+local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than how Redis writes a number

@@ -1,0 +1,218 @@
+-- How holds are stored: see HOLDS, HOLD, BLOCK and FIELD. Read, the holds of a limit are
+--   front    those that ended when they were stored, or a moment before: end, ticket, tokens of each
+--   heads    of each block its numbers: see HEAD. What a decision needs to know of most blocks
+--   lists    by id, of a block whose holds were read: end, ticket and tokens of each
+--   bytes    by id, the same as they are stored
+--   stale    by id, whether a block's field must be written
+--   inside, held   the tokens in all blocks; and those with the held ones in front
+--   first    when the first hold of the blocks ends, if that is known
+
+-- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
+-- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
+local function holds_at(at, ends, ticket)
+  return ends > at or ends == at and (ticket < AT_ONCE or ticket >= FIRST_LEASE)
+end
+
+-- How many tokens a list holds at an instant
+local function held_at(list, at)
+  local tokens = 0
+  for i = 1, #list, 3 do
+    tokens = tokens + (holds_at(at, list[i], list[i + 1]) and list[i + 2] or 0)
+  end
+  return tokens
+end
+
+-- Numbers of a repeated format, which is '>' and so much for each
+local function unpack_all(each, count, text, from)
+  if count == 0 then
+    return {}, from
+  end
+  local list = { unpack('>' .. each:rep(count), text, from) }
+  local last = #list
+  local to = list[last]
+  list[last] = nil
+  return list, to
+end
+
+-- Reads the holds that `state` has at `from`, of a limit with a tag. Returns them, and what follows; nil if this script did
+-- not write them.
+function made.read(key, tag, state, from)
+  if from + HOLDS_SIZE - 1 > #state then
+    return nil
+  end
+  local _, steps, unit, gain, phase, moved, front, blocks, first, at = unpack(HOLDS, state, from)
+  if front + blocks == 0 or at + front * HOLD_SIZE + blocks * BLOCK_SIZE - 1 > #state then
+    return nil
+  end
+  local holds = {
+    key = key, tag = tag, steps = steps, unit = unit, gain = gain, phase = phase, moved = moved, first = first,
+    front = false, heads = false, inside = 0, held = 0, lists = {}, bytes = {}, stale = {}, gone = false, final = false,
+  }
+  holds.front, at = unpack_all('I7I7I7', front, state, at)
+  local heads
+  heads, at = unpack_all('I2I2I7I7I7I7I7', blocks, state, at)
+  local inside, all = 0, 0
+  for i = 3, 3 * front, 3 do
+    all = all + holds.front[i]
+  end
+  for b = 1, HEAD * blocks, HEAD do
+    inside = inside + heads[b + ITS_TOKENS]
+  end
+  holds.heads, holds.inside = heads, inside
+  if all + inside <= MAX_HELD then
+    return holds, at
+  end
+end
+
+-- Holds of a list, in the order of their ends: those that end until an instant in front, and of the others one block, which
+-- fits no level. prune makes blocks of it.
+function made.holds_of(key, tag, list, at)
+  local holds = { key = key, tag = tag, moved = 0, front = {}, heads = {}, inside = 0, held = 0, lists = {}, bytes = {}, stale = {} }
+  local later = {}
+  for i = 1, #list, 3 do
+    if list[i] <= at then
+      local front = holds.front
+      front[#front + 1], front[#front + 2], front[#front + 3] = list[i], list[i + 1], list[i + 2]
+    else
+      later[#later + 1] = { list[i], list[i + 1], list[i + 2], i }
+      holds.inside = holds.inside + list[i + 2]
+    end
+  end
+  table.sort(later, function(a, b)
+    for i = 1, 4 do
+      if i ~= 3 and a[i] ~= b[i] then
+        return a[i] < b[i]
+      end
+    end
+    return false
+  end)
+  local entries = {}
+  for i, hold in ipairs(later) do
+    entries[3 * i - 2], entries[3 * i - 1], entries[3 * i] = hold[1], hold[2], hold[3]
+  end
+  if entries[1] then
+    holds.first, holds.lists[0] = entries[1], entries
+    holds.heads = { 0, #later, holds.inside, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
+  end
+  return holds
+end
+
+-- Reads the holds of the former layout: records behind the level, in the order of their ends, with the tag, 0, tokens, end,
+-- ticket, 0, 0. `written` is when. Returns nil if there are none, and what follows; nothing if this script did not write them.
+function made.former_holds(key, tag, state, from, written)
+  local list, all, before = {}, 0, 0
+  while from + RECORD_SIZE - 1 <= #state do
+    local same, nothing, tokens, at, ticket, none, zero = unpack(RECORD, state, from)
+    if same ~= tag then
+      break
+    end
+    all = all + tokens
+    if not (tokens >= 1 and all <= MAX_HELD and at < FOREVER and ticket < FOREVER) or tokens % 1 ~= 0 or at < before
+      or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
+      return nil
+    end
+    list[#list + 1], list[#list + 2], list[#list + 3] = at, ticket, tokens
+    before, from = at, from + RECORD_SIZE
+  end
+  return list[1] and made.holds_of(key, tag, list, written), from
+end
+
+-- The holds of the block at b as they are stored
+local function bytes_of(holds, b)
+  local id, count = holds.heads[b], holds.heads[b + ITS_COUNT]
+  local stored = holds.bytes[id]
+  if stored then
+    return stored
+  elseif holds.lists[id] then
+    stored = pack('>' .. ('I7I7I7'):rep(count), values(holds.lists[id]))
+  else
+    stored = pcall('HGET', holds.key, pack(FIELD, holds.tag, id))
+    if type(stored) ~= 'string' or #stored < count * HOLD_SIZE then
+      broken, stored = true, pack(HOLD, holds.heads[b + ITS_END], holds.heads[b + ITS_TICKET], 1):rep(count)
+    end
+    if #stored > count * HOLD_SIZE then -- there are some that have ended, before these
+      stored = stored:sub(-count * HOLD_SIZE)
+    end
+  end
+  holds.bytes[id] = stored
+  return stored
+end
+
+-- The holds of the block at b: end, ticket and tokens of each
+local function list_of(holds, b)
+  local id = holds.heads[b]
+  local list = holds.lists[id]
+  if not list then
+    list = unpack_all('I7I7I7', holds.heads[b + ITS_COUNT], bytes_of(holds, b), 1)
+    holds.lists[id] = list
+  end
+  return list
+end
+
+-- When the first hold of the blocks ends
+local function first_end(holds)
+  if not holds.first then
+    local id = holds.heads[1]
+    holds.first = holds.lists[id] and holds.lists[id][1] or unpack(HOLD, bytes_of(holds, 1), 1)
+  end
+  return holds.first
+end
+
+-- The holds of a limit as they are stored behind its level; nil if there are none
+function made.text(limit)
+  local holds = limit.holds
+  local front, heads = holds.front, holds.heads
+  if #front + #heads == 0 then
+    return nil
+  end
+  local blocks = #heads / HEAD
+  return pack(HOLDS, 0, holds.steps, holds.unit, holds.gain, holds.phase, holds.moved, #front / 3, blocks, blocks > 0 and first_end(holds) or 0)
+    .. (front[1] and pack('>' .. ('I7'):rep(#front), values(front)) or '')
+    .. (blocks > 0 and pack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), values(heads)) or '')
+end
+
+-- Stores the records of a key and the blocks of these limits that have changed, and returns the server's error if it
+-- refuses. The key becomes a hash if it is not one yet.
+function made.store(s, records, limits, ttl)
+  local key, set = s.key, nil
+  if not s.hashed then
+    set = pcall('PEXPIRE', key, ttl) -- before anything is lost: the server may not let this script use it
+    if type(set) == 'table' then
+      return set
+    end
+  end
+  local fields = { '', records }
+  for _, limit in ipairs(limits) do
+    local holds = limit.holds
+    for b = 1, holds and #holds.heads or 0, HEAD do
+      local id = holds.heads[b]
+      if holds.stale[id] then
+        fields[#fields + 1] = pack(FIELD, limit.tag, id)
+        fields[#fields + 1] = bytes_of(holds, b)
+      end
+    end
+  end
+  if s.hashed and s.gone[1] then
+    pcall('HDEL', key, values(s.gone))
+  end
+  set = pcall('HSET', key, values(fields))
+  if not s.hashed and type(set) == 'table' and set.err:find('^%-?WRONGTYPE') then
+    pcall('DEL', key)
+    set = pcall('HSET', key, values(fields))
+  end
+  if type(set) == 'table' then
+    return set
+  end
+  return pcall('PEXPIRE', key, ttl)
+end
+
+-- A copy of a hash, and how to make it again from that
+function made.copy(key)
+  return { fields = pcall('HGETALL', key), ttl = pcall('PTTL', key) }
+end
+
+function made.restore(key, copy)
+  pcall('DEL', key)
+  pcall('HSET', key, values(copy.fields))
+  pcall('PEXPIRE', key, copy.ttl)
+end

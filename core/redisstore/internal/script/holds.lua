@@ -1,0 +1,248 @@
+-- Holds are tokens that have left a bucket's level and are not used yet: those of a reservation, and those on lease. They
+-- keep their room in the bucket. See hold.go.
+
+-- Holds of a limit, none yet
+local function new(s, limit)
+  local holds = made.holds_of(s.key, limit.tag, {}, now)
+  holds.gone = s.gone
+  form(limit, holds)
+  return holds
+end
+
+-- How many tokens are held now
+local function held_now(holds)
+  local heads, held = holds.heads, held_at(holds.front, now)
+  for b = #heads - HEAD + 1, 1, -HEAD do
+    local tokens = heads[b + ITS_TOKENS]
+    if heads[b + ITS_END] < now then
+      break
+    elseif b == 1 and first_end(holds) <= now or b > 1 and heads[b - HEAD + ITS_END] <= now then -- some of its holds may have ended
+      tokens = held_at(list_of(holds, b), now)
+    end
+    held = held + tokens
+  end
+  return held
+end
+
+-- How much the level can be now
+function made.room(limit)
+  return room(limit, held_now(limit.holds))
+end
+
+-- refill of a bucket with holds, of which those until `written` are counted
+function made.refill_around(limit, level, at, written)
+  local holds = limit.holds
+  local front, out, b = holds.front, held_at(holds.front, written) + holds.inside, nil
+  for i = 1, #front, 3 do
+    if front[i] < now and holds_at(written, front[i], front[i + 1]) then
+      level, at = refill(limit, level, at, front[i], room(limit, out), out)
+      out = out - front[i + 2]
+    end
+  end
+  level, at, out, b = pass(limit, holds, 1, level, at, out, now, math.huge)
+  if holds.heads[b] and (b > 1 or first_end(holds) < now) then -- some of its holds may have ended
+    level, at = refill_through(limit, list_of(holds, b), 1, level, at, now, out)
+  end
+  out = held_now(holds)
+  return refill(limit, level, at, now, room(limit, out), out)
+end
+
+-- Forgets the holds that ended before now. The others are in blocks that fit the limit's level.
+function made.prune(limit)
+  local holds, front = limit.holds, {}
+  local heads = holds.heads
+  for i = 1, #holds.front, 3 do
+    if holds.front[i] >= now then
+      front[#front + 1], front[#front + 2], front[#front + 3] = holds.front[i], holds.front[i + 1], holds.front[i + 2]
+    end
+  end
+  local same = fits(limit, holds, limit.at)
+  form(limit, holds)
+  while heads[1] and first_end(holds) <= now do
+    local list = heads[1 + ITS_END] >= now and list_of(holds, 1) or {}
+    local ended = 1
+    while list[ended] and list[ended] <= now do
+      if list[ended] == now then
+        front[#front + 1], front[#front + 2], front[#front + 3] = now, list[ended + 1], list[ended + 2]
+      end
+      ended = ended + 3
+    end
+    holds.inside = holds.inside - heads[1 + ITS_TOKENS]
+    if not list[ended] then
+      drop(holds, 1)
+    else
+      local stale = holds.stale[heads[1]]
+      holds.lists[heads[1]] = { values(list, ended) }
+      recount(limit, 1)
+      holds.inside, holds.stale[heads[1]] = holds.inside + heads[1 + ITS_TOKENS], stale -- its field may have more before these
+    end
+  end
+  holds.front = front
+  if not same then -- another definition of the limit wrote them, its steps begin anew, or the clock has moved them
+    rebuild(limit)
+  end
+  holds.held = held_at(front, now) + holds.inside
+end
+
+-- wait in a bucket with the holds that prune left: as long as they leave no room, no tokens come. `final` is the level at the
+-- end of all blocks, which a later call may need again.
+function made.wait_around(limit, need)
+  local level, at, holds = limit.level, limit.at, limit.holds
+  if level >= need or not holds then
+    return wait(limit, level, at, need, 0)
+  end
+  local final = holds.final
+  if final and final.from == level and final.since == at and final.level < need then
+    return math.min(FOREVER, wait(limit, final.level, final.at, need, 0))
+  end
+  local from, since, out, b = level, at, holds.inside, 1
+  while true do
+    level, at, out, b = pass(limit, holds, b, level, at, out, math.huge, need)
+    if not holds.heads[b] then
+      break
+    end
+    local list, gain = list_of(holds, b), gain_of(limit)
+    for i = 1, #list, 3 do -- one of these leaves room for them
+      local most, steps, to = room(limit, out), steps_since(limit, at, list[i])
+      local filled = level + steps * gain
+      if filled >= need and most >= need then
+        return math.min(FOREVER, wait(limit, level, at, need, out))
+      end
+      level, at, out = math.min(filled, most), to, out - list[i + 2]
+    end
+    b = b + HEAD
+  end
+  holds.final = { from = from, since = since, level = level, at = at }
+  return math.min(FOREVER, wait(limit, level, at, need, out))
+end
+
+-- How many holds there are
+function made.count(holds)
+  local count = #holds.front / 3
+  for b = 1, #holds.heads, HEAD do
+    count = count + holds.heads[b + ITS_COUNT]
+  end
+  return count
+end
+
+-- full, or the first step after it that is not before the end of the last hold: the record matters as long as any
+-- tokens are held.
+function made.outlast(limit, full)
+  local heads = limit.holds and limit.holds.heads or {}
+  local last = heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
+  if last <= full then
+    return full
+  elseif limit.starts then
+    return math.min(last, FOREVER - 1)
+  end
+  local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
+  if full + steps * limit.step >= FOREVER then
+    steps = math.floor((FOREVER - 1 - full) / limit.step)
+  end
+  return full + steps * limit.step
+end
+
+-- Adds a hold, which ends now or later.
+local function add(limit, at, ticket, tokens)
+  local holds = limit.holds
+  local heads = holds.heads
+  if holds_at(now, at, ticket) then
+    holds.held = holds.held + tokens
+  end
+  if at <= now then
+    local front = holds.front
+    front[#front + 1], front[#front + 2], front[#front + 3] = at, ticket, tokens
+    return
+  end
+  holds.inside, holds.final = holds.inside + tokens, nil
+  local b = block_with(heads, at, ticket)
+  local last = b - HEAD
+  if heads[b] then
+    local list, place = list_of(holds, b), 1
+    while list[place] < at or list[place] == at and list[place + 1] < ticket do
+      place = place + 3
+    end
+    table.insert(list, place, tokens)
+    table.insert(list, place, ticket)
+    table.insert(list, place, at)
+    if #list > 3 * MAX_BLOCK then
+      insert(limit, b + HEAD, { values(list, 3 * MAX_BLOCK / 2 + 1) })
+      holds.lists[heads[b]] = { values(list, 1, 3 * MAX_BLOCK / 2) }
+    end
+    recount(limit, b)
+  elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- behind all others, as mostly
+    local id, gained = heads[last], (tick(limit, holds.phase, at) - tick(limit, holds.phase, heads[last + ITS_END])) * holds.gain
+    holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
+    holds.lists[id], holds.stale[id] = nil, true
+    heads[last + ITS_COUNT], heads[last + ITS_TOKENS] = heads[last + ITS_COUNT] + 1, heads[last + ITS_TOKENS] + tokens
+    heads[last + ITS_END], heads[last + ITS_TICKET] = at, ticket
+    heads[last + ITS_CUT] = cut_with(holds, heads[last + ITS_CUT], heads[last + ITS_TOKENS], tokens, gained)
+    if ticket < FIRST_LEASE then
+      heads[last + ITS_DUE] = at
+    end
+  else
+    insert(limit, b, { at, ticket, tokens })
+  end
+end
+
+-- Removes the hold with a ticket, which ends at an instant, and returns its tokens; nil if there is none.
+local function remove(limit, ticket, at)
+  local holds = limit.holds
+  local front, heads = holds.front, holds.heads
+  for i = 1, #front, 3 do
+    if front[i + 1] == ticket or front[i + 1] == ticket + AT_ONCE then
+      local ends, own, tokens = table.remove(front, i), table.remove(front, i), table.remove(front, i)
+      if holds_at(now, ends, own) then
+        holds.held = holds.held - tokens
+      end
+      return tokens
+    end
+  end
+  local moved = holds.moved > 0 -- then they end at other instants
+  local first = moved and 1 or block_with(heads, at, ticket)
+  for b = first, moved and #heads or math.min(first, #heads), HEAD do
+    local list = list_of(holds, b)
+    for i = 1, #list, 3 do
+      if list[i + 1] == ticket and (moved or list[i] == at) then
+        table.remove(list, i)
+        table.remove(list, i)
+        local tokens = table.remove(list, i)
+        holds.inside, holds.held = holds.inside - tokens, holds.held - tokens
+        if list[1] then
+          recount(limit, b)
+        else
+          drop(holds, b)
+        end
+        join(limit, b)
+        join(limit, b - HEAD)
+        return tokens
+      end
+    end
+  end
+end
+
+-- Moves the holds of a limit back, with the clock: reservations that wait for a step by some steps, or periods of a calendar,
+-- and all others by as much as the clock.
+function made.move(limit, steps, periods, back)
+  local holds = limit.holds
+  local moved = holds.front
+  for b = 1, #holds.heads, HEAD do
+    for _, number in ipairs(list_of(holds, b)) do
+      moved[#moved + 1] = number
+    end
+  end
+  for i = 1, #moved, 3 do -- none is over yet
+    if moved[i + 1] >= AT_ONCE then
+      moved[i] = moved[i] - back
+    elseif limit.starts then
+      moved[i] = math.max(moved[i] - back, earlier(limit, moved[i], periods))
+    else
+      moved[i] = moved[i] - steps
+    end
+  end
+  while holds.heads[1] do
+    drop(holds, 1)
+  end
+  limit.holds = made.holds_of(holds.key, holds.tag, moved, now)
+  limit.holds.moved, limit.holds.gone = 1, holds.gone
+end

@@ -1,0 +1,136 @@
+-- The level that follows from a limit's records: the last one, and that of an earlier definition beside it. What was used
+-- stays used when the Capacity changes. See older.go, which has an example.
+
+-- The level at now that follows from a record, which matters until then. What is full is as if it was not used yet.
+local function since(limit, record, matters)
+  if matters <= now then
+    return limit.holds and holding().room(limit) or limit.full, now
+  end
+  local level, at = level_of(limit, record)
+  if limit.holds then
+    return holding().refill_around(limit, level, at, record.at)
+  end
+  return refill(limit, level, at, now, limit.full, 0)
+end
+
+-- So many tokens of a record in units, after the limit has refilled since the record was written; how many steps that were,
+-- and the last of them
+local function left_after(limit, record, tokens)
+  local _, at = level_of(limit, record)
+  local steps
+  steps, at = steps_since(limit, at, now)
+  local most = 2 ^ 52
+  return math.max(-most, math.min(most, floor_units(tokens * limit.unit))) + math.min(most, steps * limit.gain), steps, at
+end
+
+-- The record that must stay beside one of limit.level: of the last one and that beside it, the one that says that most is
+-- used, if that is more than the level says. If the limit refills no slower than the record's definition, what it has
+-- refilled is added.
+local function deeper(limit)
+  local kept, least = nil, limit.level
+  for i = 1, 2 do
+    local record = i == 1 and limit.last.keep > now and limit.last or i == 2 and limit.older
+    if record then
+      local units, steps, at = left_after(limit, record, left(limit, record))
+      if units < least then
+        least = units
+        kept = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
+          most = record.most, pace = record.pace }
+        if math.abs(limit.pace) <= math.abs(record.pace) then
+          kept.tokens, kept.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.most), math.min(at, now)
+        end
+      end
+    end
+  end
+  return kept
+end
+
+-- Whether the limit's definition wrote a record
+local function wrote(limit, record)
+  return record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace
+end
+
+-- Moves what is stored of a limit back to now, where the clock has stepped back to: nothing refills for the time between. If
+-- the last step is ahead of now, steps count anew. Returns whether this must be stored.
+local function step_back(limit)
+  local record = limit.last
+  local _, at = level_of(limit, record)
+  local last, steps, periods, by = stepped_at(limit, at), 0, 0, record.at - now
+  if last > now then
+    steps = last - stepped_at(limit, now)
+    if limit.starts then
+      periods = period(limit, record.at) - period(limit, now)
+      steps = 0
+      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- later ones may be too far away to count
+        steps = record.keep - earlier(limit, record.keep, periods)
+      end
+    end
+    record.keep = record.keep - math.min(steps, by)
+  elseif not limit.holds then
+    return false
+  end
+  if limit.holds then
+    holding().move(limit, limit.aligned and by - by % limit.step or steps, periods, by)
+  end
+  record.at = now
+  return true
+end
+
+-- Sets the level that follows from the last record and the one beside it, `older`, which another definition wrote than the
+-- last. limit.also gets levels with other steps, which bound it as well.
+local function lower(limit, older)
+  local record = limit.last
+  if wrote(limit, older) then
+    local level, at = since(limit, older, FOREVER)
+    if at ~= limit.at and limit.level < limit.full then -- the steps of the two begin at different instants
+      limit.also = { { limit.level, limit.at }, { level, at } }
+    end
+    if level <= limit.level then
+      limit.level, limit.at = level, at
+    end
+    return
+  end
+  -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
+  local units, _, at = left_after(limit, older, left(limit, older))
+  local had, _, last_at = left_after(limit, record, record.tokens)
+  if at ~= limit.at or last_at ~= limit.at then
+    limit.also = { { limit.level, limit.at } }
+  end
+  limit.level = math.max(-limit.deepest, math.min(limit.level, math.max(units, had)))
+  limit.at = math.max(limit.at, at, last_at)
+end
+
+-- Refills a limit to now: a limit that was not used yet starts full, and its steps begin here. Forgets the holds that ended
+-- before. limit.kept becomes what must stay beside the record that follows. Returns whether this must be stored.
+local function refill_stored(limit)
+  local record, older = limit.last, limit.older
+  if not record then
+    limit.level, limit.at, limit.matters = limit.full, now, 0
+    return false
+  end
+  local write = record.at > now and step_back(limit)
+  limit.matters = record.keep
+  if older then
+    local ends = until_full(older)
+    limit.matters = math.max(limit.matters, ends)
+    older.at = math.min(older.at, now) -- the clock may have stepped back
+    if ends <= now then
+      older = nil
+    elseif math.abs(limit.pace) < math.abs(older.pace) then
+      older.at = math.max(older.at, math.min(record.at, now)) -- the faster rate holds since the last record was written
+    end
+  end
+  limit.level, limit.at = since(limit, record, record.keep)
+  limit.older = older
+  local same = wrote(limit, record)
+  if older and not same then
+    lower(limit, older)
+  end
+  if older or not same then
+    limit.kept, limit.before = deeper(limit), limit.level
+  end
+  if limit.holds then
+    holding().prune(limit)
+  end
+  return write
+end

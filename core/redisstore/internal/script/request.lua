@@ -1,0 +1,76 @@
+-- Returns the limits of a request. They are parsed when a request first uses them: those of a call mostly share them.
+local lists, calendar_at = {}, 1
+local function limits_of(r)
+  local limits = lists[r.at_limits]
+  if limits then
+    return limits
+  end
+  limits = {}
+  for j = 1, r.limits do
+    local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
+    local limit = {
+      tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
+      full = capacity * unit, most = most, pace = pace, level = 0, at = 0, deepest = MAX_DEBT,
+    }
+    if aligned == CALENDAR then
+      local periods
+      limit.deepest, periods = unpack(PAIR, ARGV[3], calendar_at)
+      calendar_at = calendar_at + PAIR_SIZE
+      limit.starts = {}
+      for k = 1, periods do
+        limit.starts[k] = unpack(NUMBER, ARGV[3], calendar_at)
+        calendar_at = calendar_at + NUMBER_SIZE
+      end
+    end
+    limits[j] = limit
+  end
+  lists[r.at_limits] = limits
+  return limits
+end
+
+-- Reads what follows the limits of a request.
+local function read(r)
+  local action, from = r.action, r.from
+  local ending = action >= ENDS
+  action = ending and action - ENDS or action
+  local each = action >= EACH
+  action = each and action - EACH or action
+  r.joint = action >= JOINT
+  action = r.joint and action - JOINT or action
+  r.dry = action >= DRY
+  r.action = r.dry and action - DRY or action
+  r.more, r.ticket, r.endings = 0, 0, {}
+  if r.action >= RESERVE then
+    r.more, r.ticket = unpack(PAIR, requests, from)
+    from = from + PAIR_SIZE
+  end
+  if ending then
+    for i = 1, r.action == END and r.times or 1 do
+      local ends, at, back = unpack(ENDING, requests, from)
+      r.endings[i] = { ticket = ends, at = at, back = back }
+      from = from + ENDING_SIZE
+    end
+  end
+  r.times = r.action == TAKE and r.times or 1
+  r.limits = limits_of(r)
+  local n = r.n
+  r.n = {}
+  for j = 1, #r.limits do
+    r.n[j] = each and unpack(NUMBER, requests, from + (j - 1) * NUMBER_SIZE) or n
+  end
+end
+
+-- The answer to a request once, and if it is an error of the server, what that said
+local function answer_to(r, state, dry)
+  for j = 1, #r.limits do
+    r.limits[j].n = r.n[j]
+  end
+  local sign, answer, refused = decide(r, state, dry)
+  if sign == '!' then
+    answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
+    refused = refused and answer
+    answer = answer .. (' '):rep(-(3 + #answer) % RECORD_SIZE) -- so no reply with an error is as long as records alone
+    return sign .. pack(ERROR, #answer, answer), refused
+  end
+  return sign .. answer
+end

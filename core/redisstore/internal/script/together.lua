@@ -1,0 +1,74 @@
+-- Answers requests that belong together: all take, or none does. First each is decided as if it were alone, without
+-- taking anything. Returns their answers, and what the server said if it refused to write one of them.
+local function together(group)
+  local found, refused, states, all = {}, nil, {}, true
+  for g, r in ipairs(group) do
+    states[g] = pcall('GET', r.key)
+    local said
+    found[g], said = answer_to(r, states[g], true)
+    local sign = found[g]:sub(1, 1)
+    all, refused = all and (sign == '+' or sign == 'a'), refused or said
+  end
+  if not all then
+    return found, refused
+  end
+  local taken, copies = {}, {}
+  for g, r in ipairs(group) do
+    copies[g] = type(states[g]) == 'table' and holding().copy(r.key)
+    taken[g], refused = answer_to(r, pcall('GET', r.key), false)
+    local sign = taken[g]:sub(1, 1)
+    if sign == '!' or sign == '?' then -- the server lets only some of the keys be written, or what is left of the tokens lies
+      -- in periods that were not sent: the others become what they were
+      for h = 1, g - 1 do
+        if copies[h] then
+          holding().restore(group[h].key, copies[h])
+        elseif states[h] then
+          pcall('SET', group[h].key, states[h], 'KEEPTTL')
+        else
+          pcall('DEL', group[h].key)
+        end
+      end
+      found[g] = taken[g]
+      return found, refused
+    end
+  end
+  return taken
+end
+
+-- Answers a request as many times as it has. Returns what the server said, if it refused to write each time.
+local function alone(r)
+  local each, refused = {}, nil
+  for t = 1, r.times do
+    local said
+    each[t], said = answer_to(r, t == 1 and r.state or pcall('GET', r.key), r.dry)
+    refused = (t == 1 or refused) and said
+  end
+  return { table.concat(each) }, refused
+end
+
+local refused, refusal, group = 0, nil, {}
+answers = answers or {}
+for o = 1, #others do
+  local r = others[o]
+  read(r)
+  group[#group + 1] = r
+  if not r.joint then
+    local list, said
+    if group[2] then
+      list, said = together(group)
+    else
+      list, said = alone(r)
+    end
+    if said then
+      refused, refusal = refused + #group, said
+    end
+    for g, member in ipairs(group) do
+      answers[2 * member.place - 1], answers[2 * member.place] = '', list[g]
+    end
+    group = {}
+  end
+end
+if refused == #keys then
+  return { err = refusal }
+end
+return pack(NUMBER, now) .. table.concat(answers)
