@@ -88,7 +88,8 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 	case End:
 	}
-	if s.holds != nil || !write && s.fullEarlier(a, r) {
+	takes := r.Action != Refund && r.Action != End // else nobody asks when there are tokens
+	if takes && s.holds != nil || !write && s.fullEarlier(a, r) {
 		s.tellWaits(a, r, write)
 	}
 	return write

@@ -122,7 +122,7 @@ local function recount(limit, b)
   heads[b + ITS_COUNT], heads[b + ITS_TOKENS], heads[b + ITS_DUE] = #list / 3, all, due
   heads[b + ITS_END], heads[b + ITS_TICKET] = list[#list - 2], list[#list - 1]
   heads[b + ITS_CUT] = all * unit < FOREVER and cut or FOREVER
-  holds.bytes[id], holds.stale[id], holds.final = nil, true, nil
+  holds.bytes[id], holds.stale[id], holds.changed[b], holds.passed = nil, true, true, nil
   if b == 1 then
     holds.first = list[1]
   end
@@ -131,10 +131,11 @@ end
 -- Removes the block at b.
 local function drop(holds, b)
   local id = holds.heads[b]
+  holds.others = true
   for _ = 1, HEAD do
     table.remove(holds.heads, b)
   end
-  holds.lists[id], holds.bytes[id], holds.stale[id], holds.final = nil, nil, nil, nil
+  holds.lists[id], holds.bytes[id], holds.stale[id], holds.passed = nil, nil, nil, nil
   if b == 1 then
     holds.first = nil
   end
@@ -146,6 +147,7 @@ end
 -- Makes a block of a list of holds, at b.
 local function insert(limit, b, list)
   local holds, id, used = limit.holds, 1, {}
+  holds.others = true
   local heads = holds.heads
   for other = 1, #heads, HEAD do
     used[heads[other]] = true

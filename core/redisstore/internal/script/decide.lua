@@ -11,30 +11,31 @@ local function show(limits)
   return table.concat(answer), waits
 end
 
--- The waits of each limit, in µs: for n, or if that was allowed for one more, and until the limit is full
+-- µs until a limit has n tokens, or if these were allowed one more; 0 if it can't have so many
+local function retry_of(limit, allowed)
+  local need = allowed and 1 or limit.n
+  return need <= limit.capacity and wait_for(limit, need * limit.unit) or 0
+end
+
+-- Those waits of each limit, and the ones until it is full, in µs
 local function waits_of(limits, allowed, write)
   local answer = {}
   for i = 1, #limits do
     local limit = limits[i]
-    local level, at, need, most, also = limit.level, limit.at, allowed and 1 or limit.n, FOREVER, {}
+    local level, at, most, also = limit.level, limit.at, FOREVER, {}
     if not write then
       also = limit.also or also
       if limit.matters > now then
         most = limit.matters - now -- the bucket is full by then, and is forgotten
       end
     end
-    local retry, full = 0, math.min(most, limit.fills)
-    for k = 0, #also do
-      if k > 0 then
-        limit.level, limit.at = also[k][1], also[k][2]
-        full = math.max(full, math.min(most, wait_for(limit, limit.full)))
-      end
-      if need <= limit.capacity then
-        retry = math.max(retry, math.min(most, wait_for(limit, need * limit.unit)))
-      end
+    local retry, full = limit.retry or retry_of(limit, allowed), limit.fills
+    for _, bound in ipairs(also) do
+      limit.level, limit.at = bound[1], bound[2]
+      retry, full = math.max(retry, retry_of(limit, allowed)), math.max(full, wait_for(limit, limit.full))
     end
     limit.level, limit.at = level, at
-    answer[i] = pack(PAIR, retry, full)
+    answer[i] = pack(PAIR, math.min(most, retry), math.min(most, full))
   end
   return table.concat(answer)
 end
@@ -66,6 +67,10 @@ local function decide(r, state, dry)
     end
   end
   local answer, waits
+  local told = s.held and action ~= REFUND and action ~= END -- nobody asks when there are tokens
+  for i = 1, told and #limits or 0 do
+    limits[i].retry = retry_of(limits[i], allowed) -- before the longer wait until it is full, which goes on from there
+  end
   if write then
     answer, err = keep(s, limits)
   else
@@ -81,7 +86,7 @@ local function decide(r, state, dry)
   if action >= RESERVE then
     answer = answer .. pack(NUMBER, (action == RESERVE or action == AWAIT) and due or extra)
   end
-  if not s.held and not waits then
+  if not told and not waits then
     return allowed and '+' or '-', answer
   end
   answer = answer .. waits_of(limits, allowed, write)

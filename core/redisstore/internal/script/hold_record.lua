@@ -5,6 +5,7 @@
 --   bytes    by id, the same as they are stored
 --   stale    by id, whether a block's field must be written
 --   inside, held   the tokens in all blocks; and those with the held ones in front
+--   text, changed, others   the heads as they were stored, by place which have changed, and whether there are others now
 --   first    when the first hold of the blocks ends, if that is known
 
 -- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
@@ -46,7 +47,8 @@ function made.read(key, tag, state, from)
   end
   local holds = {
     key = key, tag = tag, steps = steps, unit = unit, gain = gain, phase = phase, moved = moved, first = first,
-    front = false, heads = false, inside = 0, held = 0, lists = {}, bytes = {}, stale = {}, gone = false, final = false,
+    front = false, heads = false, inside = 0, held = 0, lists = {}, bytes = {}, stale = {}, gone = false, passed = false,
+    text = '', changed = {}, others = false,
   }
   holds.front, at = unpack_all('I7I7I7', front, state, at)
   local heads
@@ -58,7 +60,7 @@ function made.read(key, tag, state, from)
   for b = 1, HEAD * blocks, HEAD do
     inside = inside + heads[b + ITS_TOKENS]
   end
-  holds.heads, holds.inside = heads, inside
+  holds.heads, holds.inside, holds.text = heads, inside, state:sub(at - blocks * BLOCK_SIZE, at - 1)
   if all + inside <= MAX_HELD then
     return holds, at
   end
@@ -67,7 +69,10 @@ end
 -- Holds of a list, in the order of their ends: those that end until an instant in front, and of the others one block, which
 -- fits no level. prune makes blocks of it.
 function made.holds_of(key, tag, list, at)
-  local holds = { key = key, tag = tag, moved = 0, front = {}, heads = {}, inside = 0, held = 0, lists = {}, bytes = {}, stale = {} }
+  local holds = {
+    key = key, tag = tag, moved = 0, front = {}, heads = {}, inside = 0, held = 0, lists = {}, bytes = {}, stale = {},
+    text = '', changed = {}, others = false,
+  }
   local later = {}
   for i = 1, #list, 3 do
     if list[i] <= at then
@@ -92,6 +97,7 @@ function made.holds_of(key, tag, list, at)
   end
   if entries[1] then
     holds.first, holds.lists[0] = entries[1], entries
+    holds.others = true
     holds.heads = { 0, #later, holds.inside, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
   end
   return holds
@@ -166,9 +172,16 @@ function made.text(limit)
     return nil
   end
   local blocks = #heads / HEAD
+  local text = holds.text
+  if holds.others then
+    text = pack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), values(heads))
+  end
+  for b in pairs(holds.others and {} or holds.changed) do
+    local at = (b - 1) / HEAD * BLOCK_SIZE
+    text = text:sub(1, at) .. pack(BLOCK, values(heads, b, b + HEAD - 1)) .. text:sub(at + BLOCK_SIZE + 1)
+  end
   return pack(HOLDS, 0, holds.steps, holds.unit, holds.gain, holds.phase, holds.moved, #front / 3, blocks, blocks > 0 and first_end(holds) or 0)
-    .. (front[1] and pack('>' .. ('I7'):rep(#front), values(front)) or '')
-    .. (blocks > 0 and pack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), values(heads)) or '')
+    .. pack('>' .. ('I7'):rep(#front), values(front)) .. text
 end
 
 -- Stores the records of a key and the blocks of these limits that have changed, and returns the server's error if it

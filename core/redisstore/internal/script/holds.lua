@@ -84,20 +84,20 @@ function made.prune(limit)
   holds.held = held_at(front, now) + holds.inside
 end
 
--- wait in a bucket with the holds that prune left: as long as they leave no room, no tokens come. `final` is the level at the
--- end of all blocks, which a later call may need again.
+-- wait in a bucket with the holds that prune left: as long as they leave no room, no tokens come. `passed` is the level at the
+-- first block that the last call did not pass: a call that needs more than that begins there.
 function made.wait_around(limit, need)
   local level, at, holds = limit.level, limit.at, limit.holds
   if level >= need or not holds then
     return wait(limit, level, at, need, 0)
   end
-  local final = holds.final
-  if final and final.from == level and final.since == at and final.level < need then
-    return math.min(FOREVER, wait(limit, final.level, final.at, need, 0))
+  local from, since, out, b, passed = level, at, holds.inside, 1, holds.passed
+  if passed and passed.from == from and passed.since == since and passed.level < need then
+    level, at, out, b = passed.level, passed.at, passed.out, passed.b
   end
-  local from, since, out, b = level, at, holds.inside, 1
   while true do
     level, at, out, b = pass(limit, holds, b, level, at, out, math.huge, need)
+    holds.passed = { from = from, since = since, level = level, at = at, out = out, b = b }
     if not holds.heads[b] then
       break
     end
@@ -112,7 +112,6 @@ function made.wait_around(limit, need)
     end
     b = b + HEAD
   end
-  holds.final = { from = from, since = since, level = level, at = at }
   return math.min(FOREVER, wait(limit, level, at, need, out))
 end
 
@@ -154,7 +153,7 @@ local function add(limit, at, ticket, tokens)
     front[#front + 1], front[#front + 2], front[#front + 3] = at, ticket, tokens
     return
   end
-  holds.inside, holds.final = holds.inside + tokens, nil
+  holds.inside, holds.passed = holds.inside + tokens, nil
   local b = block_with(heads, at, ticket)
   local last = b - HEAD
   if heads[b] then
@@ -173,7 +172,7 @@ local function add(limit, at, ticket, tokens)
   elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- behind all others, as mostly
     local id, gained = heads[last], (tick(limit, holds.phase, at) - tick(limit, holds.phase, heads[last + ITS_END])) * holds.gain
     holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
-    holds.lists[id], holds.stale[id] = nil, true
+    holds.lists[id], holds.stale[id], holds.changed[last] = nil, true, true
     heads[last + ITS_COUNT], heads[last + ITS_TOKENS] = heads[last + ITS_COUNT] + 1, heads[last + ITS_TOKENS] + tokens
     heads[last + ITS_END], heads[last + ITS_TICKET] = at, ticket
     heads[last + ITS_CUT] = cut_with(holds, heads[last + ITS_CUT], heads[last + ITS_TOKENS], tokens, gained)

@@ -81,7 +81,7 @@ local function stored_of(key, state, limits)
   s.new = not state
   for i = 1, #limits do
     local limit = limits[i]
-    limit.last, limit.older, limit.holds, limit.kept, limit.lost, limit.also = nil, nil, nil, nil, 0, nil
+    limit.last, limit.older, limit.holds, limit.kept, limit.lost, limit.also, limit.retry = nil, nil, nil, nil, 0, nil, nil
   end
   if not state then
     return s
