@@ -107,11 +107,9 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 		res.headers = HeadersNone
 	}
 	var err error
-	switch {
-	case l.memory != nil:
+	if l.memory != nil {
 		err = l.memory.decide(r, &res.answer)
-	case l.recalled(r, &res.answer):
-	default:
+	} else {
 		res.answer, err = l.store.Do(ctx, *r)
 	}
 	if err != nil {
@@ -127,20 +125,6 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 
 // peeks reports whether r only asks for the state of its bucket.
 func (r *Request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
-
-// recalled answers r in a by a denial that the store remembers. It reports whether there is one.
-func (l *Limiter) recalled(r *Request, a *Answer) bool {
-	if !l.recalls || r.Action != bucket.Take || r.N == 0 || r.Each != nil {
-		return false
-	}
-	denial, age := l.config.Recall(r.Hash(), r.class.policy.Value(), r.key, r.Plan, r.N)
-	if denial == nil {
-		return false
-	}
-	*a = *denial
-	a.Age(r.Plan, age)
-	return true
-}
 
 // shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {

@@ -23,7 +23,6 @@ import (
 type Limiter struct {
 	store   Store
 	memory  *MemoryStore // the store, if it is one; decisions then need no copies
-	recalls bool         // the store remembers denials, and is not wrapped
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
 	taken   *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
@@ -129,7 +128,6 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 			l.config = &StoreConfig{}
 		}
 		errs = append(errs, l.config.Mistakes...)
-		l.recalls = l.config.Recall != nil && l.config.Owner == store
 	}
 	config := l.config
 	if l.watch.store = config; config == nil {
@@ -324,7 +322,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, memory: l.memory, recalls: l.recalls, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
+	derived := &Limiter{store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
 	derived.rules.Store(&next)
 	return derived, nil
 }

@@ -62,14 +62,6 @@ type StoreConfig struct {
 	Clock    func() time.Time // the clock of the store and of its fallback under FailLocal; nil: the default clock
 	Logger   *slog.Logger     // nil: slog.Default
 
-	// Recall returns the denial of a request to take n tokens that the store knows to be true still, as it was then, and
-	// its age in µs. It returns nil if the store knows none. hash is Request.Hash. A pointer to the request would cost an
-	// allocation. Do would return the same denial, but copy it twice: a
-	// repeated denial then took 170 ns instead of 130. Only limiters of Owner use Recall, for a store that wraps Owner
-	// must see all requests. Nil: the store remembers no denials.
-	Recall func(hash uint64, policy, key string, p *bucket.Plan, n int64) (denial *Answer, age int64)
-	Owner  Store
-
 	known      knownPolicies
 	unreadable logline.Pace // keys whose state can't be used
 }

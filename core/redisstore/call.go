@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"hash/maphash"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,25 +9,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
-
-// bucketOf names a bucket by its policy and key. hash is the one of core.Request.Hash: it costs half of what a hash made
-// here does, because a limiter makes that of its policy only once.
-type bucketOf struct {
-	policy, key string
-	hash        uint64
-}
-
-// of names the bucket that r asks.
-func of(r *core.Request) bucketOf { return bucketOf{r.Policy(), r.Key(), r.Hash()} }
-
-// named names the bucket of a policy and key.
-func named(policy, key string) bucketOf {
-	r := core.NewRequest(policy, key, bucket.Request{})
-	return of(&r)
-}
-
-// clone is b for keeping: its key may be a view of a buffer that its owner reuses.
-func (b bucketOf) clone() bucketOf { return bucketOf{b.policy, strings.Clone(b.key), b.hash} }
 
 // call is one decision on its way to Redis and back.
 type call struct {

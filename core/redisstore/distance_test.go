@@ -147,15 +147,15 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 		distant := &distantServer{trip: 20 * ms}
 		store, l := distant.store(t, WithBreaker(1, time.Second), WithTimeout(25*ms))
 		meets(l)
-		store.flights.nodes.home.queue.room = 1
+		store.batches.nodes.home.queue.room = 1
 		began := time.Now()
 		assert.Equal(t, int64(10*maxBatch), crowd(l, 10*maxBatch), "while the server answers, requests wait for others for longer than the timeout")
-		assert.Greater(t, time.Since(began), 5*store.flights.timeout, "premise: they do")
+		assert.Greater(t, time.Since(began), 5*store.batches.timeout, "premise: they do")
 		began = time.Now()
 		answered := crowd(l, 20*maxBatch)
 		assert.Less(t, answered, int64(20*maxBatch), "but for ten timeouts at most")
 		assert.Greater(t, answered, int64(10*maxBatch), "others are answered")
-		assert.LessOrEqual(t, time.Since(began), (longest+4)*store.flights.timeout,
+		assert.LessOrEqual(t, time.Since(began), (longest+4)*store.batches.timeout,
 			"and then for the server's answer, looked for once a timeout, later if this process does not keep up")
 		assert.Equal(t, int64(1), crowd(l, 1), "an unrelated call after them")
 		assert.Zero(t, store.Stats().Opened, "waiting for others is no failure of Redis")
@@ -179,7 +179,7 @@ func TestChangedDistanceFailsNoRequest(t *testing.T) {
 					for began := time.Now(); time.Since(began) < time.Second; {
 						assert.Equal(t, int64(20), crowd(l, 20), "%v after the step every request is answered", time.Since(began))
 					}
-					assert.InDelta(t, to, store.flights.nodes.home.queue.trip.Get(), float64(ms), "within a second the estimate has followed")
+					assert.InDelta(t, to, store.batches.nodes.home.queue.trip.Get(), float64(ms), "within a second the estimate has followed")
 					began := time.Now()
 					crowd(l, 20)
 					assert.LessOrEqual(t, time.Since(began), to+2*distance.FullBatch, "then no request waits for another's answer")
@@ -200,7 +200,7 @@ func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 			assert.Zero(t, store.Stats().Opened)
 			began := time.Now()
 			crowd(l, 10)
-			assert.Equal(t, store.flights.timeout, time.Since(began), "no request waits longer than the timeout")
+			assert.Equal(t, store.batches.timeout, time.Since(began), "no request waits longer than the timeout")
 		}
 		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
 		time.Sleep(time.Hour + time.Minute) // until the calls under way have ended
@@ -225,7 +225,7 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 		for range 2 * defaults().failures { // a call may begin before the failure of the one before is counted
 			crowd(l, 1)
 		}
-		time.Sleep(store.flights.timeout)
+		time.Sleep(store.batches.timeout)
 		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
 		time.Sleep(time.Minute)
 	})

@@ -83,10 +83,21 @@ func lacksStruct(err error) bool {
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
-// certain reports whether err, which may be nil, proves that a command was executed or never will be.
-func certain(err error) bool {
-	bad := (*core.StateError)(nil)
-	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)
+// failure is why a decision was not made, or a bucket not reset.
+type failure struct {
+	what string
+	err  error
+}
+
+func inPolicy(name string) string { return fmt.Sprintf("policy %q", name) }
+
+func (f *failure) Error() string { return f.what + ": " + f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// Certain reports whether f proves that what was asked was executed or never will be.
+func (f *failure) Certain() bool {
+	return fromServer(f.err) || notExecuted(f.err) || errors.Is(f.err, core.ErrBreakerOpen)
 }
 
 // keyError is the error that the script reports of one key: that its state can't be used, or what the server said.

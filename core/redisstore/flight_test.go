@@ -76,7 +76,7 @@ func newFlightBench(t *testing.T) *flightBench {
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
 	b.store = New(client, WithTimeout(patience))
-	b.store.flights.nodes.home.queue.room = 1
+	b.store.batches.nodes.home.queue.room = 1
 	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	return b
 }
@@ -124,9 +124,9 @@ func (b *flightBench) flies(calls int) sending {
 func (b *flightBench) landed(rule string) {
 	b.Helper()
 	synctest.Wait()
-	b.store.flights.nodes.home.queue.mu.Lock()
-	defer b.store.flights.nodes.home.queue.mu.Unlock()
-	assert.Zero(b, b.store.flights.nodes.home.queue.flights, rule)
+	b.store.batches.nodes.home.queue.mu.Lock()
+	defer b.store.batches.nodes.home.queue.mu.Unlock()
+	assert.Zero(b, b.store.batches.nodes.home.queue.flights, rule)
 }
 
 func (b *flightBench) granted(caller <-chan told, at time.Duration, rule string) {
@@ -145,7 +145,7 @@ func (b *flightBench) timedOut(caller <-chan told, at time.Duration, rule string
 
 func (b *flightBench) failures(n int, rule string) {
 	b.Helper()
-	assert.Equal(b, n, b.store.flights.nodes.home.breaker.Failures(), rule)
+	assert.Equal(b, n, b.store.batches.nodes.home.breaker.Failures(), rule)
 }
 
 const ms = time.Millisecond

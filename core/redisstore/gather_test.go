@@ -25,7 +25,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		var together, alone []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
-			_, err := s.server.together(t.Context(), s.server.client, []*call{callOf(prefix+key, core.NewRequest("api", "c", held))}, now, false)
+			_, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{callOf(prefix+key, core.NewRequest("api", "c", held))}, now, false)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
@@ -34,7 +34,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			together = append(together, callOf(prefix+"1"+key, core.NewRequest("api", key, r)))
 			alone = append(alone, callOf(prefix+"2"+key, core.NewRequest("api", key, r)))
 		}
-		got, err := s.server.together(t.Context(), s.server.client, together, now, false)
+		got, err := s.batches.server.together(t.Context(), s.batches.server.client, together, now, false)
 		require.NoError(rt, err)
 		sorted, places := gather(alone) // the order that the script keeps
 		want := make([]outcome, len(alone))
@@ -43,7 +43,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			if places != nil {
 				place = places[i]
 			}
-			one, err := s.server.together(t.Context(), s.server.client, []*call{c}, now, false)
+			one, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{c}, now, false)
 			require.NoError(rt, err)
 			want[place] = one[0]
 		}
@@ -77,9 +77,9 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	plan := planOf(large)
 	var calls []*call
 	for _, key := range []string{"debtor", "debtor", "debtor", "other"} {
-		calls = append(calls, callOf(redisKey(s.flights.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})))
+		calls = append(calls, callOf(redisKey(s.batches.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})))
 	}
-	outcomes, err := s.server.send(t.Context(), s.server.client, calls, false)
+	outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 	require.NoError(t, err)
 	for i, want := range []bool{false, false, false, true} {
 		require.NoError(t, outcomes[i].err)

@@ -120,13 +120,10 @@ func (n *node) fly(next departure, report func(error), client redis.UniversalCli
 	return true
 }
 
-// exchange sends calls by client, and keeps the deny cache true to what they do.
+// exchange sends calls by client.
 func (n *node) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
-	n.denials.depart(calls)
-	outcomes, err := n.server.send(ctx, client, calls, n.wanders())
-	n.denials.arrive(calls, outcomes, err)
-	return outcomes, err
+	return n.server.send(ctx, client, calls, n.wanders())
 }
 
 // heard takes in what became of a flight that began at began.

@@ -27,10 +27,10 @@ import (
 // its error, and after a second, or ten times the store's timeout if that is longer. It costs about four round trips and sends
 // 45 KB.
 func (s *Store) Ping(ctx context.Context) error {
-	if len(s.config.Mistakes) > 0 {
-		return errors.Join(s.config.Mistakes...)
+	if err := s.mistaken(); err != nil {
+		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.server.Patience())
+	bounded, cancel := context.WithTimeout(ctx, s.batches.server.Patience())
 	done := make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
@@ -42,7 +42,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	case <-bounded.Done():
 		select {
 		case err = <-done:
-		case <-time.After(s.server.timeout / shares): // the client's error says more
+		case <-time.After(s.batches.server.timeout / shares): // the client's error says more
 			err = s.unreachable(bounded.Err())
 		}
 	}
@@ -57,7 +57,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // unreachable is the error of a ping that ctx ended with err.
 func (s *Store) unreachable(err error) error {
-	return fmt.Errorf("%s: %s: %w", s.server.address, breaker.Words(err), err)
+	return fmt.Errorf("%s: %s: %w", s.batches.server.address, breaker.Words(err), err)
 }
 
 // ping is Ping without a bound.
@@ -68,13 +68,13 @@ func (s *Store) ping(ctx context.Context) error {
 		}
 		return fmt.Errorf("%s: %s: %w", where, breaker.Words(err), err)
 	}
-	err := s.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
 		return at(address.Of(one), withoutArguments(one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})))
 	})
 	if err != nil {
 		return err
 	}
-	return at(s.server.address, s.probe(ctx))
+	return at(s.batches.server.address, s.probe(ctx))
 }
 
 // probe takes tokens of a key that nobody else uses, and deletes it.
@@ -83,8 +83,8 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	limit := bucket.Spec{Capacity: 2, RefillRate: 2, RefillInterval: time.Second}
 	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(limit, 1)})
 	name := rand.Text()
-	key := redisKey(s.flights.prefix, "ping", name)
-	now, err := s.server.instant()
+	key := redisKey(s.batches.prefix, "ping", name)
+	now, err := s.batches.server.instant()
 	if err != nil {
 		return err
 	}
@@ -92,13 +92,13 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		request := core.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
-	if _, err = s.server.eval(ctx, s.server.client, args()); err != nil {
+	if _, err = s.batches.server.eval(ctx, s.batches.server.client, args()); err != nil {
 		return err
 	}
 	// EVAL is what a store does that finds the script lost.
-	cmd := command(ctx, eval, s.server.script().Text, args())
-	if err = withoutArguments(s.server.client.Process(ctx, cmd)); err != nil {
+	cmd := command(ctx, eval, s.batches.server.script().Text, args())
+	if err = withoutArguments(s.batches.server.client.Process(ctx, cmd)); err != nil {
 		return err
 	}
-	return withoutArguments(s.server.client.Del(ctx, key).Err())
+	return withoutArguments(s.batches.server.client.Del(ctx, key).Err())
 }

@@ -44,13 +44,16 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 		callOf("b", core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 	}
 	calls[0].own, calls[1].own = true, true
-	outcomes, err := s.flights.nodes.home.exchange(t.Context(), s.server.client, calls)
+	outcomes, err := s.batches.nodes.home.exchange(t.Context(), s.batches.server.client, calls)
 	require.Error(t, err, "the batch failed, for the breaker")
 	finish(calls, outcomes, err)
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)
 	require.ErrorIs(t, calls[1].err, errLost)
 	for key, doubted := range map[string]bool{"a": false, "b": true} {
-		sh, _ := s.denials.shard(named("api", key))
-		assert.Equal(t, doubted, sh.giving[named("api", key)] > 0, "tokens may still return to %q", key)
+		err := calls[0].err
+		if key == "b" {
+			err = calls[1].err
+		}
+		assert.Equal(t, doubted, !(&failure{"", err}).Certain(), "tokens may still return to %q", key)
 	}
 }

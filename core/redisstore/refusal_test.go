@@ -48,14 +48,14 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 				for _, key := range []string{"a", "b", "c"} {
 					calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
 				}
-				outcomes, err := s.server.send(t.Context(), s.server.client, calls, false)
+				outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 				require.NoError(t, err)
 				for _, o := range outcomes {
 					require.NoError(t, o.err)
 					assert.True(t, o.answer.Allowed, "each decided once: 5 and 5 of 10")
 				}
 			}
-			assert.True(t, s.server.scattered.Load(), "the next batch is not refused first")
+			assert.True(t, s.batches.server.scattered.Load(), "the next batch is not refused first")
 		})
 	}
 }
@@ -128,10 +128,10 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		for _, name := range []string{key, key + " too"} {
 			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), core.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
 		}
-		_, err := s.server.send(t.Context(), s.server.client, calls, false)
+		_, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
 		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
-		assert.False(t, s.server.standIn.Load(), "%s: the stand-in for struct was chosen", key)
-		assert.False(t, s.server.scattered.Load(), "%s: batches were given up", key)
+		assert.False(t, s.batches.server.standIn.Load(), "%s: the stand-in for struct was chosen", key)
+		assert.False(t, s.batches.server.scattered.Load(), "%s: batches were given up", key)
 	}
 }

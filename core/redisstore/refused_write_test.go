@@ -30,16 +30,16 @@ func newBatchBench(t *testing.T) *batchBench {
 	client := redistest.Start(t).Client(t)
 	b := &batchBench{t, client, New(client, WithTimeout(10*time.Second)), planOf(core.PerDay(10))}
 	b.answered(b.take("empty", 10), 0)
-	require.NoError(t, client.Set(t.Context(), redisKey(b.store.flights.prefix, "api", "spoilt"), "42", 0).Err())
+	require.NoError(t, client.Set(t.Context(), redisKey(b.store.batches.prefix, "api", "spoilt"), "42", 0).Err())
 	return b
 }
 
 func (b *batchBench) take(key string, n int64) *call {
-	return callOf(redisKey(b.store.flights.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n}))
+	return callOf(redisKey(b.store.batches.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n}))
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {
-	return b.store.server.send(b.Context(), b.store.server.client, calls, false)
+	return b.store.batches.server.send(b.Context(), b.store.batches.server.client, calls, false)
 }
 
 // answered checks that c alone is allowed and leaves so many tokens.

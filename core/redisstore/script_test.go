@@ -54,10 +54,10 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			for i := range calls {
 				calls[i] = callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
 			}
-			outcomes, err := s.server.send(t.Context(), s.server.client, calls, false)
+			outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 			require.ErrorIs(t, err, errNoCompile)
 			require.ErrorContains(t, err, "user_script:7", "the error must quote the server")
-			assert.True(t, certain(err), "a script that does not compile executes nothing")
+			assert.True(t, (&failure{"", err}).Certain(), "a script that does not compile executes nothing")
 			for _, o := range outcomes {
 				require.ErrorIs(t, o.err, errNoCompile)
 			}
@@ -73,7 +73,7 @@ func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 		for range times {
 			calls = append(calls, b.take("spoilt", 1))
 		}
-		reply, err := b.store.server.eval(t.Context(), b.client, scriptArgs(calls, "", false))
+		reply, err := b.store.batches.server.eval(t.Context(), b.client, scriptArgs(calls, "", false))
 		require.NoError(t, err)
 		assert.Equal(t, 8, len(reply.(string))%bucket.RecordSize, "%d times", times)
 		outcomes, err := readReply(reply, calls)

@@ -22,7 +22,6 @@ import (
 type sender struct {
 	server  *server
 	timeout time.Duration
-	denials *denyCache // that what is sent may end
 	calls   callPool
 	traffic traffic
 }

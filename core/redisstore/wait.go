@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
@@ -70,20 +71,20 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 			return outcome{}, ctx.Err()
 		}
 		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
-			go n.forget(c, of(r).clone()) // the key may be reused when the caller has its error
+			go n.forget(c, bucketname.Of(r).Clone()) // the key may be reused when the caller has its error
 		}
 		return outcome{}, ctx.Err()
 	}
 }
 
 // forget cancels the reservation that c brings when it has landed: its caller has left and knows nothing of it.
-func (n *node) forget(c *call, b bucketOf) {
+func (n *node) forget(c *call, b bucketname.Name) {
 	<-c.done
 	r, a := &c.request, &c.outcome.answer
 	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
 		return
 	}
-	_, _ = n.board(context.Background(), c.key, core.NewRequest(b.policy, b.key, bucket.Request{
+	_, _ = n.board(context.Background(), c.key, core.NewRequest(b.Policy, b.Key, bucket.Request{
 		Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N},
 	}), nil)
 }

@@ -1,4 +1,4 @@
-package redisstore
+package denycache
 
 import (
 	"testing"
@@ -9,23 +9,24 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 )
 
 // The cache finds denials by a hash. A denial of another bucket with the same hash is no answer.
 func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
 	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
-	d := denyCache{horizon: time.Second}
+	d := cache{horizon: time.Second}
 	r := core.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
-	now := instantOf(time.Now())
+	now := instant(time.Now().UnixNano())
 	var a core.Answer
-	d.keep(&r, a, 0, now, now)
-	mine, other := of(&r), named("api", "other")
-	known, _, _ := d.find(mine, p, 1, now)
-	require.NotNil(t, known, "the premise: the denial is remembered")
+	mine, other := bucketname.Of(&r), bucketname.New("api", "other")
+	d.keep(mine, &r, a, 0, now, now)
+	known, _ := d.repeat(mine, &r, &a, now)
+	require.True(t, known, "the premise: the denial is remembered")
 
 	from, _ := d.shard(mine)
 	to, _ := d.shard(other)
-	to.entries = map[uint64]*denial{other.hash: from.entries[mine.hash]}
-	known, _, _ = d.find(other, p, 1, now)
-	assert.Nil(t, known, "a bucket gets the denial of another one with the same hash")
+	to.entries = map[uint64]*denial{other.Hash: from.entries[mine.Hash]}
+	known, _ = d.repeat(other, &r, &a, now)
+	assert.False(t, known, "a bucket gets the denial of another one with the same hash")
 }

@@ -1,4 +1,4 @@
-package redisstore
+package lease
 
 import (
 	"context"
@@ -6,58 +6,52 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 )
 
-// lender gets tokens on lease from Redis, and returns them.
-type lender struct {
-	flights *flights
-	now     func() time.Time
-	idle    time.Duration // leaseIdle, but in tests
-}
-
-// giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: Redis forgets a lease by itself,
+// giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: the store forgets a lease by itself,
 // and tokens refill.
-func (l *lender) giveBack(r core.Request) {
+func (s *Store) giveBack(r core.Request) {
 	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
-	_, _ = l.flights.ask(context.Background(), r)
+	_, _ = s.Next.Do(context.Background(), r)
 }
 
 // settleAgain settles the leases that requests were to settle, in the background. Their call had no answer, or was not sent.
 // Who settles a lease a second time changes nothing.
-func (l *lender) settleAgain(requests []core.Request) {
+func (s *Store) settleAgain(requests []core.Request) {
 	for i := range requests {
 		r := &requests[i]
 		if r.Ends.Back == 0 {
 			continue
 		}
-		b := of(r).clone() // the key may be reused when the caller has its error
-		go l.giveBack(core.NewRequest(b.policy, b.key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
+		b := bucketname.Of(r).Clone() // the key may be reused when the caller has its error
+		go s.giveBack(core.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
 	}
 }
 
-// renewal is a call to Redis that decides one request and brings a lease for those that follow.
+// renewal is a call to the store that decides one request and brings a lease for those that follow.
 type renewal struct {
-	lender  *lender
-	shard   *leaseShard
+	store   *Store
+	shard   *shard
 	key     *watchedKey
 	request core.Request
 	asked   time.Time
 
-	landed chan struct{} // closed when those below are set
+	done   chan struct{} // closed when those below are set
 	answer core.Answer
 	err    error
 
 	// Guarded by the shard's mu:
-	over bool // it has landed
+	over bool // it is done
 	left bool // its caller had left before
 }
 
 // wait returns the decision. A caller who leaves before there is one pays nothing.
 func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
 	select {
-	case <-n.landed:
+	case <-n.done:
 	case <-ctx.Done():
 		n.shard.mu.Lock()
 		n.left = !n.over
@@ -65,48 +59,48 @@ func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
 		if n.left {
 			return core.Answer{}, ctx.Err()
 		}
-		<-n.landed // it is about to be closed
+		<-n.done // it is about to be closed
 	}
 	return n.answer, n.err
 }
 
-// run asks Redis and keeps the lease that comes. What nobody wants is returned: the tokens of a caller who has left, and
+// run asks the store and keeps the lease that comes. What nobody wants is returned: the tokens of a caller who has left, and
 // the lease of a key that was reset meanwhile.
 func (n *renewal) run() {
-	n.answer, n.err = n.lender.flights.ask(context.Background(), n.request)
+	n.answer, n.err = n.store.Next.Do(context.Background(), n.request)
 	back := n.key.refund
 	n.shard.mu.Lock()
-	n.land()
+	n.take()
 	if n.left && n.err == nil && n.answer.Allowed {
 		back.N = n.request.N
 	}
-	if n.key != n.shard.keys[of(&n.request)] {
+	if n.key != n.shard.keys[bucketname.Of(&n.request)] {
 		back.Ends = n.key.end()
 	}
 	n.shard.mu.Unlock()
-	close(n.landed)
+	close(n.done)
 	if n.err != nil {
-		n.lender.settleAgain([]core.Request{n.request})
+		n.store.settleAgain([]core.Request{n.request})
 	}
-	n.lender.giveBack(back)
+	n.store.giveBack(back)
 }
 
-// land takes in what the call brought. The shard's mu is held.
-func (n *renewal) land() {
-	k, now := n.key, n.lender.now()
-	k.landing, n.over = nil, true
+// take takes in what the call brought. The shard's mu is held.
+func (n *renewal) take() {
+	k, now := n.key, n.store.Now()
+	k.renewal, n.over = nil, true
 	if n.err != nil {
 		k.size = 0 // what was taken without an answer is lost: begin small again
 	}
 	if n.err != nil || n.answer.Lent < n.request.More { // the bucket has nothing more to lease
-		k.rest = now.Add(leaseIdle / 2)
+		k.rest = now.Add(idle / 2)
 	}
 	if n.err != nil || n.answer.Lent == 0 {
 		return
 	}
-	h := &lease{given: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
+	h := &lease{brought: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
 	k.lease = h
-	h.timer = time.AfterFunc(n.lender.idle, func() { n.lookAfter(h) })
+	h.timer = time.AfterFunc(n.store.Idle, func() { n.lookAfter(h) })
 	n.answer.Levels.Unshare()
 	n.answer.Add(n.request.Plan, n.answer.Lent) // what is here is there for this process
 }
@@ -117,12 +111,12 @@ func (n *renewal) lookAfter(h *lease) {
 	defer n.shard.mu.Unlock()
 	switch {
 	case n.key.lease != h:
-	case h.used && !h.over(n.lender.now().Add(leaseMargin)):
+	case h.used && !h.over(n.store.Now().Add(margin)):
 		h.used = false
-		h.timer.Reset(n.lender.idle)
+		h.timer.Reset(n.store.Idle)
 	default:
 		back := n.key.refund
 		back.Ends = n.key.end()
-		go n.lender.giveBack(back)
+		go n.store.giveBack(back)
 	}
 }

@@ -1,0 +1,115 @@
+// Package denycache repeats denials that still hold, without asking the store again. Stores of package redisstore have it;
+// any other can be wrapped:
+//
+//	store := denycache.New(memcachedStore, time.Second)
+package denycache
+
+import (
+	"context"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+)
+
+// Store is a [core.Store] around another one. If that said "retry in t", the bucket can't have the tokens before t, unless
+// somebody gives tokens back or resets it. So until t, or until the horizon is over, the Store denies the same key in this
+// process, with the right RetryAfter. A refund or reset through this Store ends a repeated denial at once. Those of other
+// processes are seen when the horizon is over. A repeated denial costs no call and no allocation, and has the Source
+// [core.FromDenyCache]. The Store holds at most 65,536 keys.
+type Store struct {
+	core.Layer
+	cache
+}
+
+// New returns a Store around next. The horizon is for how long it repeats a denial; 0 or less: never.
+func New(next core.Store, horizon time.Duration) *Store {
+	s := &Store{Layer: core.LayerOn(next)}
+	s.horizon = horizon
+	return s
+}
+
+// Do answers r by a denial that is known to hold, or has next decide.
+func (s *Store) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	if s.horizon <= 0 {
+		return s.Next.Do(ctx, r)
+	}
+	b := bucketname.Of(&r)
+	if !applies(&r) {
+		s.begin(b, &r)
+		a, err := s.Next.Do(ctx, r)
+		s.end(b, &r, a.Allowed, err)
+		return a, err
+	}
+	asked, err := s.now()
+	if err != nil {
+		return core.Answer{}, err
+	}
+	var a core.Answer
+	repeated, version := s.repeat(b, &r, &a, asked)
+	if repeated {
+		return a, nil
+	}
+	a, err = s.Next.Do(ctx, r)
+	if err != nil || a.Allowed {
+		s.taken(b)
+	} else if heard, err := s.now(); err == nil {
+		s.keep(b, &r, a, version, asked, heard)
+	}
+	return a, err
+}
+
+// DoTogether has next decide requests in one step.
+func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+	names := make([]bucketname.Name, len(requests))
+	for i := range requests {
+		names[i] = bucketname.Of(&requests[i])
+		s.begin(names[i], &requests[i])
+	}
+	answers, err := s.Layer.DoTogether(ctx, requests)
+	for i := range requests {
+		s.end(names[i], &requests[i], true, err)
+	}
+	return answers, err
+}
+
+// Reset has next forget a bucket, and forgets its denial.
+func (s *Store) Reset(ctx context.Context, policy, key string) error {
+	b := bucketname.New(policy, key)
+	s.giving(b)
+	err := s.Next.Reset(ctx, policy, key)
+	s.given(b, err)
+	return err
+}
+
+// begin must be called before r is decided that the cache does not apply to.
+func (s *Store) begin(b bucketname.Name, r *core.Request) {
+	if r.Gives() {
+		s.giving(b)
+	}
+}
+
+// end must be called when it was decided.
+func (s *Store) end(b bucketname.Name, r *core.Request, allowed bool, err error) {
+	switch {
+	case r.Gives():
+		s.given(b, err)
+	case r.Moves() && (allowed || err != nil):
+		s.taken(b)
+	}
+}
+
+// applies reports whether r may be answered from the cache: it takes tokens, and brings none.
+func applies(r *core.Request) bool {
+	return (r.Action == bucket.Take || r.Action == bucket.Lease) && r.N > 0 && r.Each == nil && r.Ends.Ticket == 0
+}
+
+// now is the instant by which denials are timed.
+func (s *Store) now() (instant, error) {
+	at, err := s.Config().Now()
+	if err != nil {
+		return 0, err
+	}
+	return instant(at.UnixNano()), nil
+}
