@@ -80,7 +80,7 @@ func (d *cache) repeat(b bucketname.Name, r *core.Request, a *core.Answer, now i
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
 // or took tokens may have been executed since repeat returned version.
-func (d *cache) keep(b bucketname.Name, r *core.Request, a core.Answer, version uint32, asked, heard instant) {
+func (d *cache) keep(b bucketname.Name, r *core.Request, a *core.Answer, version uint32, asked, heard instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}
@@ -96,7 +96,6 @@ func (d *cache) keep(b bucketname.Name, r *core.Request, a core.Answer, version 
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
 	}
 	wait = min(wait, d.horizon)
-	a.Source = core.FromDenyCache
 	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -112,7 +111,9 @@ func (d *cache) keep(b bucketname.Name, r *core.Request, a core.Answer, version 
 			break
 		}
 	}
-	sh.entries[b.Hash] = &denial{b.Clone(), r.Plan, r.N, a, heard - heard.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
+	known := &denial{b.Clone(), r.Plan, r.N, *a, heard - heard.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
+	known.answer.Source = core.FromDenyCache
+	sh.entries[b.Hash] = known
 }
 
 // giving forgets the denial of a key to which tokens are about to be returned, and blocks caching until given is called.

@@ -20,7 +20,7 @@ func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
 	now := instant(time.Now().UnixNano())
 	var a core.Answer
 	mine, other := bucketname.Of(&r), bucketname.New("api", "other")
-	d.keep(mine, &r, a, 0, now, now)
+	d.keep(mine, &r, &a, 0, now, now)
 	known, _ := d.repeat(mine, &r, &a, now)
 	require.True(t, known, "the premise: the denial is remembered")
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 )
 
 // Store is a [core.Store] around another one. If that said "retry in t", the bucket can't have the tokens before t, unless
@@ -19,34 +20,33 @@ import (
 // processes are seen when the horizon is over. A repeated denial costs no call and no allocation, and has the Source
 // [core.FromDenyCache]. The Store holds at most 65,536 keys.
 type Store struct {
-	core.Layer
+	layer.Layer
 	cache
 }
 
 // New returns a Store around next. The horizon is for how long it repeats a denial; 0 or less: never.
 func New(next core.Store, horizon time.Duration) *Store {
-	s := &Store{Layer: core.LayerOn(next)}
+	s := &Store{Layer: layer.On(next)}
 	s.horizon = horizon
 	return s
 }
 
 // Do answers r by a denial that is known to hold, or has next decide.
-func (s *Store) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err error) {
 	if s.horizon <= 0 {
 		return s.Next.Do(ctx, r)
 	}
 	b := bucketname.Of(&r)
 	if !applies(&r) {
 		s.begin(b, &r)
-		a, err := s.Next.Do(ctx, r)
+		a, err = s.Next.Do(ctx, r)
 		s.end(b, &r, a.Allowed, err)
 		return a, err
 	}
 	asked, err := s.now()
 	if err != nil {
-		return core.Answer{}, err
+		return a, err
 	}
-	var a core.Answer
 	repeated, version := s.repeat(b, &r, &a, asked)
 	if repeated {
 		return a, nil
@@ -55,7 +55,7 @@ func (s *Store) Do(ctx context.Context, r core.Request) (core.Answer, error) {
 	if err != nil || a.Allowed {
 		s.taken(b)
 	} else if heard, err := s.now(); err == nil {
-		s.keep(b, &r, a, version, asked, heard)
+		s.keep(b, &r, &a, version, asked, heard)
 	}
 	return a, err
 }
@@ -107,9 +107,6 @@ func applies(r *core.Request) bool {
 
 // now is the instant by which denials are timed.
 func (s *Store) now() (instant, error) {
-	at, err := s.Config().Now()
-	if err != nil {
-		return 0, err
-	}
-	return instant(at.UnixNano()), nil
+	at, err := s.Config().Nanos()
+	return instant(at), err
 }

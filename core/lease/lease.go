@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 )
 
 // Store is a [core.Store] around another one, for keys that are asked for more often than that can decide.
@@ -24,7 +25,7 @@ import (
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
 // Source [core.FromLease], and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
 type Store struct {
-	core.Layer
+	layer.Layer
 
 	Now  func() time.Time // the process' clock, for tests; set it before the Store is used
 	Idle time.Duration    // for how long an unused lease stays here: 100 ms; set it before the Store is used
@@ -38,11 +39,8 @@ type Store struct {
 // New returns a Store around next, with leases of at most so many tokens. A decision that waits for another one's lease
 // takes no longer than the timeout, which should be that of next.
 func New(next core.Store, most int64, timeout time.Duration) *Store {
-	s := &Store{Layer: core.LayerOn(next), Idle: idle, timeout: timeout, most: most}
-	s.Now = func() time.Time {
-		now, _ := s.Config().Now()
-		return now
-	}
+	s := &Store{Layer: layer.On(next), Idle: idle, timeout: timeout, most: most}
+	s.Now = s.Config().Now
 	return s
 }
 

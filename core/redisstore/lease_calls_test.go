@@ -293,3 +293,19 @@ func TestNegativeLeaseIsReported(t *testing.T) {
 	require.Error(t, err)
 	assert.True(t, strings.Contains(err.Error(), "WithLease: -1 must not be negative"), err)
 }
+
+func BenchmarkLeasedDecision(b *testing.B) {
+	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithLease(1_000_000))
+	l := limittest.Limiter(b, s, "api", core.PerSecond(1_000_000).WithBurst(1_000_000_000))
+	ctx := context.Background()
+	b.ReportAllocs()
+	leased := 0
+	for b.Loop() {
+		if res, _ := l.Allow(ctx, "k"); res.Source == core.FromLease {
+			leased++
+		}
+	}
+	if leased < b.N*9/10 && b.N > 1000 {
+		b.Fatal("premise: nearly all are decided on a lease", leased, b.N)
+	}
+}
