@@ -12,7 +12,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/timely"
 )
 
 // server is the Redis that a store asks: one server, or several that share the keys.
@@ -20,7 +19,7 @@ type server struct {
 	client    redis.UniversalClient
 	scattered atomic.Bool      // keys may be on different servers: a script call can't take several
 	standIn   atomic.Bool      // a server's Lua lacks the struct library
-	timely    *timely.Client   // the client, where it returns in time
+	inline    bool             // the client's commands end with their contexts, so callers may wait for them
 	clock     func() time.Time // nil: the server's
 	timeout   time.Duration
 	contexts  [2]atomic.Pointer[sharedContext] // of calls, and of guarded ones
@@ -32,10 +31,23 @@ type server struct {
 // use sets the client.
 func (s *server) use(client redis.UniversalClient) {
 	s.client = client
-	s.timely = timely.Of(client)
+	s.inline = endsWithContext(client)
 	s.address = address.Of(client)
 	_, one := client.(*redis.Client)
 	s.scattered.Store(!one)
+}
+
+// endsWithContext reports whether commands of client end with their contexts. By default go-redis reads on.
+func endsWithContext(client redis.UniversalClient) bool {
+	switch client := client.(type) {
+	case *redis.Client:
+		return client.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return client.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		return client.Options().ContextTimeoutEnabled
+	}
+	return false
 }
 
 // longest is how long something may take that is no failure of Redis, as a multiple of the store's timeout: a decision's wait

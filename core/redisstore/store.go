@@ -38,8 +38,8 @@ import (
 //
 // The servers of a Cluster and a Ring share no calls, no queue and no breaker: one that does not answer concerns its own keys.
 //
-// A single decision is fastest if its caller's goroutine sends it. The store does that if the client returns in time: with
-// ContextTimeoutEnabled, or if it is a *redis.Client without hooks or other functions of the application. A caller whose
+// A single decision is fastest if its caller's goroutine sends it. The store does that if the client has ContextTimeoutEnabled,
+// so that its commands end with their contexts. A caller whose
 // context is canceled meanwhile then returns late, by the store's timeout at most. All other callers return as soon as their
 // context ends.
 type Store struct {

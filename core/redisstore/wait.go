@@ -101,7 +101,10 @@ func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.Uni
 	if scheduler.Crowded() {
 		return nil
 	}
-	return n.server.timely.Get()
+	if !n.server.inline {
+		return nil
+	}
+	return n.server.client
 }
 
 // trial sends c to learn whether Redis is back, as soon as there is a connection. c's caller waits no longer for that

@@ -31,7 +31,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("chi-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("chi-example:"))
 	}
 	tenants := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "tenant",

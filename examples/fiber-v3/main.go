@@ -29,7 +29,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("fiber-v3-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("fiber-v3-example:"))
 	}
 	perIP := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "per-ip",

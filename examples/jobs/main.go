@@ -31,7 +31,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("jobs-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("jobs-example:"))
 	}
 	provider := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "mail-provider",

@@ -53,7 +53,7 @@ func main() {
 
 	var store core.Store = core.NewMemoryStore()
 	if *redisAddr != "" {
-		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr}), redisstore.WithPrefix("payload-example:"))
+		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("payload-example:"))
 	}
 	work := func(what string) { log.Printf("working hard on %s", what) }
 	log.Printf("listening on http://%s", *addr)

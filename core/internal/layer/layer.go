@@ -30,7 +30,9 @@ func On(next core.Store) Layer {
 func (l *Layer) Config() *core.StoreConfig { return l.config }
 
 // Do has the next store decide r.
-func (l *Layer) Do(ctx context.Context, r core.Request) (core.Answer, error) { return l.Next.Do(ctx, r) }
+func (l *Layer) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+	return l.Next.Do(ctx, r)
+}
 
 // DoTogether has the next store decide requests in one step. It returns [ErrApart] if that can't.
 func (l *Layer) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
