@@ -57,35 +57,3 @@ func (c *clock) now() int64 {
 	}
 	return now.UnixMicro()
 }
-
-// ClockError is [ErrClock] if the injected clock is out of range.
-func (c *StoreConfig) ClockError() error {
-	if c.Clock == nil {
-		return nil
-	}
-	_, err := instantOf(c.Clock())
-	return err
-}
-
-// start is where Now counts from.
-var start = time.Now()
-
-var startNanos = start.UnixNano()
-
-// Now is the time in this process, or that of the injected clock.
-func (c *StoreConfig) Now() time.Time {
-	if c.Clock == nil {
-		return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
-	}
-	return c.Clock()
-}
-
-// Nanos is Now in ns since 1970. It returns [ErrClock] if that is out of range.
-func (c *StoreConfig) Nanos() (int64, error) {
-	if c.Clock == nil {
-		return startNanos + int64(time.Since(start)), nil
-	}
-	now := c.Clock()
-	_, err := instantOf(now)
-	return now.UnixNano(), err
-}
