@@ -40,6 +40,7 @@ func TestDefinitionsInTurnsAdmitNoMoreThanTheirMaxIn(t *testing.T) {
 type turns struct {
 	defs    [2]core.Limit
 	inUse   [2][2]int64 // from and until, µs
+	due     [2]int64    // the last reservation under each
 	written int64       // the last write
 	now     int64       // µs
 	wall    int64       // µs since 1970
@@ -73,9 +74,7 @@ func (u *turns) wrote(which int) {
 	if u.inUse[other][1] == endless {
 		l := u.defs[other]
 		u.inUse[other][1] = u.now + int64(float64(l.Capacity)/l.RefillRate+2)*longest(l)
-		for _, g := range u.grants {
-			u.inUse[other][1] = max(u.inUse[other][1], g.at)
-		}
+		u.inUse[other][1] = max(u.inUse[other][1], u.due[other])
 	}
 	u.written = u.now
 }
@@ -173,6 +172,16 @@ func drawTurns(r *rand.Rand) (defs [2]core.Limit) {
 			l = l.In(limittest.Zone([]string{"Pacific/Apia", "Europe/Berlin"}[r.IntN(2)]))
 		}
 		defs[i] = l
+	}
+	if mode == 4 { // one refills a thousand times as fast as the other
+		zone := limittest.Zone("Pacific/Apia")
+		defs[0] = core.PerDay(10).WithName("a").In(zone)
+		defs[0].RefillRate = float64(1 + r.IntN(2))
+		defs[1] = core.Limit{Name: "a", Capacity: 10, RefillRate: float64(1 + r.IntN(10)), RefillInterval: 12 * core.Month}.In(zone)
+		defs[0].Capacity = 1 + r.Int64N(10)
+		if r.IntN(2) == 0 {
+			defs[0], defs[1] = defs[1], defs[0]
+		}
 	}
 	return defs
 }
@@ -305,6 +314,7 @@ func playTurns(t *testing.T, defs [2]core.Limit, ops []turnOp) string {
 					continue
 				}
 				g := turn{u.now + hold.Delay().Microseconds(), n, op.which, hold}
+				u.due[op.which] = max(u.due[op.which], g.at)
 				u.wrote(op.which)
 				u.grants = append(u.grants, g)
 				if err := u.check(g); err != "" {
