@@ -61,6 +61,11 @@ func (pl *player) moveBy(d int64) {
 	pl.now = append(pl.now, map[bool]opKind{true: isForward, false: isBack}[d > 0])
 	if d < 0 {
 		pl.count++
+		for _, p := range pl.procs {
+			if p != nil && p.before > 0 {
+				p.heard, p.since = p.before, pl.oracle.now
+			}
+		}
 	}
 	pl.note("%28s the clock: %+v", "", time.Duration(d)*time.Microsecond)
 }

@@ -55,7 +55,7 @@ func (pl *player) judge(h *handle, a amount, res core.Result, err error) error {
 	if !res.Allowed {
 		pl.retry = res.RetryAfter.Microseconds()
 		if p := h.p; res.Source == core.FromStore && (p.heard == 0 || pl.oracle.now > p.since+time.Second.Microseconds()) {
-			p.heard, p.since = pl.count, pl.oracle.now
+			p.before, p.heard, p.since = p.heard, pl.count, pl.oracle.now
 		}
 		if err := pl.denial(h, a, res); err != nil {
 			return err

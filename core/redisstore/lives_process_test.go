@@ -26,6 +26,7 @@ type process struct {
 	asked          bool
 	heard          int   // the count at the store's last denial: the oldest that a deny cache may repeat
 	since          int64 // when that was
+	before         int   // heard before that: a clock that steps back makes a denial of then valid again
 }
 
 // handle is a limiter and its current rules.

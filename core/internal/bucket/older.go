@@ -1,17 +1,25 @@
 package bucket
 
-// The definition of a limit changes: with a deployment, in two versions of a service, in tiers, for one key. A bucket
-// remembers what was used, whatever its Capacity is:
+// A limit may have several definitions: a deployment changes it, two versions of a service run at once, a tier or an override
+// has another Capacity. A bucket remembers what was used, whatever its Capacity is:
 //
 //	tokens left = Capacity - what was used
 //
-// A raised Capacity is there at once. A lowered one cuts what is left, but makes no debt. So a record under a low Capacity
-// can't remember all that was used under a high one. Then the record before stays beside it as long as it matters, is
-// charged what the new one is charged, and a definition that did not write the last record has the lower level of the two.
+// A raised Capacity adds its tokens at once. A lowered one cuts what is left, but makes no debt. What it cuts comes back
+// when the Capacity does.
 //
-// Example: 100 a day, of which 70 are used, becomes 20 a day. Nothing is left of the 20. Half a day later 10 have refilled,
-// and one is taken: the record says 9 of 20, so 11 used. The record beside it says 29 of 100. Back at 100 a day,
-// half a day has refilled 50 of these: 79 are left.
+// A record under a low Capacity can't say how much more was used under a high one. So the record before stays beside it as
+// long as it matters, and what is taken under the new definition is taken from both. A definition that did not write the last
+// record has the lower level of the two, each refilled at its own rate.
+//
+// Example: 70 of 100 a day are used, and the limit becomes 20 a day. Half a day later one token is taken.
+//
+//	                 under 20 a day          the last record    beside it
+//	lowered          0 left                  30 of 100          -
+//	half a day on    10 left: refilled       30 of 100          -
+//	one is taken     9 left                  9 of 20, now       29 of 100, from half a day ago
+//
+// Set back to 100 a day, the first alone would say 89 left. The other has refilled 50 since: 29 + 50 = 79 are left.
 
 // refill returns the level of the i-th limit at an instant. It forgets the holds that ended before, and sets what stays
 // beside the record that follows.
