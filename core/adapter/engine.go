@@ -103,17 +103,21 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			}
 		}
 	}
-	if take.units == nil && e.options.Units != nil && !limiter.Counts("", core.Requests) {
+	now := limiter
+	if e.options.Units != nil { // what it takes depends on the policy, which may change meanwhile
+		now = limiter.Snapshot()
+	}
+	if take.units == nil && e.options.Units != nil && !now.Counts("", core.Requests) {
 		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 	}
 	ctx := e.options.deciding(v.ctx)
 	switch {
 	case take.units != nil:
-		v.Result, err = limiter.AllowUnits(ctx, key, take.unitsOf(limiter, key))
+		v.Result, err = now.AllowUnits(ctx, key, take.unitsOf(now, key))
 	case take.all:
-		v.Result, err = limiter.AllowAll(ctx, key)
+		v.Result, err = now.AllowAll(ctx, key)
 	default:
-		v.Result, err = limiter.AllowN(ctx, key, take.cost)
+		v.Result, err = now.AllowN(ctx, key, take.cost)
 	}
 	if err != nil {
 		return false, err
