@@ -68,6 +68,7 @@ local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than
 -- floor(x), x + -x % 1 for ceil(x), and comparisons for min and max.
 local values = unpack -- of a table
 local pack, unpack, format = struct.pack, struct.unpack, string.format
+local protect = pcall -- Lua's own
 local pcall = redis.pcall -- errors are answers
 
 local now = ARGV[2] and tonumber(ARGV[2])
@@ -1645,7 +1646,10 @@ local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n = r.n[j]
   end
-  local sign, answer, refusal = decide(keys[r.key], state, r.limits, r.action, r.more, r.ticket, r.endings, dry)
+  local done, sign, answer, refusal = protect(decide, keys[r.key], state, r.limits, r.action, r.more, r.ticket, r.endings, dry)
+  if not done then -- nobody looks at all that is stored: bytes that mean nothing concern their key alone
+    sign, answer = '!', 'is not a rate limit state: ' .. tostring(type(sign) == 'table' and sign.err or sign)
+  end
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     refusal = refusal and answer
