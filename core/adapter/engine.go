@@ -255,11 +255,12 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 
 // StatusHook is Done for frameworks that report a status when the response is written and may replace it before it
 // is sent. The hook that it returns calls Done once for each new status. It stops after a refund and after a status
-// that was sent, because the client gets no other. The hook is not safe for concurrent use.
+// that was sent, because the client gets no other. If that was an informational one, such as 103, net/http sends 200 after
+// it. The hook is not safe for concurrent use.
 func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
 	ended, last := false, 0
 	return func(status int, sent bool) {
-		if ended || informational(status) {
+		if ended || informational(status) && !sent {
 			return
 		}
 		if status == last {
