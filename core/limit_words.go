@@ -70,10 +70,23 @@ func meant(word string) string {
 		return " (did you mean burst " + word + "?)"
 	}
 	letters := strings.Trim(quantity.Lower(word), "0123456789:=.,;_-")
+	head, value, set := strings.Cut(word, "=")
+	if !set {
+		head, value, set = strings.Cut(word, ":")
+	}
+	if set { // burst=20
+		letters = quantity.Lower(head)
+	} else if i := strings.IndexAny(word, "0123456789"); i > 0 { // burst20
+		value = word[i:]
+	}
 	for _, keyword := range [...]string{"burst", "continuous", "stepped", "aligned", "name", "from"} {
-		if len(letters) >= 4 && quantity.Distance(letters, keyword) <= len(keyword)/4+1 {
-			return " (did you mean " + keyword + "?)"
+		if len(letters) < 4 || quantity.Distance(letters, keyword) > len(keyword)/4+1 {
+			continue
 		}
+		if value != "" && (keyword == "burst" || keyword == "name" || keyword == "from") {
+			keyword += " " + value
+		}
+		return " (did you mean " + keyword + "?)"
 	}
 	return ""
 }
