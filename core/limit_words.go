@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -87,6 +88,14 @@ func meant(word string) string {
 			keyword += " " + value
 		}
 		return " (did you mean " + keyword + "?)"
+	}
+	return ""
+}
+
+// tooShort returns the mistake in an interval that text gives, or "". The hint for a time.Duration is none for text.
+func tooShort(interval time.Duration) (reason string) {
+	if interval > 0 && interval < time.Microsecond {
+		return "must be at least 1µs"
 	}
 	return ""
 }

@@ -98,8 +98,6 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		return 0, read, rest, problem
 	case !total.IsInt():
 		return 0, read, rest, "must be whole nanoseconds"
-	case total.Sign() > 0 && total.Cmp(new(big.Rat).SetInt64(int64(time.Microsecond))) < 0:
-		return 0, read, rest, "must be at least 1µs"
 	case !total.Num().IsInt64():
 		return 0, read, rest, "must be at most 100 years"
 	case months && new(big.Int).Rem(total.Num(), big.NewInt(int64(month))).Sign() != 0:

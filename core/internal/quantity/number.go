@@ -105,6 +105,18 @@ func ParseTokens(s string) (n int64, reason string) {
 	return int64(f), ""
 }
 
+// ParseShare reads a number above 0 and at most 1.
+func ParseShare(s string) (f float64, reason string) {
+	f, reason = ParseNumber(s)
+	switch {
+	case reason == wantNumber:
+		return 0, "must be a number such as 0.25 or 1"
+	case reason == "" && !(f > 0 && f <= 1):
+		return 0, "must be above 0 and at most 1"
+	}
+	return f, reason
+}
+
 // ImpliedCapacity is the capacity of a limit that gives only its refill rate: the rate. A capacity out of
 // range stays out of range.
 func ImpliedCapacity(rate float64) (capacity int64, reason string) {
