@@ -104,11 +104,11 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 		}
 	}
 	now := limiter
-	if e.options.Units != nil { // what it takes depends on the policy, which may change meanwhile
+	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
 		now = limiter.Snapshot()
-	}
-	if take.units == nil && e.options.Units != nil && !now.Counts("", core.Requests) {
-		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
+		if take.units == nil && !now.Counts("", core.Requests) {
+			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
+		}
 	}
 	ctx := e.options.deciding(v.ctx)
 	switch {
