@@ -124,12 +124,7 @@ func boolJSON(v any) (b bool, reason string) {
 func rateJSON(v any) (float64, string) { return numberJSON(v, quantity.ParseNumber) }
 func tokensJSON(v any) (int64, string) { return numberJSON(v, quantity.ParseTokens) }
 
-func shareJSON(v any) (f float64, reason string) {
-	if f, reason = rateJSON(v); reason == "" && !(f > 0 && f <= 1) {
-		reason = "must be above 0 and at most 1" // the zero value would mean 1
-	}
-	return f, reason
-}
+func shareJSON(v any) (float64, string) { return numberJSON(v, quantity.ParseShare) } // the zero value would mean 1
 
 func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason string) {
 	switch v := v.(type) {
@@ -150,7 +145,11 @@ func intervalJSON(v any) (time.Duration, string) {
 	case json.Number:
 		return 0, "needs a unit, such as " + printable.Clip(v.String(), 20) + "s"
 	case string:
-		return quantity.ParseInterval(v)
+		d, reason := quantity.ParseInterval(v)
+		if reason == "" {
+			reason = tooShort(d)
+		}
+		return d, reason
 	}
 	return 0, quantity.WantInterval
 }

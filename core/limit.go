@@ -150,7 +150,7 @@ func (l Limit) mistakes(path string) []error {
 	if rateOK && intervalOK {
 		switch {
 		case l.RefillInterval > maxFill:
-			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years")
+			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years of 365 days")
 		case !capacityOK:
 		case l.Mode != Continuous && !l.spec().Exact():
 			wrong("RefillRate", l.RefillRate, "has too many decimals for this Capacity")

@@ -91,6 +91,8 @@ func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	var interval string
 	if l.RefillInterval, interval, rest, reason = quantity.CutInterval(rest); reason != "" {
 		wrong("RefillInterval", interval, reason)
+	} else if reason = tooShort(l.RefillInterval); reason != "" {
+		wrong("RefillInterval", interval, reason)
 	}
 	given := make(map[string]bool)
 	from, hinted := "", false

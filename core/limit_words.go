@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -70,10 +71,31 @@ func meant(word string) string {
 		return " (did you mean burst " + word + "?)"
 	}
 	letters := strings.Trim(quantity.Lower(word), "0123456789:=.,;_-")
+	head, value, set := strings.Cut(word, "=")
+	if !set {
+		head, value, set = strings.Cut(word, ":")
+	}
+	if set { // burst=20
+		letters = quantity.Lower(head)
+	} else if i := strings.IndexAny(word, "0123456789"); i > 0 { // burst20
+		value = word[i:]
+	}
 	for _, keyword := range [...]string{"burst", "continuous", "stepped", "aligned", "name", "from"} {
-		if len(letters) >= 4 && quantity.Distance(letters, keyword) <= len(keyword)/4+1 {
-			return " (did you mean " + keyword + "?)"
+		if len(letters) < 4 || quantity.Distance(letters, keyword) > len(keyword)/4+1 {
+			continue
 		}
+		if value != "" && (keyword == "burst" || keyword == "name" || keyword == "from") {
+			keyword += " " + value
+		}
+		return " (did you mean " + keyword + "?)"
+	}
+	return ""
+}
+
+// tooShort returns the mistake in an interval that text gives, or "". The hint for a time.Duration is none for text.
+func tooShort(interval time.Duration) (reason string) {
+	if interval > 0 && interval < time.Microsecond {
+		return "must be at least 1µs"
 	}
 	return ""
 }

@@ -26,6 +26,7 @@ type Limiter struct {
 	config  *StoreConfig // the store's; nil if the store has none
 	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
 	taken   *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source  *Limiter     // that l is a snapshot of; nil if it is none
 	watch   watch
 	cancels gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 
@@ -322,7 +323,30 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
-	derived := &Limiter{store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
-	derived.rules.Store(&next)
-	return derived, nil
+	return l.with(&next), nil
+}
+
+// Snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
+// what a policy counts, and then has it decide, needs one policy for both. A snapshot is for one decision. It allocates.
+func (l *Limiter) Snapshot() *Limiter {
+	now := *l.rules.Load()
+	now.shared = true
+	s := l.with(&now)
+	s.taken, s.source = l.taken, l.lasting()
+	return s
+}
+
+// with returns a limiter that shares all with l but the rules.
+func (l *Limiter) with(r *rules) *Limiter {
+	w := &Limiter{store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
+	w.rules.Store(r)
+	return w
+}
+
+// lasting returns the limiter that l is a snapshot of, or else l.
+func (l *Limiter) lasting() *Limiter {
+	if l.source != nil {
+		return l.source
+	}
+	return l
 }

@@ -41,6 +41,9 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		return JointResult{}, err
 	}
 	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges), ended: new(atomic.Bool)}
+	for i := range res.charges { // what is given back later goes to the limits of then
+		res.charges[i].Limiter = res.charges[i].Limiter.lasting()
+	}
 	for _, p := range parts {
 		m, r := p.member, p.result()
 		if j.denied && r.Allowed {

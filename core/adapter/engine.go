@@ -103,17 +103,21 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			}
 		}
 	}
-	if take.units == nil && e.options.Units != nil && !limiter.Counts("", core.Requests) {
-		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
+	now := limiter
+	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
+		now = limiter.Snapshot()
+		if take.units == nil && !now.Counts("", core.Requests) {
+			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
+		}
 	}
 	ctx := e.options.deciding(v.ctx)
 	switch {
 	case take.units != nil:
-		v.Result, err = limiter.AllowUnits(ctx, key, take.unitsOf(limiter, key))
+		v.Result, err = now.AllowUnits(ctx, key, take.unitsOf(now, key))
 	case take.all:
-		v.Result, err = limiter.AllowAll(ctx, key)
+		v.Result, err = now.AllowAll(ctx, key)
 	default:
-		v.Result, err = limiter.AllowN(ctx, key, take.cost)
+		v.Result, err = now.AllowN(ctx, key, take.cost)
 	}
 	if err != nil {
 		return false, err
@@ -251,11 +255,12 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 
 // StatusHook is Done for frameworks that report a status when the response is written and may replace it before it
 // is sent. The hook that it returns calls Done once for each new status. It stops after a refund and after a status
-// that was sent, because the client gets no other. The hook is not safe for concurrent use.
+// that was sent, because the client gets no other. If that was an informational one, such as 103, net/http sends 200 after
+// it. The hook is not safe for concurrent use.
 func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
 	ended, last := false, 0
 	return func(status int, sent bool) {
-		if ended || informational(status) {
+		if ended || informational(status) && !sent {
 			return
 		}
 		if status == last {

@@ -40,16 +40,19 @@ func (o *Options[C]) mistakes() error {
 // missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
 func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
-	for _, r := range rules {
+	policies := snapshots(rules)
+	var charges []core.Charge
+	for i, r := range rules {
 		fromUser = true
 		key, err := call(r.Key, c)
-		if err == nil && o.Units == nil && !r.Limiter.Counts("", core.Requests) {
+		if err == nil && o.Units == nil && !policies[i].Counts("", core.Requests) {
 			fromUser, err = false, fmt.Errorf("policy %q: %w: %s", r.Limiter.Name(), core.ErrUnit, core.Requests)
 		}
 		switch {
 		case err == nil:
 			j.rules = append(j.rules, kept{r.Limiter, key})
-		case !r.Limiter.Policy().Shadow:
+			charges = append(charges, core.Charge{Limiter: policies[i], Key: key, Units: core.Units{}})
+		case !policies[i].Policy().Shadow:
 			return fromUser, err
 		default:
 			missing = err
@@ -65,26 +68,24 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	if err != nil {
 		return true, err
 	}
-	charges := make([]core.Charge, len(j.rules))
-	for i, k := range j.rules {
-		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{}}
-		if k.limiter.Counts("", core.Requests) {
-			charges[i].Units[core.Requests] = take.cost
+	for i, charge := range charges {
+		if charge.Limiter.Counts("", core.Requests) {
+			charge.Units[core.Requests] = take.cost
 			if take.all {
-				charges[i].Units[core.Requests] = 0
-				if !slices.Contains(j.rules[:i], k) { // a bucket is charged its whole Capacity once
-					charges[i].Units[core.Requests] = k.limiter.Capacity(k.key)
+				charge.Units[core.Requests] = 0
+				if !slices.Contains(j.rules[:i], j.rules[i]) { // a bucket is charged its whole Capacity once
+					charge.Units[core.Requests] = charge.Limiter.Capacity(charge.Key)
 				}
 			}
 		}
 		for unit, n := range take.units {
-			if k.limiter.Counts("", unit) {
-				charges[i].Units[unit] = n
+			if charge.Limiter.Counts("", unit) {
+				charge.Units[unit] = n
 			}
 		}
 	}
 	for unit := range take.units {
-		if unit != core.Requests && !slices.ContainsFunc(rules, func(r Rule[C]) bool { return r.Limiter.Counts("", unit) }) {
+		if unit != core.Requests && !slices.ContainsFunc(policies, func(l *core.Limiter) bool { return l.Counts("", unit) }) {
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
@@ -95,6 +96,20 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	v.joint, v.Result = j, j.result.Tightest()
 	v.Result.Allowed = j.result.Allowed
 	return false, nil
+}
+
+// snapshots returns the rules' limiters with the policies that they have now, for one decision. Rules of one limiter share a
+// snapshot.
+func snapshots[C any](rules []Rule[C]) []*core.Limiter {
+	limiters := make([]*core.Limiter, len(rules))
+	for i, r := range rules {
+		if j := slices.IndexFunc(rules[:i], func(o Rule[C]) bool { return o.Limiter == r.Limiter }); j >= 0 {
+			limiters[i] = limiters[j]
+			continue
+		}
+		limiters[i] = r.Limiter.Snapshot()
+	}
+	return limiters
 }
 
 // unitMistakes returns the mistakes in what the rules' limiters, which the caller calls so, count beside what requests take.

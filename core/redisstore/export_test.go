@@ -8,6 +8,9 @@ func LongestTTL(matters time.Duration) time.Duration {
 	return matters + max(matters/8, 2*time.Second) + time.Second + 2*time.Millisecond
 }
 
+// RedisKey returns the Redis key of a bucket in a store with this prefix.
+func RedisKey(prefix, policy, key string) string { return redisKey(keyPrefix(prefix), policy, key) }
+
 // KeepLeases makes s keep idle leases for longer than any test takes.
 func (s *Store) KeepLeases() {
 	if s.leases != nil {

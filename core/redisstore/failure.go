@@ -102,7 +102,7 @@ func (f *failure) Certain() bool {
 
 // keyError is the error that the script reports of one key: that its state can't be used, or what the server said.
 func keyError(text string) error {
-	if text == bucket.ErrUnreadable.Error() || text == bucket.ErrLater.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
+	if strings.HasPrefix(text, bucket.ErrUnreadable.Error()) || text == bucket.ErrLater.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
 		return &core.StateError{Reason: text}
 	}
 	return serverError(text)

@@ -118,7 +118,7 @@ func (w *redisWorld) flush() {
 }
 
 func (w *redisWorld) spoil() error {
-	return w.client.Set(context.Background(), w.prefix+"bad:"+livesKey, "text", 0).Err()
+	return w.client.Set(context.Background(), redisstore.RedisKey(w.prefix, "bad", livesKey), "text", 0).Err()
 }
 
 // end removes leases, whose timers would run on, and keys.
@@ -127,7 +127,7 @@ func (w *redisWorld) end() {
 		s.GiveBack()
 	}
 	w.flush()
-	w.client.Del(context.Background(), w.prefix+"bad:"+livesKey)
+	w.client.Del(context.Background(), redisstore.RedisKey(w.prefix, "bad", livesKey))
 }
 
 // shelf is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too

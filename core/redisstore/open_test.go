@@ -40,6 +40,22 @@ func TestOpenReportsABadURLWithoutItsPassword(t *testing.T) {
 	}
 }
 
+// go-redis panics for some options that a URL can set. A mistake in a configuration must not look like one in the program.
+func TestOpenReportsOptionsThatNoClientCanHave(t *testing.T) {
+	for _, option := range []string{"pool_size=-1", "pool_size=-9223372036854775808", "pool_size=9223372036854775807"} {
+		store, err := redisstore.Open("redis://u:secret@localhost:6379?" + option)
+		if err == nil { // a version of go-redis that bears it
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if store != nil || !strings.HasPrefix(err.Error(), "ratelimit: redisstore.Open url: ") || !strings.HasSuffix(err.Error(), "(RL302)") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Open with %s returns %v, %v; want an error that names the url, and no password", option, store, err)
+		}
+	}
+}
+
 func TestCloseLeavesACallersClientOpen(t *testing.T) {
 	client := redistest.Client(t)
 	if err := redisstore.New(client).Close(); err != nil {

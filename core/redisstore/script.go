@@ -306,13 +306,13 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	case r.Action == bucket.Lease, r.Action == bucket.AtMost:
 		o.answer.Lent = double(text[records:waitsAt])
 	case r.Action >= bucket.Reserve:
-		o.answer.Due = double(text[records:waitsAt])
+		o.answer.Due = max(now, micros(text[records:waitsAt]))
 	}
 	if tellsWaits {
 		list := make([]bucket.Waits, n)
 		for i := range list {
 			at := waitsAt + 16*i
-			list[i] = bucket.Waits{Retry: double(text[at : at+8]), Full: double(text[at+8 : at+16])}
+			list[i] = bucket.Waits{Retry: micros(text[at : at+8]), Full: micros(text[at+8 : at+16])}
 		}
 		o.answer.Waits = &list
 	}
@@ -321,6 +321,9 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 
 // double reads a whole number that was packed as '>d'.
 func double(s string) int64 { return int64(math.Float64frombits(bigEndian(s))) }
+
+// micros is double of an instant or a delay. Bytes that mean nothing may make it one that no time.Duration holds.
+func micros(s string) int64 { return min(double(s), bucket.Forever) }
 
 // bigEndian reads an unsigned number of up to 8 bytes.
 func bigEndian(s string) (n uint64) {

@@ -70,10 +70,19 @@ func Open(url string, options ...Option) (*Store, error) {
 	if o.DialTimeout == 0 {
 		o.DialTimeout = connectTime(settingsOf(options, &core.StoreConfig{}).timeout)
 	}
-	client := redis.NewClient(o)
+	client, err := clientOf(o)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: redisstore.Open url: has an option that no client can have: %w (RL302)", err)
+	}
 	s := New(client, options...)
 	s.own = client
 	return s, nil
+}
+
+// clientOf returns a client with options that a URL has set. The error is the panic of go-redis, such as for a pool_size of -1.
+func clientOf(o *redis.Options) (client *redis.Client, err error) {
+	defer recovered(&err)
+	return redis.NewClient(o), nil
 }
 
 // Close closes the connections of a store that [Open] made. Its decisions fail from then on. On other stores it does

@@ -132,6 +132,8 @@ type Reply struct {
 	// returns an error if the client has gone. The handler ends when Stream returns. Where handlers can't write before they
 	// return, the framework calls Stream afterwards.
 	Stream func(w io.Writer, flush func() error)
+	// Hints has the handler write the status 103 before its answer. It is used only if the kit sets Streams.
+	Hints bool
 	// Flushes has the handler flush before it has written anything, which sends status 200, and panic. It is used only
 	// if the kit sets Streams.
 	Flushes bool
@@ -175,6 +177,9 @@ func Colons(pattern string) string {
 // Send writes to w if r sets Stream, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the handler
 // must answer the way its framework does. It is for frameworks on net/http.
 func (r Reply) Send(w http.ResponseWriter) (mustAnswer bool) {
+	if r.Hints {
+		w.WriteHeader(http.StatusEarlyHints)
+	}
 	switch {
 	case r.Stream != nil:
 		w.WriteHeader(r.Status)

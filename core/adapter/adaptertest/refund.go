@@ -64,6 +64,20 @@ func (s *suite[K, O]) refund() {
 			c.errorf("Refund was called with %v, want 500 twice", seen)
 		}
 	})
+	for _, status := range []int{200, 201, 401, 503} {
+		if !s.kit.Streams {
+			break
+		}
+		s.rule(fmt.Sprintf("after an informational status the one counts that the client gets (%d)", status), func(c *trial[K, O]) {
+			var reported statuses
+			app := c.serve(c.app(func(context.Context) Reply { return Reply{Status: status, Hints: true} },
+				Limiter[K, O]{c.holding(2), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil}))
+			// Some frameworks take the first status that is written for the last.
+			if got, seen := app.send(request{}).status, reported.all(); !slices.Equal(seen, []int{got}) {
+				c.errorf("the client got %d, and Refund was called with %v", got, seen)
+			}
+		})
+	}
 	for _, reply := range []Reply{
 		{Status: 200, Aborts: true}, {Status: 201, Aborts: true}, {Status: 502, Aborts: true}, {Status: 200, Flushes: true},
 	} {

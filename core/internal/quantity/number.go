@@ -22,6 +22,9 @@ const (
 	maxDigits = 64
 )
 
+// wantNumber is the reason for text that is no number.
+const wantNumber = "must be a number such as 100, 0.5 or 1_000"
+
 // ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It refuses what two readers
 // could take for two numbers (1,000, 1.000 and 010) and digits that a float64 would drop: what it returns
 // prints as what was written.
@@ -33,7 +36,7 @@ func ParseNumber(s string) (f float64, reason string) {
 		if IsNumber(strings.ReplaceAll(s, "_", "")) && !strings.HasPrefix(s, "_") && !strings.HasSuffix(s, "_") {
 			return 0, "has an underscore that does not end a group of three digits: write 1000 or 1_000"
 		}
-		return 0, "must be a number such as 100, 0.5 or 1_000"
+		return 0, wantNumber
 	}
 	if readsAsThousands(s) {
 		return 0, twoNumbers(s)
@@ -90,6 +93,8 @@ func decimal(f float64) *big.Rat {
 func ParseTokens(s string) (n int64, reason string) {
 	f, reason := ParseNumber(s)
 	switch {
+	case reason == wantNumber:
+		return 0, "must be a whole number such as 100 or 1_000"
 	case reason != "":
 		return 0, reason
 	case f != math.Trunc(f):
@@ -98,6 +103,18 @@ func ParseTokens(s string) (n int64, reason string) {
 		return 0, "must be from 1 to " + strconv.Itoa(MaxTokens) + " tokens"
 	}
 	return int64(f), ""
+}
+
+// ParseShare reads a number above 0 and at most 1.
+func ParseShare(s string) (f float64, reason string) {
+	f, reason = ParseNumber(s)
+	switch {
+	case reason == wantNumber:
+		return 0, "must be a number such as 0.25 or 1"
+	case reason == "" && !(f > 0 && f <= 1):
+		return 0, "must be above 0 and at most 1"
+	}
+	return f, reason
 }
 
 // ImpliedCapacity is the capacity of a limit that gives only its refill rate: the rate. A capacity out of

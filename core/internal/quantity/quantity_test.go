@@ -70,7 +70,20 @@ func TestParseTokens(t *testing.T) {
 	_, reason = quantity.ParseTokens("1e15")
 	require.Equal(t, "must be from 1 to 999999999999999 tokens", reason)
 	_, reason = quantity.ParseTokens("x")
-	require.Contains(t, reason, "must be a number")
+	require.Contains(t, reason, "must be a whole number such as 100 or 1_000")
+}
+
+func TestParseShare(t *testing.T) {
+	for text, want := range map[string]float64{"1": 1, "0.25": 0.25, "1e-3": 0.001} {
+		got, reason := quantity.ParseShare(text)
+		require.Empty(t, reason, text)
+		require.Equal(t, want, got, text)
+	}
+	for text, want := range map[string]string{"25%": "must be a number such as 0.25 or 1", "1/4": "must be a number such as 0.25 or 1", "": "must be a number such as 0.25 or 1",
+		"0": "must be above 0 and at most 1", "-1": "must be above 0 and at most 1", "1.1": "must be above 0 and at most 1", "0,5": "must be written without commas: 1000 or 1_000, and 0.5 with a point"} {
+		_, reason := quantity.ParseShare(text)
+		require.Equal(t, want, reason, text)
+	}
 }
 
 func TestImpliedCapacity(t *testing.T) {

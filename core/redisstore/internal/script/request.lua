@@ -65,7 +65,10 @@ local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n = r.n[j]
   end
-  local sign, answer, refused = decide(r, state, dry)
+  local done, sign, answer, refused = protect(decide, r, state, dry)
+  if not done then -- nobody looks at all that is stored: bytes that mean nothing concern their key alone
+    sign, answer = '!', 'is not a rate limit state: ' .. tostring(type(sign) == 'table' and sign.err or sign)
+  end
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     refused = refused and answer

@@ -11,6 +11,7 @@
 -- floor(x), x + -x % 1 for ceil(x), and comparisons for min and max.
 local values = unpack -- of a table
 local pack, unpack, format = struct.pack, struct.unpack, string.format
+local protect = pcall -- Lua's own
 local pcall = redis.pcall -- errors are answers
 
 local now = ARGV[2] and tonumber(ARGV[2])

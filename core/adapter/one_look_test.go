@@ -1,0 +1,95 @@
+package adapter_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+)
+
+// meanwhile is a context that calls a function where the engine looks whether the request has ended: after it has looked at
+// what the policies count, and before the limiters decide.
+type meanwhile struct {
+	context.Context
+
+	do func()
+}
+
+func (m meanwhile) Err() error {
+	m.do()
+	return m.Context.Err()
+}
+
+// What a request takes depends on what its policies count, and on their Capacity. A policy that changes between that look and
+// the decision must not make the request fail.
+func TestARequestIsDecidedByOnePolicy(t *testing.T) {
+	tokens := func(n int64) core.Limit { return core.PerHour(n).WithName("tokens").WithUnit("tokens") }
+	requests := func(n int64) core.Limit { return core.PerHour(n).WithName("requests") }
+	unknown := func(*exchange) (int64, error) { return 0, core.ErrUnknownCost }
+	units := func(u core.Units) func(*exchange) (core.Units, error) {
+		return func(*exchange) (core.Units, error) { return u, nil }
+	}
+	for name, c := range map[string]struct {
+		before, after []core.Limit
+		options       adapter.Options[*exchange]
+		together      bool
+		cost          int64
+	}{
+		"requests are not counted any more": {
+			before: []core.Limit{requests(10)}, after: []core.Limit{tokens(10)},
+			options: adapter.Options[*exchange]{Units: units(nil)}, cost: 1,
+		},
+		"together: a unit is not counted any more": {
+			before: []core.Limit{requests(10), tokens(10)}, after: []core.Limit{requests(10)},
+			options: adapter.Options[*exchange]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
+		},
+		"together: a unit is counted from now on": {
+			before: []core.Limit{requests(10)}, after: []core.Limit{requests(10), tokens(1)},
+			options: adapter.Options[*exchange]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
+		},
+		"together: the whole Capacity becomes smaller": {
+			before: []core.Limit{requests(10)}, after: []core.Limit{requests(5)},
+			options: adapter.Options[*exchange]{Cost: unknown}, together: true, cost: 10,
+		},
+		"together: the whole Capacity becomes smaller, with units": {
+			before: []core.Limit{requests(10), tokens(10)}, after: []core.Limit{requests(5), tokens(10)},
+			options: adapter.Options[*exchange]{Cost: unknown, Units: units(core.Units{"tokens": 3})}, together: true, cost: 10,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := core.NewMemoryStore()
+			limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "key", Limits: c.before}))
+			c.options.Settle = func(*exchange, int) core.Units { return nil }
+			key := func(*exchange) (string, error) { return "k", nil }
+			engine := adapter.New(limiter, key, c.options)
+			if c.together {
+				everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{requests(10), tokens(10)}}))
+				engine = adapter.NewTogether([]adapter.Rule[*exchange]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, c.options)
+			}
+			changed := 0
+			ctx := meanwhile{t.Context(), func() {
+				require.NoError(t, limiter.SetPolicy(core.Policy{Name: "key", Limits: c.after}))
+				changed++
+			}}
+			x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
+			v := engine.Begin(x, x)
+			require.NotZero(t, changed, "the policy changed while the request was decided")
+			require.Equal(t, adapter.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
+			results := adapter.AllFromContext(x.Kept())
+			for _, r := range results {
+				assert.Equal(t, c.cost, r.Cost, "what a request takes is what the policy that decides says: %+v", r)
+			}
+			assert.True(t, engine.WantsStatus(v))
+
+			x = &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+			v = engine.Begin(x, x)
+			assert.NotEqual(t, adapter.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
+		})
+	}
+}

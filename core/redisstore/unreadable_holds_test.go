@@ -1,0 +1,86 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// Nobody looks at all holds of a key before a decision. Whatever is in their place, the script must not fail as a whole: then
+// other keys of the same call would have no decision, and the breaker would open.
+func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
+	client := redistest.Client(t)
+	for name, spoil := range map[string]func(stored string) string{
+		"zeros":        func(s string) string { return string(make([]byte, len(s))) },
+		"ones":         func(s string) string { return strings.Repeat("\xff", len(s)) },
+		"text":         func(s string) string { return strings.Repeat("x", len(s)) },
+		"shorter":      func(s string) string { return s[:len(s)/2] },
+		"empty":        func(string) string { return "" },
+		"with an end":  func(s string) string { return s + "and more" },
+		"a last byte":  func(s string) string { return s[:len(s)-1] + "\xff" },
+		"its first 40": func(s string) string { return strings.Repeat("\xff", min(len(s), 40)) + s[min(len(s), 40):] },
+		"twice":        func(s string) string { return s + s },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prefix, ctx := redistest.Prefix(), t.Context()
+			store := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithDenyCache(0), patient)
+			l := core.Must(core.NewLimiter(store, core.Policy{
+				Name: "api", Limits: []core.Limit{core.Per(5, time.Hour).WithMode(core.Stepped)}, OnFailure: core.FailClosed}))
+			bad := redisstore.RedisKey(prefix, "api", "bad")
+			for round := range 2 { // what is spoilt: a block, or the records
+				require.NoError(t, l.Reset(ctx, "bad"))
+				for range 8 {
+					_, err := l.Reserve(ctx, "bad", 1)
+					require.NoError(t, err)
+				}
+				fields, err := client.HGetAll(ctx, bad).Result()
+				require.NoError(t, err)
+				require.Greater(t, len(fields), 1, "a key with reservations has blocks")
+				for field, stored := range fields {
+					if (field == "") == (round == 1) {
+						require.NoError(t, client.HSet(ctx, bad, field, spoil(stored)).Err())
+					}
+				}
+				var wg sync.WaitGroup // so that decisions share calls
+				for i := range 40 {
+					wg.Go(func() {
+						var err error
+						switch i % 4 {
+						case 0:
+							_, err = l.Allow(ctx, "bad")
+						case 1:
+							var r *core.Reservation
+							if r, err = l.Reserve(ctx, "bad", 1); err == nil {
+								assert.GreaterOrEqual(t, r.Delay(), time.Duration(0), "a delay is never negative")
+								assert.GreaterOrEqual(t, r.Result().RetryAfter, time.Duration(0), "a delay is never negative")
+							}
+						case 2:
+							err = l.Refund(ctx, "bad", 1)
+						case 3:
+							res, err := l.Peek(ctx, "good")
+							if assert.NoError(t, err, "another key has its decision") {
+								assert.Equal(t, core.FromStore, res.Source, "by the store")
+							}
+						}
+						if state := (*core.StateError)(nil); err != nil {
+							assert.True(t, errors.As(err, &state), "what a key holds is its own mistake: %v", err)
+							assert.False(t, bytes.ContainsAny([]byte(err.Error()), "\x00\xff"), "no bytes of the key are in a message")
+						}
+					})
+				}
+				wg.Wait()
+			}
+			assert.Zero(t, store.Stats().Opened, "a key opens no breaker")
+		})
+	}
+}
