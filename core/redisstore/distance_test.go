@@ -155,10 +155,46 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 		answered := crowd(l, 20*maxBatch)
 		assert.Less(t, answered, int64(20*maxBatch), "but for ten timeouts at most")
 		assert.Greater(t, answered, int64(10*maxBatch), "others are answered")
-		assert.LessOrEqual(t, time.Since(began), (longest+4)*store.batches.timeout,
-			"and then for the server's answer, looked for once a timeout, later if this process does not keep up")
+		assert.LessOrEqual(t, time.Since(began), (longest+2)*store.batches.timeout,
+			"and then for the server's answer, looked for once a timeout")
 		assert.Equal(t, int64(1), crowd(l, 1), "an unrelated call after them")
 		assert.Zero(t, store.Stats().Opened, "waiting for others is no failure of Redis")
+	})
+}
+
+// A server answers calls in the order of their coming, so each waits for those before it. That is no failure of the server.
+func TestTimeoutBeginsWithTheServersTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		distant := &distantServer{trip: 100 * time.Microsecond, work: 180 * time.Microsecond, turn: make(chan struct{}, 1)}
+		store, l := distant.store(t)
+		meets(l)
+		began := time.Now()
+		assert.Equal(t, int64(900), crowd(l, 900), "the server answers all the time")
+		assert.Greater(t, time.Since(began), 3*store.batches.timeout/2, "premise: together the calls take longer than the timeout")
+		assert.Zero(t, store.Stats().Opened)
+	})
+}
+
+// A call whose connection is stuck has its timeout and no more, whatever the server answers to others.
+func TestOthersAnswersDoNotProlongAStuckCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		distant := &distantServer{trip: ms}
+		store, l := distant.store(t)
+		meets(l)
+		distant.stuck.Store(true)
+		var stuck sync.WaitGroup
+		stuck.Go(func() {
+			began := time.Now()
+			assert.Zero(t, crowd(l, 1), "premise: this call is stuck")
+			assert.Equal(t, store.batches.timeout, time.Since(began), "calls that departed later must not prolong its timeout")
+		})
+		time.Sleep(2 * ms)
+		distant.stuck.Store(false)
+		for began := time.Now(); time.Since(began) < 3*store.batches.timeout; {
+			assert.Equal(t, int64(5), crowd(l, 5), "others are answered")
+		}
+		stuck.Wait()
+		time.Sleep(time.Minute) // until the stuck call has ended
 	})
 }
 

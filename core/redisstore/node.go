@@ -115,7 +115,7 @@ func (n *node) fly(next departure, report func(error), client redis.UniversalCli
 	if err != nil && time.Since(now) >= n.timeout { // in the words of go-redis it is one of several errors
 		err = fmt.Errorf("%w: %w", n.server.late(), err)
 	}
-	n.heard(now, next.load, err, report)
+	n.heard(next, now, err, report)
 	n.answer(calls, outcomes, err)
 	return true
 }
@@ -127,8 +127,8 @@ func (n *node) exchange(ctx context.Context, client redis.UniversalClient, calls
 }
 
 // heard takes in what became of a flight that began at began.
-func (n *node) heard(began time.Time, load int, err error, report func(error)) {
-	n.queue.note(time.Since(began), load, err)
+func (n *node) heard(flight departure, began time.Time, err error, report func(error)) {
+	n.queue.note(flight, time.Since(began), err)
 	if n.router != nil && err == nil {
 		n.router.connected(n)
 	}
@@ -199,15 +199,16 @@ func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []o
 func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, report func(error)) (landed bool) {
 	w := &watched{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
-	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout)), func() {
+	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.Swift, func() {
 		scheduler.KeepUp(longest * n.timeout)
-		for scheduler.Crowded() && n.queue.answers() && time.Since(began) < longest*n.timeout && !w.landed() {
-			time.Sleep(n.timeout / 10) // the server is busy with the crowd's other calls
+		turn := n.queue.turn(flight)
+		if latest := began.Add((longest - 1) * n.timeout); turn.After(latest) {
+			turn = latest // then the flight's context ends
 		}
-		late, givenUp := w.overdue(n.timeout)
+		late, givenUp := w.overdue(n.timeout, turn)
 		err := n.server.late()
 		if givenUp {
-			n.heard(began, flight.load, err, report)
+			n.heard(flight, began, err, report)
 		}
 		n.fail(late, breaker.Unanswered, err)
 		if givenUp {
@@ -219,7 +220,7 @@ func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, repo
 	outcomes, err := n.exchange(n.server.within(true, began), n.server.client, calls)
 	rest, givenUp := w.land()
 	if !givenUp {
-		n.heard(began, flight.load, err, report)
+		n.heard(flight, began, err, report)
 	}
 	if outcomes != nil {
 		outcomes = outcomes[len(calls)-len(rest):]
@@ -251,35 +252,37 @@ type watched struct {
 // caller who did not have to wait for it.
 const nearly = time.Millisecond
 
-// overdue takes the calls whose time is up. It sets the timer for the next, or gives the flight up. If the flight has
-// landed it does nothing.
-func (w *watched) overdue(timeout time.Duration) (late []*call, givenUp bool) {
+// overdue takes the calls whose time is up, which begins no earlier than the server's turn. It sets the timer for the next, or
+// gives the flight up. If the flight has landed it does nothing.
+func (w *watched) overdue(timeout time.Duration, turn time.Time) (late []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
 		return nil, false
 	}
+	if end := turn.Add(timeout); end.After(w.end) {
+		w.end = end
+	}
 	n, now := 0, time.Now()
 	w.over = !now.Before(w.end.Add(-nearly))
-	for n < len(w.calls) && (w.over || !now.Before(w.calls[n].deadline(timeout))) {
+	due := func(c *call) time.Time {
+		if c.since.Before(turn) {
+			return turn.Add(timeout)
+		}
+		return c.deadline(timeout)
+	}
+	for n < len(w.calls) && (w.over || !now.Before(due(w.calls[n]))) {
 		n++
 	}
 	late, w.calls = w.calls[:n], w.calls[n:]
 	if !w.over {
 		next := w.end
 		if len(w.calls) > 0 {
-			next = w.calls[0].deadline(timeout)
+			next = due(w.calls[0])
 		}
-		w.timer.Reset(next.Sub(now))
+		w.timer.Reset(next.Sub(now) - scheduler.Swift)
 	}
 	return late, w.over
-}
-
-// landed reports whether the flight has landed, or was given up.
-func (w *watched) landed() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.over
 }
 
 // land takes the calls whose time is not up. It reports whether the flight was given up before.

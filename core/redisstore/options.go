@@ -59,9 +59,9 @@ func WithPrefix(prefix string) Option {
 }
 
 // WithTimeout sets how long Redis may take to answer: by default 100 ms. When the time is over, the policy's OnFailure
-// decides. The timeout should be more than two round trips to the server. It begins when the decision is sent. While Redis
-// answers, a decision may wait before that for others of this process, up to ten times as long; when Redis stops to answer,
-// no longer than the timeout. The timeout does not include the time to open a connection, which is a second, or ten times
+// decides. The timeout should be more than two round trips to the server. It begins when the decision is sent and Redis
+// has answered what was sent before it. While Redis answers, a decision may wait until then for others of this process, up to
+// ten times as long; when Redis stops to answer, no longer than the timeout. The timeout does not include the time to open a connection, which is a second, or ten times
 // the timeout if that is longer. The client's own timeouts and the deadline of the request's context hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *core.StoreConfig) {

@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
 // queue gathers the decisions that wait for a flight: one script call, or pipeline, that carries many of them. Decisions
@@ -25,22 +27,31 @@ type queue struct {
 	size     int        // how many may come next: as many as last time
 	flights  int        // under way
 	weight   int        // of their calls
+	turns    []turn     // theirs, in the order of their departures
+	departed uint64     // how many ever were
 	last     time.Time  // when one of them took off
 	pending  int        // flights that will take off when they have a connection, or when last is some way off
 	paced    bool       // one of them waits for the latter
 	ready    int        // how many flights at once are known to find a connection each
 	doubt    bool       // a connection was lost, and none made since
 	silent   bool       // a flight had no answer, and none had one since
-	answered time.Time  // when the server last answered
 	used     time.Time  // when a call last came
 	trip     distance.RoundTrip
 	timer    *time.Timer // of expire; nil until it is first needed
 	timed    bool        // the timer is running
 }
 
+// turn is when the server last answered a flight that departed before this one. It answers them in the order of their coming,
+// so until then this one waits for others of this process.
+type turn struct {
+	flight uint64
+	since  time.Time
+}
+
 // departure is what a goroutine is to do for the queue. The zero one is nothing.
 type departure struct {
 	batch   []*call       // send these now
+	flight  uint64        // its number: later ones have higher
 	weight  int           // of the batch
 	load    int           // weight of the batch and of all that were under way when it departed
 	connect int           // else take off with a connection, as the connect-th flight
@@ -91,6 +102,7 @@ func (q *queue) landed(d departure) departure {
 	defer q.mu.Unlock()
 	q.flights--
 	q.weight -= d.weight
+	q.turns = slices.DeleteFunc(q.turns, func(t turn) bool { return t.flight == d.flight })
 	if len(q.calls) == 0 || q.flights+q.pending >= q.most() {
 		return departure{}
 	}
@@ -128,7 +140,9 @@ func (q *queue) depart(now time.Time) departure {
 func (q *queue) take(batch []*call, weight int) departure {
 	q.flights++
 	q.weight += weight
-	return departure{batch: batch, weight: weight, load: q.weight}
+	q.departed++
+	q.turns = append(q.turns, turn{flight: q.departed})
+	return departure{batch: batch, flight: q.departed, weight: weight, load: q.weight}
 }
 
 // takeWaiting begins a flight with calls from the queue, which is not empty. Unless the server is silent, a call that waited
@@ -213,8 +227,8 @@ func (q *queue) connectFirst() (nth int) {
 	return q.connect()
 }
 
-// note takes in what became of a flight, and how much work for the server was under way when it departed.
-func (q *queue) note(took time.Duration, load int, err error) {
+// note takes in what became of a flight after so long.
+func (q *queue) note(d departure, took time.Duration, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.doubt, q.silent = lost(err), lost(err)
@@ -226,15 +240,25 @@ func (q *queue) note(took time.Duration, load int, err error) {
 		return
 	}
 	q.ready = max(q.ready, 1)
-	q.answered = time.Now()
-	q.trip.Note(took, time.Duration(load)*distance.BusyBatch/maxBatch, q.answered)
+	now := time.Now()
+	for i := range q.turns {
+		if q.turns[i].flight > d.flight {
+			q.turns[i].since = now
+		}
+	}
+	q.trip.Note(took, time.Duration(d.load)*distance.BusyBatch/maxBatch, now)
 }
 
-// answers reports whether the server has answered a flight in the last timeout.
-func (q *queue) answers() bool {
+// turn returns when the server last answered a flight that departed before that of d; zero: it didn't since.
+func (q *queue) turn(d departure) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return time.Since(q.answered) < q.timeout
+	for _, t := range q.turns {
+		if t.flight == d.flight {
+			return t.since
+		}
+	}
+	return time.Time{}
 }
 
 // reason is why calls have waited for too long.
@@ -264,12 +288,12 @@ func (q *queue) overdue() (late []*call, why reason) {
 	return late, why
 }
 
-// hasLate reports whether overdue would take calls.
+// hasLate reports whether overdue would take calls after scheduler.KeepUp.
 func (q *queue) hasLate() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	limit, _ := q.limit()
-	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit
+	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit-scheduler.Swift
 }
 
 // limit is how long a call may wait in the queue, and why no longer. q.mu is held.
@@ -297,8 +321,9 @@ func (q *queue) unused(while time.Duration) bool {
 	return len(q.calls) == 0 && q.flights == 0 && q.pending == 0 && time.Since(q.used) > while
 }
 
-// time has expire called after d. q.mu is held.
+// time has expire called after d, but for scheduler.KeepUp. q.mu is held.
 func (q *queue) time(d time.Duration) {
+	d -= scheduler.Swift
 	q.timed = true
 	if q.timer == nil {
 		q.timer = time.AfterFunc(d, q.expire)

@@ -90,7 +90,8 @@ func (n *node) forget(c *call, b bucketname.Name) {
 }
 
 // clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
-// and for the caller's own deadline. If there is none, or the process is crowded, it returns nil.
+// and for the caller's own deadline. If there is none, or the process is crowded, it returns nil. So it does if c may have to wait
+// for the server to decide others first: that prolongs the timeout, and a client's deadline can't be moved.
 func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
 	if len(next.batch) != 1 || next.batch[0] != c {
 		return nil
@@ -98,7 +99,7 @@ func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.Uni
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/shares)) {
 		return nil
 	}
-	if scheduler.Crowded() {
+	if scheduler.Crowded() || next.load-next.weight >= maxBatch {
 		return nil
 	}
 	if !n.server.inline {
@@ -112,7 +113,7 @@ func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.Uni
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectFirst(); nth > 0 {
-		impatient := time.AfterFunc(n.timeout, func() {
+		impatient := time.AfterFunc(n.timeout-scheduler.Swift, func() {
 			scheduler.KeepUp(n.queue.longest)
 			if late := claim([]*call{c}, left); len(late) > 0 {
 				n.fail(late, breaker.Unanswered, n.server.noConnection(n.client, n.timeout))

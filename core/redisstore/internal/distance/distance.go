@@ -35,8 +35,8 @@ const (
 // seem far.
 type RoundTrip struct {
 	estimate time.Duration // 0: not known
-	least    time.Duration // what all calls since the instant below took without the work; 0: there was none
-	since    time.Time     // when a call last confirmed the estimate
+	least    time.Duration // what calls took without the work, that did not confirm the estimate; 0: the last one did
+	since    time.Time     // when the first of them ended
 }
 
 // Note takes in a call that has ended now. work is how long the server may have worked on it and on others of this process.
@@ -46,15 +46,16 @@ func (t *RoundTrip) Note(took, work time.Duration, now time.Time) {
 	case t.estimate == 0 || took < t.estimate:
 		t.estimate = took
 	case least > t.estimate:
-		if t.least == 0 || least < t.least {
-			t.least = least
+		if t.least == 0 { // whatever the time since the last call: a rest proves nothing
+			t.least, t.since = least, now
 		}
+		t.least = min(t.least, least)
 		if now.Sub(t.since) < follows {
 			return
 		}
 		t.estimate = t.least
 	}
-	t.least, t.since = 0, now
+	t.least = 0
 }
 
 // Get is the round trip; 0 if it is not known.

@@ -39,6 +39,7 @@ func TestRoundTripRisesWhenNoCallConfirmsIt(t *testing.T) {
 	for _, to := range []time.Duration{35 * ms, 60 * ms, 90 * ms, 200 * ms} {
 		n := &noted{T: t, at: time.Now()}
 		n.note(0, ms, 0, ms, "near")
+		n.note(time.Hour, to, 0, ms, "a first call after a rest proves nothing")
 		for passed := to; passed < follows; passed += to {
 			n.note(to, to, 0, ms, "a pause is no distance")
 		}
@@ -55,7 +56,7 @@ func TestRoundTripForgetsAPause(t *testing.T) {
 	n.note(200*ms, 200*ms, 0, ms, "a server that paused")
 	n.note(ms, ms, 0, ms, "and answers")
 	n.note(200*ms, 200*ms, 0, ms, "a pause again")
-	n.note(40*ms, 40*ms, 0, ms, "calls since the last short one count")
+	n.note(240*ms, 40*ms, 0, ms, "calls since the last short one count")
 	n.note(20*ms, 40*ms, 0, 40*ms, "and no others")
 }
 
@@ -66,7 +67,7 @@ func TestBusyServerIsNotFar(t *testing.T) {
 	for range 100 {
 		n.note(20*ms, 20*ms, 4*BusyBatch, ms, "the work explains the time")
 	}
-	for range 7 {
+	for range 8 {
 		n.note(35*ms, 60*ms, 4*BusyBatch, ms, "not yet")
 	}
 	n.note(35*ms, 60*ms, 4*BusyBatch, 36*ms, "what the work does not explain is distance")

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
+// Swift is how long KeepUp takes at least, and a turn of the scheduler at most in a process that keeps up.
+const Swift = time.Millisecond
+
 const (
-	// swift is how long a turn of the scheduler takes at most in a process that keeps up.
-	swift = time.Millisecond
 	// networkPoll is how often a process that does not keep up looks for what has come from the network.
 	networkPoll = 10 * time.Millisecond
 	// few is how many goroutines may be ready to run in a process that keeps up.
@@ -20,24 +21,27 @@ const (
 	goroutines = 500
 )
 
-// KeepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, they
-// may be late where the server was not. It returns when the process keeps up, or after so long. A call takes several turns
-// of the scheduler, so where one was slow, or may have been, several must be swift.
+// KeepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, or after a
+// pause of the whole process, they may be late where the server was not. It returns when the process keeps up, or after so
+// long. A call takes several turns of the scheduler, so where one was slow, or may have been, several must be swift.
 func KeepUp(longest time.Duration) {
-	began, inRow, enough := time.Now(), 0, 1
+	began, inRow, enough, pause := time.Now(), 0, 1, Swift
 	if Crowded() {
 		enough = turns
 	}
 	for {
 		turn := time.Now()
+		time.Sleep(pause) // with a processor to spare the network is looked at
 		runtime.Gosched()
-		if inRow++; time.Since(turn) > swift || backlog() > few {
-			inRow, enough = 0, turns
+		inRow++
+		if took := time.Since(turn); took > pause+Swift || backlog() > few {
+			inRow, enough, pause = 0, turns, networkPoll
+		} else {
+			pause = Swift
 		}
 		if inRow >= enough || time.Since(began) >= longest {
 			return
 		}
-		time.Sleep(networkPoll)
 	}
 }
 

@@ -1,0 +1,46 @@
+package chaos_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// A client that is new to a Cluster may ask the server that hangs where keys are. Then it asks others.
+func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
+	servers, client := split(t)
+	s := ofCluster(t, servers, client, func(master, _ *redistest.Server) {
+		master.Pause()
+		t.Cleanup(master.Resume)
+	})
+	_, safe := s.keys(8)
+	s.fail()
+	for range 3 { // it asks in a random order
+		var addrs []string
+		for _, one := range servers {
+			addrs = append(addrs, one.Addr)
+		}
+		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
+		defer newcomer.Close()
+		l := core.Must(core.NewLimiter(redisstore.New(newcomer, redisstore.WithPrefix(shardPrefix)), core.Policy{
+			Name: "shards", Limits: []core.Limit{core.PerSecond(1_000_000)}, OnFailure: core.FailLocal,
+		}))
+		began := time.Now()
+		require.Eventually(t, func() bool {
+			for _, key := range safe {
+				if res, err := l.Allow(context.Background(), key); err != nil || res.Source != core.FromStore {
+					return false
+				}
+			}
+			return true
+		}, wait, tick, "keys of other servers must be decided by these")
+		t.Logf("after %v", time.Since(began))
+	}
+}
