@@ -88,6 +88,7 @@ func mistaken(err error) bool {
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
 	p := now.planOf(r.key)
 	r.under(p)
+	res.limiter, res.key = l, r.key
 	if res.Cost = r.N; r.Action == bucket.AtMost {
 		res.Cost += r.More
 	}
@@ -99,12 +100,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	}
 	key := r.key
 	r.key = boundedKey(key)
-	res.bucket, res.headers = r.Hash(), now.policy.Headers
+	res.headers = now.policy.Headers
 	if now.policy.Shadow {
 		if r.Action != bucket.AtMost {
 			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
 		}
-		res.headers = HeadersNone
+		res.headers, res.inShadow = HeadersNone, true
 	}
 	var err error
 	switch {

@@ -54,10 +54,16 @@ var (
 	// ErrApart means that a store can't decide requests in one step, because their buckets are on different servers.
 	ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")
 
-	// ErrOtherKey means that Undo or Settle was called with a Result of another key, or of a limiter of another policy.
-	ErrOtherKey = errors.New("ratelimit: the result is of another key or policy (RL615)")
+	// ErrNoCharges means that AllowTogether was called without a [Charge].
+	ErrNoCharges = errors.New("ratelimit: AllowTogether: no charges given (RL614)")
 
-	// ErrSettled means that Undo or Settle was called again for a [JointResult] that was undone or settled before.
+	// ErrNoLimiter means that a [Charge] has no Limiter, or one that no constructor returned.
+	ErrNoLimiter = errors.New("ratelimit: AllowTogether: a charge has no limiter from NewLimiter (RL615)")
+
+	// ErrNoDecision means that Undo or Settle was called for a [Result] that no limiter returned, such as the zero Result.
+	ErrNoDecision = errors.New("ratelimit: no limiter returned this result (RL617)")
+
+	// ErrSettled means that Undo or Settle was called again for a [Result] or [JointResult] that was undone or settled before.
 	ErrSettled = errors.New("ratelimit: the decision was undone or settled before (RL616)")
 
 	// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.

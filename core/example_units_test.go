@@ -21,7 +21,7 @@ func ExampleUnits() {
 	again, _ := limiter.AllowUnits(ctx, "ann", core.Units{"tokens": 600})
 	fmt.Println(again.Allowed, core.Problem(again).ViolatedPolicies)
 
-	err = limiter.Settle(ctx, "ann", res, core.Units{"tokens": 150}) // 450 come back
+	err = res.Settle(ctx, core.Units{"tokens": 150}) // 450 come back
 	again, _ = limiter.AllowUnits(ctx, "ann", core.Units{"tokens": 600})
 	fmt.Println(again.Allowed, err)
 	// Output:

@@ -28,51 +28,48 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
-// Undo returns the tokens that the decision res took from key. They go to where they came from: the store, or the
-// fallback of FailLocal. Undo does nothing if res took nothing. For the result of a reservation it is
-// [Reservation.Cancel]. Errors and cost are those of Refund, and [ErrOtherKey] if res is a decision on another key.
+// Undo returns the tokens that the decision took. They go to where they came from: the store, or the fallback of FailLocal.
+// Undo does nothing if the decision took nothing. For the result of a reservation it is [Reservation.Cancel]. Errors and cost
+// are those of [Limiter.Refund], and [ErrNoDecision] for a Result that no limiter returned.
 //
-// Call Undo at most once for a decision, and not for one that was settled. A Result can't know: a second call returns the
-// tokens a second time, and then more are admitted than the policy says.
-func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
-	if err := checkKey(key); err != nil {
+// A Result can be undone or settled once: after that it is [ErrSettled], also if the tokens did not come back, because a store
+// that did not answer may have returned them. Only if ctx has ended already, Undo can be called again. All copies of a result
+// of [AllowTogether], of a [Reservation], or of a middleware's FromContext count as one. Copies that you make of any other
+// Result can't know of each other: undo one of them.
+func (r *Result) Undo(ctx context.Context) error {
+	if r.limiter == nil {
+		return ErrNoDecision
+	}
+	if !r.taken() || r.each == nil && r.Cost == 0 {
+		return nil
+	}
+	if err := r.endIn(ctx); err != nil {
 		return err
 	}
-	now := l.rules.Load()
-	if err := res.check(now, key); err != nil {
-		return err
-	}
-	return l.undo(ctx, now, key, &res)
+	return r.undo(ctx, r.limiter.rules.Load())
 }
 
-// check returns ErrOtherKey if r is a decision on a key other than this one of the policy of now.
-func (r *Result) check(now *rules, key string) error {
-	if r.bucket != 0 && r.bucket != now.plan.class.hashOf(boundedKey(key)) {
-		return fmt.Errorf("%w: it is no decision of policy %q on this key", ErrOtherKey, now.policy.Name)
-	}
-	return nil
-}
-
-// undo is Undo under the rules of now.
-func (l *Limiter) undo(ctx context.Context, now *rules, key string, res *Result) error {
+// undo returns the tokens that r took, under the rules of now.
+func (r *Result) undo(ctx context.Context, now *rules) error {
+	l := r.limiter
 	switch {
-	case !res.taken():
+	case !r.taken():
 		return nil
-	case res.ticket != 0:
-		return l.endHold(ctx, now, key, res, res.Cost)
-	case res.each == nil && res.Cost == 0:
+	case r.ticket != 0:
+		return l.endHold(ctx, now, r.key, r, r.Cost)
+	case r.each == nil && r.Cost == 0:
 		return nil
 	}
-	p := now.refundPlan(key, res.plan, res.Source)
-	if res.each != nil || p != res.plan.Plan && p.Recounts(res.plan.Plan) { // each gets what it was charged
-		back := make([]int64, len(res.plan.limits))
+	p := now.refundPlan(r.key, r.plan, r.Source)
+	if r.each != nil || p != r.plan.Plan && p.Recounts(r.plan.Plan) { // each gets what it was charged
+		back := make([]int64, len(r.plan.limits))
 		for i := range back {
-			back[i] = res.costOf(i)
+			back[i] = r.costOf(i)
 		}
-		return l.giveBack(ctx, now, key, res.Source, res.plan, back)
+		return l.giveBack(ctx, now, r.key, r.Source, r.plan, back)
 	}
-	r := bucket.Request{Plan: p.Common(res.plan.Plan), Action: bucket.Refund, N: res.Cost}
-	return l.returnTo(ctx, now, key, res.Source, r)
+	refund := bucket.Request{Plan: p.Common(r.plan.Plan), Action: bucket.Refund, N: r.Cost}
+	return l.returnTo(ctx, now, r.key, r.Source, refund)
 }
 
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.

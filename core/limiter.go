@@ -104,9 +104,9 @@ func meantUnit(unit string, counts func(unit string) bool) string {
 // counts reports whether a limit of the policy, or of an override, counts a unit.
 func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
 
-// Counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
+// counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
 // any key does.
-func (l *Limiter) Counts(key, unit string) bool {
+func (l *Limiter) counts(key, unit string) bool {
 	now := l.rules.Load()
 	if key == "" {
 		return now.counts(unit)

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -32,12 +31,12 @@ type part struct {
 // join checks charges and returns their members, and the part of a member that each of them is.
 func join(ctx context.Context, charges []Charge) (members []*member, parts []part, err error) {
 	if len(charges) == 0 {
-		return nil, nil, errors.New("ratelimit: AllowTogether: no charges given (RL614)")
+		return nil, nil, ErrNoCharges
 	}
 	for i, c := range charges {
-		m, err := memberOf(members, &c)
-		if err != nil {
-			return nil, nil, fmt.Errorf("ratelimit: AllowTogether: charge %d %w", i, err)
+		m := memberOf(members, &c)
+		if m == nil {
+			return nil, nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
 		}
 		request := c.request()
 		r := request
@@ -58,19 +57,18 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 	return members, parts, nil
 }
 
-var errNoLimiter = errors.New("has no limiter (RL614)")
-
-// memberOf returns the one of members that c is a charge of, or else a new one. All members of a limiter have the same rules.
-func memberOf(members []*member, c *Charge) (*member, error) {
+// memberOf returns the one of members that c is a charge of, or else a new one. It returns nil if c has no limiter from a
+// constructor. All members of a limiter have the same rules.
+func memberOf(members []*member, c *Charge) *member {
 	if c.Limiter == nil {
-		return nil, errNoLimiter
+		return nil
 	}
 	var now *rules
 	for _, m := range members {
 		switch {
 		case m.limiter != c.Limiter:
 		case m.key == c.Key:
-			return m, nil
+			return m
 		default:
 			now = m.now
 		}
@@ -79,9 +77,9 @@ func memberOf(members []*member, c *Charge) (*member, error) {
 		now = c.Limiter.rules.Load()
 	}
 	if now == nil {
-		return nil, errNoLimiter
+		return nil
 	}
-	return &member{limiter: c.Limiter, now: now, key: c.Key}, nil
+	return &member{limiter: c.Limiter, now: now, key: c.Key}
 }
 
 // request returns what c asks for.
@@ -151,6 +149,11 @@ func (p *part) result() Result {
 	own.under(r.plan)
 	r.Cost, r.each = own.N, own.Each
 	return r
+}
+
+// result returns a Result for m's decision.
+func (m *member) result() Result {
+	return Result{limiter: m.limiter, key: m.key, headers: m.now.policy.Headers}
 }
 
 // store identifies the store of m's limiter.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -12,12 +13,11 @@ import (
 
 // Reservation holds tokens promised by [Limiter.Reserve].
 type Reservation struct {
-	limiter *Limiter
-	key     string
-	n       int64
-	result  Result
-	ok      bool
-	delay   time.Duration
+	n      int64
+	result Result
+	ended  uint32 // the result's, for all its copies
+	ok     bool
+	delay  time.Duration
 }
 
 // Reserve takes n tokens even if the bucket does not have them yet. Reservation.Delay is how long to wait before acting:
@@ -42,7 +42,8 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 	if err := l.take(ctx, now, &res, &request); err != nil {
 		return nil, err
 	}
-	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
+	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
+	r.result.once = &r.ended
 	// Without a plan no store decided, under Never no wait is long enough, and under Shadow no caller waits.
 	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
@@ -73,11 +74,14 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
-		return gone{err} // r.ok stays true, so that the caller can call Cancel again
+	if err := r.result.endIn(ctx); errors.Is(err, ErrSettled) {
+		return nil
+	} else if err != nil {
+		return err // r.ok stays true, so that the caller can call Cancel again
 	}
 	r.ok = false
-	return r.limiter.endHold(ctx, r.limiter.rules.Load(), r.key, &r.result, r.n)
+	l := r.result.limiter
+	return l.endHold(ctx, l.rules.Load(), r.result.key, &r.result, r.n)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -129,8 +133,8 @@ const cancelTimeout = 50 * time.Millisecond
 // cancelTimeout; the store may cancel r later.
 func (r *Reservation) cancelSoon(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	l, plan, source, key := r.limiter, r.result.plan, r.result.Source, strings.Clone(r.key) // which may be reused when WaitN returns
-	if l.memory != nil || source == FromFallback {                                          // which never wait
+	l, plan, source, key := r.result.limiter, r.result.plan, r.result.Source, strings.Clone(r.result.key) // which may be reused when WaitN returns
+	if l.memory != nil || source == FromFallback {                                                        // which never wait
 		_ = r.Cancel(ctx)
 		return
 	}

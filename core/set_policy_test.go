@@ -42,7 +42,7 @@ func TestTokensTakenBeforeSetPolicyReturnToTheirLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, res.Allowed)
 	require.NoError(t, r.Cancel(ctx))
-	require.NoError(t, l.Undo(ctx, "k", taken))
+	require.NoError(t, taken.Undo(ctx))
 	res, err = l.Peek(ctx, "k")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{5, 0}, []int64{res.Limits()[0].Remaining, res.Limits()[1].Remaining}, "a limit added later gets nothing back")
@@ -70,7 +70,7 @@ func TestFallbackKeepsItsTokensAcrossSetPolicy(t *testing.T) {
 	policy.OnFailure = core.FailOpen
 	require.NoError(t, l.SetPolicy(policy))
 	store.away = false
-	require.NoError(t, l.Undo(ctx, "k", granted))
+	require.NoError(t, granted.Undo(ctx))
 	res, err = l.Allow(ctx, "k")
 	require.NoError(t, err)
 	assert.False(t, res.Allowed, "Undo must return the fallback's tokens to the fallback")
@@ -149,7 +149,7 @@ func TestTokensOfATierReturnToItThroughAnyLimiter(t *testing.T) {
 		tier := core.Must(l.WithLimits(core.PerHour(1000)))
 		res, err := tier.AllowN(t.Context(), "k", 10)
 		require.NoError(t, err)
-		require.NoError(t, l.Settle(t.Context(), "k", res, core.Units{core.Requests: 4}))
+		require.NoError(t, res.Settle(t.Context(), core.Units{core.Requests: 4}))
 		res, err = tier.Peek(t.Context(), "k")
 		require.NoError(t, err)
 		require.Equal(t, int64(1000-4), res.Remaining, "with %d overrides", len(overrides))

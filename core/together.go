@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -40,16 +39,18 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		}
 		return JointResult{}, err
 	}
-	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges), ended: new(atomic.Bool)}
-	for _, p := range parts {
+	res := JointResult{Allowed: !j.denied, Results: make([]Result, 0, len(parts))}
+	ended := make([]uint32, len(parts))
+	for i, p := range parts {
 		m, r := p.member, p.result()
+		r.once = &ended[i]
 		if j.denied && r.Allowed {
 			r.untaken = true
 		}
 		if !r.Allowed {
 			res.RetryAfter = max(res.RetryAfter, r.RetryAfter)
 		}
-		res.Results, res.shadow = append(res.Results, r), append(res.shadow, m.now.policy.Shadow)
+		res.Results = append(res.Results, r)
 		if m.limiter.watch.active() && (!j.denied || !r.Allowed) { // who took nothing for another's sake decided nothing
 			m.limiter.report(ctx, m.now, &r, m.key, began, nil)
 		}
@@ -150,7 +151,8 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 func (j *joint) read(ctx context.Context, group []*member, requests []Request, answers []JointAnswer) (again []*member, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
-			m.res = Result{answer: answers[i].Answer, headers: m.now.policy.Headers, bucket: requests[i].Hash()}
+			m.res = m.result()
+			m.res.answer = answers[i].Answer
 			m.res.readOf(m.now.planOf(m.key), &requests[i])
 			j.denied = j.denied || !m.res.Allowed
 			again = append(again, m)
@@ -165,7 +167,8 @@ func (j *joint) read(ctx context.Context, group []*member, requests []Request, a
 	for i, m := range group {
 		if err := answers[i].Err; err != nil {
 			r := requests[i]
-			m.res.headers, m.res.bucket, m.res.Cost, r.Dry = m.now.policy.Headers, r.Hash(), r.N, j.denied
+			m.res = m.result()
+			m.res.Cost, r.Dry = r.N, j.denied
 			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
 				j.failed = m
 				return nil, err
@@ -225,7 +228,7 @@ func (j *joint) hold(members ...*member) {
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
-		if err := m.limiter.undo(context.WithoutCancel(ctx), m.now, m.key, &m.res); err != nil {
+		if err := m.res.undo(context.WithoutCancel(ctx), m.now); err != nil {
 			m.limiter.unsettled(ctx, m.now, m.key, m.res.Source, began, err)
 		}
 		m.res.returned()

@@ -103,7 +103,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 			}
 		}
 	}
-	if take.units == nil && e.options.Units != nil && !limiter.Counts("", core.Requests) {
+	if take.units == nil && e.options.Units != nil && !counts(limiter, "", core.Requests) {
 		take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 	}
 	ctx := e.options.deciding(v.ctx)
@@ -164,14 +164,16 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 		return
 	}
 	warnTwice(&e.warnTwice, x, outer, v.limiter, v.key)
-	if d := (Decision{v.Result.Keep(), v.limiter, v.key, outer, &e.middleware}); v.Result.WritesHeaders() {
-		kept := &decided{Decision: d}
-		x.Keep(&kept.Decision)
-		v.Result.WriteHeadersIn(&kept.room, x.Response())
+	d := Decision{kept: keep(v.Result), limiter: v.limiter, key: v.key, outer: outer, by: &e.middleware}
+	if writesHeaders(v.Result) {
+		d := &decided{Decision: d}
+		v.kept = &d.Decision
+		writeHeaders(v.Result, &d.room, x.Response())
 	} else {
-		kept := d
-		x.Keep(&kept)
+		d := d
+		v.kept = &d
 	}
+	x.Keep(v.kept)
 }
 
 // WantsStatus reports whether Done needs the status of the response.
@@ -201,7 +203,8 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	if v.joint != nil {
 		_ = v.joint.result.Undo(ctx)
 	} else {
-		_ = v.limiter.Undo(ctx, v.key, v.Result)
+		res := v.kept.result()
+		_ = res.Undo(ctx)
 	}
 	return true
 }
@@ -215,9 +218,9 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 			err := fmt.Errorf("panic: %v", p)
 			slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
 			if v.joint != nil {
-				v.joint.result.Unsettled(v.ctx, err)
+				unsettled(v.ctx, v.joint.result, err)
 			} else {
-				v.limiter.Unsettled(v.ctx, v.key, v.Result, err)
+				unsettled(v.ctx, core.JointResult{Results: []core.Result{v.kept.result()}}, err)
 			}
 		}
 	}()
@@ -230,7 +233,8 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 	if v.joint != nil {
 		err = v.joint.result.Settle(ctx, units)
 	} else {
-		err = v.limiter.Settle(ctx, v.key, v.Result, units)
+		res := v.kept.result()
+		err = res.Settle(ctx, units)
 	}
 	if err != nil {
 		slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)

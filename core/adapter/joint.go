@@ -23,12 +23,12 @@ func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limit
 // joint is the decision of several limiters.
 type joint struct {
 	result core.JointResult
-	rules  []kept
+	rules  []owner
 	by     *middleware
 }
 
-// kept is whose decision it is.
-type kept struct {
+// owner is whose decision it is.
+type owner struct {
 	limiter *core.Limiter
 	key     string
 }
@@ -39,8 +39,8 @@ func (j *joint) answer(x Exchange, outer *Decision) {
 	for _, k := range j.rules {
 		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
 	}
-	for _, i := range j.result.Order() {
-		outer = &Decision{j.result.Results[i].Keep(), j.rules[i].limiter, j.rules[i].key, outer, j.by}
+	for _, i := range order(j.result) {
+		outer = &Decision{kept: keep(j.result.Results[i]), limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
 	}
 	x.Keep(outer)
 	j.result.WriteHeaders(x.Response())

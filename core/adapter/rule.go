@@ -43,12 +43,12 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	for _, r := range rules {
 		fromUser = true
 		key, err := call(r.Key, c)
-		if err == nil && o.Units == nil && !r.Limiter.Counts("", core.Requests) {
+		if err == nil && o.Units == nil && !counts(r.Limiter, "", core.Requests) {
 			fromUser, err = false, fmt.Errorf("policy %q: %w: %s", r.Limiter.Name(), core.ErrUnit, core.Requests)
 		}
 		switch {
 		case err == nil:
-			j.rules = append(j.rules, kept{r.Limiter, key})
+			j.rules = append(j.rules, owner{r.Limiter, key})
 		case !r.Limiter.Policy().Shadow:
 			return fromUser, err
 		default:
@@ -68,7 +68,7 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	charges := make([]core.Charge, len(j.rules))
 	for i, k := range j.rules {
 		charges[i] = core.Charge{Limiter: k.limiter, Key: k.key, Units: core.Units{}}
-		if k.limiter.Counts("", core.Requests) {
+		if counts(k.limiter, "", core.Requests) {
 			charges[i].Units[core.Requests] = take.cost
 			if take.all {
 				charges[i].Units[core.Requests] = 0
@@ -78,13 +78,13 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 			}
 		}
 		for unit, n := range take.units {
-			if k.limiter.Counts("", unit) {
+			if counts(k.limiter, "", unit) {
 				charges[i].Units[unit] = n
 			}
 		}
 	}
 	for unit := range take.units {
-		if unit != core.Requests && !slices.ContainsFunc(rules, func(r Rule[C]) bool { return r.Limiter.Counts("", unit) }) {
+		if unit != core.Requests && !slices.ContainsFunc(rules, func(r Rule[C]) bool { return counts(r.Limiter, "", unit) }) {
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
@@ -118,7 +118,7 @@ func (o *Options[C]) costMistake(rules []Rule[C]) error {
 	enforced := ""
 	for _, r := range rules {
 		switch {
-		case r.Limiter == nil || r.Limiter.Counts("", core.Requests):
+		case r.Limiter == nil || counts(r.Limiter, "", core.Requests):
 			return nil
 		case enforced == "" && !r.Limiter.Policy().Shadow:
 			enforced = r.Limiter.Name()

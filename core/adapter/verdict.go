@@ -37,6 +37,7 @@ type Verdict struct {
 
 	limiter *core.Limiter // that decided; nil without a decision
 	key     string
+	kept    *Decision       // of the limiter
 	joint   *joint          // the decisions of several limiters
 	ctx     context.Context // that of Begin: frameworks may have replaced it when Done is called
 	advice  string          // of a ByRoute that found no route

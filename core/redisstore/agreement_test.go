@@ -166,9 +166,9 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 				units := limittest.DrawUnits(charged).Draw(t, "actual")
 				do = func(r *replica) seen {
 					if what == "undo" {
-						return r.after(ctx, key, r.limiter.Undo(ctx, key, r.results[i]))
+						return r.after(ctx, key, r.results[i].Undo(ctx))
 					}
-					return r.after(ctx, key, r.limiter.Settle(ctx, key, r.results[i], units))
+					return r.after(ctx, key, r.results[i].Settle(ctx, units))
 				}
 			case "peek":
 				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }

@@ -75,8 +75,9 @@ func TestReturnedTokensLeaveLaterReservationsTheirs(t *testing.T) {
 	limit := core.PerSecond(1000)
 	for name, giveBack := range map[string]func(t *testing.T, l *core.Limiter, r *core.Reservation) error{
 		"Cancel": func(t *testing.T, _ *core.Limiter, r *core.Reservation) error { return r.Cancel(t.Context()) },
-		"Undo": func(t *testing.T, l *core.Limiter, r *core.Reservation) error {
-			return l.Undo(t.Context(), "k", r.Result())
+		"Undo": func(t *testing.T, _ *core.Limiter, r *core.Reservation) error {
+			res := r.Result()
+			return res.Undo(t.Context())
 		},
 		"Refund": func(t *testing.T, l *core.Limiter, _ *core.Reservation) error {
 			return l.Refund(t.Context(), "k", 1000)

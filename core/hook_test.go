@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -13,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // What is kept of a Result is all of it, whatever the policy and however the request ended.
 func TestKeptResultIsTheSame(t *testing.T) {
-	var none core.KeptResult
-	assert.Zero(t, none.Result())
-
+	keep := hook.Keep.(func(core.Result) hook.Kept)
+	restore := hook.Result.(func(*hook.Kept, *core.Limiter, string, *uint32) core.Result)
 	one, two := []core.Limit{core.PerMinute(5)}, []core.Limit{core.PerMinute(5), core.PerDay(20)}
 	for name, policy := range map[string]core.Policy{
 		"one limit":     {Limits: one},
@@ -42,14 +44,20 @@ func TestKeptResultIsTheSame(t *testing.T) {
 			for range 200 {
 				want, err := limiter.AllowN(context.Background(), "k", rand.Int64N(9))
 				require.NoError(t, err)
-				kept := want.Keep()
-				got := kept.Result()
-				require.Equal(t, want, got)
+				kept, ended := keep(want), uint32(0)
+				got := restore(&kept, limiter, "k", &ended)
+				require.Equal(t, fmt.Sprintf("%+v", want.Limits()), fmt.Sprintf("%+v", got.Limits()))
+				require.Equal(t, public(want), public(got))
 				header := func(r core.Result) http.Header { h := http.Header{}; r.WriteHeaders(h); return h }
 				require.Equal(t, header(want), header(got))
 			}
 		})
 	}
+}
+
+// public returns the exported fields of r.
+func public(r core.Result) []any {
+	return []any{r.Allowed, r.Remaining, r.RetryAfter, r.ResetAfter, r.Cost, r.Source, r.ShadowDenied, r.Cause}
 }
 
 // flaky is a store that answers every other request on average.
@@ -62,40 +70,24 @@ func (f flaky) Do(ctx context.Context, r core.Request) (core.Answer, error) {
 	return f.Store.Do(ctx, r)
 }
 
-// A policy keeps nothing of a response that it wrote: whoever changes one in place changes no other.
-func TestResponsesShareNoFields(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
-	answer := func() http.Header {
-		res, err := limiter.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		h := http.Header{}
-		res.WriteHeaders(h)
-		return h
-	}
-	first := answer()
-	require.Len(t, first, 5)
-	second := answer()
-	want := second.Clone()
-	for name := range first {
-		first[name][0] = "changed"
-		first[name] = append(first[name], "more")
-	}
-	assert.Equal(t, want, second)
-	for name, values := range answer() {
-		assert.NotContains(t, values, "changed", name)
-	}
-}
-
-// Fields that need more room than there is are written all the same.
-func TestFieldsBeyondTheirRoom(t *testing.T) {
-	limits := []core.Limit{core.PerMinute(5), core.PerHour(50), core.PerDay(500)}
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "a-policy-with-a-long-name", Limits: limits}))
-	res, err := limiter.AllowN(t.Context(), "k", 6)
+func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
+	ctx := context.Background()
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
+	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(9))
+	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a"}, core.Charge{Limiter: other, Key: "b"}, core.Charge{Limiter: l, Key: "c"})
 	require.NoError(t, err)
-	require.False(t, res.Allowed)
-	h := http.Header{}
-	res.WriteHeaders(h)
-	assert.Equal(t, `"a-policy-with-a-long-name-1m";r=0, "a-policy-with-a-long-name-1h";r=50;t=3600, "a-policy-with-a-long-name-24h";r=500;t=86400`, h.Get("RateLimit"))
-	assert.Equal(t, "no-store", h.Get("Cache-Control"))
-	assert.Equal(t, "5", h.Get("X-RateLimit-Limit"))
+	denied, err := l.AllowN(ctx, "a", 10)
+	require.NoError(t, err)
+	unsettled := hook.Unsettled.(func(context.Context, core.JointResult, error))
+	*told = nil
+	why := errors.New("panic: no usage")
+	unsettled(ctx, joint, why)
+	assert.Equal(t, []core.Observation{
+		{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "a"}, {Policy: "api", Outcome: core.OutcomeUnsettled, Key: "c"},
+	}, said(*told))
+	require.ErrorIs(t, (*told)[0].Err, why)
+
+	*told = nil
+	unsettled(ctx, core.JointResult{Results: []core.Result{{}, denied}}, why)
+	assert.Empty(t, *told, "what took nothing needs no settlement")
 }

@@ -1,0 +1,20 @@
+package adapter
+
+import (
+	"context"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+)
+
+// What core lends to middleware.
+var (
+	counts        = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
+	keep          = hook.Keep.(func(core.Result) hook.Kept)
+	kept          = hook.Result.(func(k *hook.Kept, l *core.Limiter, key string, ended *uint32) core.Result)
+	writeHeaders  = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))
+	writesHeaders = hook.WritesHeaders.(func(core.Result) bool)
+	order         = hook.Order.(func(core.JointResult) []int)
+	unsettled     = hook.Unsettled.(func(context.Context, core.JointResult, error))
+)
