@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
@@ -9,6 +10,12 @@ import (
 
 func init() {
 	hook.Counts = (*Limiter).counts
+	hook.Logger = func(l *Limiter) *slog.Logger {
+		if l == nil {
+			return slog.Default()
+		}
+		return l.watch.warnings()
+	}
 	hook.Keep = keep
 	hook.Result = kept
 	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }

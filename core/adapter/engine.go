@@ -31,6 +31,10 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options}
 }
 
+// Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's
+// store, else to [slog.Default].
+func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
+
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
 // the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
 // selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
@@ -43,7 +47,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if before.madeBy(&e.middleware) {
 		return Verdict{}
 	}
-	v.ctx = x.Context()
+	v.ctx, v.limiter = x.Context(), e.limiter
 	var fromUser bool
 	var err error
 	if len(e.rules) == 1 {
@@ -152,7 +156,7 @@ func (e *Engine[C]) shadow() bool {
 }
 
 func (e *Engine[C]) warn(v *Verdict, x Exchange, message, code string) {
-	slog.Warn(message, "code", code, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
+	e.Logger().Warn(message, "code", code, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
 }
 
 // answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
@@ -216,7 +220,7 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("panic: %v", p)
-			slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
+			e.Logger().ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
 			if v.joint != nil {
 				unsettled(v.ctx, v.joint.result, err)
 			} else {
@@ -237,7 +241,7 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 		err = res.Settle(ctx, units)
 	}
 	if err != nil {
-		slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
+		e.Logger().ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
 	}
 }
 
@@ -249,7 +253,7 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 	if v.advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
 		return
 	}
-	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
+	e.Logger().Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
 		"code", "RL705", "policy", e.limiter.Name(), "path", v.path)
 }
 

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"context"
+	"log/slog"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
@@ -11,6 +12,7 @@ import (
 // What core lends to middleware.
 var (
 	counts        = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
+	logger        = hook.Logger.(func(*core.Limiter) *slog.Logger)
 	keep          = hook.Keep.(func(core.Result) hook.Kept)
 	kept          = hook.Result.(func(k *hook.Kept, l *core.Limiter, key string, ended *uint32) core.Result)
 	writeHeaders  = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))

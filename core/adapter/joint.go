@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"log/slog"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -14,7 +13,7 @@ func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limit
 	for o := outer; o != nil; o = o.outer {
 		if !o.isNote() && o.limiter.Name() == limiter.Name() && o.key == key {
 			once.Do(func() {
-				slog.Warn(twiceMessage, "code", "RL704", "policy", limiter.Name(), "path", x.Path())
+				logger(limiter).Warn(twiceMessage, "code", "RL704", "policy", limiter.Name(), "path", x.Path())
 			})
 		}
 	}

@@ -56,6 +56,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Route", (*suite[K, O]).route},
 		{"Host", (*suite[K, O]).host},
 		{"NoKey", (*suite[K, O]).noKey},
+		{"Log", (*suite[K, O]).log},
 		{"Stacked", (*suite[K, O]).stacked},
 		{"Outage", (*suite[K, O]).outage},
 		{"Context", (*suite[K, O]).context},

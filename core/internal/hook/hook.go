@@ -9,6 +9,10 @@ var (
 	// key, which no request has, it reports whether a limit of any key does.
 	Counts any
 
+	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
+	// store's, else to slog.Default, as without a limiter.
+	Logger any
+
 	// Keep is a func(core.Result) Kept. It returns the Result, as a limiter returned it, as a Kept.
 	Keep any
 
