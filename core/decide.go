@@ -26,13 +26,6 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Resul
 	return res, err
 }
 
-// AllowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits. Use
-// it for a request of unknown cost. Result.Cost is the cost it asked for.
-func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, all: true})
-	return res, err
-}
-
 // AllowUnits takes units from key's bucket if every limit has them, and nothing otherwise. Result.Cost is the number of
 // requests, by default 1. Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of the policy counts.
 // It allocates the list of what it takes.
@@ -58,6 +51,13 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 // Peek returns the state of key's bucket and takes nothing. It is AllowN with a cost of 0, and always asks the store.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
+}
+
+// allowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits, or of those
+// of the fallback. It is for a request of unknown cost. Result.Cost is the cost it asked for.
+func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
+	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, all: true})
+	return res, err
 }
 
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of

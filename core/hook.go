@@ -16,6 +16,7 @@ func init() {
 		}
 		return l.watch.warnings()
 	}
+	hook.AllowAll = (*Limiter).allowAll
 	hook.Keep = keep
 	hook.Result = kept
 	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }

@@ -18,6 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
+var allowAll = hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))
+
 // What is kept of a Result is all of it, whatever the policy and however the request ended.
 func TestKeptResultIsTheSame(t *testing.T) {
 	keep := hook.Keep.(func(core.Result) hook.Kept)

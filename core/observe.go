@@ -103,7 +103,7 @@ func WithPolicyObserver(o PolicyObserver) LimiterOption {
 type LoggerOption struct{ logger *slog.Logger }
 
 // WithLogger sets the logger of a limiter or a store. A limiter logs each request that it denies, or would deny without
-// shadow mode, at level debug, and what SetPolicy changed, at level info. A store logs its warnings, such as that Redis does
+// shadow mode, at level debug, and what SetPolicy changed, at level info. Its middleware logs there too. A store logs its warnings, such as that Redis does
 // not answer. Without WithLogger, or with nil, limiters log no denials, changes go to the store's logger if that has one, and
 // warnings go there or to [slog.Default].
 //

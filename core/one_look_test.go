@@ -57,7 +57,7 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		for call, do := range map[string]func(l *core.Limiter, taken core.Result) string{
 			"AllowN":         func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 2)) },
 			"AllowN, denied": func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 8)) },
-			"AllowAll":       func(l *core.Limiter, _ core.Result) string { return told(l.AllowAll(ctx, key)) },
+			"all":            func(l *core.Limiter, _ core.Result) string { return told(allowAll(l, ctx, key)) },
 			"AllowUnits": func(l *core.Limiter, _ core.Result) string {
 				return told(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
 			},

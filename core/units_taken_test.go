@@ -103,8 +103,8 @@ func TestSetPolicyKeepsWhatCallersTake(t *testing.T) {
 		next   core.Policy
 		want   string
 	}{
-		"Allow takes requests":    {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, with(tokens), "requests"},
-		"AllowAll takes requests": {with(requests), func(l *core.Limiter) error { _, err := l.AllowAll(ctx, "k"); return err }, with(tokens), "requests"},
+		"Allow takes requests": {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, with(tokens), "requests"},
+		"all takes requests":   {with(requests), func(l *core.Limiter) error { _, err := allowAll(l, ctx, "k"); return err }, with(tokens), "requests"},
 		"AllowTogether takes requests": {with(requests), func(l *core.Limiter) error {
 			_, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "k"})
 			return err

@@ -115,7 +115,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 	case take.units != nil:
 		v.Result, err = limiter.AllowUnits(ctx, key, take.unitsOf(limiter, key))
 	case take.all:
-		v.Result, err = limiter.AllowAll(ctx, key)
+		v.Result, err = allowAll(limiter, ctx, key)
 	default:
 		v.Result, err = limiter.AllowN(ctx, key, take.cost)
 	}

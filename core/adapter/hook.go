@@ -13,6 +13,7 @@ import (
 var (
 	counts        = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
 	logger        = hook.Logger.(func(*core.Limiter) *slog.Logger)
+	allowAll      = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
 	keep          = hook.Keep.(func(core.Result) hook.Kept)
 	kept          = hook.Result.(func(k *hook.Kept, l *core.Limiter, key string, ended *uint32) core.Result)
 	writeHeaders  = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))

@@ -13,6 +13,10 @@ var (
 	// store's, else to slog.Default, as without a limiter.
 	Logger any
 
+	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result, error). It is AllowN with the largest cost that
+	// a request of the key can have, for a request of unknown cost.
+	AllowAll any
+
 	// Keep is a func(core.Result) Kept. It returns the Result, as a limiter returned it, as a Kept.
 	Keep any
 
