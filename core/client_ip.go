@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 	"github.com/tokenbucket-go/ratelimit/internal/forwarded"
@@ -47,7 +48,7 @@ func TrustProxies(prefixes ...string) IPOption {
 		for _, s := range prefixes {
 			p, err := forwarded.ParsePrefix(s)
 			if err != nil {
-				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`})
+				c.errs = append(c.errs, mistake.New("TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`))
 				continue
 			}
 			c.proxies = append(c.proxies, p)
@@ -76,7 +77,7 @@ func TrustForwarded() IPOption {
 func TrustHeader(name string) IPOption {
 	return func(c *ClientIP) {
 		if !fieldname.Valid(name) {
-			c.errs = append(c.errs, &ConfigError{"TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`})
+			c.errs = append(c.errs, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
 		}
 		c.header = name
 	}
@@ -95,7 +96,7 @@ func DangerouslyTrustRemoteAddr() IPOption {
 func IPv6Prefix(bits int) IPOption {
 	return func(c *ClientIP) {
 		if bits < 1 || bits > 128 {
-			c.errs = append(c.errs, &ConfigError{"IPv6Prefix", bits, "must be from 1 to 128 bits"})
+			c.errs = append(c.errs, mistake.New("IPv6Prefix", bits, "must be from 1 to 128 bits"))
 			return
 		}
 		c.prefix6 = bits

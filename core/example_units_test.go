@@ -68,14 +68,6 @@ func ExampleJointResult() {
 	// false [everybody]
 }
 
-// Limiters of one store decide in one step if the store is a JointStore, as this package's is and that on Redis.
-func ExampleJointStore() {
-	var store core.Store = core.NewMemoryStore()
-	_, can := store.(core.JointStore)
-	fmt.Println(can)
-	// Output: true
-}
-
 // 10,000 a month, by the calendar of a place, from the day on which a customer is billed.
 func ExamplePerMonth() {
 	berlin, err := time.LoadLocation("Europe/Berlin")

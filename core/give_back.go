@@ -113,11 +113,11 @@ func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source S
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
 	}
-	store := l.store
+	to := l.store
 	if source == FromFallback {
-		store = l.fallback()
+		to = l.fallback()
 	}
-	_, err := store.Do(ctx, Request{Request: r, class: now.planOf(key).class, key: boundedKey(key)})
+	_, err := to.Do(ctx, now.planOf(key).class.Request(boundedKey(key), r))
 	return l.failed(ctx, key, err)
 }
 

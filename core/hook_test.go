@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -65,9 +66,9 @@ func public(r core.Result) []any {
 // flaky is a store that answers every other request on average.
 type flaky struct{ core.Store }
 
-func (f flaky) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (f flaky) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if rand.IntN(2) == 0 {
-		return core.Answer{}, errors.New("away")
+		return store.Answer{}, errors.New("away")
 	}
 	return f.Store.Do(ctx, r)
 }

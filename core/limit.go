@@ -10,6 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -125,7 +126,7 @@ const (
 func (l Limit) mistakes(path string) []error {
 	var errs []error
 	wrong := func(name string, value any, reason string) {
-		errs = append(errs, &ConfigError{path + name, value, reason})
+		errs = append(errs, mistake.New(path+name, value, reason))
 	}
 	if l.Name != "" {
 		if reason := badName(l.Name); reason != "" {

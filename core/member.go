@@ -16,7 +16,7 @@ type member struct {
 	limiter *Limiter
 	now     *rules
 	key     string
-	request Request // the sum of its charges
+	request request // the sum of its charges
 	shared  bool    // there are several
 	took    bool    // it took tokens, though they may have been given back
 	res     Result
@@ -25,7 +25,7 @@ type member struct {
 // part is one charge.
 type part struct {
 	*member
-	request Request
+	request request
 }
 
 // join checks charges and returns their members, and the part of a member that each of them is.
@@ -83,8 +83,8 @@ func memberOf(members []*member, c *Charge) *member {
 }
 
 // request returns what c asks for.
-func (c *Charge) request() Request {
-	r := Request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
+func (c *Charge) request() request {
+	r := request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
 	if c.Units != nil && c.Cost != 0 {
 		r.units = maps.Clone(c.Units)
 		if _, given := c.Units[Requests]; !given {
@@ -97,7 +97,7 @@ func (c *Charge) request() Request {
 }
 
 // plus returns the request for what r and o ask together. requests says that a limit counts them.
-func (r *Request) plus(o Request, requests bool) Request {
+func (r *request) plus(o request, requests bool) request {
 	sum := *r
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
@@ -113,7 +113,7 @@ func (r *Request) plus(o Request, requests bool) Request {
 }
 
 // inUnits returns what r asks for, in units, with the one request that need not be mentioned.
-func (r *Request) inUnits(requests bool) Units {
+func (r *request) inUnits(requests bool) Units {
 	if r.units == nil {
 		return Units{Requests: r.N}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
@@ -231,9 +232,9 @@ type failing struct {
 	good int
 }
 
-func (f *failing) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (f *failing) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if f.good--; f.good < 0 {
-		return core.Answer{}, errors.New("away")
+		return store.Answer{}, errors.New("away")
 	}
 	return f.Store.Do(ctx, r)
 }

@@ -16,21 +16,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // meddlingStore calls meanwhile while it decides.
 type meddlingStore struct {
-	core.JointStore
+	store.JointStore
 	meanwhile func()
 }
 
-func (s *meddlingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *meddlingStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	s.meanwhile()
 	return s.JointStore.Do(ctx, r)
 }
 
-func (s *meddlingStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *meddlingStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	s.meanwhile()
 	return s.JointStore.DoTogether(ctx, requests)
 }

@@ -36,10 +36,10 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// The ticket is random, so that no other hold has it even after a Reset or on a new server.
-	request := Request{key: key, Request: bucket.Request{
+	asked := request{key: key, Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}
-	if err := l.take(ctx, now, &res, &request); err != nil {
+	if err := l.take(ctx, now, &res, &asked); err != nil {
 		return nil, err
 	}
 	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
@@ -49,7 +49,7 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 		return r, nil
 	}
 	r.delay = duration(res.answer.Due - res.answer.Now)
-	r.result.ticket = request.Ticket
+	r.result.ticket = asked.Ticket
 	if !r.ok {
 		r.result.RetryAfter = r.delay
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Never is the RetryAfter of a request that can never be allowed, because its cost exceeds a limit's Capacity. It is the
@@ -50,7 +51,7 @@ type Result struct {
 
 	limiter *Limiter // that returned this; nil: none did
 	key     string   // as the limiter got it
-	answer  Answer
+	answer  store.Answer
 	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
 	ticket  int64    // of the hold, if this is the result of a reservation; else 0
 	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -20,9 +21,9 @@ type fickleStore struct {
 	away bool
 }
 
-func (s *fickleStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *fickleStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.away {
-		return core.Answer{}, errors.New("away")
+		return store.Answer{}, errors.New("away")
 	}
 	return s.MemoryStore.Do(ctx, r)
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // AllowTogether decides a request with several limiters, such as those of a user, of the user's organisation, and of everybody.
@@ -119,24 +121,24 @@ func (j *joint) groups() (groups [][]*member) {
 
 // take decides the members of a group, together if their store can.
 func (j *joint) take(ctx context.Context, group []*member) error {
-	store, can := group[0].limiter.store.(JointStore)
+	together, can := group[0].limiter.store.(store.JointStore)
 	for can && len(group) > 1 && !j.denied {
-		requests := make([]Request, len(group))
+		requests, asked := make([]request, len(group)), make([]store.Request, len(group))
 		for i, m := range group {
-			r := m.request
-			r.under(m.now.planOf(m.key))
-			r.key = boundedKey(m.key)
-			requests[i] = r
+			p := m.now.planOf(m.key)
+			requests[i] = m.request
+			requests[i].under(p)
+			asked[i] = requests[i].to(p)
 		}
-		answers, err := store.DoTogether(ctx, requests)
-		if errors.Is(err, ErrApart) {
+		answers, err := together.DoTogether(ctx, asked)
+		if errors.Is(err, store.ErrApart) {
 			break
 		}
 		for i, m := range group {
 			m.limiter.noteUnits(m.now, m.now.planOf(m.key), &requests[i])
 		}
 		if err != nil {
-			answers = slices.Repeat([]JointAnswer{{Err: err}}, len(group))
+			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(group))
 		}
 		if group, err = j.read(ctx, group, requests, answers); err != nil {
 			return err
@@ -148,7 +150,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 // read takes in a store's answers to the requests of a group. If the store could not answer some of them, their limiters'
 // OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
 // the request is denied already.
-func (j *joint) read(ctx context.Context, group []*member, requests []Request, answers []JointAnswer) (again []*member, err error) {
+func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer) (again []*member, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
 			m.res = m.result()
@@ -169,7 +171,7 @@ func (j *joint) read(ctx context.Context, group []*member, requests []Request, a
 			r := requests[i]
 			m.res = m.result()
 			m.res.Cost, r.Dry = r.N, j.denied
-			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
+			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, err); err != nil {
 				j.failed = m
 				return nil, err
 			}

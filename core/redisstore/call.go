@@ -7,11 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// bucketOf names a bucket by its policy and key. hash is the one of core.Request.Hash: it costs half of what a hash made
+// bucketOf names a bucket by its policy and key. hash is the one of store.Request.Hash: it costs half of what a hash made
 // here does, because a limiter makes that of its policy only once.
 type bucketOf struct {
 	policy, key string
@@ -19,11 +19,11 @@ type bucketOf struct {
 }
 
 // of names the bucket that r asks.
-func of(r *core.Request) bucketOf { return bucketOf{r.Policy(), r.Key(), r.Hash()} }
+func of(r *store.Request) bucketOf { return bucketOf{r.Policy(), r.Key(), r.Hash()} }
 
 // named names the bucket of a policy and key.
 func named(policy, key string) bucketOf {
-	r := core.NewRequest(policy, key, bucket.Request{})
+	r := store.NewRequest(policy, key, bucket.Request{})
 	return of(&r)
 }
 
@@ -50,7 +50,7 @@ type call struct {
 // member is one request of a call.
 type member struct {
 	key       string // as Redis knows it
-	request   core.Request
+	request   store.Request
 	calendars string // the periods that were last sent for it: see bucket.Plan.Calendars
 }
 
@@ -58,7 +58,7 @@ type member struct {
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r.
-func (p *callPool) get(key string, r core.Request) *call {
+func (p *callPool) get(key string, r store.Request) *call {
 	c, _ := p.free.Get().(*call)
 	if c == nil {
 		c = &call{done: make(chan struct{}, 1)}
@@ -104,9 +104,9 @@ func claim(calls []*call, state uint32) []*call {
 
 // outcome is the answer to one call.
 type outcome struct {
-	answer core.Answer        // to its request, or to the first of several
-	joint  []core.JointAnswer // to each of the requests that are decided together; nil if there is one
-	err    error              // why there is no answer to any
+	answer store.Answer        // to its request, or to the first of several
+	joint  []store.JointAnswer // to each of the requests that are decided together; nil if there is one
+	err    error               // why there is no answer to any
 }
 
 // finish answers calls with their outcomes, or all with err if there are none.

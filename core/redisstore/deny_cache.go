@@ -6,6 +6,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -42,7 +43,7 @@ type denial struct {
 	bucket bucketOf
 	plan   *bucket.Plan
 	cost   int64 // that was denied; all higher costs are denied too
-	answer core.Answer
+	answer store.Answer
 	heard  instant // when the answer came, to the microsecond: not before its instant
 	until  instant
 }
@@ -57,12 +58,12 @@ func instantOf(t time.Time) instant { return instant(t.UnixNano()) }
 func (t instant) sinceMicro() instant { return t % 1000 }
 
 // applies reports whether r may use the cache.
-func (d *denyCache) applies(r *core.Request) bool {
+func (d *denyCache) applies(r *store.Request) bool {
 	return d.horizon > 0 && r.Action == bucket.Take && r.N > 0 && r.Each == nil
 }
 
 // repeat sets a to the denial of r that is known to be true at now. If there is none it returns a version for keep.
-func (d *denyCache) repeat(r *core.Request, a *core.Answer, now instant) (ok bool, version uint32) {
+func (d *denyCache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool, version uint32) {
 	known, age, version := d.find(of(r), r.Plan, r.N, now)
 	if known == nil {
 		return false, version
@@ -73,7 +74,7 @@ func (d *denyCache) repeat(r *core.Request, a *core.Answer, now instant) (ok boo
 }
 
 // find returns the denial of a request for n tokens that is true at now, and its age in µs; nil if there is none.
-func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now instant) (answer *core.Answer, age int64, version uint32) {
+func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now instant) (answer *store.Answer, age int64, version uint32) {
 	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -91,7 +92,7 @@ func (d *denyCache) find(b bucketOf, p *bucket.Plan, n int64, now instant) (answ
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
 // or took tokens may have been executed since repeat returned version.
-func (d *denyCache) keep(r *core.Request, a core.Answer, version uint32, asked, heard instant) {
+func (d *denyCache) keep(r *store.Request, a store.Answer, version uint32, asked, heard instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // timeoutError is the error of a call that took too long.
@@ -85,14 +85,14 @@ func lacksStruct(err error) bool {
 
 // certain reports whether err, which may be nil, proves that a command was executed or never will be.
 func certain(err error) bool {
-	bad := (*core.StateError)(nil)
+	bad := (*store.StateError)(nil)
 	return err == nil || errors.As(err, &bad) || fromServer(err) || notExecuted(err)
 }
 
 // keyError is the error that the script reports of one key: that its state can't be used, or what the server said.
 func keyError(text string) error {
 	if text == bucket.ErrUnreadable.Error() || text == bucket.ErrLater.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
-		return &core.StateError{Reason: text}
+		return &store.StateError{Reason: text}
 	}
 	return serverError(text)
 }

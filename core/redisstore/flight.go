@@ -9,11 +9,11 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/slot"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // flights carry decisions to Redis: those of one node that are asked at the same time together.
@@ -51,17 +51,17 @@ func (f *flights) to(client redis.UniversalClient, set settings, inOrder bool) {
 }
 
 // ask has r decided by Redis, together with what others ask at this moment.
-func (f *flights) ask(ctx context.Context, r core.Request) (core.Answer, error) {
+func (f *flights) ask(ctx context.Context, r store.Request) (store.Answer, error) {
 	o, err := f.board(ctx, r, nil)
 	if err != nil {
-		return core.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), serverClock(err))
+		return store.Answer{}, fmt.Errorf("policy %q: %w", r.Policy(), serverClock(err))
 	}
 	f.eviction.Look(f.server)
 	return o.answer, nil
 }
 
 // askTogether has requests, of which there are several, decided by Redis in one step.
-func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (f *flights) askTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	var others []member
 	for _, r := range requests[1:] {
 		others = append(others, member{key: redisKey(f.prefix, r.Policy(), r.Key()), request: r})
@@ -80,7 +80,7 @@ func (f *flights) askTogether(ctx context.Context, requests []core.Request) ([]c
 }
 
 // board has r decided by the node of its key, with others that are decided together with it, and waits for the outcome.
-func (f *flights) board(ctx context.Context, r core.Request, others []member) (outcome, error) {
+func (f *flights) board(ctx context.Context, r store.Request, others []member) (outcome, error) {
 	key := redisKey(f.prefix, r.Policy(), r.Key())
 	return f.nodes.find(key).board(ctx, key, r, others)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -299,7 +300,7 @@ type stuckStore struct {
 	release chan struct{}
 }
 
-func (s *stuckStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *stuckStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if !s.stick.Load() {
 		return s.MemoryStore.Do(ctx, r)
 	}
@@ -308,7 +309,7 @@ func (s *stuckStore) Do(ctx context.Context, r core.Request) (core.Answer, error
 		_, _ = s.MemoryStore.Do(context.Background(), r)
 	}()
 	<-ctx.Done()
-	return core.Answer{}, ctx.Err()
+	return store.Answer{}, ctx.Err()
 }
 
 func TestAlignedLimitsOfTheSamePaceAreToldApart(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -30,7 +31,7 @@ type leaseShard struct {
 
 // watchedKey is a key that may be busy. Its leases are of one plan: the first that was asked for.
 type watchedKey struct {
-	refund  core.Request    // of nothing: the form in which its leases are settled
+	refund  store.Request   // of nothing: the form in which its leases are settled
 	asked   time.Time       // when Redis was last asked
 	size    int64           // of the next lease
 	rest    time.Time       // until then the bucket has nothing to lease
@@ -40,7 +41,7 @@ type watchedKey struct {
 
 // lease is tokens that this process has taken ahead.
 type lease struct {
-	given  core.Answer // that brought them
+	given  store.Answer // that brought them
 	ticket int64
 	asked  time.Time // not after the instant of given
 	left   int64     // tokens that nobody has used
@@ -50,7 +51,7 @@ type lease struct {
 
 // use takes n tokens of h, or puts back -n of those that were taken. a becomes what the bucket has at now, as far as
 // this process knows, and what is left of h. The shard's mu is held.
-func (h *lease) use(n int64, a *core.Answer, p *bucket.Plan, now time.Time) (ok bool) {
+func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.given.Lent || h.over(now) {
 		return false
 	}
@@ -79,7 +80,7 @@ func (sh *leaseShard) under(p *bucket.Plan, b bucketOf) *watchedKey {
 
 // watch returns the watched key of r. It begins to watch it if need be, and returns nil when there is no room. mu is
 // held.
-func (sh *leaseShard) watch(b bucketOf, r *core.Request, now time.Time) *watchedKey {
+func (sh *leaseShard) watch(b bucketOf, r *store.Request, now time.Time) *watchedKey {
 	if k := sh.keys[b]; k != nil && (k.refund.Plan == r.Plan || k.busy(now)) {
 		return k
 	}
@@ -100,7 +101,7 @@ func (sh *leaseShard) watch(b bucketOf, r *core.Request, now time.Time) *watched
 		sh.keys = make(map[bucketOf]*watchedKey)
 	}
 	b = b.clone()
-	k := &watchedKey{refund: core.NewRequest(b.policy, b.key, bucket.Request{Plan: r.Plan, Action: bucket.Refund})}
+	k := &watchedKey{refund: store.NewRequest(b.policy, b.key, bucket.Request{Plan: r.Plan, Action: bucket.Refund})}
 	sh.keys[b] = k
 	return k
 }
@@ -141,4 +142,4 @@ func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 
 // leasable reports whether r may use tokens on lease: limits that count something else, or are aligned to a calendar, are
 // decided by the server each time.
-func leasable(r *core.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }
+func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }

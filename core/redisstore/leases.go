@@ -5,8 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // leases are what this process knows of busy keys.
@@ -18,7 +18,7 @@ type leases struct {
 }
 
 // spend decides r in a on the lease of its key, if it has enough tokens.
-func (l *leases) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool) {
+func (l *leases) spend(r *store.Request, a *store.Answer, now time.Time) (ok bool) {
 	if l.most == 0 || !leasable(r) || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
 	}
@@ -44,7 +44,7 @@ func (l *leases) spend(r *core.Request, a *core.Answer, now time.Time) (ok bool)
 
 // askOrLease has r, which no lease serves, decided by Redis. If its key is busy the call also brings a lease, and others
 // who ask meanwhile wait for that.
-func (l *leases) askOrLease(ctx context.Context, r core.Request) (a core.Answer, err error) {
+func (l *leases) askOrLease(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if l.most == 0 || !r.Takes() {
 		return l.flights.ask(ctx, r)
 	}
@@ -55,7 +55,7 @@ func (l *leases) askOrLease(ctx context.Context, r core.Request) (a core.Answer,
 		case ask:
 			a, err = l.flights.ask(ctx, r)
 			if err != nil {
-				l.settleAgain([]core.Request{r})
+				l.settleAgain([]store.Request{r})
 			}
 			return a, err
 		case lead:
@@ -80,7 +80,7 @@ func (l *leases) askOrLease(ctx context.Context, r core.Request) (a core.Answer,
 
 // settle has requests, which are decided together, settle the leases of their keys, so that they have all that their
 // process has. Renewals that are under way land first.
-func (l *leases) settle(ctx context.Context, requests []core.Request) error {
+func (l *leases) settle(ctx context.Context, requests []store.Request) error {
 	for i := range requests {
 		if landing := l.look(&requests[i], false); landing != nil {
 			select {
@@ -98,7 +98,7 @@ func (l *leases) settle(ctx context.Context, requests []core.Request) error {
 
 // look returns the landing of the renewal of r's key that is under way. If there is none and r is to settle the lease, it
 // does.
-func (l *leases) look(r *core.Request, settles bool) (landing <-chan struct{}) {
+func (l *leases) look(r *store.Request, settles bool) (landing <-chan struct{}) {
 	b := of(r)
 	sh := l.shard(b)
 	sh.mu.Lock()
@@ -123,7 +123,7 @@ const (
 )
 
 // choose chooses the next step of r: to join the landing of a renewal, or to lead one, which it starts.
-func (l *leases) choose(r *core.Request) (step leaseStep, led *renewal, landing <-chan struct{}) {
+func (l *leases) choose(r *store.Request) (step leaseStep, led *renewal, landing <-chan struct{}) {
 	b := of(r)
 	sh := l.shard(b)
 	now := l.now()
@@ -155,7 +155,7 @@ func (l *leases) choose(r *core.Request) (step leaseStep, led *renewal, landing 
 }
 
 // forget stops watching a key, and returns the refund that settles its lease: nil if it was not watched.
-func (l *leases) forget(b bucketOf) (back *core.Request) {
+func (l *leases) forget(b bucketOf) (back *store.Request) {
 	sh := l.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

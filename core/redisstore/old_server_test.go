@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -30,7 +31,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 	p := planOf(core.PerDay(10))
 	var calls []*call
 	for _, key := range []string{"written", "refused", "also refused"} {
-		calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
+		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
 		cmd := command(t.Context(), eval, oldRedis+scriptText, scriptArgs(calls, "", false))

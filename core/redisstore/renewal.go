@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // lender gets tokens on lease from Redis, and returns them.
@@ -17,7 +17,7 @@ type lender struct {
 
 // giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: Redis forgets a lease by itself,
 // and tokens refill.
-func (l *lender) giveBack(r core.Request) {
+func (l *lender) giveBack(r store.Request) {
 	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
@@ -26,14 +26,14 @@ func (l *lender) giveBack(r core.Request) {
 
 // settleAgain settles the leases that requests were to settle, in the background. Their call had no answer, or was not sent.
 // Who settles a lease a second time changes nothing.
-func (l *lender) settleAgain(requests []core.Request) {
+func (l *lender) settleAgain(requests []store.Request) {
 	for i := range requests {
 		r := &requests[i]
 		if r.Ends.Back == 0 {
 			continue
 		}
 		b := of(r).clone() // the key may be reused when the caller has its error
-		go l.giveBack(core.NewRequest(b.policy, b.key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
+		go l.giveBack(store.NewRequest(b.policy, b.key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
 	}
 }
 
@@ -42,11 +42,11 @@ type renewal struct {
 	lender  *lender
 	shard   *leaseShard
 	key     *watchedKey
-	request core.Request
+	request store.Request
 	asked   time.Time
 
 	landed chan struct{} // closed when those below are set
-	answer core.Answer
+	answer store.Answer
 	err    error
 
 	// Guarded by the shard's mu:
@@ -55,7 +55,7 @@ type renewal struct {
 }
 
 // wait returns the decision. A caller who leaves before there is one pays nothing.
-func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
+func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	select {
 	case <-n.landed:
 	case <-ctx.Done():
@@ -63,7 +63,7 @@ func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
 		n.left = !n.over
 		n.shard.mu.Unlock()
 		if n.left {
-			return core.Answer{}, ctx.Err()
+			return store.Answer{}, ctx.Err()
 		}
 		<-n.landed // it is about to be closed
 	}
@@ -86,7 +86,7 @@ func (n *renewal) run() {
 	n.shard.mu.Unlock()
 	close(n.landed)
 	if n.err != nil {
-		n.lender.settleAgain([]core.Request{n.request})
+		n.lender.settleAgain([]store.Request{n.request})
 	}
 	n.lender.giveBack(back)
 }

@@ -18,9 +18,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -45,7 +45,7 @@ import (
 // context is canceled meanwhile then returns late, by the store's timeout at most. All other callers return as soon as their
 // context ends.
 type Store struct {
-	config  core.StoreConfig
+	config  store.Config
 	leases  leases
 	denials denyCache
 	flights flights
@@ -71,7 +71,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	if o.DialTimeout == 0 {
-		o.DialTimeout = connectTime(settingsOf(options, &core.StoreConfig{}).timeout)
+		o.DialTimeout = connectTime(settingsOf(options, &store.Config{}).timeout)
 	}
 	client := redis.NewClient(o)
 	s := New(client, options...)
@@ -110,11 +110,11 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 }
 
 // Config is how the store was configured.
-func (s *Store) Config() *core.StoreConfig { return &s.config }
+func (s *Store) Config() *store.Config { return &s.config }
 
 // Do has r decided in one round trip, which it may share with other decisions. It needs none when the denial of r is
 // known, or tokens for it are on lease.
-func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err error) {
+func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if len(s.config.Mistakes) > 0 { // NewLimiter does not see them where another store wraps this one
 		return a, errors.Join(s.config.Mistakes...)
 	}
@@ -143,14 +143,14 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 	return a, err
 }
 
-// DoTogether has requests decided in one round trip, by one script call. It returns [core.ErrApart] where the keys may be on
+// DoTogether has requests decided in one round trip, by one script call. It returns [store.ErrApart] where the keys may be on
 // different servers: on a Cluster and a Ring.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if len(s.config.Mistakes) > 0 {
 		return nil, errors.Join(s.config.Mistakes...)
 	}
 	if s.server.scattered.Load() {
-		return nil, core.ErrApart
+		return nil, store.ErrApart
 	}
 	if s.config.Clock != nil { // before leases are settled
 		if _, err := microsOf(s.config.Clock()); err != nil {
@@ -173,7 +173,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 }
 
 // recall is the Recall of the store's configuration.
-func (s *Store) recall(hash uint64, policy, key string, p *bucket.Plan, n int64) (known *core.Answer, age int64) {
+func (s *Store) recall(hash uint64, policy, key string, p *bucket.Plan, n int64) (known *store.Answer, age int64) {
 	now := s.instant()
 	if now < 0 {
 		return nil, 0 // Do says what is wrong with the clock
