@@ -8,6 +8,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// The store is a choice: limiters work alike on all of them. See redisstore.New for buckets that processes share.
+func ExampleStore() {
+	var store core.Store = core.NewMemoryStore()
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	res, _ := limiter.Allow(context.Background(), "ada")
+	fmt.Println(res.Remaining)
+	// Output: 59
+}
+
 func ExampleMemoryStore() {
 	store := core.NewMemoryStore()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{

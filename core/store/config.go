@@ -10,6 +10,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
+// Configured is a [Store] that has a configuration.
+type Configured interface {
+	Store
+
+	// Config returns the same Config at each call.
+	Config() *Config
+}
+
 // Config is the part of a store's configuration that limiters use. Set its fields before you use the store.
 type Config struct {
 	Mistakes []error          // mistakes in the store's options; NewLimiter reports them

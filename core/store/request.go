@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -21,6 +20,11 @@ type Request struct {
 // NewRequest returns a request on the bucket of a policy and key, for stores of this module.
 func NewRequest(policy, key string, r bucket.Request) Request {
 	return NewClass(policy, r.Plan).Request(key, r)
+}
+
+// Request returns a request on the bucket of a key of c's policy, of at most 128 bytes.
+func (c *Class) Request(key string, r bucket.Request) Request {
+	return Request{Request: r, class: c, key: key}
 }
 
 // Policy returns the name of the policy. Policy and Key together identify the bucket.
@@ -80,9 +84,6 @@ type StateError struct{ Reason string }
 
 // Error returns the reason and the code.
 func (e *StateError) Error() string { return "stored state: " + e.Reason + " (RL613)" }
-
-// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
-var ErrClock = errors.New("ratelimit: clock out of range (RL612)")
 
 // duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

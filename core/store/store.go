@@ -45,13 +45,5 @@ type JointAnswer struct {
 	Err error // why there is no Answer; nil if there is one
 }
 
-// Configured is a [Store] that has a configuration.
-type Configured interface {
-	Store
-
-	// Config returns the same Config at each call.
-	Config() *Config
-}
-
 // ErrApart means that a store can't decide requests in one step, because their buckets are on different servers.
 var ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")
