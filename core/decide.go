@@ -23,7 +23,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
 // [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, l.rules.Load(), &res, &request{key: key, Request: bucket.Request{N: cost}})
+	err = l.take(ctx, l.rules.Load(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
 	return res, err
 }
 
@@ -31,7 +31,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Resul
 // requests, by default 1. Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of the policy counts.
 // It allocates the list of what it takes.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
-	r := request{key: key, Request: bucket.Request{N: 1}, units: units}
+	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
 	err = l.take(ctx, l.rules.Load(), &res, &r)
 	return res, err
 }
@@ -41,7 +41,7 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 // process are not there. A policy in shadow mode does not deny, but Cost tells what was there. Errors and cost are those
 // of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
-	r := request{key: key, Request: bucket.Request{N: most}}
+	r := request{key: key, Request: store.Request{Request: bucket.Request{N: most}}}
 	if most > 0 {
 		r.Action, r.N, r.More = bucket.AtMost, 1, most-1
 	}
@@ -63,15 +63,12 @@ func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err err
 
 // request is what a caller asks of one key.
 type request struct {
-	bucket.Request
+	store.Request
 
 	key   string // as the caller passed it
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
 }
-
-// to returns what the store is asked for r, under p.
-func (r *request) to(p *plan) store.Request { return p.class.Request(boundedKey(r.key), r.Request) }
 
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
 // returning a Result, because Results are large.
@@ -112,6 +109,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 		l.noteUnits(now, p, r)
 	}
 	res.headers = now.policy.Headers
+	r.To(p.class, boundedKey(r.key))
 	if now.policy.Shadow {
 		if r.Action != bucket.AtMost {
 			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
@@ -119,13 +117,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	var err error
-	asked := r.to(p)
 	switch {
 	case l.memory != nil:
-		err = l.memory.Answer(&asked, &res.answer)
-	case l.recalled(&asked, &res.answer):
+		err = l.memory.Answer(&r.Request, &res.answer)
+	case l.recalled(&r.Request, &res.answer):
 	default:
-		res.answer, err = l.store.Do(ctx, asked)
+		res.answer, err = l.store.Do(ctx, r.Request)
 	}
 	if err != nil {
 		err = l.onFailure(ctx, now, res, r, err)
@@ -192,8 +189,8 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 		}
 		p := now.localPlanOf(r.key)
 		r.under(p)
-		asked := r.to(p)
-		if err := l.fallback().Answer(&asked, &res.answer); err != nil {
+		r.To(p.class, boundedKey(r.key))
+		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
 			break
 		}
 		res.readOf(p, r)

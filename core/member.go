@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // member is all that one limiter takes of one key, while it is decided.
@@ -84,7 +85,7 @@ func memberOf(members []*member, c *Charge) *member {
 
 // request returns what c asks for.
 func (c *Charge) request() request {
-	r := request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
+	r := request{key: c.Key, units: c.Units, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
 	if c.Units != nil && c.Cost != 0 {
 		r.units = maps.Clone(c.Units)
 		if _, given := c.Units[Requests]; !given {

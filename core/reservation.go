@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Reservation holds tokens promised by [Limiter.Reserve].
@@ -36,9 +37,9 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// The ticket is random, so that no other hold has it even after a Reset or on a new server.
-	asked := request{key: key, Request: bucket.Request{
+	asked := request{key: key, Request: store.Request{Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
-	}}
+	}}}
 	if err := l.take(ctx, now, &res, &asked); err != nil {
 		return nil, err
 	}

@@ -128,7 +128,8 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 			p := m.now.planOf(m.key)
 			requests[i] = m.request
 			requests[i].under(p)
-			asked[i] = requests[i].to(p)
+			requests[i].To(p.class, boundedKey(m.key))
+			asked[i] = requests[i].Request
 		}
 		answers, err := together.DoTogether(ctx, asked)
 		if errors.Is(err, store.ErrApart) {

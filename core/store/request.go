@@ -27,6 +27,9 @@ func (c *Class) Request(key string, r bucket.Request) Request {
 	return Request{Request: r, class: c, key: key}
 }
 
+// To sets the bucket of r, as [Class.Request] does. A copy of a request that was just written costs as much as its decision.
+func (r *Request) To(c *Class, key string) { r.class, r.key, r.hash = c, key, 0 }
+
 // Policy returns the name of the policy. Policy and Key together identify the bucket.
 func (r Request) Policy() string { return r.class.policy.Value() }
 
