@@ -59,7 +59,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 			})
 		})
 	}
-	outer, advice := takeNote(x, before)
+	outer, advice := takeNotes(x, before, e.Logger)
 	if advice != "" {
 		v.advice, v.path = advice, x.Path()
 	}

@@ -6,6 +6,7 @@ package adapter
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -84,6 +85,7 @@ type Decision struct {
 	key     string        // of the decision; or the text of the note
 	outer   *Decision     // of the limiter in front
 	by      *middleware
+	log     func(*slog.Logger) // of a note: what to log
 }
 
 // middleware is one middleware, whatever its framework. Decisions point to the one that made them.
@@ -112,7 +114,7 @@ type decided struct {
 // result returns the Result of a decision.
 func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key, &d.ended) }
 
-// note returns what ByRoute leaves for the engine: a Decision without a limiter, whose key is advice.
+// note returns what ByRoute leaves for the engine: a Decision without a limiter, whose key is advice. ByIP leaves one that logs.
 func note(advice string, outer *Decision) *Decision { return &Decision{key: advice, outer: outer} }
 
 // isNote reports whether d is a note. A note holds no decision.
