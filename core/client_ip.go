@@ -8,9 +8,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 	"github.com/tokenbucket-go/ratelimit/internal/forwarded"
@@ -34,8 +34,8 @@ type ClientIP struct {
 	prefix6   int
 	errs      []error // mistakes in the options
 
-	looked atomic.Int32 // for warnOfProxy: at how many requests, until lookAtAll
-	warn   sync.Once
+	looked atomic.Int32 // for proxyField: at how many requests, until lookAtAll
+	warned atomic.Bool  // of a proxy that was not named
 }
 
 // TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as "10.0.0.0/8" or
@@ -47,7 +47,7 @@ func TrustProxies(prefixes ...string) IPOption {
 		for _, s := range prefixes {
 			p, err := forwarded.ParsePrefix(s)
 			if err != nil {
-				c.errs = append(c.errs, &ConfigError{"TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`})
+				c.errs = append(c.errs, mistake.New("TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`))
 				continue
 			}
 			c.proxies = append(c.proxies, p)
@@ -76,7 +76,7 @@ func TrustForwarded() IPOption {
 func TrustHeader(name string) IPOption {
 	return func(c *ClientIP) {
 		if !fieldname.Valid(name) {
-			c.errs = append(c.errs, &ConfigError{"TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`})
+			c.errs = append(c.errs, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
 		}
 		c.header = name
 	}
@@ -95,7 +95,7 @@ func DangerouslyTrustRemoteAddr() IPOption {
 func IPv6Prefix(bits int) IPOption {
 	return func(c *ClientIP) {
 		if bits < 1 || bits > 128 {
-			c.errs = append(c.errs, &ConfigError{"IPv6Prefix", bits, "must be from 1 to 128 bits"})
+			c.errs = append(c.errs, mistake.New("IPv6Prefix", bits, "must be from 1 to 128 bits"))
 			return
 		}
 		c.prefix6 = bits
@@ -140,55 +140,69 @@ func noEffect(option string) string {
 // field. If peer is not an IP address, as on a Unix socket, Key returns [ErrNoKey]. If peer was rewritten, it returns
 // [ErrRewrittenAddr].
 func (c *ClientIP) Key(peer string, header func(name string) []string) (string, error) {
-	key, err := c.AppendKey(nil, peer, header)
-	return string(key), err
-}
-
-// AppendKey appends the client's key to b and returns the extended slice. It is Key without the allocation.
-func (c *ClientIP) AppendKey(b []byte, peer string, header func(name string) []string) ([]byte, error) {
-	addr, port, ok := forwarded.ParseAddr(peer)
-	switch {
-	case !ok:
-		return c.appendKey(b, netip.Addr{}, peer == "" || peer[0] == '@' || peer[0] == '/', header)
-	case c.rewritten:
-	case !port:
-		return b, fmt.Errorf("%w: %q has no port: %s", ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
-	case c.sent(peer, header):
-		return b, fmt.Errorf("%w: a header field says %q: %s", ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+	network, proxyField, err := c.client(peer, netip.Addr{}, header)
+	if err != nil {
+		return "", err
 	}
-	return c.appendKey(b, addr, false, header)
+	if proxyField != "" {
+		warnOfProxy(slog.Default(), peer, proxyField)
+	}
+	if network.Addr().Is4() {
+		return network.Addr().String(), nil
+	}
+	return network.String(), nil
 }
 
-// AppendKeyOf is AppendKey for a peer whose address is known from its connection, so that it can't be rewritten. The zero
-// Addr is a peer on a Unix socket.
-func (c *ClientIP) AppendKeyOf(b []byte, peer netip.Addr, header func(name string) []string) ([]byte, error) {
-	return c.appendKey(b, peer, !peer.IsValid(), header)
+const proxyMessage = "ratelimit: a peer that ByIP does not trust sends a proxy's field: if it is your proxy, all its clients share one bucket; name it with core.TrustProxies"
+
+// warnOfProxy logs that a peer that is not trusted sends a proxy's field.
+func warnOfProxy(log *slog.Logger, peer, field string) {
+	if addr, _, ok := forwarded.ParseAddr(peer); ok {
+		peer = forwarded.Plain(addr).String()
+	}
+	log.Warn(proxyMessage, "code", "RL701", "peer", peer, "header", field)
 }
 
-// appendKey appends the key of a request from peer, or from a Unix socket.
-func (c *ClientIP) appendKey(b []byte, peer netip.Addr, socket bool, header func(string) []string) ([]byte, error) {
-	client := forwarded.Plain(peer)
+// client returns the network whose address or prefix is the client's key. peer is its remote address as text, or addr if that is
+// known from the connection, so that it can't be rewritten. proxyField is the field that makes peer look like a proxy that was
+// not named, once, else "".
+func (c *ClientIP) client(peer string, addr netip.Addr, header func(string) []string) (network netip.Prefix, proxyField string, err error) {
+	socket := false
+	if !addr.IsValid() {
+		var port, ok bool
+		addr, port, ok = forwarded.ParseAddr(peer)
+		switch {
+		case !ok:
+			addr, socket = netip.Addr{}, peer == "" || peer[0] == '@' || peer[0] == '/'
+		case c.rewritten:
+		case !port:
+			return network, "", fmt.Errorf("%w: %q has no port: %s", ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+		case c.sent(peer, header):
+			return network, "", fmt.Errorf("%w: a header field says %q: %s", ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+		}
+	}
+	client := forwarded.Plain(addr)
 	switch {
 	case socket && c.socket, c.trusts(client):
 		client = c.reported(client, header)
-	case peer.IsValid():
-		c.warnOfProxy(client, header)
+	case addr.IsValid():
+		proxyField = c.proxyField(header)
 	}
 	switch {
 	case client.Is4():
-		return client.AppendTo(b), nil
+		return netip.PrefixFrom(client, 32), proxyField, nil
 	case client.IsValid():
 		network, err := client.Prefix(c.prefix6)
 		if err != nil {
-			return b, fmt.Errorf("%w: %w", ErrNoKey, err)
+			return network, "", fmt.Errorf("%w: %w", ErrNoKey, err)
 		}
-		return network.AppendTo(b), nil
+		return network, proxyField, nil
 	case socket && c.socket:
-		return b, fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", ErrNoKey, c.list.Field)
+		return network, "", fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", ErrNoKey, c.list.Field)
 	case socket:
-		return b, fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustUnixSocket", ErrNoKey)
+		return network, "", fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustUnixSocket", ErrNoKey)
 	}
-	return b, fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
+	return network, "", fmt.Errorf("%w: the peer has no IP address", ErrNoKey)
 }
 
 const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +
@@ -251,7 +265,7 @@ func (c *ClientIP) trusts(a netip.Addr) bool {
 	return false
 }
 
-// warnOfProxy looks at the first lookAtAll requests of peers that are not trusted. Afterwards it looks at one in
+// proxyField looks at the first lookAtAll requests of peers that are not trusted. Afterwards it looks at one in
 // lookAtOneIn, in case a proxy comes in front of a running service. On fasthttp a look at every request took 6 % of the
 // time of requests.
 const (
@@ -259,22 +273,21 @@ const (
 	lookAtOneIn = 64
 )
 
-// warnOfProxy logs a warning, once, if header suggests that peer is a proxy that was not named: its clients share one
-// bucket.
-func (c *ClientIP) warnOfProxy(peer netip.Addr, header func(string) []string) {
+// proxyField returns a field, once, that suggests that the peer is a proxy that was not named: its clients share one bucket.
+func (c *ClientIP) proxyField(header func(string) []string) string {
 	if c.looked.Load() < lookAtAll {
 		c.looked.Add(1)
 	} else if rand.Uint32()%lookAtOneIn != 0 {
-		return
+		return ""
 	}
 	for _, field := range [...]string{c.header, "X-Forwarded-For", "Forwarded"} {
 		if field == "" || len(header(field)) == 0 {
 			continue
 		}
-		c.warn.Do(func() {
-			slog.Warn("ratelimit: a peer that ByIP does not trust sends a proxy's field: if it is your proxy, all its clients share one bucket; name it with core.TrustProxies",
-				"code", "RL701", "peer", peer.String(), "header", field)
-		})
-		return
+		if c.warned.CompareAndSwap(false, true) {
+			return field
+		}
+		break
 	}
+	return ""
 }

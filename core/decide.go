@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Allow is shorthand for AllowN(ctx, key, 1).
@@ -22,14 +23,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
 // [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, Request: bucket.Request{N: cost}})
-	return res, err
-}
-
-// AllowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits. Use
-// it for a request of unknown cost. Result.Cost is the cost it asked for.
-func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, l.rules.Load(), &res, &Request{key: key, all: true})
+	err = l.take(ctx, l.rules.Load(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
 	return res, err
 }
 
@@ -37,7 +31,7 @@ func (l *Limiter) AllowAll(ctx context.Context, key string) (res Result, err err
 // requests, by default 1. Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of the policy counts.
 // It allocates the list of what it takes.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
-	r := Request{key: key, Request: bucket.Request{N: 1}, units: units}
+	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
 	err = l.take(ctx, l.rules.Load(), &res, &r)
 	return res, err
 }
@@ -47,7 +41,7 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 // process are not there. A policy in shadow mode does not deny, but Cost tells what was there. Errors and cost are those
 // of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
-	r := Request{key: key, Request: bucket.Request{N: most}}
+	r := request{key: key, Request: store.Request{Request: bucket.Request{N: most}}}
 	if most > 0 {
 		r.Action, r.N, r.More = bucket.AtMost, 1, most-1
 	}
@@ -60,16 +54,32 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }
 
+// allowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits, or of those
+// of the fallback. It is for a request of unknown cost. Result.Cost is the cost it asked for.
+func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
+	err = l.take(ctx, l.rules.Load(), &res, &request{key: key, all: true})
+	return res, err
+}
+
+// request is what a caller asks of one key.
+type request struct {
+	store.Request
+
+	key   string // as the caller passed it
+	all   bool   // ask for as many tokens as one request can take; under sets N
+	units Units  // ask for these; under sets Each
+}
+
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
 // returning a Result, because Results are large.
-func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *Request) error {
+func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request) error {
 	if r.peeks() || !l.watch.active() {
 		return l.decide(ctx, now, res, r)
 	}
-	began, key := time.Now(), r.key
+	began := time.Now()
 	err := l.decide(ctx, now, res, r)
 	if !mistaken(err) {
-		l.report(ctx, now, res, key, began, err)
+		l.report(ctx, now, res, r.key, began, err)
 	}
 	return err
 }
@@ -85,9 +95,10 @@ func mistaken(err error) bool {
 }
 
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
-func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Request) error {
+func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
 	p := now.planOf(r.key)
 	r.under(p)
+	res.limiter, res.key = l.lasting(), r.key
 	if res.Cost = r.N; r.Action == bucket.AtMost {
 		res.Cost += r.More
 	}
@@ -97,23 +108,22 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 	if r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load() {
 		l.noteUnits(now, p, r)
 	}
-	key := r.key
-	r.key = boundedKey(key)
-	res.bucket, res.headers = r.Hash(), now.policy.Headers
+	res.headers = now.policy.Headers
+	r.To(p.class, boundedKey(r.key))
 	if now.policy.Shadow {
 		if r.Action != bucket.AtMost {
 			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
 		}
-		res.headers = HeadersNone
+		res.headers, res.inShadow = HeadersNone, true
 	}
 	var err error
 	if l.memory != nil {
-		err = l.memory.decide(r, &res.answer)
+		err = l.memory.Answer(&r.Request, &res.answer)
 	} else {
-		res.answer, err = l.store.Do(ctx, *r)
+		res.answer, err = l.store.Do(ctx, r.Request)
 	}
 	if err != nil {
-		err = l.onFailure(ctx, now, res, r, key, err)
+		err = l.onFailure(ctx, now, res, r, err)
 	} else {
 		res.readOf(p, r)
 	}
@@ -124,7 +134,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *Reques
 }
 
 // peeks reports whether r only asks for the state of its bucket.
-func (r *Request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
+func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 
 // shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
@@ -145,10 +155,10 @@ func (r *Result) asked() bool {
 	return r.Cost > 0 || r.each != nil && slices.Max(*r.each) > 0
 }
 
-// onFailure decides r, which is about key, as the policy's OnFailure says. err is the store's error.
-func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Request, key string, err error) error {
-	res.answer, res.Cause = Answer{}, err
-	failed := l.failed(ctx, key, err)
+// onFailure decides r as the policy's OnFailure says. err is the store's error.
+func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *request, err error) error {
+	res.answer, res.Cause = store.Answer{}, err
+	failed := l.failed(ctx, r.key, err)
 	if errors.As(failed, &gone{}) {
 		return failed
 	}
@@ -161,9 +171,10 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 		if now.localPlan == nil { // the failed store is a MemoryStore, so there is no fallback
 			break
 		}
-		p := now.localPlanOf(key)
+		p := now.localPlanOf(r.key)
 		r.under(p)
-		if err := l.fallback().decide(r, &res.answer); err != nil {
+		r.To(p.class, boundedKey(r.key))
+		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
 			break
 		}
 		res.readOf(p, r)
@@ -175,7 +186,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *Req
 }
 
 // check returns why r can't be decided, whatever the store says.
-func (r *Request) check(ctx context.Context, now *rules) error {
+func (r *request) check(ctx context.Context, now *rules) error {
 	if err := checkKey(r.key); err != nil {
 		return err
 	}
@@ -195,8 +206,8 @@ func (r *Request) check(ctx context.Context, now *rules) error {
 }
 
 // under sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
-func (r *Request) under(p *plan) {
-	r.Plan, r.class = p.Plan, p.class
+func (r *request) under(p *plan) {
+	r.Plan = p.Plan
 	switch {
 	case r.all:
 		r.N = p.LeastCapacity()
@@ -208,7 +219,7 @@ func (r *Request) under(p *plan) {
 }
 
 // readOf sets res's fields from its answer to r.
-func (res *Result) readOf(p *plan, r *Request) {
+func (res *Result) readOf(p *plan, r *request) {
 	if r.Action != bucket.AtMost {
 		res.read(p, r.N, r.Each)
 		return
@@ -221,7 +232,7 @@ func (res *Result) readOf(p *plan, r *Request) {
 }
 
 // noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.
-func (l *Limiter) noteUnits(now *rules, p *plan, r *Request) {
+func (l *Limiter) noteUnits(now *rules, p *plan, r *request) {
 	if r.units == nil {
 		if r.N > 0 || r.all {
 			l.taken.add(Requests)

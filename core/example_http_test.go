@@ -108,31 +108,3 @@ func ExampleProblemDetails() {
 	//   ]
 	// }
 }
-
-// Middleware for another framework stores one allocation with each request.
-func ExampleKeptResult() {
-	type kept struct {
-		result core.KeptResult
-		room   core.FieldRoom
-	}
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(5)}}))
-	header := http.Header{}
-
-	res, _ := limiter.Allow(context.Background(), "ada")
-	k := &kept{result: res.Keep()}
-	res.WriteHeadersIn(&k.room, header)
-
-	fmt.Println(k.result.Result().Remaining, header.Get("X-RateLimit-Remaining"))
-	// Output: 4 4
-}
-
-func ExampleFieldRoom() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(5)}}))
-	res, _ := limiter.Allow(context.Background(), "ada")
-
-	var room core.FieldRoom // of this response, and of no other
-	header := http.Header{}
-	res.WriteHeadersIn(&room, header)
-	fmt.Println(header.Get("RateLimit-Policy"))
-	// Output: "api";q=5;w=60
-}

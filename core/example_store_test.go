@@ -2,13 +2,20 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
+
+// The store is a choice: limiters work alike on all of them. See redisstore.New for buckets that processes share.
+func ExampleStore() {
+	var store core.Store = core.NewMemoryStore()
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	res, _ := limiter.Allow(context.Background(), "ada")
+	fmt.Println(res.Remaining)
+	// Output: 59
+}
 
 func ExampleMemoryStore() {
 	store := core.NewMemoryStore()
@@ -22,7 +29,7 @@ func ExampleMemoryStore() {
 	// Output: 2 keys
 }
 
-func ExampleMemoryOption() {
+func ExampleWithMaxKeys() {
 	store := core.NewMemoryStore(core.WithMaxKeys(2))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
@@ -35,7 +42,7 @@ func ExampleMemoryOption() {
 }
 
 // With an injected clock a test sees a bucket refill without sleeping.
-func ExampleClockOption() {
+func ExampleWithClock() {
 	ctx := context.Background()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
@@ -52,146 +59,4 @@ func ExampleClockOption() {
 	// Output:
 	// false
 	// true
-}
-
-// mapStore is the smallest store. It keeps every key for ever.
-type mapStore struct {
-	mu     sync.Mutex
-	states map[string][]byte
-}
-
-// Do reads the clock and replaces the state in one step, under the lock.
-func (s *mapStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
-	address := core.JoinKey(r.Policy(), r.Key())
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	answer, next, _, err := r.Decide(s.states[address], time.Now())
-	if next != nil {
-		s.states[address] = next
-	}
-	return answer, err
-}
-
-func (s *mapStore) Reset(_ context.Context, policy, key string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.states, core.JoinKey(policy, key))
-	return nil
-}
-
-// A store of your own keeps bytes, and Request.Decide does the arithmetic. Test the store with package storetest.
-func ExampleStore() {
-	limiter := core.Must(core.NewLimiter(&mapStore{states: map[string][]byte{}}, core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-	}))
-	res, _ := limiter.Allow(context.Background(), "ada")
-	fmt.Println(res.Allowed, res.Remaining)
-	// Output: true 59
-}
-
-// tracing is a store that prints each request before another store answers it.
-type tracing struct{ core.Store }
-
-func (s tracing) Do(ctx context.Context, r core.Request) (core.Answer, error) {
-	answer, err := s.Store.Do(ctx, r)
-	fmt.Println(r.Policy(), r.Key(), answer.Allowed)
-	return answer, err
-}
-
-// A Request names its bucket by policy and key.
-func ExampleRequest() {
-	limiter := core.Must(core.NewLimiter(tracing{core.NewMemoryStore()}, core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerDay(1)},
-	}))
-	_, _ = limiter.Allow(context.Background(), "ada")
-	_, _ = limiter.Allow(context.Background(), "ada")
-	// Output:
-	// api ada true
-	// api ada false
-}
-
-// A store that wraps another returns the other's Answer, and may read Allowed.
-func ExampleAnswer() {
-	limiter := core.Must(core.NewLimiter(tracing{core.NewMemoryStore()}, core.Policy{
-		Name: "login", Limits: []core.Limit{core.PerHour(5)},
-	}))
-	_, _ = limiter.AllowN(context.Background(), "ada", 6)
-	// Output: login ada false
-}
-
-// State that this library did not write is an error of that key alone. The failure mode decides its requests until Reset
-// makes the key usable again.
-func ExampleStateError() {
-	store := &mapStore{states: map[string][]byte{core.JoinKey("api", "ada"): []byte("something else")}}
-	limiter := core.Must(core.NewLimiter(store, core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
-	}))
-	res, _ := limiter.Allow(context.Background(), "ada")
-	var bad *core.StateError
-	if errors.As(res.Cause, &bad) {
-		fmt.Println(res.Allowed, bad)
-		_ = limiter.Reset(context.Background(), "ada")
-	}
-	res, _ = limiter.Allow(context.Background(), "ada")
-	fmt.Println(res.Remaining)
-	// Output:
-	// true stored state: is not a rate limit state (RL613)
-	// 59
-}
-
-// optioned is a store that has options. NewLimiter reports the mistakes in them.
-type optioned struct {
-	core.Store
-
-	config core.StoreConfig
-}
-
-func (s *optioned) Config() *core.StoreConfig { return &s.config }
-
-func ExampleConfiguredStore() {
-	store := &optioned{Store: &mapStore{states: map[string][]byte{}}}
-	store.config.Mistake("WithShards", -1, "must be at least 1")
-	_, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
-	fmt.Println(err)
-	// Output: ratelimit: policy "api": WithShards: -1 must be at least 1
-}
-
-// A store of your own takes the options that all stores share.
-func ExampleStoreOption() {
-	var store optioned
-	for _, o := range []core.StoreOption{core.WithClock(time.Now), core.WithLogger(nil)} {
-		o.ConfigureStore(&store.config)
-	}
-	fmt.Println(store.config.Clock != nil, len(store.config.Mistakes))
-	// Output: true 0
-}
-
-func ExampleStoreConfig() {
-	var config core.StoreConfig
-	config.Mistake("WithShards", -1, "must be at least 1")
-	fmt.Println(config.Mistakes[0])
-	// Output: WithShards: -1 must be at least 1
-}
-
-// tracingJoint is tracing for requests that are decided together.
-type tracingJoint struct{ core.JointStore }
-
-func (s tracingJoint) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
-	answers, err := s.JointStore.DoTogether(ctx, requests)
-	for i, a := range answers {
-		fmt.Println(requests[i].Policy(), a.Allowed, a.Err)
-	}
-	return answers, err
-}
-
-// Each of several requests has an answer, or the error of its own key.
-func ExampleJointAnswer() {
-	store := tracingJoint{core.NewMemoryStore()}
-	user := core.Must(core.NewLimiter(store, core.Policy{Name: "user", Limits: []core.Limit{core.PerMinute(60)}}))
-	organisation := core.Must(core.NewLimiter(store, core.Policy{Name: "organisation", Limits: []core.Limit{core.PerDay(5)}}))
-	_, _ = core.AllowTogether(context.Background(),
-		core.Charge{Limiter: user, Key: "ada"}, core.Charge{Limiter: organisation, Key: "acme", Cost: 6})
-	// Output:
-	// organisation false <nil>
-	// user true <nil>
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // A limiter is a policy bound to a store. Call it with a key before you do the work.
@@ -202,8 +203,8 @@ func ExampleFailureMode() {
 // unreachable is a store whose server does not answer.
 type unreachable struct{}
 
-func (unreachable) Do(context.Context, core.Request) (core.Answer, error) {
-	return core.Answer{}, errors.New("connection refused")
+func (unreachable) Do(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, errors.New("connection refused")
 }
 
 func (unreachable) Reset(context.Context, string, string) error {

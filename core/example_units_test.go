@@ -21,7 +21,7 @@ func ExampleUnits() {
 	again, _ := limiter.AllowUnits(ctx, "ann", core.Units{"tokens": 600})
 	fmt.Println(again.Allowed, core.Problem(again).ViolatedPolicies)
 
-	err = limiter.Settle(ctx, "ann", res, core.Units{"tokens": 150}) // 450 come back
+	err = res.Settle(ctx, core.Units{"tokens": 150}) // 450 come back
 	again, _ = limiter.AllowUnits(ctx, "ann", core.Units{"tokens": 600})
 	fmt.Println(again.Allowed, err)
 	// Output:
@@ -66,14 +66,6 @@ func ExampleJointResult() {
 	// false 1h0m0s
 	// true []
 	// false [everybody]
-}
-
-// Limiters of one store decide in one step if the store is a JointStore, as this package's is and that on Redis.
-func ExampleJointStore() {
-	var store core.Store = core.NewMemoryStore()
-	_, can := store.(core.JointStore)
-	fmt.Println(can)
-	// Output: true
 }
 
 // 10,000 a month, by the calendar of a place, from the day on which a customer is billed.

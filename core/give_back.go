@@ -2,7 +2,9 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -28,51 +30,135 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
-// Undo returns the tokens that the decision res took from key. They go to where they came from: the store, or the
-// fallback of FailLocal. Undo does nothing if res took nothing. For the result of a reservation it is
-// [Reservation.Cancel]. Errors and cost are those of Refund, and [ErrOtherKey] if res is a decision on another key.
+// Undo returns the tokens that the decision took. They go to where they came from: the store, or the fallback of FailLocal.
+// Undo does nothing if the decision took nothing. For the result of a reservation it is [Reservation.Cancel]. Errors and cost
+// are those of [Limiter.Refund], and [ErrNoDecision] for a Result that no limiter returned.
 //
-// Call Undo at most once for a decision, and not for one that was settled. A Result can't know: a second call returns the
-// tokens a second time, and then more are admitted than the policy says.
-func (l *Limiter) Undo(ctx context.Context, key string, res Result) error {
+// A Result can be undone or settled once: after that it is [ErrSettled], also if the tokens did not come back, because a store
+// that did not answer may have returned them. Only if ctx has ended already, Undo can be called again. All copies of a result
+// of [AllowTogether], of a [Reservation], or of a middleware's FromContext count as one. Copies that you make of any other
+// Result can't know of each other: undo one of them.
+func (r *Result) Undo(ctx context.Context) error {
+	if r.limiter == nil {
+		return ErrNoDecision
+	}
+	if !r.taken() || r.each == nil && r.Cost == 0 {
+		return nil
+	}
+	if err := r.endIn(ctx); err != nil {
+		return err
+	}
+	return r.undo(ctx, r.limiter.rules.Load())
+}
+
+// undo returns the tokens that r took, under the rules of now.
+func (r *Result) undo(ctx context.Context, now *rules) error {
+	l := r.limiter
+	switch {
+	case !r.taken():
+		return nil
+	case r.ticket != 0:
+		return l.endHold(ctx, now, r.key, r, r.Cost)
+	case r.each == nil && r.Cost == 0:
+		return nil
+	}
+	p := now.refundPlan(r.key, r.plan, r.Source)
+	if r.each != nil || p != r.plan.Plan && p.Recounts(r.plan.Plan) { // each gets what it was charged
+		back := make([]int64, len(r.plan.limits))
+		for i := range back {
+			back[i] = r.costOf(i)
+		}
+		return l.giveBack(ctx, now, r.key, r.Source, r.plan, back)
+	}
+	refund := bucket.Request{Plan: p.Common(r.plan.Plan), Action: bucket.Refund, N: r.Cost}
+	return l.returnTo(ctx, now, r.key, r.Source, refund)
+}
+
+// Settle corrects what the decision took to what the request really took, once that is known: {"tokens": 840} where an
+// estimate of 1,000 was charged. Units that are not given keep what was charged. What is too much comes back, as by
+// [Limiter.Refund]. What is missing is charged even if it is not there: the bucket is in debt then, and denies later requests
+// until it has refilled.
+//
+// A Result can be undone or settled once: after that it is [ErrSettled]. Settle a reservation when it is due. Settle does
+// nothing if the decision took nothing: it was denied, or nobody decided. A cost is a number of requests: an estimate of tokens
+// belongs in the Units of [Limiter.AllowUnits], or Settle charges all the tokens on top of it.
+//
+// Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit]. Nothing has changed then, and after these two
+// Settle can be called again. Settle costs one round trip to Redis, and is sent at most once: if there is no answer, it may or
+// may not have been settled. Observers receive a failure as [OutcomeUnsettled].
+func (r *Result) Settle(ctx context.Context, units Units) error {
+	l := r.limiter
+	if l == nil {
+		return ErrNoDecision
+	}
+	if !r.taken() {
+		return nil
+	}
+	now := l.rules.Load()
+	if err := units.check(func(unit string) bool { return now.counts(unit) || r.plan.counts(unit) }); err != nil {
+		l.unsettled(ctx, now, r.key, r.Source, time.Now(), err)
+		return err
+	}
+	if err := r.endIn(ctx); err != nil {
+		return err
+	}
+	r.plan.use.take(units)
+	back := make([]int64, len(r.plan.limits))
+	for i, limit := range r.plan.limits {
+		if actual, given := units[limit.unit()]; given {
+			back[i] = r.costOf(i) - actual
+		}
+	}
+	return l.settle(ctx, now, r.key, r.Source, r.plan, back)
+}
+
+// settle gives back tokens as giveBack does, and reports a failure to the observers, unless the caller's context has ended.
+func (l *Limiter) settle(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
+	began := time.Now()
+	err := l.giveBack(ctx, now, key, source, p, back)
+	if err != nil && !errors.As(err, &gone{}) {
+		l.unsettled(ctx, now, key, source, began, err)
+	}
+	return err
+}
+
+// unsettled tells observers that the decision was not settled, and why.
+func (r *Result) unsettled(ctx context.Context, why error) {
+	if r.limiter != nil && r.taken() {
+		r.limiter.unsettled(ctx, r.limiter.rules.Load(), r.key, r.Source, time.Now(), why)
+	}
+}
+
+// unsettled reports that key's bucket was not corrected, which began at an instant.
+func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
+	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
+}
+
+// Debit charges key for n requests that have happened already, such as those that another service has served. If the tokens
+// are not there, the bucket is in debt, and denies later requests until it has refilled. A debt can always be twice the
+// Capacity; for limits on a calendar it can be what up to 4,096 periods bring. Errors and cost are those of
+// [Result.Settle].
+func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
+	return l.DebitUnits(ctx, key, Units{Requests: n})
+}
+
+// DebitUnits is Debit of units. It charges only the units that are given: no request, unless units has [Requests].
+func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	now := l.rules.Load()
-	if err := res.check(now, key); err != nil {
+	if err := units.check(now.counts); err != nil {
+		l.unsettled(ctx, now, key, FromStore, time.Now(), err)
 		return err
 	}
-	return l.undo(ctx, now, key, &res)
-}
-
-// check returns ErrOtherKey if r is a decision on a key other than this one of the policy of now.
-func (r *Result) check(now *rules, key string) error {
-	if r.bucket != 0 && r.bucket != now.plan.class.hashOf(boundedKey(key)) {
-		return fmt.Errorf("%w: it is no decision of policy %q on this key", ErrOtherKey, now.policy.Name)
+	p := now.planOf(key)
+	p.use.take(units)
+	back := make([]int64, len(p.limits))
+	for i, limit := range p.limits {
+		back[i] = -units[limit.unit()]
 	}
-	return nil
-}
-
-// undo is Undo under the rules of now.
-func (l *Limiter) undo(ctx context.Context, now *rules, key string, res *Result) error {
-	switch {
-	case !res.taken():
-		return nil
-	case res.ticket != 0:
-		return l.endHold(ctx, now, key, res, res.Cost)
-	case res.each == nil && res.Cost == 0:
-		return nil
-	}
-	p := now.refundPlan(key, res.plan, res.Source)
-	if res.each != nil || p != res.plan.Plan && p.Recounts(res.plan.Plan) { // each gets what it was charged
-		back := make([]int64, len(res.plan.limits))
-		for i := range back {
-			back[i] = res.costOf(i)
-		}
-		return l.giveBack(ctx, now, key, res.Source, res.plan, back)
-	}
-	r := bucket.Request{Plan: p.Common(res.plan.Plan), Action: bucket.Refund, N: res.Cost}
-	return l.returnTo(ctx, now, key, res.Source, r)
+	return l.settle(ctx, now, key, FromStore, p, back)
 }
 
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
@@ -116,11 +202,11 @@ func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source S
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
 	}
-	store := l.store
+	to := l.store
 	if source == FromFallback {
-		store = l.fallback()
+		to = l.fallback()
 	}
-	_, err := store.Do(ctx, Request{Request: r, class: now.planOf(key).class, key: boundedKey(key)})
+	_, err := to.Do(ctx, now.planOf(key).class.Request(boundedKey(key), r))
 	return l.failed(ctx, key, err)
 }
 

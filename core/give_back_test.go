@@ -3,6 +3,8 @@ package core_test
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,89 +14,162 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// A Result that is given back to another bucket than it came from would admit more there than the policy says.
-func TestResultOfAnotherKeyOrPolicyIsRefused(t *testing.T) {
+// A result goes back to the bucket that it came from: that of its limiter's policy, its key, and who decided.
+func TestResultGoesBackWhereItCameFrom(t *testing.T) {
 	ctx := t.Context()
-	away := &limittest.AwayStore{Err: errors.New("away")}
-	for name, stores := range map[string][2]core.Store{
-		"memory":       {core.NewMemoryStore(), core.NewMemoryStore()},
-		"the fallback": {away, away},
+	for name, store := range map[string]core.Store{
+		"memory": core.NewMemoryStore(), "the fallback": &limittest.AwayStore{Err: errors.New("away")},
 	} {
-		var unsettled int
-		observer := core.WithObserver(func(_ context.Context, o core.Observation) {
-			if o.Outcome == core.OutcomeUnsettled && errors.Is(o.Err, core.ErrOtherKey) {
-				unsettled++
-			}
-		})
 		limits := []core.Limit{core.PerDay(10), core.PerDay(100).WithName("tokens").WithUnit("tokens")}
-		api := core.Must(core.NewLimiter(stores[0], core.Policy{Name: "api", Limits: limits}, observer))
-		other := core.Must(core.NewLimiter(stores[1], core.Policy{Name: "other", Limits: limits}, observer))
-		tier, err := api.WithLimits(core.PerDay(20).WithName("api-24h"))
-		require.NoError(t, err)
-		long := string(make([]byte, 1000))
-		for _, key := range []string{"ann", long} {
-			for _, l := range []*core.Limiter{api, other} {
-				_, err := l.AllowN(ctx, "bob", 3)
-				require.NoError(t, err)
-			}
+		api := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: limits}))
+		other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: limits}))
+		tier := core.Must(api.WithLimits(core.PerDay(10).WithName("api-24h")))
+		for _, key := range []string{"ann", string(make([]byte, 1000))} {
+			limittest.Use(t, api, "bob", 1)
+			limittest.Use(t, other, key, 1)
+			bob, others := limittest.Left(t, api, "bob"), limittest.Left(t, other, key)
 			res, err := api.AllowUnits(ctx, key, core.Units{core.Requests: 4, "tokens": 30})
 			require.NoError(t, err)
-			kept := res.Keep()
-			for _, result := range []core.Result{res, kept.Result()} {
-				for _, wrong := range []struct {
-					l   *core.Limiter
-					key string
-				}{{api, "bob"}, {api, key + "x"}, {other, key}, {other, "bob"}} {
-					before := limittest.Left(t, wrong.l, wrong.key)
-					unsettled = 0
-					require.ErrorIs(t, wrong.l.Undo(ctx, wrong.key, result), core.ErrOtherKey, name)
-					require.ErrorIs(t, wrong.l.Settle(ctx, wrong.key, result, core.Units{"tokens": 3}), core.ErrOtherKey, name)
-					assert.Equal(t, 1, unsettled, "%s: observers learn that the decision is not settled", name)
-					assert.Equal(t, before, limittest.Left(t, wrong.l, wrong.key), "%s: a result of another bucket changes nothing", name)
-				}
-			}
-			require.NoError(t, tier.Settle(ctx, key, kept.Result(), core.Units{core.Requests: 3}), "a tier shares its policy's buckets")
-			assert.EqualValues(t, 7, limittest.Left(t, api, key))
+			ofTier, err := tier.AllowN(ctx, key, 2)
+			require.NoError(t, err)
+			require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3, "tokens": 10}))
+			assert.EqualValues(t, 5, limittest.Left(t, api, key), "%s: a result is settled in its bucket", name)
+			require.NoError(t, ofTier.Undo(ctx))
+			assert.EqualValues(t, 7, limittest.Left(t, api, key), "%s: a tier shares its policy's bucket", name)
+			assert.Equal(t, bob, limittest.Left(t, api, "bob"), "%s: another key's bucket stays as it is", name)
+			assert.Equal(t, others, limittest.Left(t, other, key), "%s: another policy's bucket stays as it is", name)
 		}
 	}
 }
 
-func TestJointResultIsUndoneOrSettledOnce(t *testing.T) {
+// A second time would return the tokens twice, and admit more than the policy says.
+func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
-	charges := []core.Charge{{Limiter: l, Key: "ann", Cost: 3}, {Limiter: l, Key: "acme", Cost: 3}}
+	two := func(cost int64) []core.Charge {
+		return []core.Charge{{Limiter: l, Key: "ann", Cost: cost}, {Limiter: l, Key: "acme", Cost: cost}}
+	}
 	left := func(want int64, after string) {
 		t.Helper()
 		assert.Equal(t, []int64{want, want}, []int64{limittest.Left(t, l, "ann"), limittest.Left(t, l, "acme")}, after)
 	}
-	take := func() core.JointResult { return core.Must(core.AllowTogether(ctx, charges...)) }
-	ends := map[string]func(context.Context, core.JointResult) error{
-		"Undo": func(ctx context.Context, j core.JointResult) error { return j.Undo(ctx) },
-		"Settle": func(ctx context.Context, j core.JointResult) error {
-			return j.Settle(ctx, core.Units{core.Requests: 0})
-		},
+	type result interface {
+		Undo(ctx context.Context) error
+		Settle(ctx context.Context, units core.Units) error
 	}
-	for first, end := range ends {
-		for second, again := range ends {
-			j := take()
-			left(7, "charged")
-			gone, cancel := context.WithCancel(ctx)
-			cancel()
-			require.ErrorIs(t, end(gone, j), context.Canceled)
-			require.ErrorIs(t, j.Settle(ctx, core.Units{"tokens": 1}), core.ErrUnit)
-			left(7, "what could not be sent, and a mistake, change nothing")
-			copied := j
-			require.NoError(t, end(ctx, j), first)
-			left(10, first)
-			require.ErrorIs(t, again(ctx, copied), core.ErrSettled, "%s after %s", second, first)
-			left(10, second+" after "+first+" changes nothing")
+	type both struct{ result, copied result }
+	ends := map[string]func(context.Context, result) error{
+		"Undo":   func(ctx context.Context, r result) error { return r.Undo(ctx) },
+		"Settle": func(ctx context.Context, r result) error { return r.Settle(ctx, core.Units{core.Requests: 0}) },
+	}
+	for kind, take := range map[string]func() []both{
+		"Allow": func() []both {
+			ann, acme := core.Must(l.AllowN(ctx, "ann", 3)), core.Must(l.AllowN(ctx, "acme", 3))
+			return []both{{&ann, &ann}, {&acme, &acme}}
+		},
+		"AllowTogether": func() []both {
+			j := core.Must(core.AllowTogether(ctx, two(3)...))
+			return []both{{j, j}}
+		},
+		"results of AllowTogether": func() []both {
+			j := core.Must(core.AllowTogether(ctx, two(3)...))
+			ann, acme := j.Results[0], j.Results[1]
+			return []both{{&ann, &j.Results[0]}, {&acme, &j.Results[1]}}
+		},
+		"Reserve": func() []both {
+			ann, acme := core.Must(l.Reserve(ctx, "ann", 3)).Result(), core.Must(l.Reserve(ctx, "acme", 3)).Result()
+			copies := []core.Result{ann, acme}
+			return []both{{&ann, &copies[0]}, {&acme, &copies[1]}}
+		},
+	} {
+		for first, end := range ends {
+			for second, again := range ends {
+				gone, cancel := context.WithCancel(ctx)
+				cancel()
+				taken := take()
+				for _, r := range taken {
+					require.ErrorIs(t, end(gone, r.result), context.Canceled, kind)
+					require.ErrorIs(t, r.result.Settle(ctx, core.Units{"tokens": 1}), core.ErrUnit, kind)
+					require.ErrorIs(t, r.result.Settle(ctx, core.Units{core.Requests: -1}), core.ErrCost, kind)
+				}
+				left(7, kind+": what could not be sent, and a mistake, change nothing")
+				for _, r := range taken {
+					require.NoError(t, end(ctx, r.result), "%s, %s", kind, first)
+				}
+				left(10, kind+": "+first)
+				for _, r := range taken {
+					err := again(ctx, r.copied)
+					require.ErrorIs(t, err, core.ErrSettled, "%s: %s after %s", kind, second, first)
+					require.Equal(t, core.ErrSettled.Error(), err.Error(), "the error says it once")
+				}
+				left(10, kind+": "+second+" after "+first+" changes nothing")
+			}
 		}
 	}
-	charges[0].Cost = 11
-	denied := take()
+	denied := core.Must(core.AllowTogether(ctx, two(11)...))
 	require.False(t, denied.Allowed)
 	for range 2 {
 		require.NoError(t, denied.Undo(ctx), "a denied request took nothing")
 	}
 	left(10, "a denied request")
+}
+
+func TestReservationIsCanceledOrUndoneOnce(t *testing.T) {
+	ctx := t.Context()
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
+	r := core.Must(l.Reserve(ctx, "ann", 4))
+	res := r.Result()
+	require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3}))
+	require.NoError(t, r.Cancel(ctx))
+	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"), "Cancel returns nothing of what was settled")
+	r = core.Must(l.Reserve(ctx, "ann", 4))
+	res = r.Result()
+	require.NoError(t, r.Cancel(ctx))
+	require.ErrorIs(t, res.Undo(ctx), core.ErrSettled)
+	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"))
+}
+
+// Goroutines that end one result at the same time, such as a timeout and its handler, return its tokens once.
+func TestResultIsUndoneOnceByManyGoroutines(t *testing.T) {
+	ctx := t.Context()
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(100))
+	limittest.Use(t, l, "ann", 50)
+	res, err := l.AllowN(ctx, "ann", 5)
+	require.NoError(t, err)
+	var undone atomic.Int64
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			if res.Undo(ctx) == nil {
+				undone.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	assert.EqualValues(t, 1, undone.Load(), "one Undo succeeds, and the others get ErrSettled")
+	assert.EqualValues(t, 50, limittest.Left(t, l, "ann"))
+}
+
+func TestResultThatNoLimiterReturned(t *testing.T) {
+	for _, res := range []core.Result{{}, {Allowed: true, Cost: 3}} {
+		require.ErrorIs(t, res.Undo(t.Context()), core.ErrNoDecision)
+		require.ErrorIs(t, res.Settle(t.Context(), nil), core.ErrNoDecision)
+	}
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(10))
+	res, err := l.AllowN(t.Context(), "ann", -1)
+	require.ErrorIs(t, err, core.ErrCost)
+	require.NoError(t, res.Undo(t.Context()), "a decision that failed took nothing")
+}
+
+// Giving back is rare. What it needs must cost nothing where it is not used.
+func TestResultsCostNoAllocationUntilTheyAreGivenBack(t *testing.T) {
+	ctx := context.Background()
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(1_000_000))
+	undo := false
+	assert.Zero(t, testing.AllocsPerRun(200, func() {
+		if res, err := l.Allow(ctx, "ann"); err != nil || undo {
+			_ = res.Undo(ctx)
+			_ = res.Settle(ctx, nil)
+		}
+	}), "a caller of Undo and Settle has its Result on the stack")
 }

@@ -1,9 +1,10 @@
 package core
 
 import (
-	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 )
 
 // Names of header fields in the canonical form of net/http. Names are case-insensitive (RFC 9110, 5.1).
@@ -18,65 +19,69 @@ const (
 	ietfField       = "Ratelimit"
 )
 
+// HeaderWriter writes response headers: an [net/http.Header], or a framework's own type.
+type HeaderWriter interface {
+	Get(name string) string
+	Set(name, value string)
+	Add(name, value string)
+}
+
 // WriteHeaders writes the header fields of the policy's style to h. If another limiter has already written to h,
 // WriteHeaders adds members to the list fields. Fields of one value it keeps or replaces, so that they describe the
 // decision that constrains the client more. If h is an [net/http.Header], WriteHeaders allocates once.
-func (r Result) WriteHeaders(h HeaderWriter) { r.WriteHeadersIn(new(FieldRoom), h) }
+func (r Result) WriteHeaders(h HeaderWriter) { r.writeHeaders(new(field.Room), h) }
 
-// WritesHeaders reports whether WriteHeaders writes anything.
-func (r *Result) WritesHeaders() bool {
+// writesHeaders reports whether WriteHeaders writes anything.
+func (r *Result) writesHeaders() bool {
 	return r.plan != nil && (r.headers != HeadersNone || !r.Allowed)
 }
 
-// WriteHeadersIn is WriteHeaders without the allocation: values that are made for this response are in room. What does
-// not fit is allocated.
-func (r *Result) WriteHeadersIn(room *FieldRoom, h HeaderWriter) {
-	if !r.WritesHeaders() {
+// writeHeaders is WriteHeaders with values in room.
+func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
+	if !r.writesHeaders() {
 		return
 	}
-	w := fieldWriter{to: h, values: room.values[:0], text: room.text[:0]}
-	w.header, _ = h.(http.Header)
+	w := field.To(h, room)
 	if !r.Allowed {
 		if r.RetryAfter != Never {
-			w.setInt("Retry-After", seconds(r.RetryAfter))
+			w.SetInt("Retry-After", seconds(r.RetryAfter))
 		}
-		w.set("Cache-Control", "no-store")
+		w.Set("Cache-Control", "no-store")
 	}
 	style := r.headers
 	if style == HeadersDefault {
 		style = HeadersLegacy | HeadersIETF
 	}
 	if style&HeadersDraft11 != 0 {
-		w.addPolicy(r.plan.fields.policy)
-		from := len(w.text)
-		w.text = r.appendIETF(w.text)
-		w.add(ietfField, w.since(from))
+		addPolicy(&w, r.plan.fields.policy)
+		text := w.Text()
+		w.Add(ietfField, w.Append(text, r.appendIETF(text)))
 	}
 	if style&HeadersDraft6 != 0 {
-		w.addPolicy(r.plan.fields.draft6)
+		addPolicy(&w, r.plan.fields.draft6)
 	}
 	if style&(HeadersLegacy|HeadersDraft6) == 0 {
 		return
 	}
 	capacity := r.plan.fields.capacities[r.tightest]
 	untilFull := r.answer.ResetAfter(r.plan.Plan, int(r.tightest))
-	if style&HeadersLegacy != 0 && r.tighterThan(w.get(legacyRemaining)) {
-		w.set(legacyLimit, capacity)
-		w.setInt(legacyRemaining, r.Remaining)
-		w.setInt(legacyReset, ceilSeconds(r.answer.Now+untilFull))
+	if style&HeadersLegacy != 0 && r.tighterThan(w.Get(legacyRemaining)) {
+		w.Set(legacyLimit, capacity)
+		w.SetInt(legacyRemaining, r.Remaining)
+		w.SetInt(legacyReset, ceilSeconds(r.answer.Now+untilFull))
 	}
-	if style&HeadersDraft6 != 0 && r.tighterThan(w.get(draft6Remaining)) {
-		w.set(draft6Limit, capacity)
-		w.setInt(draft6Remaining, r.Remaining)
-		w.setInt(draft6Reset, ceilSeconds(untilFull))
+	if style&HeadersDraft6 != 0 && r.tighterThan(w.Get(draft6Remaining)) {
+		w.Set(draft6Limit, capacity)
+		w.SetInt(draft6Remaining, r.Remaining)
+		w.SetInt(draft6Reset, ceilSeconds(untilFull))
 	}
 }
 
 // addPolicy adds value to RateLimit-Policy, unless another limiter has written the field in the other style: clients
 // can't read a list that mixes both.
-func (w *fieldWriter) addPolicy(value string) {
-	if before := w.get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
-		w.add(policyField, value)
+func addPolicy(w *field.Writer, value string) {
+	if before := w.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
+		w.Add(policyField, value)
 	}
 }
 

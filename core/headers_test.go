@@ -197,3 +197,41 @@ func TestHeadersIETFIsTheNewestDraft(t *testing.T) {
 	limits := []core.Limit{core.PerMinute(10)}
 	assert.Equal(t, spend(t, core.HeadersDraft11, limits, 0, 1), spend(t, core.HeadersIETF, limits, 0, 1))
 }
+
+// A policy keeps nothing of a response that it wrote: whoever changes one in place changes no other.
+func TestResponsesShareNoFields(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	answer := func() http.Header {
+		res, err := limiter.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		h := http.Header{}
+		res.WriteHeaders(h)
+		return h
+	}
+	first := answer()
+	require.Len(t, first, 5)
+	second := answer()
+	want := second.Clone()
+	for name := range first {
+		first[name][0] = "changed"
+		first[name] = append(first[name], "more")
+	}
+	assert.Equal(t, want, second)
+	for name, values := range answer() {
+		assert.NotContains(t, values, "changed", name)
+	}
+}
+
+// Fields that need more room than there is are written all the same.
+func TestFieldsBeyondTheirRoom(t *testing.T) {
+	limits := []core.Limit{core.PerMinute(5), core.PerHour(50), core.PerDay(500)}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "a-policy-with-a-long-name", Limits: limits}))
+	res, err := limiter.AllowN(t.Context(), "k", 6)
+	require.NoError(t, err)
+	require.False(t, res.Allowed)
+	h := http.Header{}
+	res.WriteHeaders(h)
+	assert.Equal(t, `"a-policy-with-a-long-name-1m";r=0, "a-policy-with-a-long-name-1h";r=50;t=3600, "a-policy-with-a-long-name-24h";r=500;t=86400`, h.Get("RateLimit"))
+	assert.Equal(t, "no-store", h.Get("Cache-Control"))
+	assert.Equal(t, "5", h.Get("X-RateLimit-Limit"))
+}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
@@ -29,25 +28,21 @@ type JointResult struct {
 	// Results are the decisions of the limiters, in the order of the charges. If the request is denied, a limiter whose
 	// Result is Allowed had the tokens but took none.
 	Results []Result
-
-	charges []Charge
-	shadow  []bool       // whether the limiter of a charge is in shadow mode
-	ended   *atomic.Bool // it was undone or settled; nil: no limiter returned this
 }
 
 // Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
 // allowed one that with the fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and those in
 // shadow mode less than all others.
 func (j JointResult) Tightest() Result {
-	order := j.Order()
+	order := j.order()
 	if len(order) == 0 {
 		return Result{}
 	}
 	return j.Results[order[len(order)-1]]
 }
 
-// Order returns the indexes of Results, the one that constrains the client least first, and the tightest last.
-func (j JointResult) Order() []int {
+// order returns the indexes of Results, the one that constrains the client least first, and the tightest last.
+func (j *JointResult) order() []int {
 	order := make([]int, len(j.Results))
 	for i := range order {
 		order[i] = i
@@ -56,7 +51,7 @@ func (j JointResult) Order() []int {
 		switch {
 		case !j.Results[i].Allowed:
 			return 3
-		case i < len(j.shadow) && j.shadow[i]:
+		case j.Results[i].inShadow:
 			return 0
 		case j.Results[i].plan == nil:
 			return 1
@@ -74,7 +69,7 @@ func (j JointResult) Order() []int {
 // have one value are those of the tightest limiter. Retry-After is the longest, and is left out if the request can never be
 // allowed. Charges of one limiter for the same key are listed once. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h HeaderWriter) {
-	order := j.Order()
+	order := j.order()
 	for n, i := range order {
 		if j.among(i, order[n+1:]) {
 			continue
@@ -100,71 +95,62 @@ func (j JointResult) Problem() ProblemDetails {
 	return p
 }
 
-// among reports whether a charge has the limiter and key of one of others.
-func (j *JointResult) among(charge int, others []int) bool {
-	return len(j.charges) == len(j.Results) && slices.ContainsFunc(others, func(other int) bool {
-		return j.charges[charge].Limiter == j.charges[other].Limiter && j.charges[charge].Key == j.charges[other].Key
+// among reports whether a decision is of the limiter and key of one of others.
+func (j *JointResult) among(result int, others []int) bool {
+	r := &j.Results[result]
+	return r.limiter != nil && slices.ContainsFunc(others, func(other int) bool {
+		return r.limiter == j.Results[other].limiter && r.key == j.Results[other].key
 	})
 }
 
-// Undo gives all limiters back what the request took. It is [Limiter.Undo] of each, one after another. A JointResult can be
-// undone or settled once: after that it is [ErrSettled], also if some of the limiters got nothing back.
+// Undo gives all limiters back what the request took. It is [Result.Undo] of each of Results, one after another, so it costs a
+// round trip for each. A JointResult can be undone or settled once: after that it is [ErrSettled].
 func (j JointResult) Undo(ctx context.Context) error {
-	if err := j.end(ctx); err != nil {
-		return err
-	}
-	var errs []error
-	for i, c := range j.charges {
-		errs = append(errs, c.Limiter.Undo(ctx, c.Key, j.Results[i]))
-	}
-	return errors.Join(errs...)
+	return j.each(func(r *Result) error { return r.Undo(ctx) })
 }
 
-// Settle corrects what the request took, in all limiters that count the units. It is [Limiter.Settle] of each, one after
-// another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), if no limiter counts a
-// unit ([ErrUnit]), or if the request was undone or settled before ([ErrSettled]).
+// Settle corrects what the request took, in all limiters that count the units. It is [Result.Settle] of each of Results, one
+// after another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), if no limiter counts
+// a unit ([ErrUnit]), or if the request was undone or settled before ([ErrSettled]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
-		j.Unsettled(ctx, err)
+		j.unsettled(ctx, err)
 		return err
 	}
-	if err := j.end(ctx); err != nil {
-		return err
+	return j.each(func(r *Result) error {
+		its := units
+		if r.plan != nil {
+			its = maps.Clone(units)
+			maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
+		}
+		return r.Settle(ctx, its)
+	})
+}
+
+// each calls end for each of Results. It returns ErrSettled once, however many of them return it.
+func (j *JointResult) each(end func(*Result) error) error {
+	if len(j.Results) == 0 {
+		return ErrNoDecision
 	}
 	var errs []error
-	for i, c := range j.charges {
-		r := j.Results[i]
-		if r.plan == nil {
-			continue
+	for i := range j.Results {
+		if err := end(&j.Results[i]); err != ErrSettled || !slices.Contains(errs, err) {
+			errs = append(errs, err)
 		}
-		its := maps.Clone(units)
-		maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
-		errs = append(errs, c.Limiter.Settle(ctx, c.Key, r, its))
 	}
 	return errors.Join(errs...)
 }
 
-// end notes that j is undone or settled, and returns ErrSettled if it was before. While ctx has ended, nothing is sent.
-func (j *JointResult) end(ctx context.Context) error {
-	if j.Allowed && j.ended != nil && ctx.Err() == nil && !j.ended.CompareAndSwap(false, true) {
-		return ErrSettled
-	}
-	return nil
-}
-
-// Unsettled tells the observers of each limiter that the request was not settled. See [Limiter.Unsettled].
-func (j JointResult) Unsettled(ctx context.Context, why error) {
-	for i, c := range j.charges {
-		c.Limiter.Unsettled(ctx, c.Key, j.Results[i], why)
+// unsettled tells the observers of each limiter that the request was not settled, and why.
+func (j *JointResult) unsettled(ctx context.Context, why error) {
+	for i := range j.Results {
+		j.Results[i].unsettled(ctx, why)
 	}
 }
 
 // counts reports whether one of the limiters counts a unit, or did when it decided.
 func (j *JointResult) counts(unit string) bool {
-	for i, c := range j.charges {
-		if p := j.Results[i].plan; c.Limiter.Counts("", unit) || p != nil && p.counts(unit) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Results, func(r Result) bool {
+		return r.limiter != nil && (r.limiter.counts("", unit) || r.plan != nil && r.plan.counts(unit))
+	})
 }

@@ -30,18 +30,18 @@ func TestJointResultSettlesItsOwnChargesWhenTheCallersSliceIsReused(t *testing.T
 func TestJointResultThatNoLimiterReturned(t *testing.T) {
 	ctx := t.Context()
 	for _, j := range []core.JointResult{{}, {Allowed: true, Results: []core.Result{{Allowed: true}}}, {Results: []core.Result{{}, {Allowed: true}}}} {
-		assert.NoError(t, j.Undo(ctx))
-		assert.NoError(t, j.Settle(ctx, nil))
+		assert.ErrorIs(t, j.Undo(ctx), core.ErrNoDecision)
+		assert.ErrorIs(t, j.Settle(ctx, nil), core.ErrNoDecision)
 		assert.ErrorIs(t, j.Settle(ctx, core.Units{core.Requests: 1}), core.ErrUnit, "no limiter counts anything")
-		j.Unsettled(ctx, core.ErrUnit)
 		j.WriteHeaders(http.Header{})
-		assert.Equal(t, len(j.Results), len(j.Order()))
+		assert.Equal(t, http.StatusTooManyRequests, j.Problem().Status)
 	}
 }
 
 func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(10))
 	_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: &core.Limiter{}, Key: "ann"})
-	require.ErrorContains(t, err, "charge 1 has no limiter (RL614)")
+	require.ErrorIs(t, err, core.ErrNoLimiter)
+	require.ErrorContains(t, err, "(RL615): charge 1")
 	assert.EqualValues(t, 10, limittest.Left(t, l, "ann"))
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -88,7 +89,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	next := r.policy(v)
 	r.check(next)
 	if len(r.errs) > maxMistakes {
-		r.errs = append(r.errs[:maxMistakes], &ConfigError{"Policy", unquoted("JSON"), "has too many mistakes: only the first 100 are reported"})
+		r.errs = append(r.errs[:maxMistakes], mistake.New("Policy", unquoted("JSON"), "has too many mistakes: only the first 100 are reported"))
 	}
 	if len(r.errs) > 0 {
 		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(next.Name, maxName), errors.Join(r.errs...))
@@ -115,15 +116,15 @@ func (r *jsonReader) wrong(path string, v any, reason string) {
 	}
 	switch v := v.(type) {
 	case nil:
-		r.errs = append(r.errs, &ConfigError{path, unquoted("null"), reason})
+		r.errs = append(r.errs, mistake.New(path, unquoted("null"), reason))
 	case json.Number:
-		r.errs = append(r.errs, &ConfigError{path, unquoted(printable.Clip(v.String(), 80)), reason})
+		r.errs = append(r.errs, mistake.New(path, unquoted(printable.Clip(v.String(), 80)), reason))
 	case []any:
-		r.errs = append(r.errs, &ConfigError{path, unquoted("a list"), reason})
+		r.errs = append(r.errs, mistake.New(path, unquoted("a list"), reason))
 	case map[string]any:
-		r.errs = append(r.errs, &ConfigError{path, unquoted("a mapping"), reason})
+		r.errs = append(r.errs, mistake.New(path, unquoted("a mapping"), reason))
 	default:
-		r.errs = append(r.errs, &ConfigError{path, v, reason})
+		r.errs = append(r.errs, mistake.New(path, v, reason))
 	}
 	r.wrongs[path] = true
 }
@@ -152,7 +153,7 @@ func (r *jsonReader) object(v any, path, what string, names []string, required .
 	}
 	for _, name := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(names, name) && !r.full() {
-			r.errs = append(r.errs, &ConfigError{path, name, "is not a field of " + what + ": the fields are " + strings.Join(names, ", ")})
+			r.errs = append(r.errs, mistake.New(path, name, "is not a field of "+what+": the fields are "+strings.Join(names, ", ")))
 		}
 	}
 	for _, name := range required {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -25,7 +26,7 @@ const (
 // readAllJSON decodes the only value in data as decodeJSON does.
 func readAllJSON(data []byte) (any, error) {
 	if len(data) > maxJSON {
-		return nil, &ConfigError{"Policy", unquoted("JSON"), "is too large: at most 512 KiB are read"}
+		return nil, mistake.New("Policy", unquoted("JSON"), "is too large: at most 512 KiB are read")
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -42,7 +43,7 @@ func readAllJSON(data []byte) (any, error) {
 // decodeJSON decodes a value at a depth as encoding/json does, and refuses repeated fields, of which that takes the last.
 func decodeJSON(d *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
-		return nil, &ConfigError{"Policy", unquoted("JSON"), "is nested too deep: a policy needs 4 levels"}
+		return nil, mistake.New("Policy", unquoted("JSON"), "is nested too deep: a policy needs 4 levels")
 	}
 	start, err := d.Token()
 	if err != nil {
@@ -68,7 +69,7 @@ func decodeJSON(d *json.Decoder, depth int) (any, error) {
 				return nil, err
 			}
 			if _, known := fields[name.(string)]; known {
-				return nil, &ConfigError{"Policy", name, "is given a second time"}
+				return nil, mistake.New("Policy", name, "is given a second time")
 			}
 			if fields[name.(string)], err = decodeJSON(d, depth+1); err != nil {
 				return nil, err

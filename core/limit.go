@@ -10,6 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -88,7 +89,7 @@ type Limit struct {
 // buckets refill at once, perhaps just after the window opens. They count a refill for every interval that d touches,
 // up to Capacity each, because a bucket loses what overflows. A result above the largest int64 is the largest int64.
 //
-// MaxIn counts what the limit admits. [Limiter.Debit], and a [Limiter.Settle] that charges more, take tokens for what has
+// MaxIn counts what the limit admits. [Limiter.Debit], and a [Result.Settle] that charges more, take tokens for what has
 // happened already. What the bucket lacks then is a debt, and later requests wait until it is paid. So over a long time no
 // more is used than the rate brings, a full bucket, and the debt.
 //
@@ -125,7 +126,7 @@ const (
 func (l Limit) mistakes(path string) []error {
 	var errs []error
 	wrong := func(name string, value any, reason string) {
-		errs = append(errs, &ConfigError{path + name, value, reason})
+		errs = append(errs, mistake.New(path+name, value, reason))
 	}
 	if l.Name != "" {
 		if reason := badName(l.Name); reason != "" {

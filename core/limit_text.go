@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -64,7 +65,7 @@ func ParseLimit(s string) (Limit, error) {
 // parseLimit reports mistakes by the field of Limit, or "" where it can't be told.
 func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
 	wrong := func(field string, value any, reason string) {
-		mistakes = append(mistakes, &ConfigError{field, value, reason})
+		mistakes = append(mistakes, mistake.New(field, value, reason))
 	}
 	if len(s) > quantity.MaxText {
 		wrong("", s, "must be at most "+itoa(quantity.MaxText)+" bytes long")
@@ -215,7 +216,7 @@ func (l Limit) MarshalText() ([]byte, error) {
 	}
 	errs := l.mistakes("Limit.")
 	if reason := l.unspeakable(); len(errs) == 0 && reason != "" {
-		errs = append(errs, &ConfigError{"Limit.Location", l.Location.String(), reason})
+		errs = append(errs, mistake.New("Limit.Location", l.Location.String(), reason))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))

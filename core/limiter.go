@@ -14,19 +14,21 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
 // all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
 	store   Store
-	memory  *MemoryStore // the store, if it is one; decisions then need no copies
-	config  *StoreConfig // the store's; nil if the store has none
-	plans   *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
-	taken   *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source  *Limiter     // that l is a snapshot of; nil if it is none
+	memory  *MemoryStore  // the store, if it is one; decisions then need no copies
+	config  *store.Config // the store's; nil if the store has none
+	plans   *planCache    // plans of limits given to WithLimits, shared with the limiters it returns
+	taken   *taken        // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source  *Limiter      // that l is a snapshot of; nil if it is none
 	watch   watch
 	cancels gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 
@@ -104,9 +106,9 @@ func meantUnit(unit string, counts func(unit string) bool) string {
 // counts reports whether a limit of the policy, or of an override, counts a unit.
 func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
 
-// Counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
+// counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
 // any key does.
-func (l *Limiter) Counts(key, unit string) bool {
+func (l *Limiter) counts(key, unit string) bool {
 	now := l.rules.Load()
 	if key == "" {
 		return now.counts(unit)
@@ -114,25 +116,25 @@ func (l *Limiter) Counts(key, unit string) bool {
 	return now.planOf(key).counts(unit)
 }
 
-// NewLimiter binds a policy to a store. The error reports every mistake in both: it joins one [ConfigError] for each.
+// NewLimiter binds a policy to the store that its buckets are in. The error reports every mistake in both: it joins one [ConfigError] for each.
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
 	if isNil(store) {
-		errs = append(errs, &ConfigError{"NewLimiter store", nil, "must be a Store"})
+		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
 	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}}
-	if l.memory, _ = store.(*MemoryStore); l.memory != nil && l.memory.shards == nil {
-		errs = append(errs, &ConfigError{"NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"})
+	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
+		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
-	if s, ok := store.(ConfiguredStore); ok && len(errs) == 0 {
-		if l.config = s.Config(); l.config == nil {
-			l.config = &StoreConfig{}
-		}
-		errs = append(errs, l.config.Mistakes...)
+	if len(errs) == 0 {
+		l.config = configOf(store)
 	}
 	config := l.config
+	if config != nil {
+		errs = append(errs, config.Mistakes...)
+	}
 	if l.watch.store = config; config == nil {
-		l.watch.store = &StoreConfig{}
+		l.watch.store = new(storeConfig)
 	}
 	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
 	for _, o := range options {
@@ -150,12 +152,26 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	return l, nil
 }
 
+type storeConfig = store.Config
+
+// configOf returns the configuration of a store, or nil if it has none.
+func configOf(s Store) *storeConfig {
+	configured, ok := s.(store.Configured)
+	if !ok {
+		return nil
+	}
+	if config := configured.Config(); config != nil {
+		return config
+	}
+	return new(storeConfig)
+}
+
 // maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
 // newFallback returns the fallback for a store with this configuration, which is nil if the store has none.
-func newFallback(config *StoreConfig) *MemoryStore {
-	options := []MemoryOption{WithMaxKeys(maxLocalKeys)}
+func newFallback(config *store.Config) *MemoryStore {
+	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
 		options = append(options, WithClock(config.Clock))
 	}
@@ -210,7 +226,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	now := l.rules.Load()
 	var errs []error
 	if policy.Name != now.policy.Name {
-		errs = append(errs, &ConfigError{"Policy.Name", policy.Name, "must stay " + strconv.Quote(now.policy.Name) + ": it is part of the buckets' keys"})
+		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
 	}
 	next, err := l.newRules(policy, errs...)
 	if err != nil {
@@ -220,7 +236,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 		if policy.Shadow { // middleware then refuses nothing
 			break
 		}
-		errs = append(errs, &ConfigError{"Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"})
+		errs = append(errs, mistake.New("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
 	}
 	if len(errs) > 0 {
 		return policy.refusal(errs...)
@@ -247,7 +263,14 @@ func (l *Limiter) Require(unit string) { l.taken.add(unit) }
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
-		l.config.known.warn(l.watch.warnings(), r.policy.Name, r.plan.limits, change)
+		limits := r.plan.limits
+		before := l.config.Limiters.Policies.Note(r.policy.Name, limits, func(remembered any) bool {
+			return slices.EqualFunc(remembered.([]Limit), limits, Limit.same)
+		}, change)
+		if before != nil {
+			l.watch.warnings().Warn("ratelimit: two limiters of one store have the same policy name and different limits, so they share buckets: give each policy a name of its own, or use WithLimits",
+				"code", "RL706", "policy", r.policy.Name, "limits", slices.Clone(limits), "before", before)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // member is all that one limiter takes of one key, while it is decided.
@@ -17,7 +17,7 @@ type member struct {
 	limiter *Limiter
 	now     *rules
 	key     string
-	request Request // the sum of its charges
+	request request // the sum of its charges
 	shared  bool    // there are several
 	took    bool    // it took tokens, though they may have been given back
 	res     Result
@@ -26,18 +26,18 @@ type member struct {
 // part is one charge.
 type part struct {
 	*member
-	request Request
+	request request
 }
 
 // join checks charges and returns their members, and the part of a member that each of them is.
 func join(ctx context.Context, charges []Charge) (members []*member, parts []part, err error) {
 	if len(charges) == 0 {
-		return nil, nil, errors.New("ratelimit: AllowTogether: no charges given (RL614)")
+		return nil, nil, ErrNoCharges
 	}
 	for i, c := range charges {
-		m, err := memberOf(members, &c)
-		if err != nil {
-			return nil, nil, fmt.Errorf("ratelimit: AllowTogether: charge %d %w", i, err)
+		m := memberOf(members, &c)
+		if m == nil {
+			return nil, nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
 		}
 		request := c.request()
 		r := request
@@ -58,19 +58,18 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 	return members, parts, nil
 }
 
-var errNoLimiter = errors.New("has no limiter (RL614)")
-
-// memberOf returns the one of members that c is a charge of, or else a new one. All members of a limiter have the same rules.
-func memberOf(members []*member, c *Charge) (*member, error) {
+// memberOf returns the one of members that c is a charge of, or else a new one. It returns nil if c has no limiter from a
+// constructor. All members of a limiter have the same rules.
+func memberOf(members []*member, c *Charge) *member {
 	if c.Limiter == nil {
-		return nil, errNoLimiter
+		return nil
 	}
 	var now *rules
 	for _, m := range members {
 		switch {
 		case m.limiter != c.Limiter:
 		case m.key == c.Key:
-			return m, nil
+			return m
 		default:
 			now = m.now
 		}
@@ -79,14 +78,14 @@ func memberOf(members []*member, c *Charge) (*member, error) {
 		now = c.Limiter.rules.Load()
 	}
 	if now == nil {
-		return nil, errNoLimiter
+		return nil
 	}
-	return &member{limiter: c.Limiter, now: now, key: c.Key}, nil
+	return &member{limiter: c.Limiter, now: now, key: c.Key}
 }
 
 // request returns what c asks for.
-func (c *Charge) request() Request {
-	r := Request{key: c.Key, units: c.Units, Request: bucket.Request{N: c.Cost}}
+func (c *Charge) request() request {
+	r := request{key: c.Key, units: c.Units, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
 	if c.Units != nil && c.Cost != 0 {
 		r.units = maps.Clone(c.Units)
 		if _, given := c.Units[Requests]; !given {
@@ -99,7 +98,7 @@ func (c *Charge) request() Request {
 }
 
 // plus returns the request for what r and o ask together. requests says that a limit counts them.
-func (r *Request) plus(o Request, requests bool) Request {
+func (r *request) plus(o request, requests bool) request {
 	sum := *r
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
@@ -115,7 +114,7 @@ func (r *Request) plus(o Request, requests bool) Request {
 }
 
 // inUnits returns what r asks for, in units, with the one request that need not be mentioned.
-func (r *Request) inUnits(requests bool) Units {
+func (r *request) inUnits(requests bool) Units {
 	if r.units == nil {
 		return Units{Requests: r.N}
 	}
@@ -151,6 +150,11 @@ func (p *part) result() Result {
 	own.under(r.plan)
 	r.Cost, r.each = own.N, own.Each
 	return r
+}
+
+// result returns a Result for m's decision.
+func (m *member) result() Result {
+	return Result{limiter: m.limiter.lasting(), key: m.key, headers: m.now.policy.Headers}
 }
 
 // store identifies the store of m's limiter.

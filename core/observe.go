@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Observer receives each decision, for metrics, traces and logs. The goroutine that asked for the decision calls the
@@ -103,7 +105,7 @@ func WithPolicyObserver(o PolicyObserver) LimiterOption {
 type LoggerOption struct{ logger *slog.Logger }
 
 // WithLogger sets the logger of a limiter or a store. A limiter logs each request that it denies, or would deny without
-// shadow mode, at level debug, and what SetPolicy changed, at level info. A store logs its warnings, such as that Redis does
+// shadow mode, at level debug, and what SetPolicy changed, at level info. Its middleware logs there too. A store logs its warnings, such as that Redis does
 // not answer. Without WithLogger, or with nil, limiters log no denials, changes go to the store's logger if that has one, and
 // warnings go there or to [slog.Default].
 //
@@ -113,7 +115,7 @@ func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} 
 func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
 
 // ConfigureStore sets the logger.
-func (o LoggerOption) ConfigureStore(c *StoreConfig) { c.Logger = o.logger }
+func (o LoggerOption) ConfigureStore(c *store.Config) { c.Logger = o.logger }
 
 // WithKeySecret sets the secret by which a limiter hashes keys in its log lines. A key is logged as the first 12 hex digits of
 // its HMAC-SHA256, so that a client's lines can be correlated, and nobody without the secret can find the key by trying all.
@@ -124,7 +126,7 @@ func WithKeySecret(secret []byte) LimiterOption {
 	secret = bytes.Clone(secret)
 	return limiterOption(func(w *watch) {
 		if len(secret) < logline.MinSecret {
-			w.mistakes = append(w.mistakes, &ConfigError{"WithKeySecret length", len(secret), "must be at least 16 bytes"})
+			w.mistakes = append(w.mistakes, mistake.New("WithKeySecret length", len(secret), "must be at least 16 bytes"))
 			return
 		}
 		w.secret = secret
@@ -138,8 +140,8 @@ type watch struct {
 	logger          *slog.Logger
 	secret          []byte // hashes keys in the log; nil: the process's
 	keys            bool
-	mistakes        []error      // in options
-	store           *StoreConfig // of the limiter's store; an empty one if that has none
+	mistakes        []error       // in options
+	store           *store.Config // of the limiter's store; an empty one if that has none
 }
 
 // active reports whether there is anything to report to.
@@ -192,8 +194,8 @@ const unreadablePace = time.Second
 
 // reportUnreadable counts and logs err if it says that the state of key can't be used.
 func (w *watch) reportUnreadable(policy, key string, err error) {
-	bad := (*StateError)(nil)
-	if !errors.As(err, &bad) || !w.store.unreadable.Note(unreadablePace) {
+	bad := (*store.StateError)(nil)
+	if !errors.As(err, &bad) || !w.store.Limiters.Unreadable.Note(unreadablePace) {
 		return
 	}
 	// Only bad: what wraps it may show the key.

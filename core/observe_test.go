@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
@@ -231,9 +232,9 @@ type failing struct {
 	good int
 }
 
-func (f *failing) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (f *failing) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if f.good--; f.good < 0 {
-		return core.Answer{}, errors.New("away")
+		return store.Answer{}, errors.New("away")
 	}
 	return f.Store.Do(ctx, r)
 }
@@ -247,7 +248,7 @@ func TestObserverReceivesFailedSettlements(t *testing.T) {
 	require.NoError(t, err)
 
 	*told = nil
-	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"words": 40}), core.ErrUnavailable)
+	require.ErrorIs(t, res.Settle(ctx, core.Units{"words": 40}), core.ErrUnavailable)
 	require.ErrorIs(t, l.Debit(ctx, "k", 1), core.ErrUnavailable)
 	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"words": 1}), core.ErrUnavailable)
 	failed := core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "k"}
@@ -260,36 +261,17 @@ func TestObserverReceivesFailedSettlements(t *testing.T) {
 	*told = nil
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	require.ErrorIs(t, l.Settle(gone, "k", res, core.Units{"words": 40}), context.Canceled)
+	require.ErrorIs(t, res.Settle(gone, core.Units{"words": 40}), context.Canceled)
 	require.ErrorIs(t, l.Debit(gone, "k", 1), context.Canceled)
 	require.ErrorIs(t, l.Debit(ctx, "", 1), core.ErrNoKey)
-	require.NoError(t, l.Settle(ctx, "k", core.Result{}, core.Units{"words": 1}))
+	require.ErrorIs(t, res.Settle(ctx, core.Units{"words": 40}), core.ErrSettled, "the store may have settled it")
 	assert.Empty(t, *told, "an ended context is the caller's own, and what took nothing needs no settlement")
 
-	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"words": -1}), core.ErrCost)
-	require.ErrorIs(t, l.Settle(ctx, "k", res, core.Units{"pages": 1}), core.ErrUnit)
+	require.ErrorIs(t, res.Settle(ctx, core.Units{"words": -1}), core.ErrCost)
+	require.ErrorIs(t, res.Settle(ctx, core.Units{"pages": 1}), core.ErrUnit)
 	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"pages": 1}), core.ErrUnit)
 	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*told), "nothing was charged, whatever the reason")
 	assert.Equal(t, "unsettled", core.OutcomeUnsettled.String())
-}
-
-func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
-	ctx := context.Background()
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
-	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(9))
-	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a"}, core.Charge{Limiter: other, Key: "b"}, core.Charge{Limiter: l, Key: "c"})
-	require.NoError(t, err)
-	*told = nil
-	why := errors.New("panic: no usage")
-	joint.Unsettled(ctx, why)
-	assert.Equal(t, []core.Observation{
-		{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "a"}, {Policy: "api", Outcome: core.OutcomeUnsettled, Key: "c"},
-	}, said(*told))
-	require.ErrorIs(t, (*told)[0].Err, why)
-
-	*told = nil
-	l.Unsettled(ctx, "a", core.Result{}, why)
-	assert.Empty(t, *told, "what took nothing needs no settlement")
 }
 
 func TestSuccessfulSettlementsAreNotObserved(t *testing.T) {
@@ -297,7 +279,7 @@ func TestSuccessfulSettlementsAreNotObserved(t *testing.T) {
 	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}})
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
-	require.NoError(t, l.Settle(ctx, "k", res, core.Units{core.Requests: 3}))
+	require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3}))
 	require.NoError(t, l.Debit(ctx, "k", 1))
 	assert.Len(t, *told, 1, "the decision")
 }

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // plan holds a policy's limits: checked, named and converted to integers. It never changes.
 type plan struct {
 	*bucket.Plan
 
-	class   *class  // of the policy's keys
-	given   []Limit // as configured
-	limits  []Limit // as configured, each with a name
+	class   *store.Class // of the policy's keys
+	given   []Limit      // as configured
+	limits  []Limit      // as configured, each with a name
 	fields  headerTexts
 	limited bool     // one of the limits counts requests
 	use     *unitUse // nil if all limits count requests
@@ -29,10 +31,10 @@ const maxLimits = 64
 // limitMistakes returns what is wrong with the limits of a policy. list is how the caller writes the list of limits.
 func limitMistakes(policy string, limits []Limit, list string) []error {
 	if len(limits) == 0 {
-		return []error{&ConfigError{list, len(limits), "limits: at least one is required"}}
+		return []error{mistake.New(list, len(limits), "limits: at least one is required")}
 	}
 	if len(limits) > maxLimits {
-		return []error{&ConfigError{list, len(limits), "limits: at most " + strconv.Itoa(maxLimits) + " can hold together"}}
+		return []error{mistake.New(list, len(limits), "limits: at most "+strconv.Itoa(maxLimits)+" can hold together")}
 	}
 	var errs []error
 	names := make(map[string]int)
@@ -43,8 +45,8 @@ func limitMistakes(policy string, limits []Limit, list string) []error {
 			continue
 		}
 		if first, taken := names[l.Name]; taken {
-			errs = append(errs, &ConfigError{element + "Name", l.Name,
-				"is the name of " + list + "[" + strconv.Itoa(first) + "] already: give each limit a name of its own"})
+			errs = append(errs, mistake.New(element+"Name", l.Name,
+				"is the name of "+list+"["+strconv.Itoa(first)+"] already: give each limit a name of its own"))
 			continue
 		}
 		names[l.Name] = i
@@ -53,8 +55,8 @@ func limitMistakes(policy string, limits []Limit, list string) []error {
 	for i, name := range nameLimits(policy, limits) {
 		tag := bucket.TagOf(name)
 		if other, taken := tags[tag]; taken && other != name || tag == 0 {
-			errs = append(errs, &ConfigError{list + "[" + strconv.Itoa(i) + "].Name", name,
-				"has the same hash as " + strconv.Quote(other) + ", and stores identify limits by that hash: choose another name"})
+			errs = append(errs, mistake.New(list+"["+strconv.Itoa(i)+"].Name", name,
+				"has the same hash as "+strconv.Quote(other)+", and stores identify limits by that hash: choose another name"))
 		}
 		tags[tag] = name
 	}
@@ -76,7 +78,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	p.Plan = bucket.NewPlan(rates)
 	p.limited = p.LeastCapacity() > 0
 	p.use = newUnitUse(units)
-	p.class = newClass(policy, p.Plan)
+	p.class = store.NewClass(policy, p.Plan)
 	p.fields = makeHeaderTexts(p.limits)
 	return p
 }

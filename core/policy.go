@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -70,7 +71,7 @@ func (p Policy) limitMistakes() []error {
 	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
 		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides."+printable.Clip(key, maxName))...)
 		if key == "" {
-			errs = append(errs, &ConfigError{"Policy.Overrides", key, "has an empty key, which no request can have"})
+			errs = append(errs, mistake.New("Policy.Overrides", key, "has an empty key, which no request can have"))
 		}
 	}
 	return errs
@@ -85,16 +86,16 @@ func (p Policy) isZero() bool {
 func (p Policy) mistakes() []error {
 	var errs []error
 	if reason := badName(p.Name); reason != "" {
-		errs = append(errs, &ConfigError{"Policy.Name", p.Name, reason})
+		errs = append(errs, mistake.New("Policy.Name", p.Name, reason))
 	}
 	if p.OnFailure > FailClosed {
-		errs = append(errs, &ConfigError{"Policy.OnFailure", p.OnFailure, "must be FailLocal, FailOpen or FailClosed"})
+		errs = append(errs, mistake.New("Policy.OnFailure", p.OnFailure, "must be FailLocal, FailOpen or FailClosed"))
 	}
 	if p.LocalShare < 0 || p.LocalShare > 1 || math.IsNaN(p.LocalShare) {
-		errs = append(errs, &ConfigError{"Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"})
+		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
 	if !p.Headers.valid() {
-		errs = append(errs, &ConfigError{"Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersIETF or HeadersDraft6, or HeadersLegacy with one of the latter two"})
+		errs = append(errs, mistake.New("Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersIETF or HeadersDraft6, or HeadersLegacy with one of the latter two"))
 	}
 	return errs
 }

@@ -2,22 +2,23 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Reservation holds tokens promised by [Limiter.Reserve].
 type Reservation struct {
-	limiter *Limiter
-	key     string
-	n       int64
-	result  Result
-	ok      bool
-	delay   time.Duration
+	n      int64
+	result Result
+	ended  uint32 // the result's, for all its copies
+	ok     bool
+	delay  time.Duration
 }
 
 // Reserve takes n tokens even if the bucket does not have them yet. Reservation.Delay is how long to wait before acting:
@@ -36,19 +37,20 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// The ticket is random, so that no other hold has it even after a Reset or on a new server.
-	request := Request{key: key, Request: bucket.Request{
+	asked := request{key: key, Request: store.Request{Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
-	}}
-	if err := l.take(ctx, now, &res, &request); err != nil {
+	}}}
+	if err := l.take(ctx, now, &res, &asked); err != nil {
 		return nil, err
 	}
-	r := &Reservation{limiter: l, key: key, n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
+	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
+	r.result.once = &r.ended
 	// Without a plan no store decided, under Never no wait is long enough, and under Shadow no caller waits.
 	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}
 	r.delay = duration(res.answer.Due - res.answer.Now)
-	r.result.ticket = request.Ticket
+	r.result.ticket = asked.Ticket
 	if !r.ok {
 		r.result.RetryAfter = r.delay
 	}
@@ -73,11 +75,14 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil
 	}
-	if err := ctx.Err(); err != nil {
-		return gone{err} // r.ok stays true, so that the caller can call Cancel again
+	if err := r.result.endIn(ctx); errors.Is(err, ErrSettled) {
+		return nil
+	} else if err != nil {
+		return err // r.ok stays true, so that the caller can call Cancel again
 	}
 	r.ok = false
-	return r.limiter.endHold(ctx, r.limiter.rules.Load(), r.key, &r.result, r.n)
+	l := r.result.limiter
+	return l.endHold(ctx, l.rules.Load(), r.result.key, &r.result, r.n)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -129,8 +134,8 @@ const cancelTimeout = 50 * time.Millisecond
 // cancelTimeout; the store may cancel r later.
 func (r *Reservation) cancelSoon(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	l, plan, source, key := r.limiter, r.result.plan, r.result.Source, strings.Clone(r.key) // which may be reused when WaitN returns
-	if l.memory != nil || source == FromFallback {                                          // which never wait
+	l, plan, source, key := r.result.limiter, r.result.plan, r.result.Source, strings.Clone(r.result.key) // which may be reused when WaitN returns
+	if l.memory != nil || source == FromFallback {                                                        // which never wait
 		_ = r.Cancel(ctx)
 		return
 	}

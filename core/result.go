@@ -1,10 +1,13 @@
 package core
 
 import (
+	"context"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Never is the RetryAfter of a request that can never be allowed, because its cost exceeds a limit's Capacity. It is the
@@ -13,6 +16,9 @@ const Never time.Duration = math.MaxInt64
 
 // Result is one decision. If the policy has several limits, Remaining is the tightest limit's, and RetryAfter and
 // ResetAfter are the longest. [Result.Limits] returns each limit's own.
+//
+// A Result knows its limiter and key, so [Result.Undo] gives back what it took and [Result.Settle] corrects it. It holds the
+// key as the caller passed it: clone a key that is a view of a reused buffer if you keep the Result longer than the buffer.
 type Result struct {
 	// Allowed reports whether the request is allowed. If so, its cost has been taken.
 	Allowed bool
@@ -43,12 +49,40 @@ type Result struct {
 	// Cause is why the store could not decide, or nil if it did. Do not show it to clients.
 	Cause error
 
-	answer  Answer
+	limiter *Limiter // that returned this; nil: none did
+	key     string   // as the limiter got it
+	answer  store.Answer
 	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
-	bucket  uint64   // Request.Hash; 0: no limiter returned this
-	untaken bool     // another decision that belongs to this one denied, so nothing was taken
 	ticket  int64    // of the hold, if this is the result of a reservation; else 0
 	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error
+
+	inShadow bool // the policy was in shadow mode
+	untaken  bool // another decision that belongs to this one denied, so nothing was taken
+
+	// ended is 1 when the Result was undone or settled. A copy has its own, unless both have the same once. That is a
+	// number where the Result is kept for others, so that a decision without that costs no allocation.
+	ended uint32
+	once  *uint32
+}
+
+// end notes that r is undone or settled. It reports whether it was not before.
+func (r *Result) end() bool {
+	ended := r.once
+	if ended == nil {
+		ended = &r.ended
+	}
+	return atomic.CompareAndSwapUint32(ended, 0, 1)
+}
+
+// endIn is end before something is sent under ctx. While ctx has ended, nothing is sent, so r stays as it is.
+func (r *Result) endIn(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return gone{err}
+	}
+	if !r.end() {
+		return ErrSettled
+	}
+	return nil
 }
 
 // LimitResult is the state of one limit after a decision.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -20,9 +21,9 @@ type fickleStore struct {
 	away bool
 }
 
-func (s *fickleStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *fickleStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.away {
-		return core.Answer{}, errors.New("away")
+		return store.Answer{}, errors.New("away")
 	}
 	return s.MemoryStore.Do(ctx, r)
 }
@@ -42,7 +43,7 @@ func TestTokensTakenBeforeSetPolicyReturnToTheirLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, res.Allowed)
 	require.NoError(t, r.Cancel(ctx))
-	require.NoError(t, l.Undo(ctx, "k", taken))
+	require.NoError(t, taken.Undo(ctx))
 	res, err = l.Peek(ctx, "k")
 	require.NoError(t, err)
 	assert.Equal(t, []int64{5, 0}, []int64{res.Limits()[0].Remaining, res.Limits()[1].Remaining}, "a limit added later gets nothing back")
@@ -70,25 +71,25 @@ func TestFallbackKeepsItsTokensAcrossSetPolicy(t *testing.T) {
 	policy.OnFailure = core.FailOpen
 	require.NoError(t, l.SetPolicy(policy))
 	store.away = false
-	require.NoError(t, l.Undo(ctx, "k", granted))
+	require.NoError(t, granted.Undo(ctx))
 	res, err = l.Allow(ctx, "k")
 	require.NoError(t, err)
 	assert.False(t, res.Allowed, "Undo must return the fallback's tokens to the fallback")
 }
 
-func TestAllowAllTakesTheSmallestCapacityInForce(t *testing.T) {
+func TestUnknownCostTakesTheSmallestCapacityInForce(t *testing.T) {
 	ctx := context.Background()
 	store := &fickleStore{core.NewMemoryStore(), false}
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100), core.PerHour(40)}, LocalShare: 0.5})
 	require.NoError(t, err)
-	res, err := l.AllowAll(ctx, "k")
+	res, err := allowAll(l, ctx, "k")
 	require.NoError(t, err)
 	assert.True(t, res.Allowed)
 	assert.Equal(t, int64(40), res.Cost)
 	store.away = true
-	res, err = l.AllowAll(ctx, "k")
+	res, err = allowAll(l, ctx, "k")
 	require.NoError(t, err)
-	assert.True(t, res.Allowed, "AllowAll takes what this process grants alone")
+	assert.True(t, res.Allowed, "an unknown cost takes what this process grants alone")
 	assert.Equal(t, int64(20), res.Cost)
 }
 
@@ -149,7 +150,7 @@ func TestTokensOfATierReturnToItThroughAnyLimiter(t *testing.T) {
 		tier := core.Must(l.WithLimits(core.PerHour(1000)))
 		res, err := tier.AllowN(t.Context(), "k", 10)
 		require.NoError(t, err)
-		require.NoError(t, l.Settle(t.Context(), "k", res, core.Units{core.Requests: 4}))
+		require.NoError(t, res.Settle(t.Context(), core.Units{core.Requests: 4}))
 		res, err = tier.Peek(t.Context(), "k")
 		require.NoError(t, err)
 		require.Equal(t, int64(1000-4), res.Remaining, "with %d overrides", len(overrides))

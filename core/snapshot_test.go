@@ -27,7 +27,7 @@ func TestASnapshotKeepsItsPolicy(t *testing.T) {
 	left, err := limiter.Peek(t.Context(), "k")
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, left.Remaining, "and shares its buckets")
-	require.NoError(t, limiter.Undo(t.Context(), "k", res))
+	require.NoError(t, res.Undo(t.Context()))
 	left, err = limiter.Peek(t.Context(), "k")
 	require.NoError(t, err)
 	assert.EqualValues(t, 4, left.Remaining, "its decisions can be undone")
@@ -68,7 +68,7 @@ func TestSnapshotsWhileThePolicyChanges(t *testing.T) {
 				res, err := now.AllowN(t.Context(), "k", most)
 				if assert.NoError(t, err) {
 					assert.NotEqual(t, core.Never, res.RetryAfter, "a snapshot's Capacity can be taken of it")
-					assert.NoError(t, limiter.Undo(t.Context(), "k", res))
+					assert.NoError(t, res.Undo(t.Context()))
 				}
 			}
 		})

@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // AllowTogether decides a request with several limiters, such as those of a user, of the user's organisation, and of everybody.
@@ -40,19 +41,18 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 		}
 		return JointResult{}, err
 	}
-	res := JointResult{Allowed: !j.denied, charges: slices.Clone(charges), ended: new(atomic.Bool)}
-	for i := range res.charges { // what is given back later goes to the limits of then
-		res.charges[i].Limiter = res.charges[i].Limiter.lasting()
-	}
-	for _, p := range parts {
+	res := JointResult{Allowed: !j.denied, Results: make([]Result, 0, len(parts))}
+	ended := make([]uint32, len(parts))
+	for i, p := range parts {
 		m, r := p.member, p.result()
+		r.once = &ended[i]
 		if j.denied && r.Allowed {
 			r.untaken = true
 		}
 		if !r.Allowed {
 			res.RetryAfter = max(res.RetryAfter, r.RetryAfter)
 		}
-		res.Results, res.shadow = append(res.Results, r), append(res.shadow, m.now.policy.Shadow)
+		res.Results = append(res.Results, r)
 		if m.limiter.watch.active() && (!j.denied || !r.Allowed) { // who took nothing for another's sake decided nothing
 			m.limiter.report(ctx, m.now, &r, m.key, began, nil)
 		}
@@ -121,24 +121,25 @@ func (j *joint) groups() (groups [][]*member) {
 
 // take decides the members of a group, together if their store can.
 func (j *joint) take(ctx context.Context, group []*member) error {
-	store, can := group[0].limiter.store.(JointStore)
+	together, can := group[0].limiter.store.(store.JointStore)
 	for can && len(group) > 1 && !j.denied {
-		requests := make([]Request, len(group))
+		requests, asked := make([]request, len(group)), make([]store.Request, len(group))
 		for i, m := range group {
-			r := m.request
-			r.under(m.now.planOf(m.key))
-			r.key = boundedKey(m.key)
-			requests[i] = r
+			p := m.now.planOf(m.key)
+			requests[i] = m.request
+			requests[i].under(p)
+			requests[i].To(p.class, boundedKey(m.key))
+			asked[i] = requests[i].Request
 		}
-		answers, err := store.DoTogether(ctx, requests)
-		if errors.Is(err, ErrApart) {
+		answers, err := together.DoTogether(ctx, asked)
+		if errors.Is(err, store.ErrApart) {
 			break
 		}
 		for i, m := range group {
 			m.limiter.noteUnits(m.now, m.now.planOf(m.key), &requests[i])
 		}
 		if err != nil {
-			answers = slices.Repeat([]JointAnswer{{Err: err}}, len(group))
+			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(group))
 		}
 		if group, err = j.read(ctx, group, requests, answers); err != nil {
 			return err
@@ -150,10 +151,11 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 // read takes in a store's answers to the requests of a group. If the store could not answer some of them, their limiters'
 // OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
 // the request is denied already.
-func (j *joint) read(ctx context.Context, group []*member, requests []Request, answers []JointAnswer) (again []*member, err error) {
+func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer) (again []*member, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
-			m.res = Result{answer: answers[i].Answer, headers: m.now.policy.Headers, bucket: requests[i].Hash()}
+			m.res = m.result()
+			m.res.answer = answers[i].Answer
 			m.res.readOf(m.now.planOf(m.key), &requests[i])
 			j.denied = j.denied || !m.res.Allowed
 			again = append(again, m)
@@ -168,8 +170,9 @@ func (j *joint) read(ctx context.Context, group []*member, requests []Request, a
 	for i, m := range group {
 		if err := answers[i].Err; err != nil {
 			r := requests[i]
-			m.res.headers, m.res.bucket, m.res.Cost, r.Dry = m.now.policy.Headers, r.Hash(), r.N, j.denied
-			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, m.key, err); err != nil {
+			m.res = m.result()
+			m.res.Cost, r.Dry = r.N, j.denied
+			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, err); err != nil {
 				j.failed = m
 				return nil, err
 			}
@@ -228,7 +231,7 @@ func (j *joint) hold(members ...*member) {
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
-		if err := m.limiter.undo(context.WithoutCancel(ctx), m.now, m.key, &m.res); err != nil {
+		if err := m.res.undo(context.WithoutCancel(ctx), m.now); err != nil {
 			m.limiter.unsettled(ctx, m.now, m.key, m.res.Source, began, err)
 		}
 		m.res.returned()

@@ -41,7 +41,8 @@ func TestUnitThatNobodyTakesIsWarnedOf(t *testing.T) {
 		"one request took tokens": {limits: []core.Limit{requests, tokens}, first: units(core.Units{"tokens": 1}), each: allow},
 		"tokens are debited":      {limits: []core.Limit{requests, tokens}, first: func(l *core.Limiter, key string) { require.NoError(t, l.DebitUnits(ctx, key, core.Units{"tokens": 1})) }, each: allow},
 		"tokens are settled": {limits: []core.Limit{requests, tokens}, first: func(l *core.Limiter, key string) {
-			require.NoError(t, l.Settle(ctx, key, core.Must(l.Allow(ctx, key)), core.Units{"tokens": 1}))
+			res := core.Must(l.Allow(ctx, key))
+			require.NoError(t, res.Settle(ctx, core.Units{"tokens": 1}))
 		}, each: allow},
 		"Peek decides nothing":                {limits: []core.Limit{requests, tokens}, each: func(l *core.Limiter, key string) { core.Must(l.Peek(ctx, key)) }},
 		"the key has no limit of the unit":    {limits: []core.Limit{requests, tokens}, override: []core.Limit{requests}, each: allow},
@@ -102,8 +103,8 @@ func TestSetPolicyKeepsWhatCallersTake(t *testing.T) {
 		next   core.Policy
 		want   string
 	}{
-		"Allow takes requests":    {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, with(tokens), "requests"},
-		"AllowAll takes requests": {with(requests), func(l *core.Limiter) error { _, err := l.AllowAll(ctx, "k"); return err }, with(tokens), "requests"},
+		"Allow takes requests": {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, with(tokens), "requests"},
+		"all takes requests":   {with(requests), func(l *core.Limiter) error { _, err := allowAll(l, ctx, "k"); return err }, with(tokens), "requests"},
 		"AllowTogether takes requests": {with(requests), func(l *core.Limiter) error {
 			_, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "k"})
 			return err

@@ -36,8 +36,8 @@ func TestShadowDenialOfUnitsAloneTakesNothing(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, res.Allowed)
 	assert.True(t, res.ShadowDenied)
-	require.NoError(t, l.Undo(ctx, "k", res))
-	require.NoError(t, l.Settle(ctx, "k", res, core.Units{"tokens": 0}))
+	require.NoError(t, res.Undo(ctx))
+	require.NoError(t, res.Settle(ctx, core.Units{"tokens": 0}))
 	assert.Equal(t, []int64{9, 40}, left(t, l))
 }
 
@@ -163,7 +163,7 @@ func TestUndoReturnsNothingToALimitThatCountedAnotherUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	core.Must(l.AllowN(ctx, "k", 3))
-	if err := l.Undo(ctx, "k", res); err != nil {
+	if err := res.Undo(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if res := core.Must(l.Peek(ctx, "k")); res.Remaining != 2 {

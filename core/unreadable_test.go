@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -20,15 +21,15 @@ import (
 type spoiled struct {
 	limittest.AwayStore
 
-	config core.StoreConfig
+	config store.Config
 }
 
-func (s *spoiled) Config() *core.StoreConfig { return &s.config }
+func (s *spoiled) Config() *store.Config { return &s.config }
 
 // newSpoiled returns a spoiled store that logs to lines. Its errors show the key, as those of a store may.
 func newSpoiled(lines *limittest.LockedBuffer) *spoiled {
 	s := &spoiled{}
-	s.Err = fmt.Errorf("get secret-key: %w", &core.StateError{Reason: "is not a rate limit state"})
+	s.Err = fmt.Errorf("get secret-key: %w", &store.StateError{Reason: "is not a rate limit state"})
 	s.config.Logger = slog.New(slog.NewTextHandler(lines, nil))
 	return s
 }
@@ -103,7 +104,7 @@ func TestOtherFailuresAreNotReportedAsUnreadable(t *testing.T) {
 // A store without a configuration is reported too, on the limiter's logger.
 func TestUnreadableStateOfAPlainStoreIsReported(t *testing.T) {
 	var lines limittest.LockedBuffer
-	store := &limittest.AwayStore{Err: &core.StateError{Reason: "is not a rate limit state"}}
+	store := &limittest.AwayStore{Err: &store.StateError{Reason: "is not a rate limit state"}}
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	require.NoError(t, err)
 	_, _ = l.Allow(t.Context(), "k")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // slowStore answers after a second of a synctest bubble's time, and counts what it is asked. It fails the first calls that end holds.
@@ -23,7 +24,7 @@ type slowStore struct {
 	atOnceMax atomic.Int64
 }
 
-func (s *slowStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *slowStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if r.Action == bucket.End {
 		s.ends.Add(1)
 		if n := s.underWay.Add(1); n > s.atOnceMax.Load() {
@@ -34,7 +35,7 @@ func (s *slowStore) Do(ctx context.Context, r core.Request) (core.Answer, error)
 			time.Sleep(time.Second)
 		}
 		if s.fails.Add(-1) >= 0 {
-			return core.Answer{}, errors.New("no answer")
+			return store.Answer{}, errors.New("no answer")
 		}
 	}
 	return s.MemoryStore.Do(ctx, r)

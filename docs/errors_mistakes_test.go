@@ -23,6 +23,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 	"github.com/tokenbucket-go/ratelimit/internal/fast"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
@@ -126,10 +127,10 @@ func mistakesInFiles(t *testing.T, say func(error)) {
 // wrapped is a Store that hides what another can do.
 type wrapped struct {
 	core.Store
-	do func(r core.Request) (core.Answer, error)
+	do func(r store.Request) (store.Answer, error)
 }
 
-func (w wrapped) Do(_ context.Context, r core.Request) (core.Answer, error) { return w.do(r) }
+func (w wrapped) Do(_ context.Context, r store.Request) (store.Answer, error) { return w.do(r) }
 
 func mistakesInStores(t *testing.T, say func(error)) {
 	t.Helper()
@@ -145,7 +146,7 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	}
 	_, err := redisstore.Open("localhost:6379")
 	say(err)
-	var config core.StoreConfig
+	var config store.Config
 	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
 	_, err = core.NewLimiter(core.NewMemoryStore(), policy, core.WithKeySecret([]byte("password")))
 	say(err)
@@ -215,7 +216,8 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	require.NoError(t, err)
 	require.NoError(t, joint.Undo(ctx))
 	say(joint.Settle(ctx, nil))
-	say(limiter.Undo(ctx, "another", joint.Results[0]))
+	none := core.Result{}
+	say(none.Undo(ctx))
 	key := httplimit.ByHeader("X-Api-Key")
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	first(key(r))
@@ -227,7 +229,7 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	first(httplimit.ByIP()(r))
 	_, err = httplimit.CostByContentLength(1)(&http.Request{ContentLength: -1})
 	say(err)
-	say(core.ErrApart)
+	say(store.ErrApart)
 
 	promised := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}))
 	for ok := true; ok; {
@@ -242,11 +244,11 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 		_, err := core.Must(core.NewLimiter(store, closed)).Allow(ctx, "ann")
 		say(err)
 	}
-	decide(wrapped{memory, func(r core.Request) (core.Answer, error) {
+	decide(wrapped{memory, func(r store.Request) (store.Answer, error) {
 		a, _, _, err := r.Decide(nil, time.Date(1950, 1, 1, 0, 0, 0, 0, time.UTC))
 		return a, err
 	}})
-	decide(wrapped{memory, func(r core.Request) (core.Answer, error) {
+	decide(wrapped{memory, func(r store.Request) (store.Answer, error) {
 		a, _, _, err := r.Decide([]byte("42"), time.Now())
 		return a, err
 	}})
@@ -301,7 +303,7 @@ func logsOfMiddleware(t *testing.T) {
 	serve(httplimit.New(limiter, httplimit.ByIP(), negative)(ok))
 
 	var c fasthttp.RequestCtx
-	fast.WhenSent(&c, func() { panic("index out of range") })
+	fast.WhenSent(&c, slog.Default(), func() { panic("index out of range") })
 	c.VisitUserValuesAll(func(_, value any) { // as fasthttp does when a response was sent
 		if closer, ok := value.(io.Closer); ok {
 			require.NoError(t, closer.Close())
@@ -341,8 +343,8 @@ func logsOfStores(t *testing.T) string {
 		require.NoError(t, err)
 	}
 	// A key that something else has written.
-	unreadable := wrapped{do: func(core.Request) (core.Answer, error) {
-		return core.Answer{}, &core.StateError{Reason: "is not a rate limit state"}
+	unreadable := wrapped{do: func(store.Request) (store.Answer, error) {
+		return store.Answer{}, &store.StateError{Reason: "is not a rate limit state"}
 	}}
 	spoilt := core.Must(core.NewLimiter(unreadable, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
 		core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))

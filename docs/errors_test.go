@@ -121,7 +121,7 @@ func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
 }
 
 // makers are the functions that make a ConfigError, by the index of the argument that is its field.
-var makers = map[string]int{"Mistake": 0, "BadArgument": 0, "badKey": 0, "wrong": 0}
+var makers = map[string]int{"Mistake": 0, "New": 0, "BadArgument": 0, "badKey": 0, "wrong": 0}
 
 // Every place that makes a ConfigError names a field that has a code, as far as the name stands there.
 func TestEveryConfigErrorHasACode(t *testing.T) {
@@ -137,7 +137,7 @@ func TestEveryConfigErrorHasACode(t *testing.T) {
 		why, _ := ending(reason)
 		places++
 		if e := (core.ConfigError{Field: name, Reason: why}); e.Code() == "" {
-			t.Errorf("%v: the field %q has no code: give it one in core/errors.go, and a section in docs/errors.md", at, name)
+			t.Errorf("%v: the field %q has no code: give it one in core/internal/mistake, and a section in docs/errors.md", at, name)
 		}
 	}
 	sources(t, func(path string, text []byte) {

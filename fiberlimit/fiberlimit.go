@@ -115,7 +115,7 @@ func done(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict, s
 		return
 	}
 	app, sent := c.App(), c.Context()
-	fast.WhenSent(sent, func() {
+	fast.WhenSent(sent, engine.Logger(), func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		if status == 0 {

@@ -31,6 +31,10 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options}
 }
 
+// Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's
+// store, else to [slog.Default].
+func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
+
 // Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
 // the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
 // selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
@@ -43,7 +47,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 	if before.madeBy(&e.middleware) {
 		return Verdict{}
 	}
-	v.ctx = x.Context()
+	v.ctx, v.limiter = x.Context(), e.limiter
 	var fromUser bool
 	var err error
 	if len(e.rules) == 1 {
@@ -55,7 +59,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 			})
 		})
 	}
-	outer, advice := takeNote(x, before)
+	outer, advice := takeNotes(x, before, e.Logger)
 	if advice != "" {
 		v.advice, v.path = advice, x.Path()
 	}
@@ -106,7 +110,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 	now := limiter
 	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
 		now = limiter.Snapshot()
-		if take.units == nil && !now.Counts("", core.Requests) {
+		if take.units == nil && !counts(now, "", core.Requests) {
 			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 		}
 	}
@@ -115,7 +119,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 	case take.units != nil:
 		v.Result, err = now.AllowUnits(ctx, key, take.unitsOf(now, key))
 	case take.all:
-		v.Result, err = now.AllowAll(ctx, key)
+		v.Result, err = allowAll(now, ctx, key)
 	default:
 		v.Result, err = now.AllowN(ctx, key, take.cost)
 	}
@@ -156,7 +160,7 @@ func (e *Engine[C]) shadow() bool {
 }
 
 func (e *Engine[C]) warn(v *Verdict, x Exchange, message, code string) {
-	slog.Warn(message, "code", code, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
+	e.Logger().Warn(message, "code", code, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
 }
 
 // answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
@@ -168,14 +172,16 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 		return
 	}
 	warnTwice(&e.warnTwice, x, outer, v.limiter, v.key)
-	if d := (Decision{v.Result.Keep(), v.limiter, v.key, outer, &e.middleware}); v.Result.WritesHeaders() {
-		kept := &decided{Decision: d}
-		x.Keep(&kept.Decision)
-		v.Result.WriteHeadersIn(&kept.room, x.Response())
+	d := Decision{kept: keep(v.Result), limiter: v.limiter, key: v.key, outer: outer, by: &e.middleware}
+	if writesHeaders(v.Result) {
+		d := &decided{Decision: d}
+		v.kept = &d.Decision
+		writeHeaders(v.Result, &d.room, x.Response())
 	} else {
-		kept := d
-		x.Keep(&kept)
+		d := d
+		v.kept = &d
 	}
+	x.Keep(v.kept)
 }
 
 // WantsStatus reports whether Done needs the status of the response.
@@ -205,7 +211,8 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	if v.joint != nil {
 		_ = v.joint.result.Undo(ctx)
 	} else {
-		_ = v.limiter.Undo(ctx, v.key, v.Result)
+		res := v.kept.result()
+		_ = res.Undo(ctx)
 	}
 	return true
 }
@@ -217,11 +224,11 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("panic: %v", p)
-			slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
+			e.Logger().ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
 			if v.joint != nil {
-				v.joint.result.Unsettled(v.ctx, err)
+				unsettled(v.ctx, v.joint.result, err)
 			} else {
-				v.limiter.Unsettled(v.ctx, v.key, v.Result, err)
+				unsettled(v.ctx, core.JointResult{Results: []core.Result{v.kept.result()}}, err)
 			}
 		}
 	}()
@@ -234,10 +241,11 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 	if v.joint != nil {
 		err = v.joint.result.Settle(ctx, units)
 	} else {
-		err = v.limiter.Settle(ctx, v.key, v.Result, units)
+		res := v.kept.result()
+		err = res.Settle(ctx, units)
 	}
 	if err != nil {
-		slog.ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
+		e.Logger().ErrorContext(v.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
 	}
 }
 
@@ -249,7 +257,7 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 	if v.advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
 		return
 	}
-	slog.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
+	e.Logger().Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.advice,
 		"code", "RL705", "policy", e.limiter.Name(), "path", v.path)
 }
 

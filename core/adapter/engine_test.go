@@ -101,3 +101,34 @@ func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 		require.NoError(t, limiter.SetPolicy(tokens), "%s with Units takes what there is", name)
 	}
 }
+
+// A handler that undoes its own decision, and a middleware that refunds it too, return the tokens once.
+func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerDay(20)}}))
+	key := func(*exchange) (string, error) { return "k", nil }
+	options := adapter.Options[*exchange]{
+		Cost:   func(*exchange) (int64, error) { return 3, nil },
+		Refund: func(*exchange, int) bool { return true },
+	}
+	for name, engine := range map[string]*adapter.Engine[*exchange]{
+		"New":         adapter.New(limiter, key, options),
+		"NewTogether": adapter.NewTogether([]adapter.Rule[*exchange]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
+	} {
+		_, err := limiter.AllowN(t.Context(), "k", 5)
+		require.NoError(t, err)
+		x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+		v := engine.Begin(x, x)
+		require.Equal(t, adapter.Allowed, v.Outcome)
+		for i, want := range []error{nil, core.ErrSettled} {
+			res, ok := adapter.FromContext(x.Kept())
+			require.True(t, ok)
+			require.ErrorIs(t, res.Undo(t.Context()), want, "%s: Undo %d", name, i+1)
+		}
+		engine.Done(x, v, http.StatusOK)
+		left, err := limiter.Peek(t.Context(), "k")
+		require.NoError(t, err)
+		assert.EqualValues(t, 5, left.Remaining, "%s: the tokens came back more than once, or never", name)
+		require.NoError(t, limiter.Reset(t.Context(), "k"))
+	}
+}

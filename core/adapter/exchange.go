@@ -6,11 +6,14 @@ package adapter
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
 // Exchange is one HTTP request and the header of its response, as a framework shows them. Methods return what the
@@ -76,11 +79,13 @@ func (r *Reused[C, X, P]) Done(x P) {
 
 // Decision is what a limiter stores with a request.
 type Decision struct {
-	result  core.KeptResult
-	limiter *core.Limiter
-	key     string
-	outer   *Decision // of the limiter in front
+	kept    hook.Kept
+	ended   uint32        // by which all copies of the Result are undone or settled once
+	limiter *core.Limiter // nil: this is a note
+	key     string        // of the decision; or the text of the note
+	outer   *Decision     // of the limiter in front
 	by      *middleware
+	log     func(*slog.Logger) // of a note: what to log
 }
 
 // middleware is one middleware, whatever its framework. Decisions point to the one that made them.
@@ -103,10 +108,13 @@ func (d *Decision) madeBy(m *middleware) bool {
 // decided is a Decision whose result writes header fields. Both are one allocation.
 type decided struct {
 	Decision
-	room core.FieldRoom
+	room field.Room
 }
 
-// note returns what ByRoute leaves for the engine: a Decision without a limiter, whose key is advice.
+// result returns the Result of a decision.
+func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key, &d.ended) }
+
+// note returns what ByRoute leaves for the engine: a Decision without a limiter, whose key is advice. ByIP leaves one that logs.
 func note(advice string, outer *Decision) *Decision { return &Decision{key: advice, outer: outer} }
 
 // isNote reports whether d is a note. A note holds no decision.
@@ -122,7 +130,7 @@ func FromContext(kept any) (core.Result, bool) {
 	if d == nil {
 		return core.Result{}, false
 	}
-	return d.result.Result(), true
+	return d.result(), true
 }
 
 // AllFromContext returns the Results of all decisions about a request, the newest first. kept is what the request's Kept
@@ -130,7 +138,7 @@ func FromContext(kept any) (core.Result, bool) {
 func AllFromContext(kept any) (all []core.Result) {
 	for d, _ := kept.(*Decision); d != nil; d = d.outer {
 		if !d.isNote() {
-			all = append(all, d.result.Result())
+			all = append(all, d.result())
 		}
 	}
 	return all

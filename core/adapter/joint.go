@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"log/slog"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -14,7 +13,7 @@ func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limit
 	for o := outer; o != nil; o = o.outer {
 		if !o.isNote() && o.limiter.Name() == limiter.Name() && o.key == key {
 			once.Do(func() {
-				slog.Warn(twiceMessage, "code", "RL704", "policy", limiter.Name(), "path", x.Path())
+				logger(limiter).Warn(twiceMessage, "code", "RL704", "policy", limiter.Name(), "path", x.Path())
 			})
 		}
 	}
@@ -23,12 +22,12 @@ func warnTwice(once *sync.Once, x Exchange, outer *Decision, limiter *core.Limit
 // joint is the decision of several limiters.
 type joint struct {
 	result core.JointResult
-	rules  []kept
+	rules  []owner
 	by     *middleware
 }
 
-// kept is whose decision it is.
-type kept struct {
+// owner is whose decision it is.
+type owner struct {
 	limiter *core.Limiter
 	key     string
 }
@@ -39,8 +38,8 @@ func (j *joint) answer(x Exchange, outer *Decision) {
 	for _, k := range j.rules {
 		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
 	}
-	for _, i := range j.result.Order() {
-		outer = &Decision{j.result.Results[i].Keep(), j.rules[i].limiter, j.rules[i].key, outer, j.by}
+	for _, i := range order(j.result) {
+		outer = &Decision{kept: keep(j.result.Results[i]), limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
 	}
 	x.Keep(outer)
 	j.result.WriteHeaders(x.Response())

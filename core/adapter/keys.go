@@ -3,6 +3,7 @@ package adapter
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/netip"
 
@@ -23,17 +24,29 @@ func ByIP(options ...core.IPOption) KeyFunc {
 		if p, ok := x.(Peer); ok {
 			addr = p.RemoteIP()
 		}
-		var err error
-		if addr.IsValid() {
-			key, err = ip.AppendKeyOf(key, addr, x.Header)
-		} else {
-			key, err = ip.AppendKey(key, x.RemoteAddr(), x.Header)
+		var peer string
+		if !addr.IsValid() {
+			peer = x.RemoteAddr()
 		}
+		network, proxyField, err := client(ip, peer, addr, x)
 		if err != nil {
 			return "", err
 		}
+		if proxyField != "" {
+			x.Keep(proxyNote(cmp.Or(peer, addr.String()), proxyField, x.Kept()))
+		}
+		if network.Addr().Is4() {
+			key = network.Addr().AppendTo(key)
+		} else {
+			key = network.AppendTo(key)
+		}
 		return string(key), nil // needs no escaping: nothing follows the address
 	}
+}
+
+// proxyNote returns the note of a peer that sends a proxy's field.
+func proxyNote(peer, field string, outer *Decision) *Decision {
+	return &Decision{log: func(log *slog.Logger) { warnOfProxy(log, peer, field) }, outer: outer}
 }
 
 // ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts.

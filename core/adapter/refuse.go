@@ -3,7 +3,6 @@ package adapter
 import (
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -47,10 +46,10 @@ func (f functionError) Error() string { return f.name + ": " + f.error.Error() }
 func (f functionError) Unwrap() error { return f.error }
 
 // Refuse describes the response to a Failed request. It shows nothing of v.Err. It logs v.Err if the status is 500,
-// because that is a failure of the service.
+// because that is a failure of the service, to the limiter's logger.
 func Refuse(v Verdict) core.ProblemDetails {
 	if v.Status == http.StatusInternalServerError {
-		slog.ErrorContext(v.ctx, "ratelimit: request refused", "code", "RL709", "error", v.Err)
+		logger(v.limiter).ErrorContext(v.ctx, "ratelimit: request refused", "code", "RL709", "error", v.Err)
 	}
 	if p := core.ProblemOf(v.Err); p.Status == v.Status {
 		return p

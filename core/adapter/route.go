@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 
@@ -21,15 +22,22 @@ func ByRoute(advice string) KeyFunc {
 	}
 }
 
-// takeNote removes the note that ByRoute left since before was kept. It returns what is kept then, and the note's advice,
-// or "" if there is no note.
-func takeNote(x Exchange, before *Decision) (kept *Decision, advice string) {
+// takeNotes removes the notes that key functions left since before was kept. What ByIP left is logged to log. takeNotes returns
+// what is kept then, and the advice of ByRoute, or "" if there is none.
+func takeNotes(x Exchange, before *Decision, log func() *slog.Logger) (kept *Decision, advice string) {
 	kept = x.Kept()
 	if kept == before || kept == nil || !kept.isNote() {
 		return kept, ""
 	}
+	for ; kept != before && kept != nil && kept.isNote(); kept = kept.outer {
+		if kept.log != nil {
+			kept.log(log())
+		} else {
+			advice = kept.key
+		}
+	}
 	x.Keep(before)
-	return before, kept.key
+	return before, advice
 }
 
 // DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is

@@ -45,12 +45,12 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 	for i, r := range rules {
 		fromUser = true
 		key, err := call(r.Key, c)
-		if err == nil && o.Units == nil && !policies[i].Counts("", core.Requests) {
+		if err == nil && o.Units == nil && !counts(policies[i], "", core.Requests) {
 			fromUser, err = false, fmt.Errorf("policy %q: %w: %s", r.Limiter.Name(), core.ErrUnit, core.Requests)
 		}
 		switch {
 		case err == nil:
-			j.rules = append(j.rules, kept{r.Limiter, key})
+			j.rules = append(j.rules, owner{r.Limiter, key})
 			charges = append(charges, core.Charge{Limiter: policies[i], Key: key, Units: core.Units{}})
 		case !policies[i].Policy().Shadow:
 			return fromUser, err
@@ -69,7 +69,7 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 		return true, err
 	}
 	for i, charge := range charges {
-		if charge.Limiter.Counts("", core.Requests) {
+		if counts(charge.Limiter, "", core.Requests) {
 			charge.Units[core.Requests] = take.cost
 			if take.all {
 				charge.Units[core.Requests] = 0
@@ -79,13 +79,13 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 			}
 		}
 		for unit, n := range take.units {
-			if charge.Limiter.Counts("", unit) {
+			if counts(charge.Limiter, "", unit) {
 				charge.Units[unit] = n
 			}
 		}
 	}
 	for unit := range take.units {
-		if unit != core.Requests && !slices.ContainsFunc(policies, func(l *core.Limiter) bool { return l.Counts("", unit) }) {
+		if unit != core.Requests && !slices.ContainsFunc(policies, func(l *core.Limiter) bool { return counts(l, "", unit) }) {
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
@@ -133,7 +133,7 @@ func (o *Options[C]) costMistake(rules []Rule[C]) error {
 	enforced := ""
 	for _, r := range rules {
 		switch {
-		case r.Limiter == nil || r.Limiter.Counts("", core.Requests):
+		case r.Limiter == nil || counts(r.Limiter, "", core.Requests):
 			return nil
 		case enforced == "" && !r.Limiter.Policy().Shadow:
 			enforced = r.Limiter.Name()

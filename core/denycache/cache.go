@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -45,7 +45,7 @@ type denial struct {
 	bucket bucketname.Name
 	plan   *bucket.Plan
 	cost   int64 // that was denied; all higher costs are denied too
-	answer core.Answer
+	answer store.Answer
 	heard  instant // when the answer came, to the microsecond: not before its instant
 	until  instant
 }
@@ -57,7 +57,7 @@ type instant int64
 func (t instant) sinceMicro() instant { return t % 1000 }
 
 // repeat sets a to the denial of r that is known to be true at now. If there is none it returns a version for keep.
-func (d *cache) repeat(b bucketname.Name, r *core.Request, a *core.Answer, now instant) (ok bool, version uint32) {
+func (d *cache) repeat(b bucketname.Name, r *store.Request, a *store.Answer, now instant) (ok bool, version uint32) {
 	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	known := sh.entries[b.Hash]
@@ -80,7 +80,7 @@ func (d *cache) repeat(b bucketname.Name, r *core.Request, a *core.Answer, now i
 
 // keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
 // or took tokens may have been executed since repeat returned version.
-func (d *cache) keep(b bucketname.Name, r *core.Request, a *core.Answer, version uint32, asked, heard instant) {
+func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, version uint32, asked, heard instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}
@@ -112,7 +112,7 @@ func (d *cache) keep(b bucketname.Name, r *core.Request, a *core.Answer, version
 		}
 	}
 	known := &denial{b.Clone(), r.Plan, r.N, *a, heard - heard.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
-	known.answer.Source = core.FromDenyCache
+	known.answer.Source = store.FromDenyCache
 	sh.entries[b.Hash] = known
 }
 
@@ -147,7 +147,7 @@ func (s *Store) given(b bucketname.Name, err error) {
 // certain reports whether err proves that the request was decided, or never will be.
 func certain(err error) bool {
 	var e interface{ Certain() bool }
-	return errors.As(err, new(*core.StateError)) || errors.Is(err, core.ErrApart) || errors.As(err, &e) && e.Certain()
+	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || errors.As(err, &e) && e.Certain()
 }
 
 // taken forgets the denial of a key from which tokens were taken: its delay would be too short.

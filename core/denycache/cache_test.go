@@ -7,18 +7,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // The cache finds denials by a hash. A denial of another bucket with the same hash is no answer.
 func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
 	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 	d := cache{horizon: time.Second}
-	r := core.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
+	r := store.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
 	now := instant(time.Now().UnixNano())
-	var a core.Answer
+	var a store.Answer
 	mine, other := bucketname.Of(&r), bucketname.New("api", "other")
 	d.keep(mine, &r, &a, 0, now, now)
 	known, _ := d.repeat(mine, &r, &a, now)

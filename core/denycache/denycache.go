@@ -8,31 +8,31 @@ import (
 	"context"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Store is a [core.Store] around another one. If that said "retry in t", the bucket can't have the tokens before t, unless
+// Store is a [store.Store] around another one. If that said "retry in t", the bucket can't have the tokens before t, unless
 // somebody gives tokens back or resets it. So until t, or until the horizon is over, the Store denies the same key in this
 // process, with the right RetryAfter. A refund or reset through this Store ends a repeated denial at once. Those of other
 // processes are seen when the horizon is over. A repeated denial costs no call and no allocation, and has the Source
-// [core.FromDenyCache]. The Store holds at most 65,536 keys.
+// [store.FromDenyCache]. The Store holds at most 65,536 keys.
 type Store struct {
 	layer.Layer
 	cache
 }
 
 // New returns a Store around next. The horizon is for how long it repeats a denial; 0 or less: never.
-func New(next core.Store, horizon time.Duration) *Store {
+func New(next store.Store, horizon time.Duration) *Store {
 	s := &Store{Layer: layer.On(next)}
 	s.horizon = horizon
 	return s
 }
 
 // Do answers r by a denial that is known to hold, or has next decide.
-func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err error) {
+func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if s.horizon <= 0 {
 		return s.Next.Do(ctx, r)
 	}
@@ -61,7 +61,7 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 }
 
 // DoTogether has next decide requests in one step.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	names := make([]bucketname.Name, len(requests))
 	for i := range requests {
 		names[i] = bucketname.Of(&requests[i])
@@ -84,14 +84,14 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 }
 
 // begin must be called before r is decided that the cache does not apply to.
-func (s *Store) begin(b bucketname.Name, r *core.Request) {
+func (s *Store) begin(b bucketname.Name, r *store.Request) {
 	if r.Gives() {
 		s.giving(b)
 	}
 }
 
 // end must be called when it was decided.
-func (s *Store) end(b bucketname.Name, r *core.Request, allowed bool, err error) {
+func (s *Store) end(b bucketname.Name, r *store.Request, allowed bool, err error) {
 	switch {
 	case r.Gives():
 		s.given(b, err)
@@ -101,7 +101,7 @@ func (s *Store) end(b bucketname.Name, r *core.Request, allowed bool, err error)
 }
 
 // applies reports whether r may be answered from the cache: it takes tokens, and brings none.
-func applies(r *core.Request) bool {
+func applies(r *store.Request) bool {
 	return (r.Action == bucket.Take || r.Action == bucket.Lease) && r.N > 0 && r.Each == nil && r.Ends.Ticket == 0
 }
 

@@ -10,12 +10,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Store is a [core.Store] around another one, for keys that are asked for more often than that can decide.
+// Store is a [store.Store] around another one, for keys that are asked for more often than that can decide.
 //
 // A key that is asked for again within 50 ms leases tokens with its next decision: one at first, then twice as many each
 // time they are used up within 50 ms. A lease is at most a tenth of the smallest Capacity, and half of what the bucket
@@ -23,7 +23,7 @@ import (
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
-// Source [core.FromLease], and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
+// Source [store.FromLease], and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
 type Store struct {
 	layer.Layer
 
@@ -38,7 +38,7 @@ type Store struct {
 
 // New returns a Store around next, with leases of at most so many tokens. A decision that waits for another one's lease
 // takes no longer than the timeout, which should be that of next.
-func New(next core.Store, most int64, timeout time.Duration) *Store {
+func New(next store.Store, most int64, timeout time.Duration) *Store {
 	s := &Store{Layer: layer.On(next), Idle: idle, timeout: timeout, most: most}
 	s.Now = s.Config().Now
 	return s
@@ -46,7 +46,7 @@ func New(next core.Store, most int64, timeout time.Duration) *Store {
 
 // Do decides r on the lease of its key, if it has enough tokens. Else it has next decide; if the key is busy that call also
 // brings a lease, and others who ask meanwhile wait for that.
-func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err error) {
+func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if err := s.Config().ClockError(); err != nil { // what is known here must not answer for a clock that no server would take
 		return a, err
 	}
@@ -63,7 +63,7 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 		case ask:
 			a, err = s.Next.Do(ctx, r)
 			if err != nil {
-				s.settleAgain([]core.Request{r})
+				s.settleAgain([]store.Request{r})
 			}
 			return a, err
 		case lead:
@@ -88,9 +88,9 @@ func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err erro
 
 // DoTogether has next decide requests in one step. It settles the leases of their keys first, so that they have all that
 // their process has.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.apart.Load() {
-		return nil, core.ErrApart
+		return nil, store.ErrApart
 	}
 	if err := s.Config().ClockError(); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core
 	}
 	answers, err := s.Layer.DoTogether(ctx, requests)
 	if err != nil {
-		if errors.Is(err, core.ErrApart) {
+		if errors.Is(err, store.ErrApart) {
 			s.apart.Store(true)
 		}
 		s.settleAgain(requests)
@@ -126,7 +126,7 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 func (s *Store) GiveBack() {
 	for i := range s.shards {
 		sh := &s.shards[i]
-		var ended []core.Request
+		var ended []store.Request
 		sh.mu.Lock()
 		for _, k := range sh.keys {
 			back := k.refund

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: the store forgets a lease by itself,
 // and tokens refill.
-func (s *Store) giveBack(r core.Request) {
+func (s *Store) giveBack(r store.Request) {
 	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
@@ -20,14 +20,14 @@ func (s *Store) giveBack(r core.Request) {
 
 // settleAgain settles the leases that requests were to settle, in the background. Their call had no answer, or was not sent.
 // Who settles a lease a second time changes nothing.
-func (s *Store) settleAgain(requests []core.Request) {
+func (s *Store) settleAgain(requests []store.Request) {
 	for i := range requests {
 		r := &requests[i]
 		if r.Ends.Back == 0 {
 			continue
 		}
 		b := bucketname.Of(r).Clone() // the key may be reused when the caller has its error
-		go s.giveBack(core.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
+		go s.giveBack(store.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
 	}
 }
 
@@ -36,11 +36,11 @@ type renewal struct {
 	store   *Store
 	shard   *shard
 	key     *watchedKey
-	request core.Request
+	request store.Request
 	asked   time.Time
 
 	done   chan struct{} // closed when those below are set
-	answer core.Answer
+	answer store.Answer
 	err    error
 
 	// Guarded by the shard's mu:
@@ -49,7 +49,7 @@ type renewal struct {
 }
 
 // wait returns the decision. A caller who leaves before there is one pays nothing.
-func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
+func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	select {
 	case <-n.done:
 	case <-ctx.Done():
@@ -57,7 +57,7 @@ func (n *renewal) wait(ctx context.Context) (core.Answer, error) {
 		n.left = !n.over
 		n.shard.mu.Unlock()
 		if n.left {
-			return core.Answer{}, ctx.Err()
+			return store.Answer{}, ctx.Err()
 		}
 		<-n.done // it is about to be closed
 	}
@@ -80,7 +80,7 @@ func (n *renewal) run() {
 	n.shard.mu.Unlock()
 	close(n.done)
 	if n.err != nil {
-		n.store.settleAgain([]core.Request{n.request})
+		n.store.settleAgain([]store.Request{n.request})
 	}
 	n.store.giveBack(back)
 }

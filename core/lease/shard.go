@@ -4,9 +4,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -31,7 +31,7 @@ type shard struct {
 
 // watchedKey is a key that may be busy. Its leases are of one plan: the first that was asked for.
 type watchedKey struct {
-	refund  core.Request    // of nothing: the form in which its leases are settled
+	refund  store.Request   // of nothing: the form in which its leases are settled
 	asked   time.Time       // when the store was last asked
 	size    int64           // of the next lease
 	rest    time.Time       // until then the bucket has nothing to lease
@@ -41,7 +41,7 @@ type watchedKey struct {
 
 // lease is tokens that this process has taken ahead.
 type lease struct {
-	brought core.Answer // the answer that brought them
+	brought store.Answer // the answer that brought them
 	ticket  int64
 	asked   time.Time // not after the instant of brought
 	left    int64     // tokens that nobody has used
@@ -51,14 +51,14 @@ type lease struct {
 
 // use takes n tokens of h, or puts back -n of those that were taken. a becomes what the bucket has at now, as far as
 // this process knows, and what is left of h. The shard's mu is held.
-func (h *lease) use(n int64, a *core.Answer, p *bucket.Plan, now time.Time) (ok bool) {
+func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.brought.Lent || h.over(now) {
 		return false
 	}
 	h.used = true
 	h.left -= n
 	*a = h.brought
-	a.Allowed, a.Source, a.Waits = true, core.FromLease, nil
+	a.Allowed, a.Source, a.Waits = true, store.FromLease, nil
 	a.Levels.Unshare()
 	a.AgeAround(p, h.brought.Lent, now.Sub(h.asked).Microseconds())
 	a.Add(p, h.left)
@@ -80,7 +80,7 @@ func (sh *shard) under(p *bucket.Plan, b bucketname.Name) *watchedKey {
 
 // watch returns the watched key of r. It begins to watch it if need be, and returns nil when there is no room. mu is
 // held.
-func (sh *shard) watch(b bucketname.Name, r *core.Request, now time.Time) *watchedKey {
+func (sh *shard) watch(b bucketname.Name, r *store.Request, now time.Time) *watchedKey {
 	if k := sh.keys[b]; k != nil && (k.refund.Plan == r.Plan || k.busy(now)) {
 		return k
 	}
@@ -101,7 +101,7 @@ func (sh *shard) watch(b bucketname.Name, r *core.Request, now time.Time) *watch
 		sh.keys = make(map[bucketname.Name]*watchedKey)
 	}
 	b = b.Clone()
-	k := &watchedKey{refund: core.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund})}
+	k := &watchedKey{refund: store.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund})}
 	sh.keys[b] = k
 	return k
 }
@@ -142,4 +142,4 @@ func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 
 // leasable reports whether r may use tokens on lease: limits that count something else, or are aligned to a calendar, are
 // decided by the store each time.
-func leasable(r *core.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }
+func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }

@@ -5,13 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // use decides r in a on the lease of its key, if it has enough tokens.
-func (s *Store) use(r *core.Request, a *core.Answer, now time.Time) (ok bool) {
+func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) {
 	if !leasable(r) || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
 	}
@@ -34,7 +34,7 @@ func (s *Store) use(r *core.Request, a *core.Answer, now time.Time) (ok bool) {
 
 // settle has requests, which are decided together, settle the leases of their keys, so that they have all that their
 // process has. Renewals that are under way end first.
-func (s *Store) settle(ctx context.Context, requests []core.Request) error {
+func (s *Store) settle(ctx context.Context, requests []store.Request) error {
 	for i := range requests {
 		if done := s.look(&requests[i], false); done != nil {
 			select {
@@ -52,7 +52,7 @@ func (s *Store) settle(ctx context.Context, requests []core.Request) error {
 
 // look returns what is closed when the renewal of r's key ends that is under way. If there is none and r is to settle the lease, it
 // does.
-func (s *Store) look(r *core.Request, settles bool) (done <-chan struct{}) {
+func (s *Store) look(r *store.Request, settles bool) (done <-chan struct{}) {
 	b := bucketname.Of(r)
 	sh := s.shard(b)
 	sh.mu.Lock()
@@ -77,7 +77,7 @@ const (
 )
 
 // choose chooses the next step of r: to wait for a renewal, or to lead one, which it starts.
-func (s *Store) choose(r *core.Request) (step leaseStep, led *renewal, done <-chan struct{}) {
+func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-chan struct{}) {
 	b := bucketname.Of(r)
 	sh := s.shard(b)
 	now := s.Now()
@@ -109,7 +109,7 @@ func (s *Store) choose(r *core.Request) (step leaseStep, led *renewal, done <-ch
 }
 
 // forget stops watching a key, and returns the refund that settles its lease: nil if it was not watched.
-func (s *Store) forget(b bucketname.Name) (back *core.Request) {
+func (s *Store) forget(b bucketname.Name) (back *store.Request) {
 	sh := s.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -165,10 +165,12 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 				}
 				units := limittest.DrawUnits(charged).Draw(t, "actual")
 				do = func(r *replica) seen {
+					res := r.results[i] // which is given back once
+					r.results = slices.Delete(r.results, i, i+1)
 					if what == "undo" {
-						return r.after(ctx, key, r.limiter.Undo(ctx, key, r.results[i]))
+						return r.after(ctx, key, res.Undo(ctx))
 					}
-					return r.after(ctx, key, r.limiter.Settle(ctx, key, r.results[i], units))
+					return r.after(ctx, key, res.Settle(ctx, units))
 				}
 			case "peek":
 				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // call is one decision on its way to Redis and back.
@@ -30,7 +30,7 @@ type call struct {
 // member is one request of a call.
 type member struct {
 	key       string // as Redis knows it
-	request   core.Request
+	request   store.Request
 	calendars string // the periods that were last sent for it: see bucket.Plan.Calendars
 }
 
@@ -38,7 +38,7 @@ type member struct {
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r.
-func (p *callPool) get(key string, r core.Request) *call {
+func (p *callPool) get(key string, r store.Request) *call {
 	c, _ := p.free.Get().(*call)
 	if c == nil {
 		c = &call{done: make(chan struct{}, 1)}
@@ -84,9 +84,9 @@ func claim(calls []*call, state uint32) []*call {
 
 // outcome is the answer to one call.
 type outcome struct {
-	answer core.Answer        // to its request, or to the first of several
-	joint  []core.JointAnswer // to each of the requests that are decided together; nil if there is one
-	err    error              // why there is no answer to any
+	answer store.Answer        // to its request, or to the first of several
+	joint  []store.JointAnswer // to each of the requests that are decided together; nil if there is one
+	err    error               // why there is no answer to any
 }
 
 // finish answers calls with their outcomes, or all with err if there are none.

@@ -54,7 +54,7 @@ func TestWhatALowerCapacityHasNoRoomForComesBackToAnOverride(t *testing.T) {
 		"a decision is undone": func(t *testing.T, l *core.Limiter) func() error {
 			res, err := l.AllowN(t.Context(), "ann", 2)
 			require.NoError(t, err)
-			return func() error { return l.Undo(t.Context(), "ann", res) }
+			return func() error { return res.Undo(t.Context()) }
 		},
 		"tokens are refunded": func(t *testing.T, l *core.Limiter) func() error {
 			limittest.Use(t, l, "ann", 2)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -204,7 +205,7 @@ type passedOn struct {
 	n *atomic.Int64
 }
 
-func (s passedOn) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s passedOn) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	s.n.Add(1)
 	return s.Store.Do(ctx, r)
 }

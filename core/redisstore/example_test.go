@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // A Store takes any go-redis client. It connects with its first decision.
@@ -67,7 +68,7 @@ func Example_unusableKey() {
 	if err != nil {
 		return // the caller's context ended
 	}
-	var bad *core.StateError
+	var bad *store.StateError
 	if errors.As(res.Cause, &bad) {
 		_ = limiter.Reset(ctx, "ada")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // timeoutError is the error of a call that took too long.
@@ -103,7 +104,7 @@ func (f *failure) Certain() bool {
 // keyError is the error that the script reports of one key: that its state can't be used, or what the server said.
 func keyError(text string) error {
 	if strings.HasPrefix(text, bucket.ErrUnreadable.Error()) || text == bucket.ErrLater.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
-		return &core.StateError{Reason: text}
+		return &store.StateError{Reason: text}
 	}
 	return serverError(text)
 }

@@ -9,20 +9,20 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/slot"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// batches is a [core.JointStore] that has Redis decide. Decisions of one node that are asked at the same time are sent
+// batches is a [store.JointStore] that has Redis decide. Decisions of one node that are asked at the same time are sent
 // together.
 type batches struct {
 	sender
 
-	config   core.StoreConfig
+	config   store.Config
 	prefix   string // of keys
 	nodes    nodes
 	breakers breaker.Group
@@ -54,26 +54,26 @@ func (s *batches) to(client redis.UniversalClient, set settings, inOrder bool) {
 }
 
 // Config is how the store was configured.
-func (s *batches) Config() *core.StoreConfig { return &s.config }
+func (s *batches) Config() *store.Config { return &s.config }
 
 // Do has r decided by Redis, together with what others ask at this moment.
-func (s *batches) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if err := s.config.ClockError(); err != nil { // no server would take that, and it is no failure of one
-		return core.Answer{}, err
+		return store.Answer{}, err
 	}
 	o, err := s.board(ctx, r, nil)
 	if err != nil {
-		return core.Answer{}, &failure{inPolicy(r.Policy()), serverClock(err)}
+		return store.Answer{}, &failure{inPolicy(r.Policy()), serverClock(err)}
 	}
 	s.eviction.Look(s.server)
 	return o.answer, nil
 }
 
-// DoTogether has requests, of which there are several, decided by Redis in one step. It returns [core.ErrApart] where the keys
+// DoTogether has requests, of which there are several, decided by Redis in one step. It returns [store.ErrApart] where the keys
 // may be on different servers.
-func (s *batches) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.server.scattered.Load() {
-		return nil, core.ErrApart
+		return nil, store.ErrApart
 	}
 	if err := s.config.ClockError(); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *batches) log() *slog.Logger {
 }
 
 // board has r decided by the node of its key, with others that are decided together with it, and waits for the outcome.
-func (s *batches) board(ctx context.Context, r core.Request, others []member) (outcome, error) {
+func (s *batches) board(ctx context.Context, r store.Request, others []member) (outcome, error) {
 	key := redisKey(s.prefix, r.Policy(), r.Key())
 	return s.nodes.find(key).board(ctx, key, r, others)
 }

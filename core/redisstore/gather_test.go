@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -25,14 +26,14 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		var together, alone []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
-			_, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{callOf(prefix+key, core.NewRequest("api", "c", held))}, now, false)
+			_, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key")
 			r := bucket.Request{Plan: plans[key[0]-'a'], N: rapid.Int64Range(0, 3).Draw(rt, "n")}
-			together = append(together, callOf(prefix+"1"+key, core.NewRequest("api", key, r)))
-			alone = append(alone, callOf(prefix+"2"+key, core.NewRequest("api", key, r)))
+			together = append(together, callOf(prefix+"1"+key, store.NewRequest("api", key, r)))
+			alone = append(alone, callOf(prefix+"2"+key, store.NewRequest("api", key, r)))
 		}
 		got, err := s.batches.server.together(t.Context(), s.batches.server.client, together, now, false)
 		require.NoError(rt, err)
@@ -77,7 +78,7 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	plan := planOf(large)
 	var calls []*call
 	for _, key := range []string{"debtor", "debtor", "debtor", "other"} {
-		calls = append(calls, callOf(redisKey(s.batches.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})))
+		calls = append(calls, callOf(redisKey(s.batches.prefix, "api", key), store.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})))
 	}
 	outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 	require.NoError(t, err)
@@ -90,8 +91,8 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 // A batch takes the server about as long, whatever is in it: decisions that are not usual take longer, so fewer go together.
 func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	plain := planOf(core.PerDay(10))
-	usual := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1}))
-	refund := callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1, Action: bucket.Refund}))
+	usual := callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1}))
+	refund := callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1, Action: bucket.Refund}))
 	joint := callOf("k", usual.request)
 	joint.others = []member{usual.member, usual.member}
 	vast := callOf("k", usual.request)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -48,7 +49,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 		lives++
 		key := strconv.Itoa(lives)
 		now := time.UnixMicro(rapid.Int64Range(1e15, 3e15).Draw(t, "start"))
-		store := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
+		s := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
 		plans := drawTiers(t)
 		var state []byte
 		var holds []bucket.Ending
@@ -58,7 +59,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 				move *= -2
 			}
 			now = now.Add(time.Duration(move) * time.Microsecond)
-			r := core.NewRequest("api", key, bucket.Request{Plan: rapid.SampledFrom(plans).Draw(t, "plan"),
+			r := store.NewRequest("api", key, bucket.Request{Plan: rapid.SampledFrom(plans).Draw(t, "plan"),
 				Action: bucket.Action(rapid.IntRange(int(bucket.Take), int(bucket.Lease)).Draw(t, "action")), N: rapid.Int64Range(0, 60).Draw(t, "n")})
 			promises := r.Action == bucket.Reserve || r.Action == bucket.Await
 			if r.Action >= bucket.Reserve {
@@ -84,7 +85,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 				}
 				r.EndsToo = &others
 			}
-			got, err := store.Do(context.Background(), r)
+			got, err := s.Do(context.Background(), r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +108,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 					t.Fatalf("Redis keeps the key for %v, want %v and up to %v", remains, ttl, most)
 				}
 			}
-			said := func(a core.Answer) string {
+			said := func(a store.Answer) string {
 				var w []bucket.Waits
 				if a.Waits != nil {
 					w = *a.Waits
@@ -171,13 +172,13 @@ func TestScriptAndTwinAgreeOnManyHolds(t *testing.T) {
 	} {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
 		key, now := strconv.Itoa(seed), time.UnixMicro(17e14)
-		store := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
+		s := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
 		var state []byte
 		var holds []bucket.Ending
 		most := 0
 		for i := range 900 {
 			now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
-			r := core.NewRequest("api", key, bucket.Request{Plan: plans[random.IntN(1+random.IntN(len(plans)))], Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
+			r := store.NewRequest("api", key, bucket.Request{Plan: plans[random.IntN(1+random.IntN(len(plans)))], Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
 			switch what := random.IntN(10); {
 			case what == 0 && i > 300:
 				r.Action, r.More, r.Ticket = bucket.Lease, 2, r.Ticket+bucket.FirstLease
@@ -193,7 +194,7 @@ func TestScriptAndTwinAgreeOnManyHolds(t *testing.T) {
 			case what == 9 && i%5 == 0:
 				now = now.Add(-2 * time.Second)
 			}
-			got, err := store.Do(t.Context(), r)
+			got, err := s.Do(t.Context(), r)
 			require.NoError(t, err)
 			want, next, _, err := r.Decide(state, now)
 			require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -75,8 +76,9 @@ func TestReturnedTokensLeaveLaterReservationsTheirs(t *testing.T) {
 	limit := core.PerSecond(1000)
 	for name, giveBack := range map[string]func(t *testing.T, l *core.Limiter, r *core.Reservation) error{
 		"Cancel": func(t *testing.T, _ *core.Limiter, r *core.Reservation) error { return r.Cancel(t.Context()) },
-		"Undo": func(t *testing.T, l *core.Limiter, r *core.Reservation) error {
-			return l.Undo(t.Context(), "k", r.Result())
+		"Undo": func(t *testing.T, _ *core.Limiter, r *core.Reservation) error {
+			res := r.Result()
+			return res.Undo(t.Context())
 		},
 		"Refund": func(t *testing.T, l *core.Limiter, _ *core.Reservation) error {
 			return l.Refund(t.Context(), "k", 1000)
@@ -298,7 +300,7 @@ type stuckStore struct {
 	release chan struct{}
 }
 
-func (s *stuckStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *stuckStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if !s.stick.Load() {
 		return s.MemoryStore.Do(ctx, r)
 	}
@@ -307,7 +309,7 @@ func (s *stuckStore) Do(ctx context.Context, r core.Request) (core.Answer, error
 		_, _ = s.MemoryStore.Do(context.Background(), r)
 	}()
 	<-ctx.Done()
-	return core.Answer{}, ctx.Err()
+	return store.Answer{}, ctx.Err()
 }
 
 func TestAlignedLimitsOfTheSamePaceAreToldApart(t *testing.T) {

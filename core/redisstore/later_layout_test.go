@@ -8,13 +8,14 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // A later layout begins with four zero bytes, whatever follows. An error that calls it no state would have its key reset.
 func TestStateOfALaterVersionIsCalledThat(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	store := New(client, WithPrefix(prefix), WithTimeout(time.Minute))
+	s := New(client, WithPrefix(prefix), WithTimeout(time.Minute))
 	plan := planOf(core.PerMinute(60))
 	for _, later := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x02 of another kind", "\x00\x00\x00\x00" + string(make([]byte, 3*bucket.RecordSize-4))} {
 		for _, action := range []bucket.Action{bucket.Take, bucket.Refund, bucket.Reserve} {
@@ -27,7 +28,7 @@ func TestStateOfALaterVersionIsCalledThat(t *testing.T) {
 			} {
 				require.NoError(t, client.Del(t.Context(), prefix+"api:k").Err())
 				require.NoError(t, write())
-				_, err = store.Do(t.Context(), core.NewRequest("api", "k", r))
+				_, err = s.Do(t.Context(), store.NewRequest("api", "k", r))
 				require.EqualError(t, err, `policy "api": stored state: was written by a later version of this library (RL613)`, "%x in a %s by the script", later, kind)
 			}
 		}

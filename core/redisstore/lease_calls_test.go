@@ -68,7 +68,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		b, l := busy(t)
 		res, err := l.Allow(ctx, "k")
 		require.NoError(t, err)
-		require.NoError(t, l.Undo(ctx, "k", res))
+		require.NoError(t, res.Undo(ctx))
 		require.NoError(t, l.Refund(ctx, "k", 100))
 		b.giveBack()
 		assert.Equal(t, int64(900), b.remaining())
@@ -94,7 +94,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 			taken = append(taken, res)
 		}
 		for _, res := range taken {
-			require.NoError(t, l.Undo(ctx, "k", res))
+			require.NoError(t, res.Undo(ctx))
 		}
 		res, err := l.Peek(ctx, "k")
 		require.NoError(t, err)

@@ -80,7 +80,7 @@ func TestUndoReturnsTokensToTheLimitsTheyCameFrom(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.SetPolicy(limits(z)))
 		require.Equal(t, 8, admitted(t, l, 20))
-		require.NoError(t, l.Undo(t.Context(), "k", taken))
+		require.NoError(t, taken.Undo(t.Context()))
 		assert.Zero(t, admitted(t, l, 20), "Undo must return nothing to a limit that was not charged")
 
 		base := core.Must(core.NewLimiter(s, core.Policy{Name: "tiers", Limits: []core.Limit{x}}))
@@ -91,7 +91,7 @@ func TestUndoReturnsTokensToTheLimitsTheyCameFrom(t *testing.T) {
 		require.NoError(t, one.SetPolicy(core.Policy{Name: "tiers", Limits: []core.Limit{core.PerHour(7).WithName("silver"), core.PerHour(8).WithName("iron")}}))
 		taken, err = other.AllowN(t.Context(), "k", 5)
 		require.NoError(t, err)
-		require.NoError(t, other.Undo(t.Context(), "k", taken))
+		require.NoError(t, taken.Undo(t.Context()))
 		res, err := other.Peek(t.Context(), "k")
 		require.NoError(t, err)
 		assert.Equal(t, int64(10), res.Remaining, "SetPolicy of one limiter must not redirect another's tokens")

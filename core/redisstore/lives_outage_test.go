@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // farStore is a store that can't answer while it is away. Limiters then decide by their fallback.
@@ -12,22 +13,22 @@ type farStore struct {
 	away bool
 }
 
-func (s *farStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *farStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.away {
-		return core.Answer{}, errAway
+		return store.Answer{}, errAway
 	}
 	return s.Store.Do(ctx, r)
 }
 
-func (s *farStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *farStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.away {
 		return nil, errAway
 	}
-	return s.Store.(core.JointStore).DoTogether(ctx, requests)
+	return s.Store.(store.JointStore).DoTogether(ctx, requests)
 }
 
 // Config returns the store's, for the fallback's clock.
-func (s *farStore) Config() *core.StoreConfig { return s.Store.(core.ConfiguredStore).Config() }
+func (s *farStore) Config() *store.Config { return s.Store.(store.Configured).Config() }
 
 // inOutage says which operations are also drawn while the store is away.
 var inOutage = map[opKind]bool{

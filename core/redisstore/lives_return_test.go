@@ -42,7 +42,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 		pl.back(k, k.n, k.h.rules, false)
 		pl.drop(k)
 	case doUndo:
-		err := k.h.Undo(ctx, livesKey, k.res)
+		err := k.res.Undo(ctx)
 		pl.note("%28s %s.Undo of %v taken at %s: %v", pl.at(), k.h.name, k.amount, k.due(), err)
 		if err != nil {
 			return broken("an error", "Undo: %v", err)
@@ -145,7 +145,7 @@ func (pl *player) correct(k *taking, o op) error {
 		pl.takes(k.amount)
 		units[tokens] = actual.tokens
 	}
-	err := k.h.Settle(context.Background(), livesKey, k.res, units)
+	err := k.res.Settle(context.Background(), units)
 	pl.note("%28s %s.Settle(%v) of %v taken at %s: %v", pl.at(), k.h.name, actual, k.amount, k.due(), err)
 	if err != nil {
 		return broken("an error", "Settle: %v", err)

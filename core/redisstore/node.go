@@ -10,9 +10,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // node is one server as a store sees it: the decisions that wait for it, its calls under way, how far away it is, and its
@@ -147,7 +147,7 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	last := err
 	for i := range calls {
 		switch o := outcomeOf(i, outcomes, err); {
-		case o.err == nil || errors.As(o.err, new(*core.StateError)):
+		case o.err == nil || errors.As(o.err, new(*store.StateError)):
 			answered++
 		default:
 			refused, last = refused+1, o.err

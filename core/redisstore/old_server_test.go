@@ -10,6 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -31,7 +32,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 	p := planOf(core.PerDay(10))
 	var calls []*call
 	for _, key := range []string{"written", "refused", "also refused"} {
-		calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
+		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
 		cmd := command(t.Context(), eval, oldRedis+script.Ordinary.Text.(string), scriptArgs(calls, "", false))

@@ -3,11 +3,11 @@ package redisstore
 import (
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Option is an option of [New]: one of this package, [core.WithClock] or [core.WithLogger].
-type Option interface{ core.StoreOption }
+type Option interface{ store.Option }
 
 // settings are what options set.
 type settings struct {
@@ -20,10 +20,10 @@ type settings struct {
 }
 
 // option is an Option that only this store has.
-type option func(*settings, *core.StoreConfig)
+type option func(*settings, *store.Config)
 
 // ConfigureStore reports an option that was given to another store. New does not call it.
-func (option) ConfigureStore(c *core.StoreConfig) {
+func (option) ConfigureStore(c *store.Config) {
 	c.Mistake("redisstore option", "given", "to another store: it is for redisstore.New alone")
 }
 
@@ -36,7 +36,7 @@ func defaults() settings {
 }
 
 // settingsOf returns the settings of options, and applies those of other packages to config.
-func settingsOf(options []Option, config *core.StoreConfig) settings {
+func settingsOf(options []Option, config *store.Config) settings {
 	set := defaults()
 	for _, o := range options {
 		switch o := o.(type) {
@@ -55,7 +55,7 @@ func settingsOf(options []Option, config *core.StoreConfig) settings {
 // not its end, such as "shop:limits:" or "shop", is followed by "%:" in Redis. A prefix with a hash tag, such as "{limits}:",
 // puts all keys of the store into one Cluster slot.
 func WithPrefix(prefix string) Option {
-	return option(func(s *settings, _ *core.StoreConfig) { s.prefix = prefix })
+	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
 }
 
 // WithTimeout sets how long Redis may take to answer: by default 100 ms. When the time is over, the policy's OnFailure
@@ -64,7 +64,7 @@ func WithPrefix(prefix string) Option {
 // ten times as long; when Redis stops to answer, no longer than the timeout. The timeout does not include the time to open a connection, which is a second, or ten times
 // the timeout if that is longer. The client's own timeouts and the deadline of the request's context hold as well.
 func WithTimeout(d time.Duration) Option {
-	return option(func(s *settings, c *core.StoreConfig) {
+	return option(func(s *settings, c *store.Config) {
 		if d <= 0 {
 			c.Mistake("WithTimeout", d, "must be above 0")
 			return
@@ -79,7 +79,7 @@ func WithTimeout(d time.Duration) Option {
 // fail together count once. Each server of a Cluster or a Ring has a breaker of its own, and errors that name a slot don't
 // count there.
 func WithBreaker(failures int, pause time.Duration) Option {
-	return option(func(s *settings, c *core.StoreConfig) {
+	return option(func(s *settings, c *store.Config) {
 		if failures < 1 {
 			c.Mistake("WithBreaker failures", failures, "must be at least 1")
 		}
@@ -96,7 +96,7 @@ func WithBreaker(failures int, pause time.Duration) Option {
 // a round trip. Refund and Reset by this store end a repeated denial at once. Those by another process are seen when the
 // time is over. The cache holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) Option {
-	return option(func(s *settings, c *core.StoreConfig) {
+	return option(func(s *settings, c *store.Config) {
 		if horizon < 0 {
 			c.Mistake("WithDenyCache", horizon, "must not be negative")
 			return
@@ -125,7 +125,7 @@ func WithDenyCache(horizon time.Duration) Option {
 // the bucket had when the lease was taken, refilled, less what this process has used. The process learns what others used
 // with its next lease. A Reset does not end the leases of other processes.
 func WithLease(n int64) Option {
-	return option(func(s *settings, c *core.StoreConfig) {
+	return option(func(s *settings, c *store.Config) {
 		if n < 0 {
 			c.Mistake("WithLease", n, "must not be negative")
 			return

@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Ping returns nil if the store can decide, for start-up and health checks: "Redis refuses the password or the user", or a
@@ -89,7 +90,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		return err
 	}
 	args := func() []any {
-		request := core.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
+		request := store.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
 	if _, err = s.batches.server.eval(ctx, s.batches.server.client, args()); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -40,8 +41,8 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	s := New(client)
 	p := planOf(core.PerDay(10))
 	calls := []*call{
-		callOf("a", core.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
-		callOf("b", core.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
+		callOf("a", store.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
+		callOf("b", store.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 	}
 	calls[0].own, calls[1].own = true, true
 	outcomes, err := s.batches.nodes.home.exchange(t.Context(), s.batches.server.client, calls)

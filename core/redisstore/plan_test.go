@@ -3,6 +3,7 @@ package redisstore
 import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // planOf returns the plan of limits. A limit without a name gets a tag by its place.
@@ -21,4 +22,4 @@ func planOf(limits ...core.Limit) *bucket.Plan {
 }
 
 // callOf returns a call for r.
-func callOf(key string, r core.Request) *call { return &call{member: member{key: key, request: r}} }
+func callOf(key string, r store.Request) *call { return &call{member: member{key: key, request: r}} }

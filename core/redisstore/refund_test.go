@@ -53,7 +53,7 @@ func TestTokensReturnedAfterSetPolicyRefillAtTheNewRate(t *testing.T) {
 		require.NoError(t, l.SetPolicy(slow))
 		require.Equal(t, 99, admitted(t, l, 200))
 		clock.Move(10 * time.Second)
-		require.NoError(t, l.Undo(t.Context(), "k", taken))
+		require.NoError(t, taken.Undo(t.Context()))
 		assert.Equal(t, 1, admitted(t, l, 200), "only the returned token, and no refill at the old rate")
 
 		require.NoError(t, l.SetPolicy(slow))
@@ -78,7 +78,7 @@ func TestUndoReturnsNothingToRemovedLimits(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, l.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5).WithName("c"), core.PerHour(5).WithName("d")}}))
 		require.Equal(t, 5, admitted(t, l, 10))
-		require.NoError(t, l.Undo(t.Context(), "k", taken))
+		require.NoError(t, taken.Undo(t.Context()))
 		assert.Zero(t, admitted(t, l, 10))
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -46,7 +47,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 			for range 2 {
 				var calls []*call
 				for _, key := range []string{"a", "b", "c"} {
-					calls = append(calls, callOf(prefix+key, core.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
+					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
 				}
 				outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 				require.NoError(t, err)
@@ -126,7 +127,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		p := planOf(core.PerDay(10))
 		var calls []*call
 		for _, name := range []string{key, key + " too"} {
-			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), core.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
+			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
 		}
 		_, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -35,7 +36,7 @@ func newBatchBench(t *testing.T) *batchBench {
 }
 
 func (b *batchBench) take(key string, n int64) *call {
-	return callOf(redisKey(b.store.batches.prefix, "api", key), core.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n}))
+	return callOf(redisKey(b.store.batches.prefix, "api", key), store.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n}))
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {
@@ -78,7 +79,7 @@ func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 			}
 			outcomes, err := b.send(b.take("new", 1), b.take("empty", 1), b.take("new", 0), b.take("spoilt", 1), b.take("other", 3), b.take("known", 1))
 			require.NoError(t, err)
-			bad := (*core.StateError)(nil)
+			bad := (*store.StateError)(nil)
 			for _, i := range []int{0, 4, 5} {
 				require.ErrorContains(t, outcomes[i].err, c.prefix, "a grant must fail if it can't be written")
 				require.True(t, redis.HasErrorPrefix(outcomes[i].err, c.prefix), "the error must be the server's reply: %v", outcomes[i].err)
@@ -141,7 +142,7 @@ func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	require.NoError(t, err)
 	b.left(outcomes[0], false, 0)
 	assert.True(t, redis.HasErrorPrefix(outcomes[1].err, "READONLY"), "if the server stays a replica, the grant fails: %v", outcomes[1].err)
-	assert.False(t, errors.As(outcomes[1].err, new(*core.StateError)))
+	assert.False(t, errors.As(outcomes[1].err, new(*store.StateError)))
 }
 
 // Requests that are decided together fail together, whichever of them can't be written: so a replica is asked no oftener

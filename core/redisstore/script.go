@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // requestSize is what most requests take, besides their limits: '>I2I2BdI2' in constants.lua.
@@ -196,8 +196,8 @@ func readJoint(text string, c *call, now int64, o *outcome) (rest string, err er
 		return text, nil
 	}
 	add := func(one outcome) {
-		o.joint = append(o.joint, core.JointAnswer{Answer: one.answer, Err: one.err})
-		if bad := (*core.StateError)(nil); one.err != nil && !errors.As(one.err, &bad) && (o.err == nil || errors.Is(one.err, errPeriods)) {
+		o.joint = append(o.joint, store.JointAnswer{Answer: one.answer, Err: one.err})
+		if bad := (*store.StateError)(nil); one.err != nil && !errors.As(one.err, &bad) && (o.err == nil || errors.Is(one.err, errPeriods)) {
 			o.err = one.err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -52,7 +53,7 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			p := planOf(core.PerDay(10))
 			calls := make([]*call, 2)
 			for i := range calls {
-				calls[i] = callOf("k", core.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
+				calls[i] = callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
 			}
 			outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
 			require.ErrorIs(t, err, errNoCompile)

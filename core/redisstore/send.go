@@ -13,8 +13,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -164,7 +164,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray 
 	for i, cmd := range cmds {
 		for _, o := range s.landed(ctx, cmd, runs[i], now) {
 			switch {
-			case o.err == nil, errors.As(o.err, new(*core.StateError)), errors.Is(o.err, core.ErrApart):
+			case o.err == nil, errors.As(o.err, new(*store.StateError)), errors.Is(o.err, store.ErrApart):
 				decided = true
 			case ofSlot(o.err):
 				if failure == nil {
@@ -214,7 +214,7 @@ func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now st
 		outcomes, err = s.together(ctx, s.client, calls, now, true)
 	}
 	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
-		err = core.ErrApart
+		err = store.ErrApart
 	}
 	if err != nil {
 		return slices.Repeat([]outcome{{err: err}}, len(calls))

@@ -16,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -350,7 +351,7 @@ type twinStore struct {
 	clock func() time.Time
 }
 
-func (s *twinStore) Do(ctx context.Context, r core.Request) (a core.Answer, err error) {
+func (s *twinStore) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	address := core.JoinKey(r.Policy(), r.Key())
 	records, err := bucket.ParseRecords(nil, s.States[address])
 	if err != nil {

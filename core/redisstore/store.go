@@ -16,9 +16,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denycache"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -46,7 +46,7 @@ type Store struct {
 	batches batches
 	denials *denycache.Store // around batches; nil: none
 	leases  *lease.Store     // around those; nil: none
-	top     core.JointStore  // the outermost of them
+	top     store.JointStore // the outermost of them
 	own     *redis.Client    // of Open; nil: the client is the caller's
 }
 
@@ -68,7 +68,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	if o.DialTimeout == 0 {
-		o.DialTimeout = connectTime(settingsOf(options, &core.StoreConfig{}).timeout)
+		o.DialTimeout = connectTime(settingsOf(options, &store.Config{}).timeout)
 	}
 	client, err := clientOf(o)
 	if err != nil {
@@ -121,7 +121,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 }
 
 // Config is how the store was configured.
-func (s *Store) Config() *core.StoreConfig { return &s.batches.config }
+func (s *Store) Config() *store.Config { return &s.batches.config }
 
 // mistaken is the error of a store with mistakes in its options. NewLimiter does not see them where another store wraps this
 // one.
@@ -134,16 +134,16 @@ func (s *Store) mistaken() error {
 
 // Do has r decided in one round trip, which it may share with other decisions. It needs none when the denial of r is
 // known, or tokens for it are on lease.
-func (s *Store) Do(ctx context.Context, r core.Request) (a core.Answer, err error) {
+func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if err := s.mistaken(); err != nil {
 		return a, err
 	}
 	return s.top.Do(ctx, r)
 }
 
-// DoTogether has requests decided in one round trip, by one script call. It returns [core.ErrApart] where the keys may be on
+// DoTogether has requests decided in one round trip, by one script call. It returns [store.ErrApart] where the keys may be on
 // different servers: on a Cluster and a Ring.
-func (s *Store) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if err := s.mistaken(); err != nil {
 		return nil, err
 	}

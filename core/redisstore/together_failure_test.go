@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -29,7 +30,7 @@ type flakyStore struct {
 
 var errAway = errors.New("away")
 
-func (s *flakyStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *flakyStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if !r.Takes() && !s.keeps || s.count.Add(1)%5 > 0 {
 		return s.Store.Do(ctx, r)
 	}
@@ -40,11 +41,11 @@ func (s *flakyStore) Do(ctx context.Context, r core.Request) (core.Answer, error
 			s.lose(&r)
 		}
 	}
-	return core.Answer{}, errAway
+	return store.Answer{}, errAway
 }
 
 // lose notes that the tokens that r is about are lost.
-func (s *flakyStore) lose(r *core.Request) {
+func (s *flakyStore) lose(r *store.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
@@ -65,10 +66,10 @@ func (s *flakyStore) lostOf(limit string) int64 {
 // flakyJointStore decides requests together, and fails each fifth time.
 type flakyJointStore struct {
 	flakyStore
-	joint core.JointStore
+	joint store.JointStore
 }
 
-func (s *flakyJointStore) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *flakyJointStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	answers, err := s.joint.DoTogether(ctx, requests)
 	if err != nil || s.count.Add(1)%5 > 0 {
 		return answers, err
@@ -88,9 +89,9 @@ func (s *flakyJointStore) DoTogether(ctx context.Context, requests []core.Reques
 // keepingStore gives nothing back.
 type keepingStore struct{ core.Store }
 
-func (s keepingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s keepingStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if r.Action == bucket.Refund {
-		return core.Answer{}, errAway
+		return store.Answer{}, errAway
 	}
 	return s.Store.Do(ctx, r)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -88,7 +89,7 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 		},
 		"one step that fails after executing": func(t *testing.T) []core.Store {
 			s := onRedis(t, redistest.Client(t))
-			return []core.Store{&flakyJointStore{flakyStore{Store: s, executes: true, keeps: true}, s.(core.JointStore)}}
+			return []core.Store{&flakyJointStore{flakyStore{Store: s, executes: true, keeps: true}, s.(store.JointStore)}}
 		},
 	} {
 		for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
@@ -206,16 +207,16 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 }
 
 // crowded returns a limiter that fails open, and uses its key "crowded" under too many limits.
-func crowded(t *testing.T, store core.Store) *core.Limiter {
+func crowded(t *testing.T, in core.Store) *core.Limiter {
 	t.Helper()
-	l, err := core.NewLimiter(store, core.Policy{Name: "bad", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailOpen})
+	l, err := core.NewLimiter(in, core.Policy{Name: "bad", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailOpen})
 	require.NoError(t, err)
 	for n := range 1000 {
 		tier, err := l.WithLimits(core.PerDay(1).WithName(fmt.Sprint(n)))
 		require.NoError(t, err)
 		res, err := tier.Allow(t.Context(), "crowded")
 		require.NoError(t, err)
-		if bad := (*core.StateError)(nil); errors.As(res.Cause, &bad) {
+		if bad := (*store.StateError)(nil); errors.As(res.Cause, &bad) {
 			return l
 		}
 	}
@@ -249,9 +250,9 @@ func besideABadKey(t *testing.T, client redis.UniversalClient, how string, mode 
 	t.Helper()
 	ctx := t.Context()
 	prefix := redistest.Prefix()
-	store := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	mine := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
 	limiter := func(name string, capacity int64, mode core.FailureMode) *core.Limiter {
-		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode}))
+		return core.Must(core.NewLimiter(mine, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode}))
 	}
 	everyone, org, user := limiter("everyone", 100, core.FailLocal), limiter("org", 3, core.FailOpen), limiter("user", 2, mode)
 	if key := prefix + "user:ann"; how == "a list" {
@@ -266,7 +267,7 @@ func besideABadKey(t *testing.T, client redis.UniversalClient, how string, mode 
 	for range 5 {
 		j, err := core.AllowTogether(ctx, charges...)
 		if mode == core.FailClosed {
-			bad := (*core.StateError)(nil)
+			bad := (*store.StateError)(nil)
 			require.ErrorIs(t, err, core.ErrUnavailable)
 			require.ErrorAs(t, err, &bad)
 			require.ErrorContains(t, err, `policy "user"`, "the error names the policy whose key is bad")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -33,8 +34,8 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			prefix, ctx := redistest.Prefix(), t.Context()
-			store := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithDenyCache(0), patient)
-			l := core.Must(core.NewLimiter(store, core.Policy{
+			buckets := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithDenyCache(0), patient)
+			l := core.Must(core.NewLimiter(buckets, core.Policy{
 				Name: "api", Limits: []core.Limit{core.Per(5, time.Hour).WithMode(core.Stepped)}, OnFailure: core.FailClosed}))
 			bad := redisstore.RedisKey(prefix, "api", "bad")
 			for round := range 2 { // what is spoilt: a block, or the records
@@ -72,7 +73,7 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 								assert.Equal(t, core.FromStore, res.Source, "by the store")
 							}
 						}
-						if state := (*core.StateError)(nil); err != nil {
+						if state := (*store.StateError)(nil); err != nil {
 							assert.True(t, errors.As(err, &state), "what a key holds is its own mistake: %v", err)
 							assert.False(t, bytes.ContainsAny([]byte(err.Error()), "\x00\xff"), "no bytes of the key are in a message")
 						}
@@ -80,7 +81,7 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 				}
 				wg.Wait()
 			}
-			assert.Zero(t, store.Stats().Opened, "a key opens no breaker")
+			assert.Zero(t, buckets.Stats().Opened, "a key opens no breaker")
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -74,7 +75,7 @@ func unreadableKeyAffectsNoOther(t *testing.T, client *redis.Client) {
 							t.Fatalf("allowed %v by %v with %d left, %v; want allowed by the fallback with %d left", res.Allowed, res.Source, res.Remaining, err, 49-n)
 						}
 					}
-					if state := (*core.StateError)(nil); !errors.As(cause, &state) {
+					if state := (*store.StateError)(nil); !errors.As(cause, &state) {
 						t.Fatalf("the cause is %v, want a StateError", cause)
 					}
 				}

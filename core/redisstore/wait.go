@@ -7,15 +7,15 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // board puts a call for r on the next flight, and waits for its outcome.
-func (n *node) board(ctx context.Context, key string, r core.Request, others []member) (outcome, error) {
+func (n *node) board(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
 		n.queue.use()
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
@@ -84,7 +84,7 @@ func (n *node) forget(c *call, b bucketname.Name) {
 	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
 		return
 	}
-	_, _ = n.board(context.Background(), c.key, core.NewRequest(b.Policy, b.Key, bucket.Request{
+	_, _ = n.board(context.Background(), c.key, store.NewRequest(b.Policy, b.Key, bucket.Request{
 		Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N},
 	}), nil)
 }

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // togetherFunc is the DoTogether of a brokenJointStore.
-type togetherFunc func(s *brokenJointStore, requests []core.Request) []core.JointAnswer
+type togetherFunc func(s *brokenJointStore, requests []store.Request) []store.JointAnswer
 
 // brokenJointStore is a brokenStore that decides several requests in one step.
 type brokenJointStore struct {
@@ -20,12 +20,12 @@ type brokenJointStore struct {
 	together togetherFunc
 }
 
-func (s *brokenJointStore) DoTogether(_ context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (s *brokenJointStore) DoTogether(_ context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	return s.together(s, requests), nil
 }
 
 // decideAll decides requests one after another. If dry, none takes anything. s.mu is held.
-func (s *brokenJointStore) decideAll(requests []core.Request, dry bool) (answers []core.JointAnswer, all bool) {
+func (s *brokenJointStore) decideAll(requests []store.Request, dry bool) (answers []store.JointAnswer, all bool) {
 	all = true
 	for _, r := range requests {
 		address := s.address(r.Policy(), r.Key())
@@ -34,12 +34,12 @@ func (s *brokenJointStore) decideAll(requests []core.Request, dry bool) (answers
 		if next != nil {
 			s.states[address] = next
 		}
-		answers, all = append(answers, core.JointAnswer{Answer: a, Err: err}), all && err == nil && a.Allowed
+		answers, all = append(answers, store.JointAnswer{Answer: a, Err: err}), all && err == nil && a.Allowed
 	}
 	return answers, all
 }
 
-func soundTogether(s *brokenJointStore, requests []core.Request) []core.JointAnswer {
+func soundTogether(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answers, all := s.decideAll(requests, true)
@@ -50,8 +50,8 @@ func soundTogether(s *brokenJointStore, requests []core.Request) []core.JointAns
 }
 
 // as returns a store that decides another request than it was given.
-func as(change func(r *core.Request)) brokenStore {
-	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+func as(change func(r *store.Request)) brokenStore {
+	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 		change(&r)
 		return sound(s, address, r)
 	}}
@@ -59,7 +59,7 @@ func as(change func(r *core.Request)) brokenStore {
 
 // keeping returns a store that forgets a key so long after its last write.
 func keeping(atMost time.Duration) brokenStore {
-	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now, written := s.now(), time.Time{}
@@ -77,8 +77,8 @@ func keeping(atMost time.Duration) brokenStore {
 }
 
 // returns is a store that changes what comes back to each limit. What is below 0 is charged.
-func returns(change func(s *brokenStore, address string, r core.Request, back []int64)) brokenStore {
-	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+func returns(change func(s *brokenStore, address string, r store.Request, back []int64)) brokenStore {
+	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 		if r.Action == bucket.Refund && r.Each != nil {
 			back := slices.Clone(*r.Each)
 			change(s, address, r, back)
@@ -92,16 +92,16 @@ func returns(change func(s *brokenStore, address string, r core.Request, back []
 var quotaMistakes = map[string]mistake{
 	"none, several buckets": {store: brokenStore{address: twoPart, do: sound}, together: soundTogether},
 	"units ignored": {rule: "units_are_taken_from_the_limits_that_count_them",
-		store: as(func(r *core.Request) { r.Each = nil })},
+		store: as(func(r *store.Request) { r.Each = nil })},
 	"a unit charged to every limit": {rule: "units_are_taken_from_the_limits_that_count_them",
-		store: as(func(r *core.Request) {
+		store: as(func(r *store.Request) {
 			if r.Action == bucket.Take && r.Each == nil {
 				each := slices.Repeat([]int64{r.N}, len(r.Plan.Rates))
 				r.Each = &each
 			}
 		})},
 	"each unit decided by itself": {rule: "of_several_units_all_are_taken_or_none",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (a core.Answer, err error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (a store.Answer, err error) {
 			if r.Action != bucket.Take || r.Each == nil {
 				return sound(s, address, r)
 			}
@@ -117,19 +117,19 @@ var quotaMistakes = map[string]mistake{
 			return a, err
 		}}},
 	"at most is all or nothing": {rule: "as_much_as_is_there_is_taken",
-		store: as(func(r *core.Request) {
+		store: as(func(r *store.Request) {
 			if r.Action == bucket.AtMost {
 				r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
 			}
 		})},
 	"at most is one": {rule: "as_much_as_is_there_is_taken",
-		store: as(func(r *core.Request) {
+		store: as(func(r *store.Request) {
 			if r.Action == bucket.AtMost {
 				r.More = 0
 			}
 		})},
 	"a debit of what is there": {rule: "a_debit_charges_what_is_not_there",
-		store: returns(func(s *brokenStore, address string, r core.Request, back []int64) {
+		store: returns(func(s *brokenStore, address string, r store.Request, back []int64) {
 			charge := slices.Clone(back)
 			for i := range charge {
 				charge[i] = max(0, -back[i])
@@ -140,13 +140,13 @@ var quotaMistakes = map[string]mistake{
 			}
 		})},
 	"a settlement keeps what was too much": {rule: "a_settlement_returns_what_was_too_much",
-		store: returns(func(_ *brokenStore, _ string, _ core.Request, back []int64) {
+		store: returns(func(_ *brokenStore, _ string, _ store.Request, back []int64) {
 			for i := range back {
 				back[i] = min(0, back[i])
 			}
 		})},
 	"a settlement forgives what was too little": {rule: "a_settlement_charges_what_was_too_little",
-		store: returns(func(_ *brokenStore, _ string, _ core.Request, back []int64) {
+		store: returns(func(_ *brokenStore, _ string, _ store.Request, back []int64) {
 			for i := range back {
 				back[i] = max(0, back[i])
 			}
@@ -155,7 +155,7 @@ var quotaMistakes = map[string]mistake{
 	"a day kept":   {rule: "months_are_those_of_the_calendar", store: keeping(24 * time.Hour)},
 	"40 days kept": {rule: "a_debt_to_a_calendar_is_paid_by_its_periods", store: keeping(40 * 24 * time.Hour)},
 	"clock of another place": {rule: "days_are_those_of_a_place",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now().Add(7*time.Hour))
@@ -165,7 +165,7 @@ var quotaMistakes = map[string]mistake{
 			return a, err
 		}}},
 	"a capacity that only refills": {rule: "what_a_higher_capacity_adds_is_there_at_once",
-		store: changingState(func(r *core.Request, before []byte) []byte {
+		store: changingState(func(r *store.Request, before []byte) []byte {
 			if len(before) != bucket.RecordSize {
 				return before
 			}
@@ -173,7 +173,7 @@ var quotaMistakes = map[string]mistake{
 			return append(before[:fill:fill], r.Plan.Packed[len(r.Plan.Packed)-8:]...)
 		})},
 	"a lower capacity cuts for all": {rule: "what_a_lower_capacity_cut_is_there_again",
-		store: changingState(func(_ *core.Request, before []byte) []byte {
+		store: changingState(func(_ *store.Request, before []byte) []byte {
 			records, err := bucket.ParseRecords(nil, before)
 			if err != nil || len(records) != 2 || records[0].Tag != records[1].Tag || records[1].Fill.Pace == 0 {
 				return before
@@ -181,7 +181,7 @@ var quotaMistakes = map[string]mistake{
 			return before[:bucket.RecordSize]
 		})},
 	"what was used is forgotten": {rule: "a_definition_does_not_give_another_one_its_tokens",
-		store: changingState(func(r *core.Request, before []byte) []byte {
+		store: changingState(func(r *store.Request, before []byte) []byte {
 			if len(before) != bucket.RecordSize || string(before[bucket.RecordSize-8:]) == r.Plan.Packed[len(r.Plan.Packed)-8:] {
 				return before
 			}
@@ -189,7 +189,7 @@ var quotaMistakes = map[string]mistake{
 		})},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",
 		store: brokenStore{address: twoPart, do: sound},
-		together: func(s *brokenJointStore, requests []core.Request) []core.JointAnswer {
+		together: func(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			answers, _ := s.decideAll(requests, false)
@@ -197,7 +197,7 @@ var quotaMistakes = map[string]mistake{
 		}},
 	"looked at and charged apart": {rule: "concurrent_charges_of_several_buckets_take_what_is_allowed",
 		store: brokenStore{address: twoPart, do: sound},
-		together: func(s *brokenJointStore, requests []core.Request) []core.JointAnswer {
+		together: func(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
 			s.mu.Lock()
 			answers, all := s.decideAll(requests, true)
 			s.mu.Unlock()
@@ -213,8 +213,8 @@ var quotaMistakes = map[string]mistake{
 }
 
 // changingState is a store that decides by other state than it has stored.
-func changingState(change func(r *core.Request, before []byte) []byte) brokenStore {
-	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+func changingState(change func(r *store.Request, before []byte) []byte) brokenStore {
+	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		before := s.states[address]

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
 )
 
@@ -18,11 +19,11 @@ import (
 type brokenStore struct {
 	*mapStore
 	address   func(policy, key string) string
-	do        func(s *brokenStore, address string, r core.Request) (core.Answer, error)
+	do        func(s *brokenStore, address string, r store.Request) (store.Answer, error)
 	keepReset bool
 }
 
-func (s *brokenStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+func (s *brokenStore) Do(_ context.Context, r store.Request) (store.Answer, error) {
 	return s.do(s, s.address(r.Policy(), r.Key()), r)
 }
 
@@ -36,7 +37,7 @@ func (s *brokenStore) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-func sound(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+func sound(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer, next, _, err := r.Decide(s.states[address], s.now())
@@ -47,7 +48,7 @@ func sound(s *brokenStore, address string, r core.Request) (core.Answer, error) 
 }
 
 // early reads the clock before the atomic step, and lets other goroutines decide in between.
-func early(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+func early(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 	now := s.now()
 	runtime.Gosched()
 	s.mu.Lock()
@@ -63,7 +64,7 @@ func early(s *brokenStore, address string, r core.Request) (core.Answer, error) 
 type mistake struct {
 	rule     string
 	store    brokenStore
-	together togetherFunc // nil: it is no core.JointStore
+	together togetherFunc // nil: it is no store.JointStore
 }
 
 var mistakes = map[string]mistake{
@@ -77,12 +78,12 @@ var mistakes = map[string]mistake{
 	"key cut at NUL": {rule: "every_policy_and_key_has_a_bucket_of_its_own",
 		store: brokenStore{address: func(policy, key string) string { k, _, _ := strings.Cut(key, "\x00"); return twoPart(policy, k) }, do: sound}},
 	"next ignored": {rule: "a_granted_request_takes_its_cost",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			a, _, _, err := r.Decide(nil, s.now())
 			return a, err
 		}}},
 	"next stored only when allowed": {rule: "a_clock_that_steps_back_never_stalls_a_bucket",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now())
@@ -92,7 +93,7 @@ var mistakes = map[string]mistake{
 			return a, err
 		}}},
 	"nil next stored": {rule: "a_denied_request_takes_nothing",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now())
@@ -100,7 +101,7 @@ var mistakes = map[string]mistake{
 			return a, err
 		}}},
 	"read and write apart": {rule: "concurrent_requests_get_exactly_the_capacity",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
 			state := s.states[address]
 			s.mu.Unlock()
@@ -114,7 +115,7 @@ var mistakes = map[string]mistake{
 			return a, err
 		}}},
 	"clock in seconds": {rule: "RetryAfter_suffices_and_nothing_less_does",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			a, next, _, err := r.Decide(s.states[address], s.now().Truncate(time.Second))
@@ -124,7 +125,7 @@ var mistakes = map[string]mistake{
 			return a, err
 		}}},
 	"clock never back": {rule: "a_clock_that_steps_back_never_stalls_a_bucket",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			now := s.now()
@@ -142,7 +143,7 @@ var mistakes = map[string]mistake{
 			return a, err
 		}}},
 	"an error that hides that a key can't be used": {rule: "a_key_whose_state_can't_be_used_is_reported,_and_no_other_key_notices",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r core.Request) (core.Answer, error) {
+		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			answer, err := sound(s, address, r)
 			if err != nil {
 				err = errors.New(err.Error())

@@ -6,19 +6,20 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// jointRules are for a core.JointStore.
+// jointRules are for a store.JointStore.
 var jointRules = []storeRule{
 	{"of buckets that are charged together all give or none", jointlyAllOrNothing},
 	{"concurrent charges of several buckets take what is allowed", jointlyExact},
 	{"a key that can't be used leaves the other buckets to the store", jointlyBesideABadKey},
 }
 
-// needsJoint skips the rule for a store that is no core.JointStore: limiters then charge its buckets one after another.
+// needsJoint skips the rule for a store that is no store.JointStore: limiters then charge its buckets one after another.
 func (s *subject) needsJoint() {
-	if _, joint := s.store.(core.JointStore); !joint {
-		s.Skip("the store is no core.JointStore")
+	if _, joint := s.store.(store.JointStore); !joint {
+		s.Skip("the store is no store.JointStore")
 	}
 }
 
@@ -89,7 +90,7 @@ func (s *subject) crowd(policy, key string) {
 		l, err := l.WithLimits(core.PerDay(5).WithName(strconv.Itoa(n)))
 		s.no(err)
 		_, err = l.Allow(s.Context(), key)
-		if bad := (*core.StateError)(nil); errors.As(err, &bad) {
+		if bad := (*store.StateError)(nil); errors.As(err, &bad) {
 			return
 		}
 		s.no(err)
@@ -117,7 +118,7 @@ func jointlyBesideABadKey(s *subject) {
 			at := n % 2 // the bad key is first or second
 			charges[0], charges[at] = charges[at], charges[0]
 			j, err := core.AllowTogether(s.Context(), charges...)
-			if reason := (*core.StateError)(nil); want == 0 {
+			if reason := (*store.StateError)(nil); want == 0 {
 				if !errors.Is(err, core.ErrUnavailable) || !errors.As(err, &reason) {
 					s.Errorf("%v: the bad key is unavailable, so nothing is taken: %v, want ErrUnavailable of a StateError", mode, err)
 				}

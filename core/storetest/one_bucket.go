@@ -63,7 +63,7 @@ func chargesAreOneSum(s *subject) {
 	s.refuses(7, time.Microsecond, four, four)
 	s.clock.move(time.Microsecond)
 	j := s.allows(0, four, four)
-	s.no(l.Undo(s.Context(), key, j.Results[0]))
+	s.no(j.Results[0].Undo(s.Context()))
 	s.holds(l, 4, "one charge of two is undone")
 	s.no(l.Reset(s.Context(), key))
 	s.no(s.allows(2, four, four).Undo(s.Context()))

@@ -20,7 +20,7 @@ import (
 // The clock shows dates around 2026, but in rules on the ends of its range. It stands still, except when a rule moves it, at
 // times backwards, or lets it run.
 //
-// The store must keep state as [core.Request.Decide] says, at least until the bucket is full. It may measure that time on
+// The store must keep state as [store.Request.Decide] says, at least until the bucket is full. It may measure that time on
 // clock or in real time: no rule needs state for more than a few real seconds.
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()

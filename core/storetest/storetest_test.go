@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
 )
 
@@ -22,7 +23,7 @@ func newMapStore(now func() time.Time) *mapStore {
 	return &mapStore{now: now, states: make(map[string][]byte)}
 }
 
-func (s *mapStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+func (s *mapStore) Do(_ context.Context, r store.Request) (store.Answer, error) {
 	address := core.JoinKey(r.Policy(), r.Key())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ type expiringStore struct {
 	expires map[string]time.Time
 }
 
-func (s *expiringStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+func (s *expiringStore) Do(_ context.Context, r store.Request) (store.Answer, error) {
 	address := core.JoinKey(r.Policy(), r.Key())
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -112,17 +112,17 @@ func debitMakesDebt(s *subject) {
 func settlementReturns(s *subject) {
 	l := s.requestsAndTokens()
 	res := s.units(l, core.Units{tokens: 500})
-	s.no(l.Settle(s.Context(), key, res, core.Units{tokens: 120}))
+	s.no(res.Settle(s.Context(), core.Units{tokens: 120}))
 	s.have(l, "120 of 500 tokens were used", 9, 480)
 	denied := s.units(l, core.Units{tokens: 500})
-	s.no(l.Settle(s.Context(), key, denied, core.Units{tokens: 0}))
+	s.no(denied.Settle(s.Context(), core.Units{tokens: 0}))
 	s.have(l, "a denial took nothing that can come back", 9, 480)
 }
 
 func settlementCharges(s *subject) {
 	l := s.requestsAndTokens()
 	res := s.units(l, core.Units{tokens: 500})
-	s.no(l.Settle(s.Context(), key, res, core.Units{tokens: 700}))
+	s.no(res.Settle(s.Context(), core.Units{tokens: 700}))
 	res = s.units(l, core.Units{tokens: 50})
 	if res.Allowed || res.RetryAfter != 15*time.Second {
 		s.Errorf("a debt of 100 and 50 tokens: allowed %v, retry after %v; want denied, 15s", res.Allowed, res.RetryAfter)

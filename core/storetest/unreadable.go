@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 var unreadableRules = []storeRule{
@@ -40,7 +41,7 @@ func unreadableReported(s *subject) {
 		core.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 	s.no(err)
 	counted := func() int64 {
-		if c, ok := s.store.(core.ConfiguredStore); ok && c.Config() != nil {
+		if c, ok := s.store.(store.Configured); ok && c.Config() != nil {
 			return c.Config().Unreadable()
 		}
 		return -1
@@ -56,7 +57,7 @@ func unreadableReported(s *subject) {
 		s.no(err)
 		switch _, err := tier.Allow(s.Context(), crowded); {
 		case err == nil:
-		case !errors.As(err, new(*core.StateError)):
+		case !errors.As(err, new(*store.StateError)):
 			s.Fatalf("state that can't be used is a StateError: Allow of a key under %d limits = %v", 64*(list+1), err)
 		default:
 			failed++

@@ -43,7 +43,7 @@ func WithUnits(units func(*echo.Context) (core.Units, error)) Option {
 }
 
 // WithSettle corrects what a request took when its response is over: settle returns what it really took. Units that it
-// leaves out keep what was charged, and nil changes nothing. See [core.Limiter.Settle]. It is called once for each request
+// leaves out keep what was charged, and nil changes nothing. See [core.Result.Settle]. It is called once for each request
 // that was allowed, also if the client has gone. A settlement that fails, because the store does not answer, is logged, and
 // observers receive it as [core.OutcomeUnsettled]. Wrong units and a panic of settle are logged. Then what was charged
 // stays, and the client sees nothing of it. It can't be used together with [WithRefund]: 0 requests are a refund.

@@ -15,17 +15,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	fasthttplimit "github.com/tokenbucket-go/ratelimit/examples/adapter"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Run("MemoryStore", func(t *testing.T) {
-		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+		adaptertest.Run(t, kit, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
 	})
 	t.Run("RedisStore", func(t *testing.T) {
 		client := redistest.Client(t)
-		adaptertest.Run(t, kit, func(clock core.ClockOption) core.Store {
+		adaptertest.Run(t, kit, func(clock store.ClockOption) core.Store {
 			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
 		})
 	})

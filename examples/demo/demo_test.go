@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // serve starts a demo without Redis.
@@ -281,8 +282,8 @@ func TestStoppingIsNoFailure(t *testing.T) {
 // away is a store that does not answer in time, so that this process decides alone.
 type away struct{ core.Store }
 
-func (away) Do(context.Context, core.Request) (core.Answer, error) {
-	return core.Answer{}, errors.New("dial tcp 10.1.2.3:6379: too slow")
+func (away) Do(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, errors.New("dial tcp 10.1.2.3:6379: too slow")
 }
 
 func TestAStoreThatIsTooSlowGetsNoVerdict(t *testing.T) {

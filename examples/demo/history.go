@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -242,7 +243,7 @@ type timed struct {
 
 type looking struct{}
 
-func (t *timed) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (t *timed) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if ctx.Value(looking{}) != nil {
 		return t.Store.Do(ctx, r)
 	}

@@ -19,12 +19,12 @@ func TellsWhenSent(c *fasthttp.RequestCtx) bool {
 
 // WhenSent has do called when the response of c was sent, or can't be sent any more, and the handler of a hijacked connection
 // has returned. c has then what it has now: its request
-// and user values, but no other middleware.
+// and user values, but no other middleware. A panic of do is logged to log.
 //
 // fasthttp tells nobody that a response is over. But it closes the user values of a request that implement io.Closer, before
 // it uses the request again. It has dropped those that were set before, so sent keeps them.
-func WhenSent(c *fasthttp.RequestCtx, do func()) {
-	s := &sent{c: c, do: do}
+func WhenSent(c *fasthttp.RequestCtx, log *slog.Logger, do func()) {
+	s := &sent{c: c, log: log, do: do}
 	c.VisitUserValuesAll(func(key, value any) { s.values = append(s.values, [2]any{key, value}) })
 	c.SetUserValue(s, s)
 }
@@ -33,6 +33,7 @@ func WhenSent(c *fasthttp.RequestCtx, do func()) {
 type sent struct {
 	c      *fasthttp.RequestCtx
 	values [][2]any
+	log    *slog.Logger
 	do     func()
 }
 
@@ -40,7 +41,7 @@ type sent struct {
 func (s *sent) Close() error {
 	defer func() {
 		if p := recover(); p != nil {
-			slog.Error("ratelimit: a settle function panicked after the response", "code", "RL711", "panic", p)
+			s.log.Error("ratelimit: a settle function panicked after the response", "code", "RL711", "panic", p)
 		}
 	}()
 	for _, v := range s.values {

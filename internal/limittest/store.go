@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // DecidingStore is a store built on Request.Decide, as users write one.
@@ -13,14 +14,14 @@ type DecidingStore struct {
 	now    func() time.Time
 	mu     sync.Mutex
 	States map[string][]byte
-	Last   core.Request // the last request, for tests that need one
+	Last   store.Request // the last request, for tests that need one
 }
 
 func NewDecidingStore(now func() time.Time) *DecidingStore {
 	return &DecidingStore{now: now, States: make(map[string][]byte)}
 }
 
-func (s *DecidingStore) Do(_ context.Context, r core.Request) (core.Answer, error) {
+func (s *DecidingStore) Do(_ context.Context, r store.Request) (store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Last = r

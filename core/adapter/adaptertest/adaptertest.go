@@ -3,7 +3,7 @@
 // An adapter describes itself in a [Kit] and calls [Run] once for each kind of store:
 //
 //	func TestConformance(t *testing.T) {
-//		adaptertest.Run(t, kit, func(option core.ClockOption) core.Store {
+//		adaptertest.Run(t, kit, func(option store.ClockOption) core.Store {
 //			return core.NewMemoryStore(option)
 //		})
 //	}
@@ -16,11 +16,12 @@ import (
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Run checks the adapter that kit describes. store returns a new, empty store with the given clock. Run calls it for
 // every case. The clock stands still unless the case moves it, so no case waits.
-func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOption) core.Store) {
+func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option store.ClockOption) core.Store) {
 	for _, group := range []struct {
 		name  string
 		rules func(*suite[K, O])
@@ -56,6 +57,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 		{"Route", (*suite[K, O]).route},
 		{"Host", (*suite[K, O]).host},
 		{"NoKey", (*suite[K, O]).noKey},
+		{"Log", (*suite[K, O]).log},
 		{"Stacked", (*suite[K, O]).stacked},
 		{"Outage", (*suite[K, O]).outage},
 		{"Context", (*suite[K, O]).context},
@@ -73,7 +75,7 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option core.ClockOpti
 type suite[K, O any] struct {
 	t     *testing.T
 	kit   Kit[K, O]
-	store func(core.ClockOption) core.Store
+	store func(store.ClockOption) core.Store
 }
 
 // rule runs the check of one rule on a new store.

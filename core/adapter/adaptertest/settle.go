@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
@@ -258,9 +259,9 @@ type failingStore struct {
 	calls atomic.Int64
 }
 
-func (s *failingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s *failingStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.calls.Add(1) > s.good {
-		return core.Answer{}, errSecret
+		return store.Answer{}, errSecret
 	}
 	return s.Store.Do(ctx, r)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // settleAfterClient checks that a request is settled although its client has gone.
@@ -89,11 +90,11 @@ type leavingStore struct {
 	end context.CancelFunc
 }
 
-func (s leavingStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s leavingStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	a, err := s.Store.Do(context.WithoutCancel(ctx), r)
 	s.end()
 	if ctx.Err() != nil {
-		return core.Answer{}, ctx.Err()
+		return store.Answer{}, ctx.Err()
 	}
 	return a, err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // trial is the check of one rule.
@@ -134,8 +135,8 @@ func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
 // brokenStore always fails, with an error whose text is not for clients.
 type brokenStore struct{}
 
-func (brokenStore) Do(context.Context, core.Request) (core.Answer, error) {
-	return core.Answer{}, errSecret
+func (brokenStore) Do(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, errSecret
 }
 
 func (brokenStore) Reset(context.Context, string, string) error { return errSecret }
@@ -146,7 +147,7 @@ type announcedStore struct {
 	done chan struct{}
 }
 
-func (s announcedStore) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (s announcedStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	a, err := s.Store.Do(ctx, r)
 	if err == nil {
 		s.done <- struct{}{}

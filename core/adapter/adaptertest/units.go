@@ -32,7 +32,7 @@ func words(h Header) (core.Units, error) {
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
 	options := []O{c.kit.WithUnits(words)}
-	if l.Counts("", core.Requests) {
+	if slices.ContainsFunc(l.Policy().Limits, func(l core.Limit) bool { return l.Unit == "" || l.Unit == core.Requests }) {
 		options = append(options, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
 	}
 	app := c.use(l, key, options...)

@@ -4,11 +4,11 @@ package bucketname
 import (
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Name is a policy and a key. Hash is that of core.Request.Hash: it costs half of what a hash made here does, because a
+// Name is a policy and a key. Hash is that of store.Request.Hash: it costs half of what a hash made here does, because a
 // limiter makes that of its policy only once.
 type Name struct {
 	Policy, Key string
@@ -16,11 +16,11 @@ type Name struct {
 }
 
 // Of returns the name of the bucket that r asks.
-func Of(r *core.Request) Name { return Name{r.Policy(), r.Key(), r.Hash()} }
+func Of(r *store.Request) Name { return Name{r.Policy(), r.Key(), r.Hash()} }
 
 // New returns the name of the bucket of a policy and key.
 func New(policy, key string) Name {
-	r := core.NewRequest(policy, key, bucket.Request{})
+	r := store.NewRequest(policy, key, bucket.Request{})
 	return Of(&r)
 }
 

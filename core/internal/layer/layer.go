@@ -4,40 +4,40 @@ package layer
 import (
 	"context"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Layer is the part of a store around another one that passes everything on. Such a store embeds it, and has methods of its
 // own for what it changes.
 type Layer struct {
-	Next core.Store
+	Next store.Store
 
-	joint  core.JointStore // Next; nil if it can't decide requests together
-	config *core.StoreConfig
+	joint  store.JointStore // Next; nil if it can't decide requests together
+	config *store.Config
 }
 
 // On returns the Layer of a store around next.
-func On(next core.Store) Layer {
-	l := Layer{Next: next, config: &core.StoreConfig{}}
-	l.joint, _ = next.(core.JointStore)
-	if c, ok := next.(core.ConfiguredStore); ok {
+func On(next store.Store) Layer {
+	l := Layer{Next: next, config: &store.Config{}}
+	l.joint, _ = next.(store.JointStore)
+	if c, ok := next.(store.Configured); ok {
 		l.config = c.Config()
 	}
 	return l
 }
 
 // Config returns the configuration of the store around which the layers are.
-func (l *Layer) Config() *core.StoreConfig { return l.config }
+func (l *Layer) Config() *store.Config { return l.config }
 
 // Do has the next store decide r.
-func (l *Layer) Do(ctx context.Context, r core.Request) (core.Answer, error) {
+func (l *Layer) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	return l.Next.Do(ctx, r)
 }
 
 // DoTogether has the next store decide requests in one step. It returns [ErrApart] if that can't.
-func (l *Layer) DoTogether(ctx context.Context, requests []core.Request) ([]core.JointAnswer, error) {
+func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if l.joint == nil {
-		return nil, core.ErrApart
+		return nil, store.ErrApart
 	}
 	return l.joint.DoTogether(ctx, requests)
 }

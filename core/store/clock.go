@@ -1,12 +1,16 @@
-package core
+package store
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
+
+// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
+var ErrClock = errors.New("ratelimit: clock out of range (RL612)")
 
 // instantOf returns t in µs since 1970, or [ErrClock].
 func instantOf(t time.Time) (int64, error) {

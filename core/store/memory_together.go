@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 )
 
 // DoTogether answers requests on different keys, in one step. It holds the locks of all their shards.
-func (s *MemoryStore) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
+func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard
 	for i := range requests {

@@ -1,18 +1,16 @@
-package core
+package store
 
 import (
 	"hash/maphash"
-	"math/bits"
 	"strings"
-	"unique"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// entry is what a MemoryStore holds of one key. With many keys, a decision spends its time on fetching memory. An entry
+// entry is what a Memory holds of one key. With many keys, a decision spends its time on fetching memory. An entry
 // is therefore one cache line, and what all keys of a policy have in common stands once, in their class.
 type entry struct {
-	class  *class
+	class  *Class
 	tokens float64  // Tokens of the record, if there is one; its Keep is rank[full]
 	at     int64    // its At
 	rank   [2]int64 // [use]: which decision used it last; [full]: when every limit is full, in µs since 1970
@@ -26,36 +24,9 @@ const (
 	full = 1
 )
 
-// class is what keys of a policy have in common: they share the class of the plan that wrote them. A key that is long,
-// or has several records, or one that several definitions of a limit wrote, has a class of its own. A class never
-// changes, but for the numbers in its records.
-type class struct {
-	policy unique.Handle[string]
-	hash   uint64        // of the policy
-	form   bucket.Record // Tag, Steps and Fill of the record, if there is one
-
-	records []bucket.Record // nil if there is one record, without holds
-	key     string          // "" if it is in the entry
-}
-
-// keySeed is the seed of all hashes of policies and keys.
-var keySeed = maphash.MakeSeed()
-
-// newClass returns the class of a policy's keys that have one record, if there is a plan of one limit.
-func newClass(policy string, p *bucket.Plan) *class {
-	c := &class{policy: unique.Make(policy), hash: bits.RotateLeft64(maphash.String(keySeed, policy), 1)}
-	if p != nil && len(p.Rates) == 1 {
-		c.form = bucket.Record{Tag: p.Rates[0].Tag, Steps: p.Rates[0].Steps, Fill: p.Rates[0].Fill}
-	}
-	return c
-}
-
-// hashOf returns the hash of a key of c's policy.
-func (c *class) hashOf(key string) uint64 { return c.hash ^ maphash.String(keySeed, key) }
-
 // newEntry returns an entry without records for a key of c's policy. It copies the key, which may be a view of a buffer
 // that its owner reuses.
-func newEntry(c *class, key string) (e entry) {
+func newEntry(c *Class, key string) (e entry) {
 	e.class, e.length = c, uint8(len(key)) // at most maxKey
 	if copy(e.key[:], key) < len(key) {
 		own := *c
@@ -66,7 +37,7 @@ func newEntry(c *class, key string) (e entry) {
 }
 
 // is reports whether e is the entry of a key of c's policy.
-func (e *entry) is(c *class, key string) bool {
+func (e *entry) is(c *Class, key string) bool {
 	switch {
 	case int(e.length) != len(key) || e.class != c && e.class.policy != c.policy:
 		return false
@@ -94,9 +65,9 @@ func (e *entry) read(r *bucket.Record) {
 
 // put stores records, which e keeps if there are several or tokens are held. Its class becomes c if c says what is to be said of them. put
 // returns the instant for rank[full]: until, when records no longer matter, or the Keep of the sole one.
-func (e *entry) put(records []bucket.Record, until int64, c *class) int64 {
+func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
 	if len(records) > 1 || records[0].Holds != nil {
-		e.class = &class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
+		e.class = &Class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
 		return until
 	}
 	form := records[0]
@@ -107,12 +78,7 @@ func (e *entry) put(records []bucket.Record, until int64, c *class) int64 {
 	case e.class.key == "" && c.writes(form):
 		e.class = c
 	default:
-		e.class = &class{policy: c.policy, hash: c.hash, form: form, key: e.class.key}
+		e.class = &Class{policy: c.policy, hash: c.hash, form: form, key: e.class.key}
 	}
 	return records[0].Keep
-}
-
-// writes reports whether keys of c have one record, in this form.
-func (c *class) writes(form bucket.Record) bool {
-	return c.records == nil && c.form == form
 }

@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"sync"
@@ -6,7 +6,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// shard holds some of a MemoryStore's keys under one lock. What every decision touches is the first of its four cache
+// shard holds some of a Memory's keys under one lock. What every decision touches is the first of its four cache
 // lines. The usual decision then fetches two more: a slot's and an entry's.
 type shard struct {
 	mu      sync.Mutex // guards everything below
@@ -33,7 +33,7 @@ const leastSlots = 8
 func newShard() *shard { return &shard{slots: make([]slot, leastSlots), one: new([1]bucket.Record)} }
 
 // find returns the index of the entry of a policy and key, or -1.
-func (sh *shard) find(hash uint64, c *class, key string) int32 {
+func (sh *shard) find(hash uint64, c *Class, key string) int32 {
 	mask := len(sh.slots) - 1
 	for at := int(uint32(hash)) & mask; ; at = (at + 1) & mask {
 		switch s := sh.slots[at]; {

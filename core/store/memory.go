@@ -1,4 +1,4 @@
-package core
+package store
 
 import (
 	"context"
@@ -8,18 +8,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// defaultMaxKeys is the bound of a MemoryStore made without WithMaxKeys.
+// defaultMaxKeys is the bound of a Memory made without WithMaxKeys.
 const defaultMaxKeys = 1_000_000
 
-// MemoryStore keeps buckets in this process: for services that run as one replica, for tests, and for what each replica
+// Memory keeps buckets in this process: for services that run as one replica, for tests, and for what each replica
 // limits on its own. It is safe for concurrent use, starts no goroutine and needs no closing. A decision on up to 4
 // limits does not allocate, unless the key is new.
 //
 // It holds a bounded number of keys. If a new key needs room, the store drops a full bucket first: a full bucket decides
 // like one that was never used. If no bucket is full, the store drops the least recently used one. Its key then starts
 // full again.
-type MemoryStore struct {
-	config  StoreConfig
+type Memory struct {
+	config  Config
 	system  clock
 	maxKeys int
 
@@ -27,19 +27,19 @@ type MemoryStore struct {
 	shards []*shard
 }
 
-// MemoryOption is an option of [NewMemoryStore].
-type MemoryOption interface{ memory(*MemoryStore) }
+// MemoryOption is an option of [NewMemory].
+type MemoryOption interface{ memory(*Memory) }
 
-type memoryOption func(*MemoryStore)
+type memoryOption func(*Memory)
 
-func (o memoryOption) memory(s *MemoryStore) { o(s) }
+func (o memoryOption) memory(s *Memory) { o(s) }
 
 // memory makes WithClock a MemoryOption.
-func (o ClockOption) memory(s *MemoryStore) { o.ConfigureStore(&s.config) }
+func (o ClockOption) memory(s *Memory) { o.ConfigureStore(&s.config) }
 
-// WithMaxKeys bounds how many keys a MemoryStore holds: at least 1, by default 1,000,000.
+// WithMaxKeys bounds how many keys a Memory holds: at least 1, by default 1,000,000.
 func WithMaxKeys(n int) MemoryOption {
-	return memoryOption(func(s *MemoryStore) {
+	return memoryOption(func(s *Memory) {
 		if n < 1 {
 			s.config.Mistake("WithMaxKeys", n, "must be at least 1")
 			return
@@ -48,9 +48,9 @@ func WithMaxKeys(n int) MemoryOption {
 	})
 }
 
-// NewMemoryStore returns an empty store. [NewLimiter] reports mistakes in the options.
-func NewMemoryStore(options ...MemoryOption) *MemoryStore {
-	s := &MemoryStore{maxKeys: defaultMaxKeys}
+// NewMemory returns an empty store. Limiters report mistakes in the options.
+func NewMemory(options ...MemoryOption) *Memory {
+	s := &Memory{maxKeys: defaultMaxKeys}
 	for _, o := range options {
 		if o != nil {
 			o.memory(s)
@@ -69,20 +69,23 @@ func NewMemoryStore(options ...MemoryOption) *MemoryStore {
 	return s
 }
 
+// Made reports whether NewMemory returned s.
+func (s *Memory) Made() bool { return s.shards != nil }
+
 // maxExact is the largest bound at which the store drops exactly the least recently used key.
 const maxExact = 4096
 
 // Config returns the store's configuration.
-func (s *MemoryStore) Config() *StoreConfig { return &s.config }
+func (s *Memory) Config() *Config { return &s.config }
 
 // Do answers r. It blocks only on a shard's lock, so it ignores ctx.
-func (s *MemoryStore) Do(_ context.Context, r Request) (a Answer, _ error) {
-	err := s.decide(&r, &a)
+func (s *Memory) Do(_ context.Context, r Request) (a Answer, _ error) {
+	err := s.Answer(&r, &a)
 	return a, err
 }
 
-// decide writes the answer to r into *a. The error says that the key is in use under too many limits, or is [ErrClock].
-func (s *MemoryStore) decide(r *Request, a *Answer) error {
+// Answer writes the answer to r into *a: Do without the copies. The error says that the key is in use under too many limits, or is [ErrClock].
+func (s *Memory) Answer(r *Request, a *Answer) error {
 	hash := r.Hash()
 	sh := s.shard(hash)
 	now, err := s.now()
@@ -105,8 +108,8 @@ func (s *MemoryStore) decide(r *Request, a *Answer) error {
 	return s.decideAt(sh, hash, r, a, now)
 }
 
-// decideAt is decide at an instant, on a key of this shard and hash. It requires that sh.mu is held.
-func (s *MemoryStore) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
+// decideAt is Answer at an instant, on a key of this shard and hash. It requires that sh.mu is held.
+func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
 	i := sh.find(hash, r.class, r.key)
 	var records []bucket.Record // none: the key was not used yet
 	if i >= 0 {
@@ -134,7 +137,7 @@ func (s *MemoryStore) decideAt(sh *shard, hash uint64, r *Request, a *Answer, no
 }
 
 // now returns the instant of a decision, in µs since 1970, or [ErrClock].
-func (s *MemoryStore) now() (int64, error) {
+func (s *Memory) now() (int64, error) {
 	if s.config.Clock == nil {
 		if now := s.system.now(); now >= 0 && now <= bucket.Latest {
 			return now, nil
@@ -144,7 +147,7 @@ func (s *MemoryStore) now() (int64, error) {
 }
 
 // read is now without the cached offset of [clock]: slower, and exact at once after the wall clock was set.
-func (s *MemoryStore) read() (int64, error) {
+func (s *Memory) read() (int64, error) {
 	if s.config.Clock == nil {
 		return instantOf(time.Now())
 	}
@@ -152,8 +155,8 @@ func (s *MemoryStore) read() (int64, error) {
 }
 
 // Reset forgets the bucket of a policy and key. The error is always nil.
-func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
-	c := newClass(policy, nil)
+func (s *Memory) Reset(_ context.Context, policy, key string) error {
+	c := NewClass(policy, nil)
 	hash := c.hashOf(key)
 	sh := s.shard(hash)
 	sh.mu.Lock()
@@ -166,10 +169,10 @@ func (s *MemoryStore) Reset(_ context.Context, policy, key string) error {
 
 // Len returns how many keys the store holds. That can exceed the bound by the number of goroutines that are inserting,
 // and by that of empty shards.
-func (s *MemoryStore) Len() int { return int(s.keys.Load()) }
+func (s *Memory) Len() int { return int(s.keys.Load()) }
 
 // shard returns the shard of a hash. It uses the upper bits, so that the lower ones still differ within a shard's table.
-func (s *MemoryStore) shard(hash uint64) *shard {
+func (s *Memory) shard(hash uint64) *shard {
 	return s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
@@ -178,7 +181,7 @@ func (s *MemoryStore) shard(hash uint64) *shard {
 const idle = 10_000_000
 
 // insert adds e and makes room for it if necessary. It requires that sh.mu is held.
-func (s *MemoryStore) insert(sh *shard, hash uint64, e entry, now int64) {
+func (s *Memory) insert(sh *shard, hash uint64, e entry, now int64) {
 	// Drop up to two idle keys for each new one, so that the store shrinks again after a spike of keys.
 	for range 2 {
 		if i := sh.leastUsed(); i >= 0 && sh.entries[i].rank[full]+idle <= now {
@@ -197,7 +200,7 @@ func (s *MemoryStore) insert(sh *shard, hash uint64, e entry, now int64) {
 }
 
 // drop removes an entry. It requires that sh.mu is held.
-func (s *MemoryStore) drop(sh *shard, i int32) {
+func (s *Memory) drop(sh *shard, i int32) {
 	sh.remove(i)
 	s.keys.Add(-1)
 }

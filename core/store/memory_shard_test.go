@@ -1,13 +1,11 @@
-package core
+package store
 
 import (
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 	"unsafe"
 )
 
@@ -18,7 +16,7 @@ type model struct {
 }
 
 type name struct {
-	class *class
+	class *Class
 	key   string
 }
 
@@ -66,7 +64,7 @@ func TestShardHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
 	long := "a key that is too long for an entry, "
 	for range 20 {
 		m := &model{newShard(), make(map[name][2]int64)}
-		classes := []*class{newClass("a", nil), newClass("b", nil)}
+		classes := []*Class{NewClass("a", nil), NewClass("b", nil)}
 		most := 1 + random.IntN(300)
 		for range 3000 {
 			n := name{classes[random.IntN(2)], []string{"", long}[random.IntN(2)] + strconv.Itoa(random.IntN(most))}
@@ -101,7 +99,7 @@ func TestShardHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
 // Two keys of the same hash must not share an entry, in whatever order they are added and removed. A slot has only half
 // of the hash, so such keys are found soon.
 func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
-	c := newClass("api", nil)
+	c := NewClass("api", nil)
 	seen := make(map[uint32]string)
 	for i, pairs := 0, 0; pairs < 3; i++ {
 		key := strconv.Itoa(i)
@@ -127,55 +125,6 @@ func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
 	}
 }
 
-// Keys of a policy share what they have in common, and get a class of their own only for what they don't.
-func TestEntriesShareTheirClass(t *testing.T) {
-	store := NewMemoryStore(WithMaxKeys(10), WithClock(func() time.Time { return time.Unix(1e9, 0) }))
-	one := Must(NewLimiter(store, Policy{Name: "api", Limits: []Limit{PerDay(10)}}))
-	tier := Must(one.WithLimits(PerDay(20)))
-	use := func(l *Limiter, key string) *entry {
-		if res, err := l.Allow(t.Context(), key); err != nil || !res.Allowed {
-			t.Fatalf("%v, %v", res.Allowed, err)
-		}
-		sh := store.shards[0]
-		c := l.rules.Load().plan.class
-		return &sh.entries[sh.find(c.hashOf(key), c, key)]
-	}
-	shared := one.rules.Load().plan.class
-	if a, b := use(one, "a").class, use(one, "b").class; a != shared || b != shared {
-		t.Error("keys with one limit have classes of their own")
-	}
-	if c := use(one, "a key that is too long for an entry").class; c == shared || c.key == "" {
-		t.Error("a long key is not in its entry's class")
-	}
-	// Under two definitions of a limit the record's Fill stands for both, as long as both matter.
-	if c := use(tier, "a").class; c == shared || c.form.Fill == shared.form.Fill {
-		t.Error("a key that two definitions of its limit wrote has the class of one")
-	}
-	if err := one.Reset(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	if e := use(one, "a"); e.class != shared {
-		t.Error("a key that begins anew has a class of its own")
-	}
-	// Tokens on hold are kept beside the record.
-	for range 9 {
-		use(one, "b")
-	}
-	r, err := one.Reserve(t.Context(), "b", 1)
-	if err != nil || !r.OK() {
-		t.Fatalf("%v", err)
-	}
-	if c := store.shards[0].entries[store.shards[0].find(shared.hashOf("b"), shared, "b")].class; len(c.records) != 1 || c.records[0].Holds == nil {
-		t.Errorf("a key with tokens on hold has the records %+v in its class, want one with holds", c.records)
-	}
-	if err := r.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if c := store.shards[0].entries[store.shards[0].find(shared.hashOf("b"), shared, "b")].class; c != shared {
-		t.Error("a key has a class of its own after its reservation was canceled")
-	}
-}
-
 // With many keys a decision waits for memory, so it must fetch few cache lines, and no lock of other goroutines.
 func TestEntriesAndShardsFillCacheLines(t *testing.T) {
 	if strconv.IntSize < 64 {
@@ -187,32 +136,4 @@ func TestEntriesAndShardsFillCacheLines(t *testing.T) {
 	if size := unsafe.Sizeof(shard{}); size%64 != 0 {
 		t.Errorf("a shard takes %d bytes, so two locks can share a cache line", size)
 	}
-}
-
-// A store of many keys must stay small: one entry is 64 bytes.
-func TestMemoryOfManyKeys(t *testing.T) {
-	const keys, most = 100_000, 130
-	names := make([]string, keys)
-	for i := range names {
-		names[i] = "user:" + strconv.Itoa(i)
-	}
-	live := func() int64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	l := Must(NewLimiter(NewMemoryStore(), Policy{Name: "api", Limits: []Limit{PerDay(10)}}))
-	before := live()
-	for _, key := range names {
-		if _, err := l.Allow(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if perKey := float64(live()-before) / keys; perKey > most {
-		t.Errorf("a key takes %.0f bytes, want at most %d", perKey, most)
-	}
-	runtime.KeepAlive(l)
-	runtime.KeepAlive(names)
 }

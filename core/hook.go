@@ -1,0 +1,61 @@
+package core
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+)
+
+func init() {
+	hook.Counts = (*Limiter).counts
+	hook.Logger = func(l *Limiter) *slog.Logger {
+		if l == nil {
+			return slog.Default()
+		}
+		return l.watch.warnings()
+	}
+	hook.Client = func(c *ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (netip.Prefix, string, error) {
+		return c.client(peer, addr, from.Header)
+	}
+	hook.WarnOfProxy = warnOfProxy
+	hook.AllowAll = (*Limiter).allowAll
+	hook.Keep = keep
+	hook.Result = kept
+	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }
+	hook.WritesHeaders = func(r Result) bool { return r.writesHeaders() }
+	hook.Order = func(j JointResult) []int { return j.order() }
+	hook.Unsettled = func(ctx context.Context, j JointResult, why error) { j.unsettled(ctx, why) }
+}
+
+// keep is hook.Keep.
+func keep(r Result) hook.Kept {
+	a := &r.answer
+	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
+		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.each == nil && !r.inShadow && !r.untaken
+	if usual {
+		return hook.Kept{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
+	}
+	whole := r
+	return hook.Kept{From: &whole, Once: r.once}
+}
+
+// kept is hook.Result.
+func kept(k *hook.Kept, l *Limiter, key string, ended *uint32) (r Result) {
+	switch from := k.From.(type) {
+	case *Result:
+		r = *from
+	case *plan:
+		r.answer.Allowed, r.answer.Now, r.answer.Source = true, k.Now, Source(k.Source)
+		*r.answer.Levels.At(0) = k.Level
+		r.headers = HeaderStyle(k.Headers)
+		r.read(from, k.Cost, nil)
+	}
+	r.limiter, r.key = l, key
+	if r.once = k.Once; r.once == nil {
+		r.once = ended
+	}
+	return r
+}

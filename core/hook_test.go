@@ -1,0 +1,96 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+var allowAll = hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))
+
+// What is kept of a Result is all of it, whatever the policy and however the request ended.
+func TestKeptResultIsTheSame(t *testing.T) {
+	keep := hook.Keep.(func(core.Result) hook.Kept)
+	restore := hook.Result.(func(*hook.Kept, *core.Limiter, string, *uint32) core.Result)
+	one, two := []core.Limit{core.PerMinute(5)}, []core.Limit{core.PerMinute(5), core.PerDay(20)}
+	for name, policy := range map[string]core.Policy{
+		"one limit":     {Limits: one},
+		"two limits":    {Limits: two},
+		"fields":        {Limits: one, Headers: core.HeadersDraft6},
+		"shadow":        {Limits: one, Shadow: true},
+		"stepped":       {Limits: []core.Limit{{Capacity: 7, RefillRate: 3, RefillInterval: time.Second, Mode: core.Stepped}}},
+		"aligned":       {Limits: []core.Limit{{Capacity: 7, RefillRate: 3, RefillInterval: time.Second, Mode: core.Aligned}}},
+		"fails open":    {Limits: one, OnFailure: core.FailOpen},
+		"fails local":   {Limits: one, OnFailure: core.FailLocal},
+		"fails, shadow": {Limits: one, Shadow: true, OnFailure: core.FailLocal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			policy.Name = "api"
+			var store core.Store = core.NewMemoryStore()
+			if strings.HasPrefix(name, "fails") {
+				store = flaky{store}
+			}
+			limiter := core.Must(core.NewLimiter(store, policy))
+			for range 200 {
+				want, err := limiter.AllowN(context.Background(), "k", rand.Int64N(9))
+				require.NoError(t, err)
+				kept, ended := keep(want), uint32(0)
+				got := restore(&kept, limiter, "k", &ended)
+				require.Equal(t, fmt.Sprintf("%+v", want.Limits()), fmt.Sprintf("%+v", got.Limits()))
+				require.Equal(t, public(want), public(got))
+				header := func(r core.Result) http.Header { h := http.Header{}; r.WriteHeaders(h); return h }
+				require.Equal(t, header(want), header(got))
+			}
+		})
+	}
+}
+
+// public returns the exported fields of r.
+func public(r core.Result) []any {
+	return []any{r.Allowed, r.Remaining, r.RetryAfter, r.ResetAfter, r.Cost, r.Source, r.ShadowDenied, r.Cause}
+}
+
+// flaky is a store that answers every other request on average.
+type flaky struct{ core.Store }
+
+func (f flaky) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	if rand.IntN(2) == 0 {
+		return store.Answer{}, errors.New("away")
+	}
+	return f.Store.Do(ctx, r)
+}
+
+func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
+	ctx := context.Background()
+	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
+	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(9))
+	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a"}, core.Charge{Limiter: other, Key: "b"}, core.Charge{Limiter: l, Key: "c"})
+	require.NoError(t, err)
+	denied, err := l.AllowN(ctx, "a", 10)
+	require.NoError(t, err)
+	unsettled := hook.Unsettled.(func(context.Context, core.JointResult, error))
+	*told = nil
+	why := errors.New("panic: no usage")
+	unsettled(ctx, joint, why)
+	assert.Equal(t, []core.Observation{
+		{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "a"}, {Policy: "api", Outcome: core.OutcomeUnsettled, Key: "c"},
+	}, said(*told))
+	require.ErrorIs(t, (*told)[0].Err, why)
+
+	*told = nil
+	unsettled(ctx, core.JointResult{Results: []core.Result{{}, denied}}, why)
+	assert.Empty(t, *told, "what took nothing needs no settlement")
+}

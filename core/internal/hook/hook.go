@@ -1,0 +1,62 @@
+// Package hook lends functions of package core to this module's middleware. Apps don't need them, so core does not export them.
+// Core sets them before main begins. Their types name types of core, which imports this package: package adapter asserts them.
+package hook
+
+import "github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+
+var (
+	// Counts is a func(l *core.Limiter, key, unit string) bool. It reports whether a limit of key counts a unit. For the empty
+	// key, which no request has, it reports whether a limit of any key does.
+	Counts any
+
+	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
+	// store's, else to slog.Default, as without a limiter.
+	Logger any
+
+	// Client is a func(c *core.ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (network
+	// netip.Prefix, proxyField string, err error). It returns the network of c.Key. addr is the peer's address if that is known
+	// from the connection, else the zero Addr. If proxyField is not "", the caller must call WarnOfProxy.
+	Client any
+
+	// WarnOfProxy is a func(log *slog.Logger, peer, field string). It logs that a peer that is not trusted sends a proxy's field.
+	WarnOfProxy any
+
+	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result, error). It is AllowN with the largest cost that
+	// a request of the key can have, for a request of unknown cost.
+	AllowAll any
+
+	// Keep is a func(core.Result) Kept. It returns the Result, as a limiter returned it, as a Kept.
+	Keep any
+
+	// Result is a func(k *Kept, l *core.Limiter, key string, ended *uint32) core.Result. It returns what was kept of a
+	// decision of l on key. Unless k has a Once, ended is that of the Result.
+	Result any
+
+	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It is Result.WriteHeaders without the allocation:
+	// values that are made for this response are in room.
+	WriteHeaders any
+
+	// WritesHeaders is a func(core.Result) bool. It reports whether WriteHeaders writes anything.
+	WritesHeaders any
+
+	// Order is a func(core.JointResult) []int. It returns the indexes of Results, the one that constrains the client least
+	// first, and the tightest last.
+	Order any
+
+	// Unsettled is a func(context.Context, core.JointResult, error). It tells observers that decisions were not settled, and
+	// why, as core.OutcomeUnsettled. Settle does so by itself. Unsettled is for middleware that has no units to settle, such
+	// as when the function that knows them panicked.
+	Unsettled any
+)
+
+// Kept is a core.Result in a quarter of its memory, for middleware that keeps one with every request although few handlers ask
+// for it. It costs no allocation for what most requests are: allowed by one limit, without a failure. Of any other Result it
+// keeps a copy.
+type Kept struct {
+	From      any // the plan, or a copy of the whole Result
+	Now, Cost int64
+	Level     bucket.Level
+	Once      *uint32 // by which copies of the Result are undone or settled once; nil: they are not
+	Source    uint8
+	Headers   uint8
+}

@@ -1,0 +1,99 @@
+// Package mistake describes mistakes in configurations, each with its code.
+package mistake
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+)
+
+// Error is one mistake in a configuration. Constructors report all mistakes at once, joined with [errors.Join].
+// [errors.As] finds the first.
+type Error struct {
+	Field  string // as written in Go, such as Policy.Limits[1].Capacity; or the name of an option or an argument
+	Value  any    // the field's value
+	Reason string // what the value must be
+}
+
+// New returns an Error.
+func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
+
+// Error returns the field, its value, the reason, and the code in parentheses, if there is one.
+func (e *Error) Error() string {
+	text := e.Field + ": " + e.value() + " " + e.Reason
+	if code := e.Code(); code != "" {
+		text += " (" + code + ")"
+	}
+	return printable.Text(text)
+}
+
+// Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code. Code is empty for
+// options of stores and middleware outside this module.
+func (e *Error) Code() string {
+	for _, kind := range codesOfReasons {
+		if strings.HasPrefix(e.Reason, kind.begins) {
+			return kind.code
+		}
+	}
+	name := lastName(e.Field)
+	if code := codesOfNames[name]; code != "" {
+		return code
+	}
+	function, _, _ := strings.Cut(name, " ") // of which name is an argument
+	return codesOfNames[function]
+}
+
+// codesOfReasons are the codes of mistakes that can occur in any field, by how the reason begins.
+var codesOfReasons = []struct{ begins, code string }{
+	{"is not a field", "RL206"},
+	{"is given a second time", "RL207"},
+	{"is the name of", "RL115"},
+	{"is a unit that", "RL117"},
+	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
+}
+
+// codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.
+// An element of a list has the list's name without the s.
+var codesOfNames = map[string]string{
+	"name": "RL101", "capacity": "RL102", "refillrate": "RL103", "refillinterval": "RL104", "mode": "RL105", "unit": "RL106",
+	"location": "RL107", "anchor": "RL108", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
+	"overrides": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
+	"policy": "RL208",
+
+	"newlimiter": "RL301", "new client": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
+	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withclock": "RL305",
+	"withkeysecret": "RL318",
+
+	"new limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
+	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "global": "RL308", "bycontextvalue": "RL309",
+	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
+	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "newtogether": "RL316", "withcost": "RL320",
+}
+
+// lastName returns the last name in a field, in lower case and without "_": Go and files write fields differently. For an
+// element of a list it is the list's name without the s.
+func lastName(field string) string {
+	field = strings.ReplaceAll(strings.ToLower(field), "_", "")
+	if _, key, found := strings.Cut(field, "overrides."); found { // the key may hold any bytes
+		end := strings.LastIndexByte(key, ']')
+		if end < 0 {
+			return "overrides"
+		}
+		field = "limits[" + key[end:]
+	}
+	name := field[strings.LastIndexByte(field, '.')+1:]
+	if list, _, isElement := strings.Cut(name, "["); isElement {
+		return strings.TrimSuffix(list, "s")
+	}
+	return name
+}
+
+// value returns the value as messages show it.
+func (e *Error) value() string {
+	if s, ok := e.Value.(string); ok {
+		return strconv.Quote(printable.Clip(s, 80))
+	}
+	return fmt.Sprint(e.Value)
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/known"
+	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+)
+
+// Configured is a [Store] that has a configuration.
+type Configured interface {
+	Store
+
+	// Config returns the same Config at each call.
+	Config() *Config
+}
+
+// Config is the part of a store's configuration that limiters use. Set its fields before you use the store.
+type Config struct {
+	Mistakes []error          // mistakes in the store's options; NewLimiter reports them
+	Clock    func() time.Time // the clock of the store and of its fallback under FailLocal; nil: the default clock
+	Logger   *slog.Logger     // nil: slog.Default
+
+	Limiters Limiters // for package core
+}
+
+// Limiters is what the limiters of a store share. Its zero value is ready for use.
+type Limiters struct {
+	Policies   known.Policies
+	Unreadable logline.Pace // keys whose state can't be used
+}
+
+// Unreadable is how often limiters of the store got a [StateError] from it, for the store's statistics.
+func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.Count() }
+
+// Mistake adds a core.ConfigError to c.Mistakes.
+func (c *Config) Mistake(field string, value any, reason string) {
+	c.Mistakes = append(c.Mistakes, &mistake.Error{Field: field, Value: value, Reason: reason})
+}
+
+// ClockError is [ErrClock] if the injected clock is out of range.
+func (c *Config) ClockError() error {
+	if c.Clock == nil {
+		return nil
+	}
+	_, err := instantOf(c.Clock())
+	return err
+}
+
+// start is where Now counts from.
+var start = time.Now()
+
+var startNanos = start.UnixNano()
+
+// Now is the time in this process, or that of the injected clock.
+func (c *Config) Now() time.Time {
+	if c.Clock == nil {
+		return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
+	}
+	return c.Clock()
+}
+
+// Nanos is Now in ns since 1970. It returns [ErrClock] if that is out of range.
+func (c *Config) Nanos() (int64, error) {
+	if c.Clock == nil {
+		return startNanos + int64(time.Since(start)), nil
+	}
+	now := c.Clock()
+	_, err := instantOf(now)
+	return now.UnixNano(), err
+}
+
+// Option is an option of a store.
+type Option interface {
+	// ConfigureStore applies the option to c.
+	ConfigureStore(c *Config)
+}
+
+// ClockOption is an option of all stores.
+type ClockOption struct{ now func() time.Time }
+
+// WithClock makes a store read the time from now instead of the clock of the system or the Redis server. It is for
+// tests. The time must be from 1970 to 2112: at any other, such as the zero [time.Time], decisions are [ErrClock].
+func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
+
+// ConfigureStore sets the clock.
+func (o ClockOption) ConfigureStore(c *Config) {
+	if o.now == nil {
+		c.Mistake("WithClock", nil, "must be a function")
+		return
+	}
+	c.Clock = o.now
+}

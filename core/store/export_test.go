@@ -1,0 +1,17 @@
+package store
+
+// ClassOf returns the class of a key in a store of one shard.
+func (s *Memory) ClassOf(policy, key string) *Class {
+	c := NewClass(policy, nil)
+	sh := s.shards[0]
+	return sh.entries[sh.find(c.hashOf(key), c, key)].class
+}
+
+// KeyApart reports whether the key is not in its entry.
+func (c *Class) KeyApart() bool { return c.key != "" }
+
+// SameFill reports whether the records of c and o have the same definition of their limit.
+func (c *Class) SameFill(o *Class) bool { return c.form.Fill == o.form.Fill }
+
+// Holding reports whether c has one record, which holds tokens.
+func (c *Class) Holding() bool { return len(c.records) == 1 && c.records[0].Holds != nil }

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+)
+
+// Request is what a limiter asks a [Store] to decide. Stores pass it to [Request.Decide]. Only stores of this module
+// use the fields of bucket.Request.
+type Request struct {
+	bucket.Request
+
+	class *Class // of the policy's keys
+	key   string
+	hash  uint64 // what Hash returned; 0: nothing yet
+}
+
+// NewRequest returns a request on the bucket of a policy and key, for stores of this module.
+func NewRequest(policy, key string, r bucket.Request) Request {
+	return NewClass(policy, r.Plan).Request(key, r)
+}
+
+// Request returns a request on the bucket of a key of c's policy, of at most 128 bytes.
+func (c *Class) Request(key string, r bucket.Request) Request {
+	return Request{Request: r, class: c, key: key}
+}
+
+// To sets the bucket of r, as [Class.Request] does. A copy of a request that was just written costs as much as its decision.
+func (r *Request) To(c *Class, key string) { r.class, r.key, r.hash = c, key, 0 }
+
+// Policy returns the name of the policy. Policy and Key together identify the bucket.
+func (r Request) Policy() string { return r.class.policy.Value() }
+
+// Key returns the key that is limited. It can hold any bytes, from 1 to 128 of them. The string stays valid after the
+// request.
+func (r Request) Key() string { return r.key }
+
+// Hash returns a hash of the policy and the key. Requests on the same bucket have the same hash, in this process.
+func (r *Request) Hash() uint64 {
+	if r.hash == 0 {
+		r.hash = r.class.hashOf(r.key)
+	}
+	return r.hash
+}
+
+// Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other
+// fields of bucket.Answer are for the limiter.
+type Answer struct {
+	bucket.Answer
+
+	Source Source // who decided; the zero value is FromStore
+}
+
+// Decide is the token bucket's arithmetic, for stores that keep state as bytes. It answers r at the instant now. state is
+// what the store keeps under r's policy and key, or nil if it keeps nothing.
+//
+// If next is not nil, the store must replace state with it, in the same atomic step in which it read state and now. It
+// must keep next for at least ttl. After that the bucket is full, so the store may forget it.
+//
+// Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
+// returns [ErrClock] if now is not between 1970 and 2112.
+func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
+	at, err := instantOf(now)
+	if err != nil {
+		return Answer{}, nil, 0, err
+	}
+	next, keep, err := r.Request.DecideState(&answer.Answer, state, at)
+	if err != nil {
+		return Answer{}, nil, 0, r.stateError(err)
+	}
+	if next == nil {
+		return answer, nil, 0, nil
+	}
+	return answer, next, duration(max(0, keep-at)), nil
+}
+
+// stateError wraps err, which says why a key's state can't be used.
+func (r *Request) stateError(err error) error {
+	return fmt.Errorf("policy %q: %w", r.Policy(), &StateError{err.Error()})
+}
+
+// StateError means that one key of the store can't be used: it holds another type, or bytes that are not a bucket.
+// Other keys still work. The limiter's Reset makes the key usable again.
+type StateError struct{ Reason string }
+
+// Error returns the reason and the code.
+func (e *StateError) Error() string { return "stored state: " + e.Reason + " (RL613)" }
+
+// duration converts µs to a time.Duration.
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
