@@ -75,22 +75,22 @@ func (f flaky) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 
 func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
 	ctx := context.Background()
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
 	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(9))
 	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a"}, core.Charge{Limiter: other, Key: "b"}, core.Charge{Limiter: l, Key: "c"})
 	require.NoError(t, err)
 	denied, err := l.AllowN(ctx, "a", 10)
 	require.NoError(t, err)
 	unsettled := hook.Unsettled.(func(context.Context, core.JointResult, error))
-	*told = nil
+	*reply = nil
 	why := errors.New("panic: no usage")
 	unsettled(ctx, joint, why)
 	assert.Equal(t, []core.Observation{
 		{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "a"}, {Policy: "api", Outcome: core.OutcomeUnsettled, Key: "c"},
-	}, said(*told))
-	require.ErrorIs(t, (*told)[0].Err, why)
+	}, said(*reply))
+	require.ErrorIs(t, (*reply)[0].Err, why)
 
-	*told = nil
+	*reply = nil
 	unsettled(ctx, core.JointResult{Results: []core.Result{{}, denied}}, why)
-	assert.Empty(t, *told, "what took nothing needs no settlement")
+	assert.Empty(t, *reply, "what took nothing needs no settlement")
 }

@@ -24,16 +24,16 @@ import (
 // watched returns a limiter and the list of observations that its observer receives.
 func watched(t *testing.T, store core.Store, policy core.Policy, options ...core.LimiterOption) (*core.Limiter, *[]core.Observation) {
 	t.Helper()
-	var told []core.Observation
-	options = append(options, core.WithObserver(func(_ context.Context, o core.Observation) { told = append(told, o) }))
+	var reply []core.Observation
+	options = append(options, core.WithObserver(func(_ context.Context, o core.Observation) { reply = append(reply, o) }))
 	l, err := core.NewLimiter(store, policy, options...)
 	require.NoError(t, err)
-	return l, &told
+	return l, &reply
 }
 
 // said returns observations without the fields that differ from run to run.
-func said(told []core.Observation) (list []core.Observation) {
-	for _, o := range told {
+func said(reply []core.Observation) (list []core.Observation) {
+	for _, o := range reply {
 		o.Latency, o.Capacity, o.Err = 0, 0, nil
 		list = append(list, o)
 	}
@@ -43,7 +43,7 @@ func said(told []core.Observation) (list []core.Observation) {
 func TestObserverReceivesEachDecision(t *testing.T) {
 	ctx := context.Background()
 	limits := []core.Limit{core.PerDay(2).WithName("few"), core.PerDay(100)}
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: limits})
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: limits})
 	for _, cost := range []int64{1, 1, 1} {
 		_, err := l.AllowN(ctx, "k", cost)
 		require.NoError(t, err)
@@ -53,28 +53,28 @@ func TestObserverReceivesEachDecision(t *testing.T) {
 	allowed := core.Observation{Policy: "api", Limit: "few", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 1}
 	denied := allowed
 	denied.Outcome = core.OutcomeDenied
-	assert.Equal(t, []core.Observation{allowed, allowed, denied, allowed}, said(*told))
-	for _, o := range *told {
+	assert.Equal(t, []core.Observation{allowed, allowed, denied, allowed}, said(*reply))
+	for _, o := range *reply {
 		assert.Positive(t, o.Latency)
 		assert.NoError(t, o.Err)
 	}
 
-	*told = nil
+	*reply = nil
 	_, err = l.Peek(ctx, "k")
 	require.NoError(t, err)
 	require.NoError(t, l.Refund(ctx, "k", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
 	_, err = l.AllowN(ctx, "k", -1)
 	require.ErrorIs(t, err, core.ErrCost)
-	assert.Empty(t, *told, "peeks, refunds, resets and mistakes are no decisions")
+	assert.Empty(t, *reply, "peeks, refunds, resets and mistakes are no decisions")
 
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err = l.Allow(gone, "k")
 	require.ErrorIs(t, err, context.Canceled)
-	require.Len(t, *told, 1)
-	assert.Equal(t, core.OutcomeError, (*told)[0].Outcome)
-	assert.ErrorIs(t, (*told)[0].Err, context.Canceled)
+	require.Len(t, *reply, 1)
+	assert.Equal(t, core.OutcomeError, (*reply)[0].Outcome)
+	assert.ErrorIs(t, (*reply)[0].Err, context.Canceled)
 }
 
 func TestObservationSourceIsWhoDecided(t *testing.T) {
@@ -82,13 +82,13 @@ func TestObservationSourceIsWhoDecided(t *testing.T) {
 	t.Run("deny cache and lease", func(t *testing.T) {
 		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second), redisstore.WithLease(10),
 			core.WithClock(limittest.NewClock().Now)) // stands still, so that the key is busy on a slow machine too
-		l, told := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}})
+		l, reply := watched(t, s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}})
 		for range 110 {
 			_, err := l.Allow(ctx, "k")
 			require.NoError(t, err)
 		}
 		count := map[core.Source]int{}
-		for _, o := range *told {
+		for _, o := range *reply {
 			count[o.Source]++
 		}
 		assert.Positive(t, count[core.FromStore])
@@ -114,11 +114,11 @@ func TestObservationSourceIsWhoDecided(t *testing.T) {
 	for mode, want := range failures {
 		t.Run(mode.String(), func(t *testing.T) {
 			away := &limittest.AwayStore{Err: errors.New("away")}
-			l, told := watched(t, away, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: mode})
+			l, reply := watched(t, away, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: mode})
 			_, _ = l.Allow(ctx, "k")
 			want.Policy, want.Cost = "api", 1
-			assert.Equal(t, []core.Observation{want}, said(*told))
-			assert.ErrorIs(t, (*told)[0].Err, away.Err)
+			assert.Equal(t, []core.Observation{want}, said(*reply))
+			assert.ErrorIs(t, (*reply)[0].Err, away.Err)
 		})
 	}
 }
@@ -154,20 +154,20 @@ func TestObservationCapacityIsTheSmallestCapacity(t *testing.T) {
 		"failed open":             {&limittest.AwayStore{Err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailOpen}, 20},
 		"failed closed":           {&limittest.AwayStore{Err: errors.New("away")}, core.Policy{Name: "api", Limits: few, OnFailure: core.FailClosed}, 20},
 	} {
-		l, told := watched(t, test.store, test.policy)
+		l, reply := watched(t, test.store, test.policy)
 		_, _ = l.AllowN(ctx, "k", math.MaxInt64)
-		require.Len(t, *told, 1, name)
-		assert.Equal(t, test.want, (*told)[0].Capacity, name)
-		assert.Equal(t, int64(math.MaxInt64), (*told)[0].Cost, name)
+		require.Len(t, *reply, 1, name)
+		assert.Equal(t, test.want, (*reply)[0].Capacity, name)
+		assert.Equal(t, int64(math.MaxInt64), (*reply)[0].Cost, name)
 	}
 }
 
 func TestObservedKeysAreNotHashed(t *testing.T) {
 	long := strings.Repeat("k", 200)
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}, core.WithObservedKeys())
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}, core.WithObservedKeys())
 	_, err := l.Allow(context.Background(), long)
 	require.NoError(t, err)
-	assert.Equal(t, long, (*told)[0].Key)
+	assert.Equal(t, long, (*reply)[0].Key)
 }
 
 func TestDecisionWithoutObserverCostsNoAllocation(t *testing.T) {
@@ -243,52 +243,52 @@ func TestObserverReceivesFailedSettlements(t *testing.T) {
 	ctx := context.Background()
 	words := core.PerDay(100).WithName("words")
 	words.Unit = "words"
-	l, told := watched(t, &failing{core.NewMemoryStore(), 1}, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9), words}}, core.WithObservedKeys())
+	l, reply := watched(t, &failing{core.NewMemoryStore(), 1}, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9), words}}, core.WithObservedKeys())
 	res, err := l.AllowUnits(ctx, "k", core.Units{"words": 50})
 	require.NoError(t, err)
 
-	*told = nil
+	*reply = nil
 	require.ErrorIs(t, res.Settle(ctx, core.Units{"words": 40}), core.ErrUnavailable)
 	require.ErrorIs(t, l.Debit(ctx, "k", 1), core.ErrUnavailable)
 	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"words": 1}), core.ErrUnavailable)
 	failed := core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled, Key: "k"}
-	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*told))
-	for _, o := range *told {
+	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*reply))
+	for _, o := range *reply {
 		require.ErrorIs(t, o.Err, core.ErrUnavailable)
 		assert.Positive(t, o.Latency)
 	}
 
-	*told = nil
+	*reply = nil
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	require.ErrorIs(t, res.Settle(gone, core.Units{"words": 40}), context.Canceled)
 	require.ErrorIs(t, l.Debit(gone, "k", 1), context.Canceled)
 	require.ErrorIs(t, l.Debit(ctx, "", 1), core.ErrNoKey)
 	require.ErrorIs(t, res.Settle(ctx, core.Units{"words": 40}), core.ErrSettled, "the store may have settled it")
-	assert.Empty(t, *told, "an ended context is the caller's own, and what took nothing needs no settlement")
+	assert.Empty(t, *reply, "an ended context is the caller's own, and what took nothing needs no settlement")
 
 	require.ErrorIs(t, res.Settle(ctx, core.Units{"words": -1}), core.ErrCost)
 	require.ErrorIs(t, res.Settle(ctx, core.Units{"pages": 1}), core.ErrUnit)
 	require.ErrorIs(t, l.DebitUnits(ctx, "k", core.Units{"pages": 1}), core.ErrUnit)
-	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*told), "nothing was charged, whatever the reason")
+	assert.Equal(t, []core.Observation{failed, failed, failed}, said(*reply), "nothing was charged, whatever the reason")
 	assert.Equal(t, "unsettled", core.OutcomeUnsettled.String())
 }
 
 func TestSuccessfulSettlementsAreNotObserved(t *testing.T) {
 	ctx := context.Background()
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}})
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}})
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
 	require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3}))
 	require.NoError(t, l.Debit(ctx, "k", 1))
-	assert.Len(t, *told, 1, "the decision")
+	assert.Len(t, *reply, 1, "the decision")
 }
 
 func TestObservationUnitIsThatOfItsLimit(t *testing.T) {
 	ctx := context.Background()
 	words := core.PerDay(3).WithName("words")
 	words.Unit = "words"
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9).WithName("calls"), words}})
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9).WithName("calls"), words}})
 	_, err := l.AllowUnits(ctx, "k", core.Units{"words": 4})
 	require.NoError(t, err)
 	_, err = l.AllowN(ctx, "k", 8)
@@ -298,7 +298,7 @@ func TestObservationUnitIsThatOfItsLimit(t *testing.T) {
 	assert.Equal(t, []core.Observation{
 		{Policy: "api", Limit: "words", Unit: "words", Outcome: core.OutcomeDenied, Cost: 1},
 		{Policy: "api", Limit: "calls", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 8},
-	}, said(*told), "a unit that no limit counts is a mistake and no decision")
+	}, said(*reply), "a unit that no limit counts is a mistake and no decision")
 }
 
 func TestObserverReceivesJointDecisions(t *testing.T) {

@@ -34,8 +34,8 @@ func TestChargesOfOneBucketAreExact(t *testing.T) {
 				core.WithLogger(slog.New(slog.DiscardHandler))))
 		}
 		all := []core.Limit{requests, core.PerHour(30).WithName("hour"), tokens, core.PerDay(25).WithName("day")}
-		one, twin := open(all[:3]...), open(all[:3]...)
-		limiters := []*core.Limiter{one, one, twin, core.Must(one.WithLimits(requests, tokens, all[3]))}
+		one, reference := open(all[:3]...), open(all[:3]...)
+		limiters := []*core.Limiter{one, one, reference, core.Must(one.WithLimits(requests, tokens, all[3]))}
 		every := open(all...)
 		left := func(key string) map[string]int64 {
 			res, err := every.Peek(ctx, key)

@@ -50,27 +50,27 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		"an override":    {Name: "api", Limits: limits, Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}},
 		"another length": {Name: "api", Limits: append([]core.Limit{core.PerMinute(5)}, limits...)},
 	} {
-		told := func(res core.Result, err error) string {
+		reply := func(res core.Result, err error) string {
 			h := limittest.HeaderList{}
 			res.WriteHeaders(h)
 			return fmt.Sprintf("%v %d %v %v %v %v %v %v", res.Allowed, res.Remaining, res.RetryAfter, res.ResetAfter, res.ShadowDenied, res.Limits(), h, err)
 		}
 		for call, do := range map[string]func(l *core.Limiter, taken core.Result) string{
-			"AllowN":         func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 2)) },
-			"AllowN, denied": func(l *core.Limiter, _ core.Result) string { return told(l.AllowN(ctx, key, 8)) },
-			"all":            func(l *core.Limiter, _ core.Result) string { return told(allowAll(l, ctx, key)) },
+			"AllowN":         func(l *core.Limiter, _ core.Result) string { return reply(l.AllowN(ctx, key, 2)) },
+			"AllowN, denied": func(l *core.Limiter, _ core.Result) string { return reply(l.AllowN(ctx, key, 8)) },
+			"all":            func(l *core.Limiter, _ core.Result) string { return reply(allowAll(l, ctx, key)) },
 			"AllowUnits": func(l *core.Limiter, _ core.Result) string {
-				return told(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
+				return reply(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
 			},
-			"AllowAtMost": func(l *core.Limiter, _ core.Result) string { return told(l.AllowAtMost(ctx, key, 20)) },
-			"Peek":        func(l *core.Limiter, _ core.Result) string { return told(l.Peek(ctx, key)) },
+			"AllowAtMost": func(l *core.Limiter, _ core.Result) string { return reply(l.AllowAtMost(ctx, key, 20)) },
+			"Peek":        func(l *core.Limiter, _ core.Result) string { return reply(l.Peek(ctx, key)) },
 			"Reserve": func(l *core.Limiter, _ core.Result) string {
 				r, err := l.Reserve(ctx, key, 8)
-				return fmt.Sprint(r.OK(), r.Delay(), told(r.Result(), err))
+				return fmt.Sprint(r.OK(), r.Delay(), reply(r.Result(), err))
 			},
 			"Reserve, never": func(l *core.Limiter, _ core.Result) string {
 				r, err := l.Reserve(ctx, key, 11)
-				return fmt.Sprint(r.OK(), r.Delay(), told(r.Result(), err))
+				return fmt.Sprint(r.OK(), r.Delay(), reply(r.Result(), err))
 			},
 			"WaitN": func(l *core.Limiter, _ core.Result) string {
 				ctx, cancel := context.WithDeadline(ctx, time.Now().Add(20*time.Minute))
@@ -82,7 +82,7 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 				j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: "bob", Cost: 3}, core.Charge{Limiter: l, Key: key})
 				text := fmt.Sprint(j.Allowed, j.RetryAfter)
 				for _, res := range j.Results {
-					text += told(res, err)
+					text += reply(res, err)
 				}
 				return text
 			},
@@ -105,7 +105,7 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 				}
 				text := do(l, taken)
 				left, err := core.Must(core.NewLimiter(memory, before)).Peek(ctx, key)
-				return text + told(left, err)
+				return text + reply(left, err)
 			}
 			assert.Equal(t, play(false), play(true), "%s while SetPolicy changes to %s", call, name)
 		}

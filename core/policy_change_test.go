@@ -50,23 +50,23 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			var lines bytes.Buffer
-			var told []core.PolicyChange
+			var reply []core.PolicyChange
 			l, err := core.NewLimiter(core.NewMemoryStore(), first, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))),
-				core.WithPolicyObserver(nil), core.WithPolicyObserver(func(c core.PolicyChange) { told = append(told, c) }))
+				core.WithPolicyObserver(nil), core.WithPolicyObserver(func(c core.PolicyChange) { reply = append(reply, c) }))
 			require.NoError(t, err)
-			require.Len(t, told, 1, "NewLimiter reports the limits that are in force")
-			assert.Nil(t, told[0].Changes)
-			assert.Equal(t, "api-1m", told[0].Limits[0].Name, "each limit has its name")
+			require.Len(t, reply, 1, "NewLimiter reports the limits that are in force")
+			assert.Nil(t, reply[0].Changes)
+			assert.Equal(t, "api-1m", reply[0].Limits[0].Name, "each limit has its name")
 
 			require.NoError(t, l.SetPolicy(test.next))
 			if test.want == nil {
-				assert.Len(t, told, 1, "no change is reported where there is none")
+				assert.Len(t, reply, 1, "no change is reported where there is none")
 				assert.Empty(t, lines.String(), "no change is logged where there is none")
 				return
 			}
-			require.Len(t, told, 2, "each change is reported")
-			assert.Equal(t, "api", told[1].Policy)
-			assert.Equal(t, test.want, told[1].Changes, "what changed, in words")
+			require.Len(t, reply, 2, "each change is reported")
+			assert.Equal(t, "api", reply[1].Policy)
+			assert.Equal(t, test.want, reply[1].Changes, "what changed, in words")
 			assert.Contains(t, lines.String(), `level=INFO msg="ratelimit: the policy has changed" policy=api changes=`)
 			for _, change := range test.want {
 				assert.Contains(t, strings.ReplaceAll(lines.String(), `\"`, `"`), change, "the log shows each change")
@@ -74,7 +74,7 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 			assert.NotContains(t, lines.String(), "ann", "keys of overrides are not logged")
 
 			require.Error(t, l.SetPolicy(core.Policy{Name: "api"}))
-			assert.Len(t, told, 2, "a refused policy changes nothing")
+			assert.Len(t, reply, 2, "a refused policy changes nothing")
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 func TestShadowModeDecidesAndDeniesNoRequest(t *testing.T) {
 	ctx := context.Background()
-	l, told := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, Shadow: true})
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, Shadow: true})
 	for i := range 4 {
 		res, err := l.Allow(ctx, "k")
 		require.NoError(t, err)
@@ -30,8 +30,8 @@ func TestShadowModeDecidesAndDeniesNoRequest(t *testing.T) {
 			require.NoError(t, res.Undo(ctx), "nothing was taken")
 		}
 	}
-	assert.Equal(t, core.OutcomeAllowed, (*told)[1].Outcome)
-	assert.Equal(t, core.OutcomeShadowDenied, (*told)[3].Outcome)
+	assert.Equal(t, core.OutcomeAllowed, (*reply)[1].Outcome)
+	assert.Equal(t, core.OutcomeShadowDenied, (*reply)[3].Outcome)
 	peek, err := l.Peek(ctx, "k")
 	require.NoError(t, err)
 	assert.Zero(t, peek.Remaining, "shadow mode takes tokens, and Undo of a shadow denial returns none")

@@ -84,12 +84,12 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 	t.Helper()
 	ctx := context.Background()
 	prefix := redistest.Prefix()
-	var lives int
+	var simulations int
 	rapid.Check(t, func(t *rapid.T) {
-		if lives++; lives > most {
+		if simulations++; simulations > most {
 			return
 		}
-		key := strconv.Itoa(lives)
+		key := strconv.Itoa(simulations)
 		clock := limittest.DrawClock(t)
 		common := limittest.DrawLimits(limit).Draw(t, "limits")
 		var override []core.Limit // the key's own limits; nil: none

@@ -219,13 +219,13 @@ func playCalendar(t *testing.T, store core.Store, clock *limittest.Clock, zone, 
 
 // farServer is a hook that gives scripts another time than that of the server, for a server whose clock is not the
 // process's.
-type farServer struct {
+type highLatencyServer struct {
 	redistest.Hook
 	clock *limittest.Clock
 	asked int // scripts
 }
 
-func (f *farServer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (f *highLatencyServer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if args := cmd.Args(); strings.HasPrefix(cmd.Name(), "eval") {
 			f.asked++
@@ -241,7 +241,7 @@ func (f *farServer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // old the stored state is.
 func TestCalendarsOfAServerWithAnotherClock(t *testing.T) {
 	client := redistest.Client(t)
-	far := &farServer{clock: limittest.NewClock()}
+	far := &highLatencyServer{clock: limittest.NewClock()}
 	client.AddHook(&redistest.Keeper{})
 	client.AddHook(far)
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), patient)

@@ -23,8 +23,8 @@ type call struct {
 
 	// Set before done gets a value, read after.
 	outcome
-	landed bool // with its flight, which was the last to know of it
-	done   chan struct{}
+	completed bool // with its flight, which was the last to know of it
+	done      chan struct{}
 }
 
 // member is one request of a call.
@@ -49,7 +49,7 @@ func (p *callPool) get(key string, r store.Request) *call {
 
 // put takes c back, whose caller has the answer, if nobody else knows of c.
 func (p *callPool) put(c *call) {
-	if !c.kept && (c.own || c.landed) {
+	if !c.kept && (c.own || c.completed) {
 		*c = call{done: c.done}
 		p.free.Put(c)
 	}
@@ -59,7 +59,7 @@ func (p *callPool) put(c *call) {
 func (c *call) deadline(timeout time.Duration) time.Time { return c.since.Add(timeout) }
 
 // alone returns the batch of c alone.
-func (c *call) alone() []*call {
+func (c *call) single() []*call {
 	c.itself[0] = c
 	return c.itself[:]
 }

@@ -51,12 +51,12 @@ func TestHoldsOfTheFormerLayout(t *testing.T) {
 	} {
 		r := step.request
 		r.Plan = plan
-		var twin store.Answer
-		next, _, err := r.DecideState(&twin.Answer, state, now.UnixMicro())
+		var reference store.Answer
+		next, _, err := r.DecideState(&reference.Answer, state, now.UnixMicro())
 		require.NoError(t, err)
 		got, err := stores["script"].Do(t.Context(), store.NewRequest("api", "k", r))
 		require.NoError(t, err)
-		for by, a := range map[string]store.Answer{"the script": got, "its twin": twin} {
+		for by, a := range map[string]store.Answer{"the script": got, "its twin": reference} {
 			assert.Equal(t, step.allowed, a.Allowed, "%+v by %s", r, by)
 			assert.Equal(t, step.units, a.Levels.At(0).Units, "%+v by %s", r, by)
 			if step.due != "" {

@@ -23,7 +23,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, prefix := New(client), redistest.Prefix()
 		now := fmt.Sprint(int64(1_700_000_000_000_000))
-		var together, alone []*call
+		var together, single []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
 			_, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
@@ -33,12 +33,12 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key")
 			r := bucket.Request{Plan: plans[key[0]-'a'], N: rapid.Int64Range(0, 3).Draw(rt, "n")}
 			together = append(together, callOf(prefix+"1"+key, store.NewRequest("api", key, r)))
-			alone = append(alone, callOf(prefix+"2"+key, store.NewRequest("api", key, r)))
+			single = append(single, callOf(prefix+"2"+key, store.NewRequest("api", key, r)))
 		}
 		got, err := s.batches.server.together(t.Context(), s.batches.server.client, together, now, false)
 		require.NoError(rt, err)
-		sorted, places := gather(alone) // the order that the script keeps
-		want := make([]outcome, len(alone))
+		sorted, places := gather(single) // the order that the script keeps
+		want := make([]outcome, len(single))
 		for i, c := range sorted {
 			place := i
 			if places != nil {
@@ -50,7 +50,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		}
 		for i := range got {
 			require.NoError(rt, got[i].err)
-			assert.Equal(rt, see(want[i], alone[i]), see(got[i], together[i]), "call %d", i)
+			assert.Equal(rt, see(want[i], single[i]), see(got[i], together[i]), "call %d", i)
 		}
 	})
 }

@@ -40,14 +40,14 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 
 // TestScriptAndTwinAgreeOnHolds sends random requests of every action to the script and to its twin. Their answers, and
 // the bytes they store, must be the same. No bucket may have more than its room.
-func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
+func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 	client, keeper := redistest.Client(t), &redistest.Keeper{}
 	client.AddHook(keeper)
 	prefix := redistest.Prefix()
-	lives := 0
+	simulations := 0
 	rapid.Check(t, func(t *rapid.T) {
-		lives++
-		key := strconv.Itoa(lives)
+		simulations++
+		key := strconv.Itoa(simulations)
 		now := time.UnixMicro(rapid.Int64Range(1e15, 3e15).Draw(t, "start"))
 		s := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
 		plans := drawTiers(t)
@@ -138,8 +138,8 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 			}
 			for i := range r.Plan.Rates {
 				rate, l := &r.Plan.Rates[i], *want.Levels.At(i)
-				if room := roomIn(records, rate, now.UnixMicro()); l.Units > room && next != nil {
-					t.Fatalf("%+v: limit %d has %d units where holds leave room for %d", r, i, l.Units, room)
+				if maxInFlight := maxInFlightOf(records, rate, now.UnixMicro()); l.Units > maxInFlight && next != nil {
+					t.Fatalf("%+v: limit %d has %d units where holds leave room for %d", r, i, l.Units, maxInFlight)
 				}
 			}
 		}
@@ -147,7 +147,7 @@ func TestScriptAndTwinAgreeOnHolds(t *testing.T) {
 }
 
 // roomIn returns how many units a limit's level may have beside its holds in records.
-func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
+func maxInFlightOf(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 	for _, s := range records {
 		if s.Tag == rate.Tag && s.Holds != nil {
 			return rate.Full - s.Holds.Held(now)*rate.Unit
@@ -157,7 +157,7 @@ func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 }
 
 // TestScriptAndTwinAgreeOnManyHolds is TestScriptAndTwinAgreeOnHolds on keys with hundreds of holds, in several blocks.
-func TestScriptAndTwinAgreeOnManyHolds(t *testing.T) {
+func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	prefix := redistest.Prefix()

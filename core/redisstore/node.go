@@ -33,7 +33,7 @@ type router interface {
 	// sort queues those of n's calls again that another node has the keys of, and returns the rest.
 	sort(n *node, calls []*call) (own []*call)
 	// wanders reports whether n is the node of slots that no server is known to have.
-	wanders(n *node) bool
+	isUnassigned(n *node) bool
 	// refused notes that a server does not have the slot of c. It queues c again, with others of such slots, if requeue is set.
 	refused(c *call, requeue bool)
 	// found notes that a server has the slot of c.
@@ -41,15 +41,15 @@ type router interface {
 }
 
 // enqueue puts c into the queue, which waited for another node or was refused by one.
-func (n *node) enqueue(c *call) {
+func (n *node) requeue(c *call) {
 	if next := n.queue.add(c); !next.idle() {
-		go n.depart(next, nil)
+		go n.perform(next, nil)
 	}
 }
 
 // depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
 // breaker's for the first flight; if it is nil the breaker is asked.
-func (n *node) depart(next departure, report func(error)) {
+func (n *node) perform(next task, report func(error)) {
 	for !next.idle() {
 		switch {
 		case next.connect > 0:
@@ -62,12 +62,12 @@ func (n *node) depart(next departure, report func(error)) {
 		case next.after > 0:
 			time.Sleep(next.after)
 			next = n.queue.waited()
-		case !n.fly(next, report, nil):
+		case !n.sendBatch(next, report, nil):
 			return // the flight was given up, and another goroutine goes on
 		default:
 			// Callers that have their answers may ask again: what they ask goes with the next flight, if they run first.
 			runtime.Gosched()
-			next, report = n.queue.landed(next), nil
+			next, report = n.queue.completed(next), nil
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (n *node) depart(next departure, report func(error)) {
 // connect waits until there is a connection to the server. Where the store's client knows where to send, it waits for that
 // client to be ready.
 func (n *node) connect() error {
-	if n.wanders() { // the client tries whichever servers it likes
+	if n.isUnassigned() { // the client tries whichever servers it likes
 		return nil
 	}
 	err := n.server.connect(n.client)
@@ -87,7 +87,7 @@ func (n *node) connect() error {
 
 // fly sends one batch, if the breaker admits it, by a client that returns in time. Without one, nil, the flight is guarded
 // and may be given up; fly returns false then.
-func (n *node) fly(next departure, report func(error), client redis.UniversalClient) (landed bool) {
+func (n *node) sendBatch(next task, report func(error), client redis.UniversalClient) (completed bool) {
 	calls := next.batch
 	if n.router != nil && report == nil && client == nil {
 		calls = n.router.sort(n, calls)
@@ -109,13 +109,13 @@ func (n *node) fly(next departure, report func(error), client redis.UniversalCli
 	// Only the time from now on is Redis'. What the callers waited in the queue is not.
 	now := time.Now()
 	if client == nil {
-		return n.flyGuarded(calls, next, now, report)
+		return n.sendWithWatchdog(calls, next, now, report)
 	}
 	outcomes, err := n.exchange(n.server.within(false, now), client, calls)
 	if err != nil && time.Since(now) >= n.timeout { // in the words of go-redis it is one of several errors
 		err = fmt.Errorf("%w: %w", n.server.late(), err)
 	}
-	n.heard(next, now, err, report)
+	n.noteResult(next, now, err, report)
 	n.answer(calls, outcomes, err)
 	return true
 }
@@ -123,12 +123,12 @@ func (n *node) fly(next departure, report func(error), client redis.UniversalCli
 // exchange sends calls by client.
 func (n *node) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
-	return n.server.send(ctx, client, calls, n.wanders())
+	return n.server.send(ctx, client, calls, n.isUnassigned())
 }
 
 // heard takes in what became of a flight that began at began.
-func (n *node) heard(flight departure, began time.Time, err error, report func(error)) {
-	n.queue.note(flight, time.Since(began), err)
+func (n *node) noteResult(number task, began time.Time, err error, report func(error)) {
+	n.queue.note(number, time.Since(began), err)
 	if n.router != nil && err == nil {
 		n.router.connected(n)
 	}
@@ -165,19 +165,19 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 }
 
 // wanders reports whether n is the node of slots that no server is known to have.
-func (n *node) wanders() bool { return n.router != nil && n.router.wanders(n) }
+func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
 
 // route tells the router which slots the server does not have, and which one does. Calls that were refused beside others are
 // queued again, by themselves; route returns the rest. A call alone was sent again already.
 func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
-	wanders := n.wanders()
+	isUnassigned := n.isUnassigned()
 	kept := 0
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
 		switch {
-		case wanders && o.err == nil:
+		case isUnassigned && o.err == nil:
 			n.router.found(c)
-		case !wanders && o.err != nil && ofSlot(o.err):
+		case !isUnassigned && o.err != nil && ofSlot(o.err):
 			requeue := len(outcomes) > 1 && time.Now().Before(c.deadline(n.timeout))
 			if n.router.refused(c, requeue); requeue {
 				continue
@@ -196,37 +196,37 @@ func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []o
 
 // flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
 // the flight itself takes that long it is given up, so that those who wait for the next are not late too.
-func (n *node) flyGuarded(calls []*call, flight departure, began time.Time, report func(error)) (landed bool) {
-	w := &watched{calls: calls, end: began.Add(n.timeout)}
+func (n *node) sendWithWatchdog(calls []*call, number task, began time.Time, report func(error)) (completed bool) {
+	w := &watchdog{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // until the timer is set, which its function resets
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.Swift, func() {
-		scheduler.KeepUp(longest * n.timeout)
-		turn := n.queue.turn(flight)
-		if latest := began.Add((longest - 1) * n.timeout); turn.After(latest) {
+		scheduler.KeepUp(longestWait * n.timeout)
+		turn := n.queue.turn(number)
+		if latest := began.Add((longestWait - 1) * n.timeout); turn.After(latest) {
 			turn = latest // then the flight's context ends
 		}
 		late, givenUp := w.overdue(n.timeout, turn)
 		err := n.server.late()
 		if givenUp {
-			n.heard(flight, began, err, report)
+			n.noteResult(number, began, err, report)
 		}
 		n.fail(late, breaker.Unanswered, err)
 		if givenUp {
-			n.depart(n.queue.landed(flight), nil)
+			n.perform(n.queue.completed(number), nil)
 		}
 	})
 	w.mu.Unlock()
 	// Longer than the timeout: an answer that has come in time may be read late. See scheduler.KeepUp.
 	outcomes, err := n.exchange(n.server.within(true, began), n.server.client, calls)
-	rest, givenUp := w.land()
+	rest, givenUp := w.complete()
 	if !givenUp {
-		n.heard(flight, began, err, report)
+		n.noteResult(number, began, err, report)
 	}
 	if outcomes != nil {
 		outcomes = outcomes[len(calls)-len(rest):]
 	}
 	for _, c := range rest {
-		c.landed = true
+		c.completed = true
 	}
 	n.answer(rest, outcomes, err)
 	return !givenUp
@@ -240,7 +240,7 @@ func (n *node) fail(calls []*call, fate breaker.Fate, err error) {
 
 // watched is a flight whose callers do not wait for go-redis. That may be stuck: it does not always stop reading when a
 // context ends.
-type watched struct {
+type watchdog struct {
 	mu    sync.Mutex // guards all below
 	timer *time.Timer
 	calls []*call // that are not answered yet, in the order of their coming
@@ -254,7 +254,7 @@ const nearly = time.Millisecond
 
 // overdue takes the calls whose time is up, which begins no earlier than the server's turn. It sets the timer for the next, or
 // gives the flight up. If the flight has landed it does nothing.
-func (w *watched) overdue(timeout time.Duration, turn time.Time) (late []*call, givenUp bool) {
+func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
@@ -286,7 +286,7 @@ func (w *watched) overdue(timeout time.Duration, turn time.Time) (late []*call, 
 }
 
 // land takes the calls whose time is not up. It reports whether the flight was given up before.
-func (w *watched) land() (rest []*call, givenUp bool) {
+func (w *watchdog) complete() (rest []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer.Stop()

@@ -31,7 +31,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.batches.server.Patience())
+	bounded, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	done := make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
@@ -13,9 +13,9 @@ import (
 // that come while all flights are under way go together with the next. So the busier a store, the more of them share one
 // call, its round trip, its TIME and its command. A decision that comes alone goes at once.
 type queue struct {
-	room    int           // the most flights at once, however far the server is
-	timeout time.Duration // how long a caller may wait if the server does not answer
-	longest time.Duration // how long a caller may wait for others while it does
+	maxInFlight int           // the most flights at once, however far the server is
+	timeout     time.Duration // how long a caller may wait if the server does not answer
+	longestWait time.Duration // how long a caller may wait for others while it does
 
 	// expire is called when the head of the queue may have waited for too long.
 	expire func()
@@ -25,18 +25,18 @@ type queue struct {
 	mu       sync.Mutex // guards all below; never held across I/O
 	calls    []*call    // in the order of their coming
 	size     int        // how many may come next: as many as last time
-	flights  int        // under way
+	inFlight int        // under way
 	weight   int        // of their calls
 	turns    []turn     // theirs, in the order of their departures
-	departed uint64     // how many ever were
+	taken    uint64     // how many ever were
 	last     time.Time  // when one of them took off
 	pending  int        // flights that will take off when they have a connection, or when last is some way off
-	paced    bool       // one of them waits for the latter
+	spaced   bool       // one of them waits for the latter
 	ready    int        // how many flights at once are known to find a connection each
 	doubt    bool       // a connection was lost, and none made since
 	silent   bool       // a flight had no answer, and none had one since
 	used     time.Time  // when a call last came
-	trip     distance.RoundTrip
+	trip     rtt.RoundTrip
 	timer    *time.Timer // of expire; nil until it is first needed
 	timed    bool        // the timer is running
 }
@@ -44,14 +44,14 @@ type queue struct {
 // turn is when the server last answered a flight that departed before this one. It answers them in the order of their coming,
 // so until then this one waits for others of this process.
 type turn struct {
-	flight uint64
+	number uint64
 	since  time.Time
 }
 
 // departure is what a goroutine is to do for the queue. The zero one is nothing.
-type departure struct {
+type task struct {
 	batch   []*call       // send these now
-	flight  uint64        // its number: later ones have higher
+	number  uint64        // its number: later ones have higher
 	weight  int           // of the batch
 	load    int           // weight of the batch and of all that were under way when it departed
 	connect int           // else take off with a connection, as the connect-th flight
@@ -59,10 +59,10 @@ type departure struct {
 }
 
 // idle reports whether there is nothing to do.
-func (d departure) idle() bool { return d.batch == nil && d.connect == 0 && d.after == 0 }
+func (d task) idle() bool { return d.batch == nil && d.connect == 0 && d.after == 0 }
 
 // add puts c into the queue, and returns the departure of another flight if there may be one.
-func (q *queue) add(c *call) departure {
+func (q *queue) add(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
@@ -70,11 +70,11 @@ func (q *queue) add(c *call) departure {
 	if c.since.IsZero() { // else it comes from another node's queue
 		c.since = now
 	}
-	free := q.flights+q.pending < q.most()
-	if free && q.flights < q.ready && len(q.calls) == 0 && q.gap(now) <= 0 {
+	free := q.inFlight+q.pending < q.most()
+	if free && q.inFlight < q.ready && len(q.calls) == 0 && q.gap(now) <= 0 {
 		// Nobody waits and a connection is ready: c goes alone, without a place in the queue.
 		q.last = now
-		return q.take(c.alone(), c.weight())
+		return q.take(c.single(), c.weight())
 	}
 	if q.calls == nil {
 		q.calls = make([]*call, 0, q.size)
@@ -84,70 +84,70 @@ func (q *queue) add(c *call) departure {
 		q.time(q.timeout)
 	}
 	if !free {
-		return departure{}
+		return task{}
 	}
-	return q.depart(now)
+	return q.next(now)
 }
 
 // alone returns the departure of a flight for c that begins whatever others are under way.
-func (q *queue) alone(c *call) departure {
+func (q *queue) single(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.take(c.alone(), c.weight())
+	return q.take(c.single(), c.weight())
 }
 
 // landed ends the flight of a departure and returns the departure of the next, for those who wait.
-func (q *queue) landed(d departure) departure {
+func (q *queue) completed(d task) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flights--
+	q.inFlight--
 	q.weight -= d.weight
-	q.turns = slices.DeleteFunc(q.turns, func(t turn) bool { return t.flight == d.flight })
-	if len(q.calls) == 0 || q.flights+q.pending >= q.most() {
-		return departure{}
+	q.turns = slices.DeleteFunc(q.turns, func(t turn) bool { return t.number == d.number })
+	if len(q.calls) == 0 || q.inFlight+q.pending >= q.most() {
+		return task{}
 	}
-	return q.depart(time.Now())
+	return q.next(time.Now())
 }
 
 // begin begins a flight for those who wait, if any do. q.mu is held.
-func (q *queue) begin() departure {
+func (q *queue) begin() task {
 	if len(q.calls) == 0 {
-		return departure{}
+		return task{}
 	}
 	return q.takeWaiting()
 }
 
 // depart returns the departure of another flight for those who wait. q.mu is held.
-func (q *queue) depart(now time.Time) departure {
-	if q.flights >= q.ready {
+func (q *queue) next(now time.Time) task {
+	if q.inFlight >= q.ready {
 		if q.doubt || !q.spare() {
-			return departure{connect: q.connect()}
+			return task{connect: q.connect()}
 		}
-		q.ready = q.flights + 1
+		q.ready = q.inFlight + 1
 	}
 	if gap := q.gap(now); gap > 0 && len(q.calls) < maxBatch {
-		if q.paced { // they go with the flight that waits for the gap already
-			return departure{}
+		if q.spaced { // they go with the flight that waits for the gap already
+			return task{}
 		}
-		q.paced = true
+		q.spaced = true
 		q.pending++
-		return departure{after: gap}
+		return task{after: gap}
 	}
 	return q.takeWaiting()
 }
 
 // take begins a flight with a batch. q.mu is held.
-func (q *queue) take(batch []*call, weight int) departure {
-	q.flights++
+func (q *queue) take(batch []*call, weight int) task {
+	q.inFlight++
 	q.weight += weight
-	q.departed++
-	q.turns = append(q.turns, turn{flight: q.departed})
-	return departure{batch: batch, flight: q.departed, weight: weight, load: q.weight}
+	q.taken++
+	q.turns = append(q.turns, turn{number: q.taken})
+	return task{batch: batch, number: q.taken, weight: weight, load: q.weight}
 }
 
 // takeWaiting begins a flight with calls from the queue, which is not empty. Unless the server is silent, a call that waited
 // for others has the whole timeout from now on. q.mu is held.
-func (q *queue) takeWaiting() departure {
+func (q *queue) takeWaiting() task {
 	q.last = time.Now()
 	n, weight := batchOf(q.calls)
 	batch := q.calls[:n:n]
@@ -163,30 +163,30 @@ func (q *queue) takeWaiting() departure {
 }
 
 // most is how many flights may be under way. q.mu is held.
-func (q *queue) most() int { return max(1, min(q.room, q.trip.Flights())) }
+func (q *queue) most() int { return max(1, min(q.maxInFlight, q.trip.InFlight())) }
 
 // gap is how long to wait before another flight to a distant server. Without it, of many decisions that come at once
 // the first few would take all flights, each for itself. q.mu is held.
 func (q *queue) gap(now time.Time) time.Duration {
-	if q.flights == 0 || !q.trip.Far() {
+	if q.inFlight == 0 || !q.trip.HighLatency() {
 		return 0
 	}
-	return distance.FullBatch - now.Sub(q.last)
+	return rtt.FullBatch - now.Sub(q.last)
 }
 
 // waited ends the wait for the gap between flights, and begins the flight.
-func (q *queue) waited() departure {
+func (q *queue) waited() task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending--
-	q.paced = false
+	q.spaced = false
 	return q.begin()
 }
 
 // connect begins the wait for a connection, of a flight beyond those under way and pending. q.mu is held.
 func (q *queue) connect() (nth int) {
 	q.pending++
-	return q.flights + q.pending
+	return q.inFlight + q.pending
 }
 
 // connected ends the wait for a connection, that of the nth flight.
@@ -197,7 +197,7 @@ func (q *queue) connected(nth int, err error) {
 }
 
 // beginConnected is connected for a flight that begins now.
-func (q *queue) beginConnected(nth int, err error) departure {
+func (q *queue) beginConnected(nth int, err error) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.connectionMade(nth, err)
@@ -221,14 +221,14 @@ func (q *queue) connectionMade(nth int, err error) {
 func (q *queue) connectFirst() (nth int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.flights < q.ready {
+	if q.inFlight < q.ready {
 		return 0
 	}
 	return q.connect()
 }
 
 // note takes in what became of a flight after so long.
-func (q *queue) note(d departure, took time.Duration, err error) {
+func (q *queue) note(d task, took time.Duration, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.doubt, q.silent = lost(err), lost(err)
@@ -242,19 +242,19 @@ func (q *queue) note(d departure, took time.Duration, err error) {
 	q.ready = max(q.ready, 1)
 	now := time.Now()
 	for i := range q.turns {
-		if q.turns[i].flight > d.flight {
+		if q.turns[i].number > d.number {
 			q.turns[i].since = now
 		}
 	}
-	q.trip.Note(took, time.Duration(d.load)*distance.BusyBatch/maxBatch, now)
+	q.trip.Note(took, time.Duration(d.load)*rtt.BusyBatch/maxBatch, now)
 }
 
 // turn returns when the server last answered a flight that departed before that of d; zero: it didn't since.
-func (q *queue) turn(d departure) time.Time {
+func (q *queue) turn(d task) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, t := range q.turns {
-		if t.flight == d.flight {
+		if t.number == d.number {
 			return t.since
 		}
 	}
@@ -265,9 +265,9 @@ func (q *queue) turn(d departure) time.Time {
 type reason int
 
 const (
-	unanswered reason = iota // the server is silent
-	stranded                 // there is no connection
-	overtaken                // the server answers others
+	unanswered   reason = iota // the server is silent
+	noConnection               // there is no connection
+	queueTimeout               // the server answers others
 )
 
 // overdue takes from the queue the calls that have waited for too long: for the timeout if the server is silent, or if there
@@ -299,12 +299,12 @@ func (q *queue) hasLate() bool {
 // limit is how long a call may wait in the queue, and why no longer. q.mu is held.
 func (q *queue) limit() (time.Duration, reason) {
 	switch {
-	case q.flights == 0:
-		return q.timeout, stranded
+	case q.inFlight == 0:
+		return q.timeout, noConnection
 	case q.silent:
 		return q.timeout, unanswered
 	}
-	return q.longest, overtaken
+	return q.longestWait, queueTimeout
 }
 
 // use notes that a call has come, which the queue does not see.
@@ -318,7 +318,7 @@ func (q *queue) use() {
 func (q *queue) unused(while time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.calls) == 0 && q.flights == 0 && q.pending == 0 && time.Since(q.used) > while
+	return len(q.calls) == 0 && q.inFlight == 0 && q.pending == 0 && time.Since(q.used) > while
 }
 
 // time has expire called after d, but for scheduler.KeepUp. q.mu is held.

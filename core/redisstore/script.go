@@ -233,8 +233,8 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 // when the records were written.
 func readRecords(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
 	r := &calls[0].request
-	var room [4]bucket.Record
-	levels, err := bucket.ParseRecords(room[:0], text)
+	var maxInFlight [4]bucket.Record
+	levels, err := bucket.ParseRecords(maxInFlight[:0], text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errReply, err)
 	}
@@ -291,8 +291,8 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	if len(text) < size {
 		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
-	var room [4]bucket.Record // a policy rarely has more limits
-	levels, err := bucket.ParseRecords(room[:0], text[1:records])
+	var maxInFlight [4]bucket.Record // a policy rarely has more limits
+	levels, err := bucket.ParseRecords(maxInFlight[:0], text[1:records])
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
 	}

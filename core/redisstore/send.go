@@ -41,20 +41,20 @@ func (t *traffic) count(n int) {
 
 // send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
 // each call. Calls whose slot a server refuses are sent again only if stray is set, or if there are no others. A hook of the client that panics is a failure like others: the flight must land.
-func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call, stray bool) (outcomes []outcome, err error) {
+func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
 	if err != nil {
 		return nil, err
 	}
 	if len(calls) > 1 && s.scattered.Load() {
-		return s.pipeline(ctx, calls, now, stray)
+		return s.pipeline(ctx, calls, now, unassigned)
 	}
 	outcomes, err = s.together(ctx, client, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.scattered.Store(true)
-		return s.pipeline(ctx, calls, now, stray)
+		return s.pipeline(ctx, calls, now, unassigned)
 	}
 	return outcomes, err
 }
@@ -125,13 +125,13 @@ func morePeriods(calls []*call, now string) (more bool) {
 
 // pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. What a
 // server did not execute is sent again with what others did not, and so is what a server has lost the script for.
-func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray bool) ([]outcome, error) {
+func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
 	calls, places := gather(calls)
 	var runs [][]*call // a command for each
 	for rest := calls; len(rest) > 0; rest = rest[len(runs[len(runs)-1]):] {
 		runs = append(runs, rest[:run(rest)])
 	}
-	stray = stray || len(runs) == 1
+	unassigned = unassigned || len(runs) == 1
 	lua := s.script()
 	cmds := s.exec(ctx, evalsha, lua.SHA, runs, now)
 	for try := 1; try < maxAttempts; try++ {
@@ -141,7 +141,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray 
 		for i, cmd := range cmds {
 			err := cmd.Err()
 			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
-			if unloaded || notExecuted(err) && (stray || !ofSlot(err)) {
+			if unloaded || notExecuted(err) && (unassigned || !ofSlot(err)) {
 				again, places, loads = append(again, runs[i]), append(places, i), loads && unloaded
 			}
 		}
@@ -162,7 +162,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, stray 
 	var failure error // of a server
 	decided := false  // by a server, if only that a key or a slot can't be used
 	for i, cmd := range cmds {
-		for _, o := range s.landed(ctx, cmd, runs[i], now) {
+		for _, o := range s.completed(ctx, cmd, runs[i], now) {
 			switch {
 			case o.err == nil, errors.As(o.err, new(*store.StateError)), errors.Is(o.err, store.ErrApart):
 				decided = true
@@ -198,7 +198,7 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 }
 
 // landed is the outcomes of the calls that cmd was sent for, which are alike.
-func (s *server) landed(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
+func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
 	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
 		s.rediscover(ctx, err)

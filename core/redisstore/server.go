@@ -52,7 +52,7 @@ func endsWithContext(client redis.UniversalClient) bool {
 
 // longest is how long something may take that is no failure of Redis, as a multiple of the store's timeout: a decision's wait
 // for others, and that of an answer for a process that does not keep up.
-const longest = 10
+const longestWait = 10
 
 // script is the script that the servers understand.
 func (s *server) script() *script.Script {
@@ -98,7 +98,7 @@ const shares = 64
 func (s *server) within(guarded bool, now time.Time) context.Context {
 	latest, timeout := &s.contexts[0], s.timeout
 	if guarded {
-		latest, timeout = &s.contexts[1], longest*s.timeout
+		latest, timeout = &s.contexts[1], longestWait*s.timeout
 	}
 	shared := latest.Load()
 	if shared == nil || !now.Before(shared.until) {
@@ -113,13 +113,15 @@ func (s *server) within(guarded bool, now time.Time) context.Context {
 
 // connectPatience is how long a connection may take to be set up, or ten times the store's timeout if that is longer:
 // with TLS it takes seven round trips.
-const connectPatience = time.Second
+const connectTimeouts = time.Second
 
 // Patience is how long a connection may take to be set up.
-func (s *server) Patience() time.Duration { return connectTime(s.timeout) }
+func (s *server) ConnectTimeout() time.Duration { return connectTime(s.timeout) }
 
 // connectTime is the Patience of a store with this timeout.
-func connectTime(timeout time.Duration) time.Duration { return max(connectPatience, longest*timeout) }
+func connectTime(timeout time.Duration) time.Duration {
+	return max(connectTimeouts, longestWait*timeout)
+}
 
 // Log is where warnings go.
 func (s *server) Log() *slog.Logger { return s.logger() }
@@ -134,7 +136,7 @@ func (s *server) spare() bool {
 // Of several servers it waits for all no longer than the timeout, and then for one: servers that are away must not keep the
 // others' keys waiting.
 func (s *server) connect(only *redis.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.Patience())
+	ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
@@ -150,7 +152,7 @@ func (s *server) connect(only *redis.Client) error {
 	for _, wait := range []struct {
 		time   time.Duration
 		enough <-chan struct{}
-	}{{s.timeout, nil}, {s.Patience() - s.timeout, anyReady}} {
+	}{{s.timeout, nil}, {s.ConnectTimeout() - s.timeout, anyReady}} {
 		timer := time.NewTimer(wait.time)
 		select {
 		case err := <-all:
@@ -162,7 +164,7 @@ func (s *server) connect(only *redis.Client) error {
 		case <-timer.C:
 		}
 	}
-	return s.noConnection(only, s.Patience())
+	return s.noConnection(only, s.ConnectTimeout())
 }
 
 // reach waits until the client has a connection ready to one server, or to all if that is nil. It says when the first is.

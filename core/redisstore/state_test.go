@@ -290,7 +290,7 @@ func sane(t testing.TB, limits []core.Limit, cost int64, res core.Result) {
 
 // farAway is longer than any delay of a bucket that a store wrote. Instants so far away may not fit stored state, so they
 // are cut, and then steps no longer count from the same instant everywhere.
-const farAway = 200 * 365 * 24 * time.Hour
+const highLatency = 200 * 365 * 24 * time.Hour
 
 // FuzzDecide reads arbitrary stored bytes. Decide must return an error and leave the bytes alone, or decide soundly.
 func FuzzDecide(f *testing.F) {
@@ -325,7 +325,7 @@ func FuzzDecide(f *testing.F) {
 			if err != nil {
 				t.Errorf("policy %d: what Decide wrote it can't read: %v", i, err)
 			}
-			if again.ResetAfter != res.ResetAfter && res.ResetAfter < farAway || again.Remaining != res.Remaining && res.Allowed {
+			if again.ResetAfter != res.ResetAfter && res.ResetAfter < highLatency || again.Remaining != res.Remaining && res.Allowed {
 				t.Errorf("policy %d: a decision left %d tokens, full in %v; read again they are %d, full in %v", i,
 					res.Remaining, res.ResetAfter, again.Remaining, again.ResetAfter)
 			}
@@ -345,13 +345,13 @@ func FuzzDecide(f *testing.F) {
 }
 
 // twinStore keeps state as bytes and decides by the Go twin of the script: the usual request first, as MemoryStore does.
-type twinStore struct {
+type referenceStore struct {
 	*limittest.DecidingStore
 
 	clock func() time.Time
 }
 
-func (s *twinStore) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	address := core.JoinKey(r.Policy(), r.Key())
 	records, err := bucket.ParseRecords(nil, s.States[address])
 	if err != nil {
@@ -392,7 +392,7 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 	ctx := context.Background()
 	client, prefix, clock := redistest.Client(t), redistest.Prefix(), limittest.NewClock()
 	client.AddHook(&redistest.Keeper{})
-	twin := &twinStore{limittest.NewDecidingStore(clock.Now), clock.Now}
+	reference := &referenceStore{limittest.NewDecidingStore(clock.Now), clock.Now}
 	store := redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient)
 	return func(fatalf func(string, ...any), state []byte, cost int64) {
 		for _, limits := range statePolicies {
@@ -400,9 +400,9 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 				fatalf("SET: %v", err)
 				return
 			}
-			twin.States[core.JoinKey("api", "user")] = append([]byte{}, state...)
+			reference.States[core.JoinKey("api", "user")] = append([]byte{}, state...)
 			same := true // what both wrote
-			onScript, onTwin := limittest.Limiter(t, store, "api", limits...), limittest.Limiter(t, twin, "api", limits...)
+			onScript, onReference := limittest.Limiter(t, store, "api", limits...), limittest.Limiter(t, reference, "api", limits...)
 			for _, ask := range []func(*core.Limiter) seen{
 				func(l *core.Limiter) seen { return see(l.Peek(ctx, "user")) },
 				func(l *core.Limiter) seen { return see(l.AllowN(ctx, "user", cost)) },
@@ -425,11 +425,11 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 					return see(l.Peek(ctx, "user"))
 				},
 			} {
-				got, want := ask(onScript), ask(onTwin)
+				got, want := ask(onScript), ask(onReference)
 				if got.Err != "" && want.Err != "" { // the words may differ
 					got, want = seen{}, seen{}
 				}
-				if got.ResetAfter > farAway && want.ResetAfter > farAway {
+				if got.ResetAfter > highLatency && want.ResetAfter > highLatency {
 					same = false
 					got, want = seen{Allowed: got.Allowed, Remaining: got.Remaining}, seen{Allowed: want.Allowed, Remaining: want.Remaining}
 				}
@@ -440,14 +440,14 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 				}
 			}
 			stored := redisstore.StoredState(t, client, prefix+"api:user")
-			if want := string(twin.States[core.JoinKey("api", "user")]); same && stored != want {
+			if want := string(reference.States[core.JoinKey("api", "user")]); same && stored != want {
 				fatalf("the script and its twin must write alike: stored %.72x, limits %+v: the script left %.200x, its twin %.200x", state, limits, stored, want)
 			}
 		}
 	}
 }
 
-func TestScriptAndTwinReadTheSameState(t *testing.T) {
+func TestScriptAndReferenceReadTheSameState(t *testing.T) {
 	t.Parallel()
 	check := readsAlike(t)
 	for i, state := range nastyStates(t, limittest.NewClock().Now()) {
@@ -456,13 +456,13 @@ func TestScriptAndTwinReadTheSameState(t *testing.T) {
 }
 
 // 2^53+1 is the first number that a double, all that Lua has, can't tell from its neighbour.
-func TestScriptAndTwinRefuseTheSameInstants(t *testing.T) {
+func TestScriptAndReferenceRefuseTheSameInstants(t *testing.T) {
 	check := readsAlike(t)
 	check(t.Errorf, record{tag: 1, tokens: 5, at: forever + 1, keep: 1}.bytes(), 1)
 	check(t.Errorf, record{tag: 1, tokens: 5, at: 1, keep: forever + 1}.bytes(), 1)
 }
 
-func TestScriptAndTwinReadTheSameRandomState(t *testing.T) {
+func TestScriptAndReferenceReadTheSameRandomState(t *testing.T) {
 	check := readsAlike(t)
 	now := limittest.NewClock().Now()
 	var levels []record

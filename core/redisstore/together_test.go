@@ -101,9 +101,9 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	ctx := context.Background()
 	const keys = 3
-	var limiters, twins []*core.Limiter // two of each policy
+	var limiters, references []*core.Limiter // two of each policy
 	for i, limits := range togetherLimits {
-		for _, list := range []*[]*core.Limiter{&limiters, &twins} {
+		for _, list := range []*[]*core.Limiter{&limiters, &references} {
 			l, err := core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})
 			require.NoError(t, err)
 			*list = append(*list, l)
@@ -129,7 +129,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 					i, k := pair/keys, pair%keys
 					c := core.Charge{Limiter: limiters[i], Key: fmt.Sprint("k", k), Cost: rand.Int64N(20)}
 					if n > 0 && rand.IntN(2) == 0 {
-						c.Limiter = twins[i]
+						c.Limiter = references[i]
 					}
 					if len(togetherLimits[i]) > 1 && rand.IntN(2) == 0 {
 						c.Units = core.Units{"tokens": rand.Int64N(60)}
@@ -345,7 +345,7 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 		clock.Move(time.Since(clock.Now()) + time.Duration(days-20)*24*time.Hour)
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
-		client.AddHook(&farServer{clock: clock})
+		client.AddHook(&highLatencyServer{clock: clock})
 		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient)
 		plain := limittest.Limiter(t, store, "a", core.PerMonth(10)) // on a calendar, so that the hook sets its time too
 		quota := limittest.Limiter(t, store, "b", core.Limit{Capacity: 10, RefillRate: 1, RefillInterval: 24 * time.Hour}.In(limittest.Zone("Europe/Berlin")))

@@ -39,9 +39,9 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Client(t)
 	prefix := redistest.Prefix()
-	var lives int
+	var simulations int
 	rapid.Check(t, func(rt *rapid.T) {
-		lives++
+		simulations++
 		clock := limittest.DrawClock(rt)
 		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(rt, "limits")
 		l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
@@ -49,7 +49,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		key := strconv.Itoa(lives)
+		key := strconv.Itoa(simulations)
 		for range rapid.IntRange(1, 6).Draw(rt, "operations") {
 			clock.Move(limittest.DrawMove(limits, 0).Draw(rt, "move"))
 			what := rapid.SampledFrom([]string{"take", "reserve", "refund", "back"}).Draw(rt, "operation")

@@ -15,7 +15,7 @@ import (
 )
 
 // board puts a call for r on the next flight, and waits for its outcome.
-func (n *node) board(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
+func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
 		n.queue.use()
 		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
@@ -32,24 +32,24 @@ func (n *node) board(ctx context.Context, key string, r store.Request, others []
 	c.others = others
 	next := n.queue.add(c)
 	if client := n.clientFor(ctx, c, next); client != nil {
-		return n.flyAlone(ctx, c, client, next)
+		return n.sendInline(ctx, c, client, next)
 	}
 	if !next.idle() {
-		go n.depart(next, nil)
+		go n.perform(next, nil)
 	}
 	return n.await(ctx, c)
 }
 
 // flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
 // which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-func (n *node) flyAlone(ctx context.Context, c *call, client redis.UniversalClient, flight departure) (outcome, error) {
+func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalClient, number task) (outcome, error) {
 	defer func() { // also if a hook ends the goroutine
-		if next := n.queue.landed(flight); !next.idle() {
-			go n.depart(next, nil)
+		if next := n.queue.completed(number); !next.idle() {
+			go n.perform(next, nil)
 		}
 	}()
 	c.own = true
-	n.fly(flight, nil, client)
+	n.sendBatch(number, nil, client)
 	o := c.outcome
 	n.calls.put(c)
 	if o.err != nil && ctx.Err() != nil {
@@ -84,7 +84,7 @@ func (n *node) forget(c *call, b bucketname.Name) {
 	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
 		return
 	}
-	_, _ = n.board(context.Background(), c.key, store.NewRequest(b.Policy, b.Key, bucket.Request{
+	_, _ = n.decide(context.Background(), c.key, store.NewRequest(b.Policy, b.Key, bucket.Request{
 		Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N},
 	}), nil)
 }
@@ -92,7 +92,7 @@ func (n *node) forget(c *call, b bucketname.Name) {
 // clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
 // and for the caller's own deadline. If there is none, or the process is crowded, it returns nil. So it does if c may have to wait
 // for the server to decide others first: that prolongs the timeout, and a client's deadline can't be moved.
-func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.UniversalClient {
+func (n *node) clientFor(ctx context.Context, c *call, next task) redis.UniversalClient {
 	if len(next.batch) != 1 || next.batch[0] != c {
 		return nil
 	}
@@ -113,15 +113,15 @@ func (n *node) clientFor(ctx context.Context, c *call, next departure) redis.Uni
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectFirst(); nth > 0 {
-		impatient := time.AfterFunc(n.timeout-scheduler.Swift, func() {
-			scheduler.KeepUp(n.queue.longest)
+		queueTimer := time.AfterFunc(n.timeout-scheduler.Swift, func() {
+			scheduler.KeepUp(n.queue.longestWait)
 			if late := claim([]*call{c}, left); len(late) > 0 {
 				n.fail(late, breaker.Unanswered, n.server.noConnection(n.client, n.timeout))
 			}
 		})
 		err := n.connect()
 		n.queue.connected(nth, err)
-		impatient.Stop()
+		queueTimer.Stop()
 		switch {
 		case c.state.Load() == waiting: // its flight is the trial
 		case lost(err):
@@ -132,22 +132,22 @@ func (n *node) trial(c *call, report func(error)) {
 			return
 		}
 	}
-	n.depart(n.queue.alone(c), report)
+	n.perform(n.queue.single(c), report)
 }
 
 // expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
 // for a connection.
 func (n *node) expire() {
 	if n.queue.hasLate() { // or those who would answer them may be late
-		scheduler.KeepUp(n.queue.longest)
+		scheduler.KeepUp(n.queue.longestWait)
 	}
 	late, why := n.queue.overdue()
 	late = claim(late, left)
 	switch {
 	case len(late) == 0:
-	case why == overtaken:
-		n.fail(late, breaker.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longest)))
-	case why == stranded:
+	case why == queueTimeout:
+		n.fail(late, breaker.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longestWait)))
+	case why == noConnection:
 		err := n.server.noConnection(n.client, n.timeout)
 		n.breaker.Fail(late[0].since, err)
 		n.fail(late, breaker.Unanswered, err)

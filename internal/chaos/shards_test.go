@@ -178,9 +178,9 @@ func unhurt(t *testing.T, s shards) (l *core.Limiter, store *redisstore.Store, d
 func throughputStays(t *testing.T, l, whole *core.Limiter, doomed, safe, doomedOfWhole, safeOfWhole []string) (hurt, healthy bothFates, during time.Duration) {
 	t.Helper()
 	const slice, slices, most = 100 * time.Millisecond, 20, 100
-	lives := func() int64 { return hurt.safe.decided + hurt.doomed.decided }
+	simulations := func() int64 { return hurt.safe.decided + hurt.doomed.decided }
 	for n := range most {
-		if n >= slices && lives()*10 >= healthy.safe.decided*9 {
+		if n >= slices && simulations()*10 >= healthy.safe.decided*9 {
 			break
 		}
 		during += slice
@@ -188,7 +188,7 @@ func throughputStays(t *testing.T, l, whole *core.Limiter, doomed, safe, doomedO
 		healthy.add(counted(whole, doomedOfWhole, safeOfWhole, slice))
 	}
 	t.Logf("after %v: %d decisions, and %d for keys of the lost shard; of a whole one %d", during, hurt.safe.decided, hurt.doomed.decided, healthy.safe.decided)
-	assert.GreaterOrEqual(t, lives()*10, healthy.safe.decided*9, "the throughput of other shards must stay within a tenth")
+	assert.GreaterOrEqual(t, simulations()*10, healthy.safe.decided*9, "the throughput of other shards must stay within a tenth")
 	return hurt, healthy, during
 }
 

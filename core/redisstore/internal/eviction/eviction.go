@@ -17,8 +17,8 @@ import (
 type Servers interface {
 	// Each calls do with each server.
 	Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) error
-	// Patience is how long a connection may take to be set up.
-	Patience() time.Duration
+	// ConnectTimeout is how long a connection may take to be set up.
+	ConnectTimeout() time.Duration
 	// Log is where warnings go.
 	Log() *slog.Logger
 }
@@ -31,7 +31,7 @@ type Watch struct{ once, warned sync.Once }
 func (w *Watch) Look(s Servers) {
 	w.once.Do(func() {
 		go func() {
-			ctx, cancel := context.WithTimeout(context.Background(), s.Patience())
+			ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
 			defer cancel()
 			_ = s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
 				memory, err := one.Info(ctx, "memory").Result()

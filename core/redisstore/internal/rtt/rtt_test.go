@@ -1,4 +1,4 @@
-package distance
+package rtt
 
 import (
 	"io"
@@ -87,10 +87,10 @@ func TestStoreLeavesConnectionsInThePool(t *testing.T) {
 		{redis.NewRing(&redis.RingOptions{}), 8},
 		{struct{ redis.UniversalClient }{}, 8},
 	} {
-		assert.Equal(t, c.want, Room(c.client), "%T", c.client)
+		assert.Equal(t, c.want, MaxInFlight(c.client), "%T", c.client)
 		if closer, ok := c.client.(io.Closer); ok && c.client != (struct{ redis.UniversalClient }{}) {
 			_ = closer.Close()
 		}
 	}
-	assert.GreaterOrEqual(t, Room(redis.NewClusterClient(&redis.ClusterOptions{})), MinFlights, "the default is known")
+	assert.GreaterOrEqual(t, MaxInFlight(redis.NewClusterClient(&redis.ClusterOptions{})), MinInFlight, "the default is known")
 }

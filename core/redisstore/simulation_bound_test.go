@@ -17,7 +17,7 @@ type limitRule struct {
 	interval int64 // µs
 	num, den int64
 	unit     string
-	calendar *lifeCalendar // nil: none
+	calendar *simulatedCalendar // nil: none
 }
 
 // fills returns in which time a limit refills all that it can lack: its capacity, and debits. What it wrote is forgotten then,
@@ -66,7 +66,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 		if x.name == "" {
 			x.name = policy
 			if len(list) > 1 {
-				x.name += "-" + livesIntervals[l.RefillInterval]
+				x.name += "-" + simulatedIntervals[l.RefillInterval]
 				if x.unit != core.Requests {
 					x.name += "-" + x.unit
 				}
@@ -82,7 +82,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 }
 
 // livesIntervals holds the intervals that lives draw, as they appear in derived names.
-var livesIntervals = map[time.Duration]string{
+var simulatedIntervals = map[time.Duration]string{
 	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
 	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",
 	7 * 24 * time.Hour: "168h", core.Month: "month", 3 * core.Month: "3months", 12 * core.Month: "year",

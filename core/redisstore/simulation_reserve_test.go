@@ -15,7 +15,7 @@ const lifetime = 90 * 365 * 24 * time.Hour
 // ask calls Reserve for n tokens.
 func (pl *player) ask(h *handle, n int64) error {
 	pl.call(h)
-	r, err := h.Reserve(context.Background(), livesKey, n)
+	r, err := h.Reserve(context.Background(), simulatedKey, n)
 	if err != nil {
 		return broken("an error", "Reserve: %v", err)
 	}
@@ -71,11 +71,11 @@ func (pl *player) wait(h *handle, n int64) error {
 	there := res.Allowed && leftOf(h, res).n >= n && !pl.behind(h.rules)
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
-	h.p.told = leave
-	defer func() { h.p.told = nil }()
+	h.p.reply = leave
+	defer func() { h.p.reply = nil }()
 	pl.call(h)
 	began := time.Now()
-	err = h.WaitN(ctx, livesKey, n)
+	err = h.WaitN(ctx, simulatedKey, n)
 	pl.note("%28s %s.WaitN(%d), canceled if it has to wait: %v", pl.at(), h.name, n, err)
 	switch {
 	case n > leastCapacity(h.requests):

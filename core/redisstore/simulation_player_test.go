@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	livesPolicy = "api"
-	livesKey    = "k"
+	simulatedPolicy = "api"
+	simulatedKey    = "k"
 )
 
 // player plays a life on the library and checks it against an oracle.
 type player struct {
-	life    *life
-	world   world
-	clock   *livesClock
-	*oracle         // of the buckets that decide: those of the store, or of a fallback
-	shared  *oracle // of those of the store
+	simulation  *simulation
+	environment environment
+	clock       *simulatedClock
+	*oracle             // of the buckets that decide: those of the store, or of a fallback
+	shared      *oracle // of those of the store
 
 	rules [][]limitRule // of the life's lists
 	procs []*process
@@ -82,23 +82,23 @@ func (pl *player) note(format string, args ...any) {
 
 // play plays the whole life and returns the first breach.
 func (pl *player) play() (err error) {
-	pl.clock = &livesClock{}
-	pl.clock.wall.Store(pl.life.start)
-	pl.shared = newOracle(pl.life.start)
+	pl.clock = &simulatedClock{}
+	pl.clock.wall.Store(pl.simulation.start)
+	pl.shared = newOracle(pl.simulation.start)
 	pl.oracle = pl.shared
-	for _, list := range pl.life.lists {
-		pl.rules = append(pl.rules, rulesOf(livesPolicy, list))
+	for _, list := range pl.simulation.lists {
+		pl.rules = append(pl.rules, rulesOf(simulatedPolicy, list))
 	}
-	pl.acted = make([]int, len(pl.life.procs)+1)
-	pl.world.begin(pl.clock)
-	defer pl.world.end()
-	for i, spec := range pl.life.procs {
+	pl.acted = make([]int, len(pl.simulation.procs)+1)
+	pl.environment.begin(pl.clock)
+	defer pl.environment.end()
+	for i, spec := range pl.simulation.procs {
 		pl.procs = append(pl.procs, nil)
 		if err := pl.run(i, spec); err != nil {
 			return err
 		}
 	}
-	for _, o := range pl.life.ops {
+	for _, o := range pl.simulation.ops {
 		pl.now = pl.now[:0]
 		if err := pl.do(o); err != nil || pl.unclear {
 			return err
@@ -173,7 +173,7 @@ func (pl *player) doBy(h *handle, o op) error {
 		pl.note("%28s %s.Reset", pl.at(), h.name)
 		pl.count++
 		pl.acted[p.id] = pl.count
-		if err := h.Reset(ctx, livesKey); err != nil {
+		if err := h.Reset(ctx, simulatedKey); err != nil {
 			return broken("an error", "Reset: %v", err)
 		}
 		pl.forgotten(p)
@@ -182,15 +182,15 @@ func (pl *player) doBy(h *handle, o op) error {
 		pl.note("%28s FLUSHALL", pl.at())
 		pl.count++
 		pl.acted[len(pl.procs)] = pl.count
-		pl.world.flush()
+		pl.environment.flush()
 		pl.forgotten(nil)
 	case doSetPolicy:
-		list := o.pick % len(pl.life.lists)
+		list := o.pick % len(pl.simulation.lists)
 		pl.note("%28s p%d.SetPolicy(list %d)", pl.at(), p.id, list)
 		pl.count++
 		return pl.setPolicy(p, list, p.override)
 	case doOverride:
-		return pl.setOverride(p, o.pick%(len(pl.life.lists)+1))
+		return pl.setOverride(p, o.pick%(len(pl.simulation.lists)+1))
 	case doDeath:
 		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
 		pl.count++
@@ -201,7 +201,7 @@ func (pl *player) doBy(h *handle, o op) error {
 		pl.note("%28s p%d gives its leases back", pl.at(), p.id)
 		pl.count++
 		pl.acted[p.id] = pl.count
-		pl.world.settle(p.store)
+		pl.environment.settle(p.store)
 		pl.settled(pl.rules)
 	case doOther:
 		pl.note("%28s %s uses two other keys", pl.at(), h.name)

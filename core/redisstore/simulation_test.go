@@ -15,33 +15,33 @@ import (
 // library checks what is admitted. See life, player and oracle.
 
 var (
-	livesDecisions = flag.Int("lives.decisions", 0, "how many decisions each test of lives makes (default 400,000 in memory, 100,000 on Redis)")
-	livesAll       = flag.Int("lives.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
-	livesSeed      = flag.Uint64("lives.seed", 0, "play the life of this seed only")
+	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each test of lives makes (default 400,000 in memory, 100,000 on Redis)")
+	simulationAll       = flag.Int("simulation.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
+	simulationSeed      = flag.Uint64("simulation.seed", 0, "play the life of this seed only")
 )
 
-func TestRandomLivesKeepEveryPromiseInMemory(t *testing.T) {
+func TestSimulationKeepsEveryPromiseInMemory(t *testing.T) {
 	t.Parallel()
-	checkLives(t, 400_000, func() world { return &memoryWorld{} })
+	checkSimulations(t, 400_000, func() environment { return &memoryEnvironment{} })
 }
 
-func TestRandomLivesKeepEveryPromiseOnRedis(t *testing.T) {
+func TestSimulationKeepsEveryPromiseOnRedis(t *testing.T) {
 	t.Parallel()
-	checkLives(t, 100_000, func() world { return newRedisWorld(t) })
+	checkSimulations(t, 100_000, func() environment { return newRedisEnvironment(t) })
 }
 
 // checkLives plays lives until they have made enough decisions. It fails the test if one breaks a promise.
-func checkLives(t *testing.T, decisions int, newWorld func() world) {
+func checkSimulations(t *testing.T, decisions int, newEnvironment func() environment) {
 	if testing.Short() {
 		decisions /= 4
 	}
-	if *livesDecisions > 0 {
-		decisions = *livesDecisions
+	if *simulationDecisions > 0 {
+		decisions = *simulationDecisions
 	}
-	if *livesSeed != 0 {
-		w := newWorld()
-		if err := judgeLife(w, drawLife(*livesSeed, w.leases()), nil, new(atomic.Int64)); err != nil {
-			report(t, w, drawLife(*livesSeed, w.leases()), err)
+	if *simulationSeed != 0 {
+		w := newEnvironment()
+		if err := checkSimulation(w, drawSimulation(*simulationSeed, w.leases()), nil, new(atomic.Int64)); err != nil {
+			report(t, w, drawSimulation(*simulationSeed, w.leases()), err)
 		}
 		return
 	}
@@ -57,21 +57,21 @@ func checkLives(t *testing.T, decisions int, newWorld func() world) {
 	)
 	began := time.Now()
 	for range 2 {
-		w := newWorld()
+		w := newEnvironment()
 		wg.Go(func() {
 			own := &matrix{}
 			for made.Load() < int64(decisions) && !failed.Load() {
 				seed := base + next.Add(1)
-				l := drawLife(seed, w.leases())
+				l := drawSimulation(seed, w.leases())
 				var b *breach
-				if !errors.As(judgeLife(w, l, own, &made), &b) {
+				if !errors.As(checkSimulation(w, l, own, &made), &b) {
 					continue
 				}
 				mu.Lock()
 				bad[b.rule]++
-				first := bad[b.rule] <= *livesAll || *livesAll == 0 && len(bad) == 1 && bad[b.rule] == 1
+				first := bad[b.rule] <= *simulationAll || *simulationAll == 0 && len(bad) == 1 && bad[b.rule] == 1
 				mu.Unlock()
-				failed.Store(*livesAll == 0)
+				failed.Store(*simulationAll == 0)
 				if first {
 					report(t, w, l, b)
 				}
@@ -86,7 +86,7 @@ func checkLives(t *testing.T, decisions int, newWorld func() world) {
 		t.Logf("lives that broke a promise: %v", bad)
 	}
 	t.Logf("%d decisions in %d lives, %.1f s\n%s", made.Load(), next.Load(), time.Since(began).Seconds(), &met)
-	if pairs := met.missing(newWorld().leases()); len(pairs) > 0 && decisions >= enough && !t.Failed() {
+	if pairs := met.missing(newEnvironment().leases()); len(pairs) > 0 && decisions >= enough && !t.Failed() {
 		t.Errorf("these operations never followed each other on one key: %s", strings.Join(pairs, ", "))
 	}
 }
@@ -99,13 +99,13 @@ const enough = 100_000
 const steady = 700 * time.Millisecond
 
 // judgeLife plays a life and returns the promise it broke, or nil. If the machine paused meanwhile, it plays the life again.
-func judgeLife(w world, l *life, met *matrix, made *atomic.Int64) error {
+func checkSimulation(w environment, l *simulation, met *matrix, made *atomic.Int64) error {
 	for again := 0; ; again++ {
 		began := time.Now()
 		if met != nil {
 			met.begin()
 		}
-		pl := &player{life: l, world: w, met: met}
+		pl := &player{simulation: l, environment: w, met: met}
 		err := pl.play()
 		made.Add(int64(pl.decisions))
 		if err == nil || time.Since(began) < steady || again == 20 {

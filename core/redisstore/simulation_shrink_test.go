@@ -12,26 +12,26 @@ import (
 )
 
 // report shrinks a life that broke a promise and reports it.
-func report(t *testing.T, w world, l *life, err error) {
+func report(t *testing.T, w environment, l *simulation, err error) {
 	t.Helper()
 	seed := l.seed
 	l, err = shrink(w, l, err, 20*time.Second)
-	pl := &player{life: l, world: w, log: &strings.Builder{}}
+	pl := &player{simulation: l, environment: w, log: &strings.Builder{}}
 	_ = pl.play()
-	t.Errorf("%v\n-run %s -lives.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, l, pl.log)
+	t.Errorf("%v\n-run %s -simulation.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, l, pl.log)
 }
 
 // shrink leaves out operations and makes numbers smaller while the life still breaks the same promise.
-func shrink(w world, l *life, err error, atMost time.Duration) (*life, error) {
+func shrink(w environment, l *simulation, err error, atMost time.Duration) (*simulation, error) {
 	var first *breach
 	errors.As(err, &first)
 	deadline := time.Now().Add(atMost)
-	try := func(next *life) bool {
+	try := func(next *simulation) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
 		var b *breach
-		if e := judgeLife(w, next, nil, new(atomic.Int64)); errors.As(e, &b) && b.rule == first.rule {
+		if e := checkSimulation(w, next, nil, new(atomic.Int64)); errors.As(e, &b) && b.rule == first.rule {
 			l, err = next, e
 			return true
 		}
@@ -59,7 +59,7 @@ func shrink(w world, l *life, err error, atMost time.Duration) (*life, error) {
 	return l, err
 }
 
-func (l *life) clone() *life {
+func (l *simulation) clone() *simulation {
 	next := *l
 	next.ops, next.procs, next.lists = slices.Clone(l.ops), slices.Clone(l.procs), slices.Clone(l.lists)
 	for i := range next.lists {
@@ -69,11 +69,11 @@ func (l *life) clone() *life {
 }
 
 // simpler returns changes that make a life easier to read. A change returns nil if it does not apply.
-func (l *life) simpler() (tries []func(*life) *life) {
-	add := func(f func(*life) *life) { tries = append(tries, f) }
+func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
+	add := func(f func(*simulation) *simulation) { tries = append(tries, f) }
 	change := func(f func(o *op)) {
 		for i := range l.ops {
-			add(func(l *life) *life {
+			add(func(l *simulation) *simulation {
 				if i >= len(l.ops) {
 					return nil
 				}
@@ -97,7 +97,7 @@ func (l *life) simpler() (tries []func(*life) *life) {
 	lists := func(f func(list []core.Limit, i int) []core.Limit) {
 		for at := range l.lists {
 			for i := range l.lists[at] {
-				add(func(l *life) *life {
+				add(func(l *simulation) *simulation {
 					if at >= len(l.lists) || i >= len(l.lists[at]) {
 						return nil
 					}
@@ -118,7 +118,7 @@ func (l *life) simpler() (tries []func(*life) *life) {
 	})
 	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list })
 	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list })
-	add(func(l *life) *life {
+	add(func(l *simulation) *simulation {
 		if len(l.lists) < 2 {
 			return nil
 		}
@@ -126,21 +126,21 @@ func (l *life) simpler() (tries []func(*life) *life) {
 		return l
 	})
 	for i := range l.procs {
-		add(func(l *life) *life {
+		add(func(l *simulation) *simulation {
 			if i >= len(l.procs) || len(l.procs) < 2 {
 				return nil
 			}
 			l.procs = slices.Delete(l.procs, i, i+1)
 			return l
 		})
-		add(func(l *life) *life {
+		add(func(l *simulation) *simulation {
 			if i >= len(l.procs) || l.procs[i] == (proc{list: l.procs[i].list}) {
 				return nil
 			}
 			l.procs[i] = proc{list: l.procs[i].list}
 			return l
 		})
-		add(func(l *life) *life {
+		add(func(l *simulation) *simulation {
 			if i >= len(l.procs) || l.procs[i].list == 0 {
 				return nil
 			}
@@ -148,7 +148,7 @@ func (l *life) simpler() (tries []func(*life) *life) {
 			return l
 		})
 	}
-	add(func(l *life) *life {
+	add(func(l *simulation) *simulation {
 		if !l.last {
 			return nil
 		}

@@ -17,13 +17,13 @@ import (
 )
 
 // livesClock is a life's clock.
-type livesClock struct{ wall atomic.Int64 }
+type simulatedClock struct{ wall atomic.Int64 }
 
-func (c *livesClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
+func (c *simulatedClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
 
 // world is the set of stores on which lives are played, one after another.
-type world interface {
-	begin(*livesClock)
+type environment interface {
+	begin(*simulatedClock)
 	store(proc) core.Store  // of a new process
 	settle(core.Store)      // makes a process give its leases back, as if they were idle
 	stepBack(time.Duration) // is called before the clock steps back; the processes' own clocks do not
@@ -34,19 +34,21 @@ type world interface {
 }
 
 // memoryWorld has one MemoryStore that all processes share.
-type memoryWorld struct{ shared *core.MemoryStore }
+type memoryEnvironment struct{ shared *core.MemoryStore }
 
-func (w *memoryWorld) begin(c *livesClock) {
+func (w *memoryEnvironment) begin(c *simulatedClock) {
 	w.shared = core.NewMemoryStore(core.WithClock(c.Now), core.WithMaxKeys(1000))
 }
-func (w *memoryWorld) store(proc) core.Store  { return w.shared }
-func (w *memoryWorld) settle(core.Store)      {}
-func (w *memoryWorld) stepBack(time.Duration) {}
-func (w *memoryWorld) flush()                 { _ = w.shared.Reset(context.Background(), livesPolicy, livesKey) }
-func (w *memoryWorld) end()                   {}
+func (w *memoryEnvironment) store(proc) core.Store  { return w.shared }
+func (w *memoryEnvironment) settle(core.Store)      {}
+func (w *memoryEnvironment) stepBack(time.Duration) {}
+func (w *memoryEnvironment) flush() {
+	_ = w.shared.Reset(context.Background(), simulatedPolicy, simulatedKey)
+}
+func (w *memoryEnvironment) end() {}
 
 // spoil uses the key under too many limits.
-func (w *memoryWorld) spoil() error {
+func (w *memoryEnvironment) spoil() error {
 	l, err := core.NewLimiter(w.shared, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen})
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
@@ -60,35 +62,35 @@ func (w *memoryWorld) spoil() error {
 		if err != nil {
 			return broken("an error", "WithLimits: %v", err)
 		}
-		if res, err := tier.Allow(context.Background(), livesKey); err != nil || res.Source == core.FromFailOpen {
+		if res, err := tier.Allow(context.Background(), simulatedKey); err != nil || res.Source == core.FromFailOpen {
 			return err
 		}
 	}
 	return broken("bad key", "a key can be used under 360 limits")
 }
 
-func (w *memoryWorld) leases() bool { return false }
+func (w *memoryEnvironment) leases() bool { return false }
 
 // redisWorld has a Redis, with a prefix for each life. Keys expire by the life's clock.
-type redisWorld struct {
+type redisEnvironment struct {
 	client *redis.Client
 	shelf  *shelf
 	prefix string
 	stores []*redisstore.Store
 }
 
-func newRedisWorld(t testing.TB) *redisWorld {
-	w := &redisWorld{client: redistest.Client(t), shelf: &shelf{}}
+func newRedisEnvironment(t testing.TB) *redisEnvironment {
+	w := &redisEnvironment{client: redistest.Client(t), shelf: &shelf{}}
 	w.client.AddHook(w.shelf)
 	return w
 }
 
-func (w *redisWorld) begin(c *livesClock) {
+func (w *redisEnvironment) begin(c *simulatedClock) {
 	w.shelf.begin(c)
 	w.prefix, w.stores = redistest.Prefix(), nil
 }
 
-func (w *redisWorld) store(p proc) core.Store {
+func (w *redisEnvironment) store(p proc) core.Store {
 	options := []redisstore.Option{redisstore.WithPrefix(w.prefix), core.WithClock(w.shelf.clock.Now), redisstore.WithTimeout(time.Minute)}
 	if !p.deny {
 		options = append(options, redisstore.WithDenyCache(0))
@@ -102,32 +104,32 @@ func (w *redisWorld) store(p proc) core.Store {
 	return s
 }
 
-func (w *redisWorld) settle(s core.Store) { s.(*redisstore.Store).GiveBack() }
-func (w *redisWorld) leases() bool        { return true }
+func (w *redisEnvironment) settle(s core.Store) { s.(*redisstore.Store).GiveBack() }
+func (w *redisEnvironment) leases() bool        { return true }
 
-func (w *redisWorld) stepBack(by time.Duration) {
+func (w *redisEnvironment) stepBack(by time.Duration) {
 	for _, s := range w.stores {
 		s.StepBack(by)
 	}
 }
 
-func (w *redisWorld) flush() {
+func (w *redisEnvironment) flush() {
 	if keys := w.shelf.keys(); len(keys) > 0 {
 		w.client.Del(context.Background(), keys...)
 	}
 }
 
-func (w *redisWorld) spoil() error {
-	return w.client.Set(context.Background(), redisstore.RedisKey(w.prefix, "bad", livesKey), "text", 0).Err()
+func (w *redisEnvironment) spoil() error {
+	return w.client.Set(context.Background(), redisstore.RedisKey(w.prefix, "bad", simulatedKey), "text", 0).Err()
 }
 
 // end removes leases, whose timers would run on, and keys.
-func (w *redisWorld) end() {
+func (w *redisEnvironment) end() {
 	for _, s := range w.stores {
 		s.GiveBack()
 	}
 	w.flush()
-	w.client.Del(context.Background(), redisstore.RedisKey(w.prefix, "bad", livesKey))
+	w.client.Del(context.Background(), redisstore.RedisKey(w.prefix, "bad", simulatedKey))
 }
 
 // shelf is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too
@@ -135,12 +137,12 @@ func (w *redisWorld) end() {
 type shelf struct {
 	redistest.Hook
 
-	clock   *livesClock
+	clock   *simulatedClock
 	mu      sync.Mutex
 	expires map[string]int64 // by that clock, µs since 1970
 }
 
-func (s *shelf) begin(c *livesClock) {
+func (s *shelf) begin(c *simulatedClock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock, s.expires = c, make(map[string]int64)

@@ -59,7 +59,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 	case doRefund:
 		n := 1 + int64(o.part*float64(k.n))
 		n = min(n, k.n)
-		err := h.Refund(ctx, livesKey, n)
+		err := h.Refund(ctx, simulatedKey, n)
 		pl.note("%28s %s.Refund(%d) of %d taken at %s: %v", pl.at(), h.name, n, k.n, k.due(), err)
 		if err != nil {
 			return broken("an error", "Refund: %v", err)
@@ -195,7 +195,7 @@ func (pl *player) drop(k *taking) {
 // recover ends a life. It waits until all debts, leases and refills are over, and then checks that every limit is full.
 func (pl *player) recover() error {
 	pl.now = pl.now[:0]
-	if h := pl.procs[0].base; pl.life.last {
+	if h := pl.procs[0].base; pl.simulation.last {
 		res, err := pl.peek(h)
 		if err != nil {
 			return err
@@ -212,8 +212,8 @@ func (pl *player) recover() error {
 	var all []*handle
 	for _, p := range pl.procs {
 		all = append(all, p.base)
-		for list := range pl.life.lists {
-			for override := range len(pl.life.lists) + 1 {
+		for list := range pl.simulation.lists {
+			for override := range len(pl.simulation.lists) + 1 {
 				if h := p.tiers[[2]int{list, override}]; h != nil {
 					all = append(all, h)
 				}
@@ -225,7 +225,7 @@ func (pl *player) recover() error {
 			return err
 		}
 	}
-	needs := pl.longest()
+	needs := pl.longestWait()
 	if !pl.canMove(needs) {
 		return nil // the clock can't move that far
 	}
@@ -252,7 +252,7 @@ func (pl *player) full(h *handle, what string) error {
 }
 
 // longest returns how long the slowest limit takes at most to earn all promised tokens and fill up.
-func (pl *player) longest() int64 {
+func (pl *player) longestWait() int64 {
 	owed, last := pl.charged, int64(0)
 	for _, g := range pl.reserved {
 		owed += g.first

@@ -11,7 +11,7 @@ import (
 
 // life is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
 // test can leave out operations and still play the rest.
-type life struct {
+type simulation struct {
 	seed    uint64
 	start   int64          // µs since 1970
 	lists   [][]core.Limit // the versions and tiers of the policy
@@ -120,9 +120,9 @@ const (
 )
 
 // drawLife draws the life of a seed. Without leases it can be played on a MemoryStore too.
-func drawLife(seed uint64, leases bool) *life {
+func drawSimulation(seed uint64, leases bool) *simulation {
 	r := rand.New(rand.NewPCG(seed, 0x11fe))
-	l := &life{seed: seed, last: r.IntN(2) == 0}
+	l := &simulation{seed: seed, last: r.IntN(2) == 0}
 	l.start = time.Date(2000+r.IntN(60), time.January, 1+r.IntN(365), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC).UnixMicro() + r.Int64N(1_000_000)
 	leases = leases && r.IntN(3) == 0
 	d := limitDraw{r, leases, r.IntN(3) == 0, r.IntN(4) == 0}
@@ -167,7 +167,7 @@ var weights = [...]int{
 	doAtMost: 6, doDebit: 4, doCorrect: 6, doOverride: 4,
 }
 
-func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
+func drawOp(r *rand.Rand, l *simulation, leases, still, steps bool) op {
 	o := op{who: r.IntN(len(l.procs)), pick: r.IntN(1 << 16), part: r.Float64(), times: 1, n: 1 + r.Int64N(9)}
 	total := 0
 	for _, w := range weights {
@@ -216,7 +216,7 @@ func drawOp(r *rand.Rand, l *life, leases, still, steps bool) op {
 }
 
 // String returns the setup of the life in readable form. The player's log has the operations.
-func (l *life) String() string {
+func (l *simulation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(l.start).UTC().Format("2006-01-02 15:04:05.000000"))
 	if l.outages {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/distance"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -122,7 +122,7 @@ func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 		for range 100 {
 			crowd(l, 4000)
 		}
-		assert.Equal(t, int64(distance.MinFlights), distant.most.Load(), "a near server gets at most MinFlights calls at once")
+		assert.Equal(t, int64(rtt.MinInFlight), distant.most.Load(), "a near server gets at most MinFlights calls at once")
 	})
 }
 
@@ -138,7 +138,7 @@ func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 		crowd(l, 10)
 		assert.Equal(t, int64(10), distant.most.Load(), "a call each")
 		crowd(l, 4000)
-		assert.LessOrEqual(t, distant.most.Load(), int64(distance.EasyFlights), "calls are bounded")
+		assert.LessOrEqual(t, distant.most.Load(), int64(rtt.EasyInFlight), "calls are bounded")
 	})
 }
 
@@ -147,7 +147,7 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 		distant := &distantServer{trip: 20 * ms}
 		store, l := distant.store(t, WithBreaker(1, time.Second), WithTimeout(25*ms))
 		meets(l)
-		store.batches.nodes.home.queue.room = 1
+		store.batches.nodes.home.queue.maxInFlight = 1
 		began := time.Now()
 		assert.Equal(t, int64(10*maxBatch), crowd(l, 10*maxBatch), "while the server answers, requests wait for others for longer than the timeout")
 		assert.Greater(t, time.Since(began), 5*store.batches.timeout, "premise: they do")
@@ -155,7 +155,7 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 		answered := crowd(l, 20*maxBatch)
 		assert.Less(t, answered, int64(20*maxBatch), "but for ten timeouts at most")
 		assert.Greater(t, answered, int64(10*maxBatch), "others are answered")
-		assert.LessOrEqual(t, time.Since(began), (longest+2)*store.batches.timeout,
+		assert.LessOrEqual(t, time.Since(began), (longestWait+2)*store.batches.timeout,
 			"and then for the server's answer, looked for once a timeout")
 		assert.Equal(t, int64(1), crowd(l, 1), "an unrelated call after them")
 		assert.Zero(t, store.Stats().Opened, "waiting for others is no failure of Redis")
@@ -218,7 +218,7 @@ func TestChangedDistanceFailsNoRequest(t *testing.T) {
 					assert.InDelta(t, to, store.batches.nodes.home.queue.trip.Get(), float64(ms), "within a second the estimate has followed")
 					began := time.Now()
 					crowd(l, 20)
-					assert.LessOrEqual(t, time.Since(began), to+2*distance.FullBatch, "then no request waits for another's answer")
+					assert.LessOrEqual(t, time.Since(began), to+2*rtt.FullBatch, "then no request waits for another's answer")
 					assert.Zero(t, store.Stats().Opened)
 					time.Sleep(time.Second) // until no timer is left
 				})

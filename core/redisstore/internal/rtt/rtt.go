@@ -1,5 +1,5 @@
 // Package distance estimates how far away a server is, and how many calls at once that takes.
-package distance
+package rtt
 
 import (
 	"time"
@@ -10,9 +10,9 @@ import (
 const (
 	// MinFlights may be under way at once however near the server is. One is decided there while others are on their
 	// way, or are read by this process.
-	MinFlights = 4
+	MinInFlight = 4
 	// maxFlights may be under way at once however far the server is.
-	maxFlights = 32
+	maxInFlight = 32
 	// FullBatch is how long a server takes for a full batch, on a slow machine. If a round trip is n times as
 	// long, n flights keep the server busy.
 	FullBatch = 2 * time.Millisecond
@@ -20,8 +20,8 @@ const (
 	BusyBatch = 3 * FullBatch
 	// sparing is the least time between calls, on average, that keeps a server at its ease, however small they are. While a
 	// round trip has room for more of them, decisions need not wait for each other: up to EasyFlights go at once.
-	sparing     = 100 * time.Microsecond
-	EasyFlights = 12
+	sparing      = 100 * time.Microsecond
+	EasyInFlight = 12
 	// follows is how long all calls must have taken longer than the estimate explains before it rises. A shorter pause of
 	// the server or of this process is no distance.
 	follows = 250 * time.Millisecond
@@ -62,16 +62,16 @@ func (t *RoundTrip) Note(took, work time.Duration, now time.Time) {
 func (t *RoundTrip) Get() time.Duration { return t.estimate }
 
 // Flights is how many flights keep the server busy, or leave it at its ease.
-func (t *RoundTrip) Flights() int {
-	easy := min(int(t.Get()/sparing), EasyFlights)
-	return min(max(int(t.Get()/FullBatch), easy, MinFlights), maxFlights)
+func (t *RoundTrip) InFlight() int {
+	easy := min(int(t.Get()/sparing), EasyInFlight)
+	return min(max(int(t.Get()/FullBatch), easy, MinInFlight), maxInFlight)
 }
 
 // Far reports whether the server is so far away that it takes more than MinFlights to keep it busy.
-func (t *RoundTrip) Far() bool { return t.Get() >= (MinFlights+1)*FullBatch }
+func (t *RoundTrip) HighLatency() bool { return t.Get() >= (MinInFlight+1)*FullBatch }
 
 // Room is how many flights client has connections for, of each server: three quarters of its pool, for others use it too.
-func Room(client redis.UniversalClient) int {
+func MaxInFlight(client redis.UniversalClient) int {
 	size := 0
 	switch c := client.(type) {
 	case *redis.Client:
@@ -84,5 +84,5 @@ func Room(client redis.UniversalClient) int {
 	if size == 0 { // a Ring whose shards have go-redis' default
 		size = usualPool
 	}
-	return max(min(size, MinFlights), size-size/4)
+	return max(min(size, MinInFlight), size-size/4)
 }

@@ -54,7 +54,7 @@ func (pl *player) moveBy(d int64) {
 		return
 	}
 	if d < 0 {
-		pl.world.stepBack(time.Duration(-d) * time.Microsecond)
+		pl.environment.stepBack(time.Duration(-d) * time.Microsecond)
 	}
 	pl.everyOracle(func(o *oracle) { o.move(d) })
 	pl.clock.wall.Store(pl.wall)
@@ -63,7 +63,7 @@ func (pl *player) moveBy(d int64) {
 		pl.count++
 		for _, p := range pl.procs {
 			if p != nil && p.before > 0 {
-				p.heard, p.since = p.before, pl.oracle.now
+				p.noteResult, p.since = p.before, pl.oracle.now
 			}
 		}
 	}

@@ -13,18 +13,18 @@ type process struct {
 	proc
 	id             int
 	store          core.Store
-	far            *farStore // nil: the store is never away
-	local          *oracle   // of the fallback
+	far            *highLatencyStore // nil: the store is never away
+	local          *oracle           // of the fallback
 	base           *handle
 	wide           *core.Limiter      // of another policy, which denies nothing
 	bad            *core.Limiter      // of a policy that fails open
 	tiers          map[[2]int]*handle // by list and override
 	list, override int                // of its policy
-	told           func()             // called by the observer
+	reply          func()             // called by the observer
 	lent           int64              // how many tokens a lease from before a reset may still have
 	until          int64              // when that lease ends
 	asked          bool
-	heard          int   // the count at the store's last denial: the oldest that a deny cache may repeat
+	noteResult     int   // the count at the store's last denial: the oldest that a deny cache may repeat
 	since          int64 // when that was
 	before         int   // heard before that: a clock that steps back makes a denial of then valid again
 }
@@ -57,7 +57,7 @@ func (pl *player) effective(list, override int) (int, []limitRule) {
 
 // onFailure is what limiters do while their store is away.
 func (pl *player) onFailure() core.FailureMode {
-	if pl.life.outages {
+	if pl.simulation.outages {
 		return core.FailLocal
 	}
 	return core.FailClosed
@@ -65,9 +65,9 @@ func (pl *player) onFailure() core.FailureMode {
 
 // policy returns a policy of a list and an override.
 func (pl *player) policy(list, override int) core.Policy {
-	p := core.Policy{Name: livesPolicy, Limits: pl.life.lists[list], OnFailure: pl.onFailure()}
+	p := core.Policy{Name: simulatedPolicy, Limits: pl.simulation.lists[list], OnFailure: pl.onFailure()}
 	if override > 0 {
-		p.Overrides = map[string][]core.Limit{livesKey: pl.life.lists[(override-1)%len(pl.life.lists)]}
+		p.Overrides = map[string][]core.Limit{simulatedKey: pl.simulation.lists[(override-1)%len(pl.simulation.lists)]}
 	}
 	return p
 }
@@ -75,19 +75,19 @@ func (pl *player) policy(list, override int) core.Policy {
 // run starts a process.
 func (pl *player) run(i int, spec proc) error {
 	p := &process{proc: spec, id: i, tiers: make(map[[2]int]*handle), override: spec.override}
-	p.store = pl.world.store(spec)
+	p.store = pl.environment.store(spec)
 	used := p.store
-	if pl.life.outages {
-		p.far = &farStore{Store: p.store}
+	if pl.simulation.outages {
+		p.far = &highLatencyStore{Store: p.store}
 		used = p.far
 	}
 	p.local = &oracle{now: pl.shared.now, wall: pl.shared.wall}
 	p.local.reset()
-	list := spec.list % len(pl.life.lists)
+	list := spec.list % len(pl.simulation.lists)
 	p.list = list
 	observer := core.WithObserver(func(context.Context, core.Observation) {
-		if p.told != nil {
-			p.told()
+		if p.reply != nil {
+			p.reply()
 		}
 	})
 	l, err := core.NewLimiter(used, pl.policy(list, p.override), observer, silent)
@@ -112,10 +112,10 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 		return p.base, nil
 	}
 	pl.now = append(pl.now, isTier)
-	list := (o.tier - 1) % len(pl.life.lists)
+	list := (o.tier - 1) % len(pl.simulation.lists)
 	tier := [2]int{list, p.override}
 	if p.tiers[tier] == nil {
-		l, err := p.base.WithLimits(pl.life.lists[list]...)
+		l, err := p.base.WithLimits(pl.simulation.lists[list]...)
 		if err != nil {
 			return nil, broken("an error", "WithLimits: %v", err)
 		}

@@ -44,7 +44,7 @@ func (pl *player) allow(h *handle, a amount) error {
 	defer func() { pl.each = false }()
 	promised := left.h == h && left.count == before && left.at == pl.oracle.now && a.n <= left.n && a.tokens <= left.tokens
 	pl.note("%28s %s.%s(%v): %s", pl.at(), h.name, way, a, outcome{&res, err})
-	if err := pl.judge(h, a, res, err); err != nil {
+	if err := pl.check(h, a, res, err); err != nil {
 		return err
 	}
 	if way == split && res.Allowed {
@@ -71,14 +71,14 @@ func (pl *player) take(h *handle, a amount) (way string, took amount, res core.R
 	case pl.decisions%4 == 1 || a.n == 0 && a.tokens > 0 && h.p.lease > 0:
 		pl.now = append(pl.now, isUnits)
 		pl.takes(a)
-		res, err = h.AllowUnits(ctx, livesKey, a.units(h))
+		res, err = h.AllowUnits(ctx, simulatedKey, a.units(h))
 		return "AllowUnits", a, res, err
 	case pl.decisions%4 == 2 && (h.p.lease == 0 || pl.local()) || a.n == 0: // tokens on lease are not there for several buckets
 		pl.now = append(pl.now, isTogether)
 		pl.takes(a)
 		return pl.together(h, a)
 	}
-	res, err = h.AllowN(ctx, livesKey, a.n)
+	res, err = h.AllowN(ctx, simulatedKey, a.n)
 	return "AllowN", amount{n: a.n}, res, err
 }
 
@@ -88,31 +88,31 @@ const together, split = "AllowTogether", "AllowTogether in two parts"
 // together takes an amount together with another bucket that denies nothing: at times beside a key that can't be used and whose
 // policy fails open, and at times in two charges.
 func (pl *player) together(h *handle, a amount) (way string, took amount, res core.Result, err error) {
-	charge := core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: a.n}
+	charge := core.Charge{Limiter: h.Limiter, Key: simulatedKey, Cost: a.n}
 	if a.tokens > 0 {
 		charge.Units = core.Units{tokens: a.tokens}
 		if a.n == 0 {
 			charge.Units[core.Requests] = 0
 		}
 	}
-	charges := []core.Charge{charge, {Limiter: h.p.wide, Key: livesKey}}
+	charges := []core.Charge{charge, {Limiter: h.p.wide, Key: simulatedKey}}
 	way = together
 	switch variant := pl.decisions / 4 % 3; {
 	case variant == 1:
 		pl.now = append(pl.now, isBeside)
 		if !pl.spoiled {
 			pl.spoiled = true
-			if err := pl.world.spoil(); err != nil {
+			if err := pl.environment.spoil(); err != nil {
 				return way, a, res, err
 			}
 		}
-		charges = append(charges, core.Charge{Limiter: h.p.bad, Key: livesKey})
+		charges = append(charges, core.Charge{Limiter: h.p.bad, Key: simulatedKey})
 	case variant == 2 && a.n > 1:
 		pl.now = append(pl.now, isSplit)
 		way = split
 		part := 1 + int64(pl.decisions)%(a.n-1)
 		charges[0].Cost -= part
-		charges = append(charges, core.Charge{Limiter: h.Limiter, Key: livesKey, Cost: part})
+		charges = append(charges, core.Charge{Limiter: h.Limiter, Key: simulatedKey, Cost: part})
 	}
 	j, err := core.AllowTogether(context.Background(), charges...)
 	if err != nil {
@@ -134,7 +134,7 @@ func (pl *player) takes(a amount) {
 // otherSince reports whether another process has made a call since the store last denied a request of p.
 func (pl *player) otherSince(p *process) bool {
 	for id, last := range pl.acted {
-		if id != p.id && last > p.heard {
+		if id != p.id && last > p.noteResult {
 			return true
 		}
 	}
@@ -149,11 +149,11 @@ func (pl *player) again(d lastDenial) error {
 	pl.now = append(pl.now, doRetry)
 	pl.moveBy(d.retry)
 	pl.call(d.h)
-	res, err := d.h.AllowUnits(context.Background(), livesKey, d.a.units(d.h))
+	res, err := d.h.AllowUnits(context.Background(), simulatedKey, d.a.units(d.h))
 	pl.note("%28s %s.AllowUnits(%v): %s", pl.at(), d.h.name, d.a, outcome{&res, err})
 	pl.each = true
 	defer func() { pl.each = false }()
-	if err := pl.judge(d.h, d.a, res, err); err != nil {
+	if err := pl.check(d.h, d.a, res, err); err != nil {
 		return err
 	}
 	if !res.Allowed {
@@ -164,30 +164,30 @@ func (pl *player) again(d lastDenial) error {
 
 func (pl *player) allowAll(h *handle) error {
 	pl.call(h)
-	res, err := hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))(h.Limiter, context.Background(), livesKey)
+	res, err := hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))(h.Limiter, context.Background(), simulatedKey)
 	pl.note("%28s %s.AllowAll: %s", pl.at(), h.name, outcome{&res, err})
 	least := leastCapacity(h.requests)
 	if err == nil && res.Cost != least {
 		return broken("AllowAll", "the cost is %d, want %d", res.Cost, least)
 	}
-	return pl.judge(h, amount{n: least}, res, err)
+	return pl.check(h, amount{n: least}, res, err)
 }
 
 // atMost calls AllowAtMost. No limit may have more than it got.
 func (pl *player) atMost(h *handle, most int64) error {
 	pl.call(h)
-	res, err := h.AllowAtMost(context.Background(), livesKey, most)
+	res, err := h.AllowAtMost(context.Background(), simulatedKey, most)
 	pl.note("%28s %s.AllowAtMost(%d): %d, %s", pl.at(), h.name, most, res.Cost, outcome{&res, err})
 	switch {
 	case err != nil:
 	case !res.Allowed:
-		return pl.judge(h, amount{n: 1}, res, err)
+		return pl.check(h, amount{n: 1}, res, err)
 	case res.Cost < 1 || res.Cost > most:
 		return broken("AtMost", "got %d of %d", res.Cost, most)
 	case res.Cost < most && (leftOf(h, res).n > 0 || pl.surelyAll(h, amount{n: res.Cost + 1}, pl.oracle.now)):
 		return broken("AtMost", "got %d of %d, and %d are left", res.Cost, most, leftOf(h, res).n)
 	}
-	return pl.judge(h, amount{n: res.Cost}, res, err)
+	return pl.check(h, amount{n: res.Cost}, res, err)
 }
 
 // charge calls Debit or DebitUnits. Without leases, which end with it, every limit then has so many tokens less.
@@ -198,12 +198,12 @@ func (pl *player) charge(h *handle, a amount) error {
 	}
 	pl.call(h)
 	if a.tokens == 0 {
-		err = h.Debit(context.Background(), livesKey, a.n)
+		err = h.Debit(context.Background(), simulatedKey, a.n)
 	} else {
 		pl.takes(a)
 		u := core.Units{core.Requests: a.n, tokens: a.tokens}
 		maps.DeleteFunc(u, func(_ string, n int64) bool { return n == 0 })
-		err = h.DebitUnits(context.Background(), livesKey, u)
+		err = h.DebitUnits(context.Background(), simulatedKey, u)
 	}
 	pl.note("%28s %s.Debit(%v): %v", pl.at(), h.name, a, err)
 	if err != nil {
@@ -231,12 +231,12 @@ func (pl *player) charge(h *handle, a amount) error {
 // refused checks that a debt denies a request, whatever unit is owed.
 func (pl *player) refused(h *handle) error {
 	pl.call(h)
-	res, err := h.AllowN(context.Background(), livesKey, 1)
+	res, err := h.AllowN(context.Background(), simulatedKey, 1)
 	pl.note("%28s %s.AllowN(1): %s", pl.at(), h.name, outcome{&res, err})
 	if err == nil && res.Allowed {
 		return broken("Debit", "a request is allowed, though the bucket is in debt")
 	}
-	return pl.judge(h, amount{n: 1}, res, err)
+	return pl.check(h, amount{n: 1}, res, err)
 }
 
 // of returns what a takes from a limit.
@@ -249,7 +249,7 @@ func (a amount) of(x *limitRule) int64 {
 
 func (pl *player) peek(h *handle) (core.Result, error) {
 	pl.call(h)
-	res, err := h.Peek(context.Background(), livesKey)
+	res, err := h.Peek(context.Background(), simulatedKey)
 	pl.note("%28s %s.Peek: %s", pl.at(), h.name, outcome{&res, err})
 	if err != nil {
 		return res, broken("an error", "Peek: %v", err)

@@ -44,7 +44,7 @@ func (h *handle) fits(a amount) bool {
 }
 
 // judge checks a decision on an amount against the promises.
-func (pl *player) judge(h *handle, a amount, res core.Result, err error) error {
+func (pl *player) check(h *handle, a amount, res core.Result, err error) error {
 	if err != nil {
 		return broken("an error", "%v", err)
 	}
@@ -54,8 +54,8 @@ func (pl *player) judge(h *handle, a amount, res core.Result, err error) error {
 	pl.tell(h, res)
 	if !res.Allowed {
 		pl.retry = res.RetryAfter.Microseconds()
-		if p := h.p; res.Source == core.FromStore && (p.heard == 0 || pl.oracle.now > p.since+time.Second.Microseconds()) {
-			p.before, p.heard, p.since = p.heard, pl.count, pl.oracle.now
+		if p := h.p; res.Source == core.FromStore && (p.noteResult == 0 || pl.oracle.now > p.since+time.Second.Microseconds()) {
+			p.before, p.noteResult, p.since = p.noteResult, pl.count, pl.oracle.now
 		}
 		if err := pl.denial(h, a, res); err != nil {
 			return err

@@ -12,17 +12,17 @@ import (
 )
 
 // lifeCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
-type lifeCalendar struct {
-	begins            []int64 // µs since 1970, from before any life to after the last
-	shortest, longest int64   // periods, µs
-	skipped           int64   // days that a location left out, which begin with the next one
+type simulatedCalendar struct {
+	begins                []int64 // µs since 1970, from before any life to after the last
+	shortest, longestWait int64   // periods, µs
+	skipped               int64   // days that a location left out, which begin with the next one
 }
 
 // lifeCalendars holds the calendars that lives have drawn, by their text.
 var lifeCalendars sync.Map
 
 // calendarOf returns the calendar of a limit, or nil if it has none. Equal calendars are the same pointer.
-func calendarOf(l core.Limit) *lifeCalendar {
+func calendarOf(l core.Limit) *simulatedCalendar {
 	months, day := int(l.RefillInterval/core.Month), 24*time.Hour
 	if l.RefillInterval%core.Month != 0 {
 		months = 0
@@ -42,13 +42,13 @@ func calendarOf(l core.Limit) *lifeCalendar {
 		key = fmt.Sprint(location, l.Anchor.In(location).Format(time.TimeOnly))
 	}
 	if c, known := lifeCalendars.Load(key); known {
-		return c.(*lifeCalendar)
+		return c.(*simulatedCalendar)
 	}
 	first := time.Date(1968, time.January, 1, 0, 0, 0, 0, time.UTC) // a Monday
 	if !l.Anchor.IsZero() {
 		first = l.Anchor.In(location)
 	}
-	c := &lifeCalendar{}
+	c := &simulatedCalendar{}
 	days := int(l.RefillInterval / day)
 	k := -(first.Year() - 1966) * 366 / max(1, days)
 	if months > 0 {
@@ -71,11 +71,11 @@ func calendarOf(l core.Limit) *lifeCalendar {
 		case length == 0:
 			c.skipped++
 		default:
-			c.shortest, c.longest = min(c.shortest, length), max(c.longest, length)
+			c.shortest, c.longestWait = min(c.shortest, length), max(c.longestWait, length)
 		}
 	}
 	known, _ := lifeCalendars.LoadOrStore(key, c)
-	return known.(*lifeCalendar)
+	return known.(*simulatedCalendar)
 }
 
 // clockChanges returns the days at whose begin in UTC the clocks in a location show another zone than a day before, and how
@@ -112,7 +112,7 @@ func shownFirst(year int, month time.Month, day, hour, minute int, location *tim
 }
 
 // begun returns how many periods have begun by an instant.
-func (c *lifeCalendar) begun(wall int64) int64 {
+func (c *simulatedCalendar) begun(wall int64) int64 {
 	i, _ := slices.BinarySearch(c.begins, wall+1)
 	return int64(i)
 }
@@ -136,7 +136,7 @@ func (x *limitRule) mostSteps(micros int64) int64 {
 // longestStep returns how long an interval lasts at most.
 func (x *limitRule) longestStep() int64 {
 	if x.calendar != nil {
-		return x.calendar.longest
+		return x.calendar.longestWait
 	}
 	return x.interval
 }

@@ -58,7 +58,7 @@ func grant(cmd redis.Cmder, n int) {
 }
 
 // flightBench is a limiter that sends one call at a time, in a synctest bubble.
-type flightBench struct {
+type callBench struct {
 	*testing.T
 
 	server  *stuckServer
@@ -67,47 +67,47 @@ type flightBench struct {
 	began   time.Time
 }
 
-const patience = 100 * time.Millisecond
+const connectTimeout = 100 * time.Millisecond
 
-func newFlightBench(t *testing.T) *flightBench {
+func newCallBench(t *testing.T) *callBench {
 	t.Helper()
-	b := &flightBench{T: t, server: &stuckServer{sent: make(chan sending, 100)}, began: time.Now()}
+	b := &callBench{T: t, server: &stuckServer{sent: make(chan sending, 100)}, began: time.Now()}
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // an address, so that no name is looked up
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
-	b.store = New(client, WithTimeout(patience))
-	b.store.batches.nodes.home.queue.room = 1
+	b.store = New(client, WithTimeout(connectTimeout))
+	b.store.batches.nodes.home.queue.maxInFlight = 1
 	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	return b
 }
 
 // told is the error that a caller got, and when.
-type told struct {
+type reply struct {
 	at  time.Duration
 	err error
 }
 
 // at waits until an instant.
-func (b *flightBench) at(at time.Duration) {
+func (b *callBench) at(at time.Duration) {
 	time.Sleep(at - time.Since(b.began))
 	synctest.Wait()
 }
 
 // asks sends a request at an instant, on a key of its own.
-func (b *flightBench) asks(at time.Duration) <-chan told {
+func (b *callBench) asks(at time.Duration) <-chan reply {
 	b.at(at)
-	done := make(chan told, 1)
+	done := make(chan reply, 1)
 	key := at.String()
 	go func() {
 		_, err := b.limiter.Allow(context.Background(), key)
-		done <- told{time.Since(b.began), err}
+		done <- reply{time.Since(b.began), err}
 	}()
 	synctest.Wait()
 	return done
 }
 
 // flies checks that one call with so many requests is under way.
-func (b *flightBench) flies(calls int) sending {
+func (b *callBench) flies(calls int) sending {
 	b.Helper()
 	synctest.Wait()
 	select {
@@ -121,29 +121,29 @@ func (b *flightBench) flies(calls int) sending {
 }
 
 // landed checks that no call is under way.
-func (b *flightBench) landed(rule string) {
+func (b *callBench) completed(rule string) {
 	b.Helper()
 	synctest.Wait()
 	b.store.batches.nodes.home.queue.mu.Lock()
 	defer b.store.batches.nodes.home.queue.mu.Unlock()
-	assert.Zero(b, b.store.batches.nodes.home.queue.flights, rule)
+	assert.Zero(b, b.store.batches.nodes.home.queue.inFlight, rule)
 }
 
-func (b *flightBench) granted(caller <-chan told, at time.Duration, rule string) {
+func (b *callBench) granted(caller <-chan reply, at time.Duration, rule string) {
 	b.Helper()
 	got := <-caller
 	require.NoError(b, got.err, rule)
 	assert.Equal(b, at, got.at, rule)
 }
 
-func (b *flightBench) timedOut(caller <-chan told, at time.Duration, rule string) {
+func (b *callBench) timedOut(caller <-chan reply, at time.Duration, rule string) {
 	b.Helper()
 	got := <-caller
 	require.ErrorIs(b, got.err, context.DeadlineExceeded, rule)
 	assert.Equal(b, at, got.at, rule)
 }
 
-func (b *flightBench) failures(n int, rule string) {
+func (b *callBench) failures(n int, rule string) {
 	b.Helper()
 	assert.Equal(b, n, b.store.batches.nodes.home.breaker.Failures(), rule)
 }
@@ -152,7 +152,7 @@ const ms = time.Millisecond
 
 func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newFlightBench(t)
+		b := newCallBench(t)
 		lone := b.asks(0)
 		stuck := b.flies(1)
 		early, late := b.asks(20*ms), b.asks(60*ms)
@@ -169,24 +169,24 @@ func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 		close(third.answer)
 		b.granted(next, 235*ms, "the server has the timeout from when the call is sent")
 		close(stuck.answer)
-		b.landed("no call may be left")
+		b.completed("no call may be left")
 	})
 }
 
 // While the server answers, the time that a request waits for others is not the server's.
 func TestWaitForOthersIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newFlightBench(t)
+		b := newCallBench(t)
 		first := b.asks(0)
-		flight := b.flies(1)
+		number := b.flies(1)
 		second := b.asks(5 * ms)
 		b.at(90 * ms)
-		close(flight.answer)
+		close(number.answer)
 		b.granted(first, 90*ms, "a slow call")
-		flight = b.flies(1)
+		number = b.flies(1)
 		third := b.asks(100 * ms)
 		b.at(185 * ms)
-		close(flight.answer)
+		close(number.answer)
 		b.granted(second, 185*ms, "one that waited for it has the whole timeout from when it is sent")
 		stuck := b.flies(1)
 		fourth := b.asks(190 * ms)
@@ -196,13 +196,13 @@ func TestWaitForOthersIsNoFailure(t *testing.T) {
 		b.timedOut(fourth, 290*ms, "when the server stops to answer, requests wait for the timeout from their own start")
 		close(stuck.answer)
 		close(last.answer)
-		b.landed("no call may be left")
+		b.completed("no call may be left")
 	})
 }
 
 func TestStuckCallIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newFlightBench(t)
+		b := newCallBench(t)
 		lone := b.asks(0)
 		stuck := []sending{b.flies(1)}
 		early, late := b.asks(10*ms), b.asks(60*ms)
@@ -218,7 +218,7 @@ func TestStuckCallIsAbandoned(t *testing.T) {
 		b.timedOut(behind, 205*ms, "a request that began while all calls were stuck")
 		b.at(300 * ms)
 		b.failures(3, "a call counts as one failure")
-		b.landed("all calls are abandoned")
+		b.completed("all calls are abandoned")
 		fresh := b.asks(310 * ms)
 		works := b.flies(1)
 		close(works.answer)
@@ -226,7 +226,7 @@ func TestStuckCallIsAbandoned(t *testing.T) {
 		for _, s := range stuck {
 			close(s.answer)
 		}
-		b.landed("an abandoned call must not count as under way")
+		b.completed("an abandoned call must not count as under way")
 		b.failures(3, "an abandoned call must not fail again")
 	})
 }

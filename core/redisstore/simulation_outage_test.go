@@ -8,19 +8,19 @@ import (
 )
 
 // farStore is a store that can't answer while it is away. Limiters then decide by their fallback.
-type farStore struct {
+type highLatencyStore struct {
 	core.Store
 	away bool
 }
 
-func (s *farStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+func (s *highLatencyStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.away {
 		return store.Answer{}, errAway
 	}
 	return s.Store.Do(ctx, r)
 }
 
-func (s *farStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (s *highLatencyStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.away {
 		return nil, errAway
 	}
@@ -28,7 +28,7 @@ func (s *farStore) DoTogether(ctx context.Context, requests []store.Request) ([]
 }
 
 // Config returns the store's, for the fallback's clock.
-func (s *farStore) Config() *store.Config { return s.Store.(store.Configured).Config() }
+func (s *highLatencyStore) Config() *store.Config { return s.Store.(store.Configured).Config() }
 
 // inOutage says which operations are also drawn while the store is away.
 var inOutage = map[opKind]bool{
@@ -69,10 +69,10 @@ func (pl *player) recoverLocal() error {
 			continue
 		}
 		err := pl.outage(p, false, func() error {
-			if _, err := pl.peek(p.base); err != nil || !pl.canMove(pl.longest()) {
+			if _, err := pl.peek(p.base); err != nil || !pl.canMove(pl.longestWait()) {
 				return err
 			}
-			pl.moveBy(pl.longest())
+			pl.moveBy(pl.longestWait())
 			return pl.full(p.base, "recovery of the fallback")
 		})
 		if err != nil {

@@ -138,7 +138,7 @@ func (r limitDraw) limit() core.Limit {
 
 // validList reports whether a constructor accepts the list and integers hold its limits exactly.
 func validList(list []core.Limit) bool {
-	if (core.Policy{Name: livesPolicy, Limits: list}).Validate() != nil {
+	if (core.Policy{Name: simulatedPolicy, Limits: list}).Validate() != nil {
 		return false
 	}
 	if !slices.ContainsFunc(list, func(l core.Limit) bool { return l.Unit == "" }) {
