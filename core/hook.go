@@ -25,25 +25,26 @@ func init() {
 	hook.Keep = keep
 	hook.Result = kept
 	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }
-	hook.WritesHeaders = func(r Result) bool { return r.writesHeaders() }
 	hook.Order = func(j JointResult) []int { return j.order() }
 	hook.Unsettled = func(ctx context.Context, j JointResult, why error) { j.unsettled(ctx, why) }
 }
 
 // keep is hook.Keep.
-func keep(r Result) hook.Kept {
+func keep(r Result) (k hook.Kept, writes bool) {
 	a := &r.answer
 	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
 		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.each == nil && !r.inShadow && !r.untaken
 	if usual {
-		return hook.Kept{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
+		k = hook.Kept{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
+	} else {
+		whole := r
+		k = hook.Kept{From: &whole, Once: r.once}
 	}
-	whole := r
-	return hook.Kept{From: &whole, Once: r.once}
+	return k, r.writesHeaders()
 }
 
 // kept is hook.Result.
-func kept(k *hook.Kept, l *Limiter, key string, ended *uint32) (r Result) {
+func kept(k *hook.Kept, l *Limiter, key string) (r Result) {
 	switch from := k.From.(type) {
 	case *Result:
 		r = *from
@@ -55,7 +56,7 @@ func kept(k *hook.Kept, l *Limiter, key string, ended *uint32) (r Result) {
 	}
 	r.limiter, r.key = l, key
 	if r.once = k.Once; r.once == nil {
-		r.once = ended
+		r.once = &k.Ended
 	}
 	return r
 }

@@ -20,10 +20,10 @@ func TestNewFailsWithAllMistakes(t *testing.T) {
 	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
 		otellimit.WithRedisStore("main", store), otellimit.WithRedisStore("main", store))
 	for _, want := range []string{
-		"WithMeterProvider: must be a MeterProvider, not nil", "WithMaxSeries: 0: must be at least 1", `WithRedisStore("a"): must be a store, not nil`,
-		`WithRedisStore("main"): another store has this name`,
+		"WithMeterProvider: <nil> must be a MeterProvider", "WithMaxSeries: 0 must be at least 1", `WithRedisStore: "a" has no store`,
+		`WithRedisStore: "main" must be a name that no other store has`,
 	} {
-		assert.ErrorContains(t, err, "otellimit: "+want)
+		assert.ErrorContains(t, err, "otellimit."+want)
 	}
 
 	for _, refused := range []string{"ratelimit.decisions", "ratelimit.decision.duration", "ratelimit.redis.calls", "ratelimit.breaker.state", "ratelimit.fallback", "callback"} {

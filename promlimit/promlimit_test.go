@@ -266,10 +266,10 @@ func TestRegistrationFailsWithAllMistakes(t *testing.T) {
 	err := prometheus.NewRegistry().Register(c)
 	require.Error(t, err)
 	for _, want := range []string{
-		`WithRedisStore("a"): must be a store, not nil`, `WithRedisStore("main"): another store has this name`, `WithRedisStore("\xff"): the name must be UTF-8`,
-		"WithBuckets: must be at least one bound", "WithBuckets: [2 1]: must be in increasing order", "WithBuckets: [NaN]", "WithMaxSeries: 0: must be at least 1",
+		`WithRedisStore: "a" has no store`, `WithRedisStore: "main" must be a name that no other store has`, `WithRedisStore: "\xff" must be a name in UTF-8`,
+		"WithBuckets: [] must be at least one bound", "WithBuckets: [2 1] must be in increasing order", "WithBuckets: [NaN]", "WithMaxSeries: 0 must be at least 1",
 	} {
-		assert.ErrorContains(t, err, "promlimit: "+want)
+		assert.ErrorContains(t, err, "promlimit."+want)
 	}
 	c.Observe(context.Background(), core.Observation{Policy: "api"})
 

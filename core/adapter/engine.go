@@ -172,8 +172,9 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 		return
 	}
 	warnTwice(&e.warnTwice, x, outer, v.limiter, v.key)
-	d := Decision{kept: keep(v.Result), limiter: v.limiter, key: v.key, outer: outer, by: &e.middleware}
-	if writesHeaders(v.Result) {
+	k, writes := keep(v.Result)
+	d := Decision{kept: k, limiter: v.limiter, key: v.key, outer: outer, by: &e.middleware}
+	if writes {
 		d := &decided{Decision: d}
 		v.kept = &d.Decision
 		writeHeaders(v.Result, &d.room, x.Response())

@@ -80,7 +80,6 @@ func (r *Reused[C, X, P]) Done(x P) {
 // Decision is what a limiter stores with a request.
 type Decision struct {
 	kept    hook.Kept
-	ended   uint32        // by which all copies of the Result are undone or settled once
 	limiter *core.Limiter // nil: this is a note
 	key     string        // of the decision; or the text of the note
 	outer   *Decision     // of the limiter in front
@@ -112,7 +111,7 @@ type decided struct {
 }
 
 // result returns the Result of a decision.
-func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key, &d.ended) }
+func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key) }
 
 // note returns what ByRoute leaves for the engine: a Decision without a limiter, whose key is advice. ByIP leaves one that logs.
 func note(advice string, outer *Decision) *Decision { return &Decision{key: advice, outer: outer} }

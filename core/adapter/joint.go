@@ -39,7 +39,8 @@ func (j *joint) answer(x Exchange, outer *Decision) {
 		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
 	}
 	for _, i := range order(j.result) {
-		outer = &Decision{kept: keep(j.result.Results[i]), limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
+		k, _ := keep(j.result.Results[i])
+		outer = &Decision{kept: k, limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
 	}
 	x.Keep(outer)
 	j.result.WriteHeaders(x.Response())

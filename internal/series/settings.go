@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"unicode/utf8"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -32,9 +33,9 @@ type Settings struct {
 	mistakes []error
 }
 
-// Mistake adds a mistake in an option, with its code.
-func (s *Settings) Mistake(format string, args ...any) {
-	s.mistakes = append(s.mistakes, fmt.Errorf(s.Package+": "+format+" (RL317)", args...))
+// Mistake adds a mistake in an option.
+func (s *Settings) Mistake(option string, value any, reason string) {
+	s.mistakes = append(s.mistakes, &core.ConfigError{Field: fmt.Sprintf("%s.%s", s.Package, option), Value: value, Reason: reason})
 }
 
 // Err returns the joined mistakes, or nil.
@@ -43,7 +44,7 @@ func (s *Settings) Err() error { return errors.Join(s.mistakes...) }
 // SetMost implements the option WithMaxSeries.
 func (s *Settings) SetMost(n int) {
 	if n < 1 {
-		s.Mistake("WithMaxSeries: %d: must be at least 1", n)
+		s.Mistake("WithMaxSeries", n, "must be at least 1")
 		return
 	}
 	s.Most = n
@@ -53,15 +54,15 @@ func (s *Settings) SetMost(n int) {
 func (s *Settings) AddStore(name string, store storestats.Source) {
 	switch {
 	case isNil(store):
-		s.Mistake("WithRedisStore(%q): must be a store, not nil", name)
+		s.Mistake("WithRedisStore", name, "has no store: it must not be nil")
 		return
 	case !utf8.ValidString(name):
-		s.Mistake("WithRedisStore(%q): the name must be UTF-8", name)
+		s.Mistake("WithRedisStore", name, "must be a name in UTF-8")
 		return
 	}
 	for _, known := range s.Stores {
 		if known.Name == name {
-			s.Mistake("WithRedisStore(%q): another store has this name", name)
+			s.Mistake("WithRedisStore", name, "must be a name that no other store has")
 			return
 		}
 	}

@@ -25,19 +25,17 @@ var (
 	// a request of the key can have, for a request of unknown cost.
 	AllowAll any
 
-	// Keep is a func(core.Result) Kept. It returns the Result, as a limiter returned it, as a Kept.
+	// Keep is a func(core.Result) (k Kept, writes bool). It returns the Result, as a limiter returned it, as a Kept, and whether
+	// WriteHeaders writes anything.
 	Keep any
 
-	// Result is a func(k *Kept, l *core.Limiter, key string, ended *uint32) core.Result. It returns what was kept of a
-	// decision of l on key. Unless k has a Once, ended is that of the Result.
+	// Result is a func(k *Kept, l *core.Limiter, key string) core.Result. It returns what was kept of a decision of l on
+	// key. All that it returns of one Kept are undone or settled once.
 	Result any
 
 	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It is Result.WriteHeaders without the allocation:
 	// values that are made for this response are in room.
 	WriteHeaders any
-
-	// WritesHeaders is a func(core.Result) bool. It reports whether WriteHeaders writes anything.
-	WritesHeaders any
 
 	// Order is a func(core.JointResult) []int. It returns the indexes of Results, the one that constrains the client least
 	// first, and the tightest last.
@@ -56,7 +54,8 @@ type Kept struct {
 	From      any // the plan, or a copy of the whole Result
 	Now, Cost int64
 	Level     bucket.Level
-	Once      *uint32 // by which copies of the Result are undone or settled once; nil: they are not
+	Once      *uint32 // becomes 1 when a copy of the Result is undone or settled; nil: Ended does
+	Ended     uint32
 	Source    uint8
 	Headers   uint8
 }
