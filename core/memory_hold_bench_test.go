@@ -11,7 +11,7 @@ import (
 
 // BenchmarkMemoryHolds measures decisions on one key with many reservations.
 func BenchmarkMemoryHolds(b *testing.B) {
-	for _, holds := range []int{10, 1000, 4000} {
+	for _, holds := range []int{10, 1000, 2000} {
 		l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(60).WithBurst(10_000)}})
 		if err != nil {
 			b.Fatal(err)

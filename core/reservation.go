@@ -26,7 +26,7 @@ type Reservation struct {
 // Reserve costs one round trip to Redis, and none with a MemoryStore. Its errors are those of AllowN.
 //
 // A reservation is not OK if it can't be kept: n is above a Capacity, or too many tokens are promised already. Twice the
-// Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 4,096 reservations
+// Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 2,048 reservations
 // at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.promise(ctx, l.rules.Load(), key, n, bucket.Reserve, maxFill)

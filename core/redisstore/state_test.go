@@ -234,7 +234,7 @@ func nastyHolds(now time.Time, levels []record) (states [][]byte) {
 	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1<<52 + 1, at: n + 2, keep: 2})  // and one more
 	held(record{tokens: 1 << 53, at: n - 1, keep: 1})                                                 // more than any bucket, until a moment ago
 	held(slices.Repeat([]record{good}, 4095)...)                                                      // room for one hold more
-	held(slices.Repeat([]record{good}, 4096)...)                                                      // no room
+	held(slices.Repeat([]record{good}, bucket.MaxHolds)...)                                                      // no room
 	held(slices.Repeat([]record{good}, 4097)...)                                                      // more than the library stores
 	orphan := record{tag: first.tag, tokens: 2, at: n + 60e6, keep: 7}                                // a hold without a level
 	states = append(states, concat(orphan), concat(slices.Concat([]record{orphan}, levels)...))       // is read as a level

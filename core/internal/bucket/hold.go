@@ -21,8 +21,9 @@ const (
 	// AtOnce is more than the ticket of any reservation. It is added to the ticket of one that was due when it was
 	// made.
 	AtOnce = 1 << 51
-	// MaxHolds bounds the holds on one limit's tokens: some 90 kB of stored state.
-	MaxHolds = 4096
+	// MaxHolds bounds the holds on one limit's tokens: some 45 kB of stored state, and how long one decision
+	// keeps the server: see docs/how-it-works.md.
+	MaxHolds = 2048
 	// MaxHeld is more tokens than a bucket has and owes.
 	MaxHeld = 1 << 52
 )
