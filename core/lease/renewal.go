@@ -88,12 +88,20 @@ func (n *renewal) run() {
 // take takes in what the call brought. The shard's mu is held.
 func (n *renewal) take() {
 	k, now := n.key, n.store.Now()
-	k.renewal, n.over = nil, true
+	waiting := k.waiting
+	k.renewal, k.waiting, n.over = nil, 0, true
 	if n.err != nil {
 		k.size = 0 // what was taken without an answer is lost: begin small again
 	}
 	if n.err != nil || n.answer.Lent < n.request.More { // the bucket has nothing more to lease
 		k.rest = now.Add(idle / 2)
+	}
+	switch {
+	case n.err != nil || 2*waiting <= n.answer.Lent:
+	case 2*waiting <= k.largest(n.store.most):
+		k.size = waiting // the next lease has twice as many
+	default:
+		k.rest = now.Add(crowdRest)
 	}
 	if n.err != nil || n.answer.Lent == 0 {
 		return

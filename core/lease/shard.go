@@ -18,6 +18,9 @@ const (
 	margin = 300 * time.Millisecond
 	// shards keeps goroutines apart.
 	shards = 16
+	// crowdRest is for how long a key leases nothing whose callers want more at once than half of the largest lease. Without
+	// leases they share calls, which is faster than waiting for one small lease after another.
+	crowdRest = time.Second
 	// maxWatched bounds the keys that are watched for being busy. Others are decided as without leases.
 	maxWatched = 1 << 16
 )
@@ -37,6 +40,7 @@ type watchedKey struct {
 	rest    time.Time       // until then the bucket has nothing to lease
 	lease   *lease          // nil: none
 	renewal <-chan struct{} // closed when the renewal under way is done; nil: none
+	waiting int64           // tokens that callers want who wait for it
 }
 
 // lease is tokens that this process has taken ahead.
@@ -133,12 +137,15 @@ func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 	case age > 2*idle:
 		k.size /= 2
 	}
-	k.size = min(k.size, most, k.refund.Plan.LeastCapacity()/share)
+	k.size = min(k.size, k.largest(most))
 	if now.Before(k.rest) {
 		return 0
 	}
 	return k.size
 }
+
+// largest is how many tokens a lease of k can have, of a store with leases of at most so many.
+func (k *watchedKey) largest(most int64) int64 { return min(most, k.refund.Plan.LeastCapacity()/share) }
 
 // leasable reports whether r may use tokens on lease: limits that count something else, or are aligned to a calendar, are
 // decided by the store each time.

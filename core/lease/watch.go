@@ -88,6 +88,7 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 		return ask, nil, nil
 	}
 	if k.renewal != nil {
+		k.waiting += r.N
 		return join, nil, k.renewal
 	}
 	r.Ends = k.end()

@@ -110,7 +110,8 @@ func WithDenyCache(horizon time.Duration) Option {
 //
 // A key that is asked for again within 50 ms leases tokens with its next decision: one at first, then twice as many each
 // time they are used up within 50 ms. A lease is at most n, a tenth of the smallest Capacity, and half of what the bucket
-// has left. The store gives a lease back that is not used for 100 to 200 ms. A lease ends after 2 s.
+// has left. A key whose callers want more at once than half of that leases nothing for a second: they share calls, which is
+// faster. So choose n at least twice the number of goroutines that ask for one key. The store gives a lease back that is not used for 100 to 200 ms. A lease ends after 2 s.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after
