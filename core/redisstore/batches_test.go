@@ -67,7 +67,7 @@ type callBench struct {
 	began   time.Time
 }
 
-const connectTimeout = 100 * time.Millisecond
+const connectsWithin = 100 * time.Millisecond
 
 func newCallBench(t *testing.T) *callBench {
 	t.Helper()
@@ -75,7 +75,7 @@ func newCallBench(t *testing.T) *callBench {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // an address, so that no name is looked up
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
-	b.store = New(client, WithTimeout(connectTimeout))
+	b.store = New(client, WithTimeout(connectsWithin))
 	b.store.batches.nodes.home.queue.maxInFlight = 1
 	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	return b

@@ -215,7 +215,7 @@ func TestChangedDistanceFailsNoRequest(t *testing.T) {
 					for began := time.Now(); time.Since(began) < time.Second; {
 						assert.Equal(t, int64(20), crowd(l, 20), "%v after the step every request is answered", time.Since(began))
 					}
-					assert.InDelta(t, to, store.batches.nodes.home.queue.trip.Get(), float64(ms), "within a second the estimate has followed")
+					assert.InDelta(t, to, store.batches.nodes.home.queue.roundTrip.Get(), float64(ms), "within a second the estimate has followed")
 					began := time.Now()
 					crowd(l, 20)
 					assert.LessOrEqual(t, time.Since(began), to+2*rtt.FullBatch, "then no request waits for another's answer")

@@ -40,11 +40,11 @@ func TestRoundTripRisesWhenNoCallConfirmsIt(t *testing.T) {
 		n := &noted{T: t, at: time.Now()}
 		n.note(0, ms, 0, ms, "near")
 		n.note(time.Hour, to, 0, ms, "a first call after a rest proves nothing")
-		for passed := to; passed < follows; passed += to {
+		for passed := to; passed < raiseAfter; passed += to {
 			n.note(to, to, 0, ms, "a pause is no distance")
 		}
-		n.note(to, to, 0, to, "the estimate follows to the shortest call since")
-		if to >= follows {
+		n.note(to, to, 0, to, "the estimate raiseAfter to the shortest call since")
+		if to >= raiseAfter {
 			t.Errorf("premise: %v is a pause", to)
 		}
 	}

@@ -37,7 +37,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		}
 		got, err := s.batches.server.together(t.Context(), s.batches.server.client, together, now, false)
 		require.NoError(rt, err)
-		sorted, places := gather(single) // the order that the script keeps
+		sorted, places := groupAlike(single) // the order that the script keeps
 		want := make([]outcome, len(single))
 		for i, c := range sorted {
 			place := i
@@ -103,8 +103,8 @@ func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	}{
 		"usual":            {slices.Repeat([]*call{usual}, 2*maxBatch), maxBatch},
 		"few":              {slices.Repeat([]*call{usual}, 3), 3},
-		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / slowness},
-		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * slowness)},
+		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / unusualWeight},
+		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * unusualWeight)},
 		"one that is more": {[]*call{vast, usual}, 1},
 		"before it":        {[]*call{usual, vast, usual}, 1},
 	} {
