@@ -146,4 +146,4 @@ func (k *watchedKey) nextSize(most int64, now time.Time) (extra int64) {
 
 // leasable reports whether leased tokens can decide r. Requests to limits of other units or by the calendar, and dry ones, always
 // go to next.
-func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }
+func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Simple }

@@ -124,7 +124,7 @@ const unusualWeight = 16
 // whose limits all count requests, and does nothing else.
 func (c *call) usual() bool {
 	r := &c.request
-	return c.others == nil && r.Action == bucket.Take && r.Plan.Plain && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
+	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
 }
 
 // weight is the cost of c to the server, in usual decisions. Example: a joint decision of three requests has the weight 48.

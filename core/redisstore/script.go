@@ -41,11 +41,11 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 		args = append(args, m.key)
 		p := m.request.Plan
 		requests = appendRequest(requests, &m.request.Request, before != p, times, flags)
-		if before != p && !p.Plain {
+		if before != p && !p.Simple {
 			sent = p.Calendars(approxNow(now), wide)
 			calendars = append(calendars, sent...)
 		}
-		if !p.Plain {
+		if !p.Simple {
 			m.calendars = sent
 		}
 		before = p
@@ -101,7 +101,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	if limitsFollow {
 		limits, packed = len(r.Plan.Rates), r.Plan.Packed
 	}
-	each := r.Each != nil || !r.Plan.Plain || flags&eachFlag != 0
+	each := r.Each != nil || !r.Plan.Simple || flags&eachFlag != 0
 	if each {
 		flags |= eachFlag
 	}
