@@ -50,11 +50,11 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	// Refill. A limit that was not used yet starts full, and its steps begin here.
 	for i := range rates {
 		rate, l := &rates[i], a.Levels.At(i)
-		if s.own == nil || s.own[i].Tag == 0 {
+		if s.last == nil || s.last[i].Tag == 0 {
 			*l = Level{rate.Full, now}
 			continue
 		}
-		if s.own[i].At > now {
+		if s.last[i].At > now {
 			write = s.stepBack(i, rate, now) || write
 		}
 		*l = s.refill(i, rate, now)
@@ -66,7 +66,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	case Refund:
 		for i := range rates {
 			switch n := r.Of(i); {
-			case n > 0 && s.own != nil: // a bucket that was never used is full: nothing can come back
+			case n > 0 && s.last != nil: // a bucket that was never used is full: nothing can come back
 				if h := s.holdsOf(i); h != nil {
 					h.useNow(n, now)
 				}
@@ -104,7 +104,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 // Example: a limit refills every minute, at 60 s and 120 s, and the clock steps from 130 s back to 40 s. If the limit is aligned
 // to the clock, its next step is at 60 s. Otherwise the step at 120 s moves to 40 s, and the next one is at 100 s.
 func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
-	own, holds := &s.own[i], s.holdsOf(i)
+	own, holds := &s.last[i], s.holdsOf(i)
 	by, steps := own.At-now, int64(0)
 	if last := rate.steppedAt(rate.Level(own)); last > now {
 		steps = last - rate.steppedAt(Level{At: now})
@@ -224,8 +224,8 @@ func (s *stored) charge(a *Answer, r *Request) {
 	case a.Due == a.Now:
 		h.ticket += AtOnce
 	}
-	if s.own == nil {
-		s.own = make([]Record, len(r.Plan.Rates))
+	if s.last == nil {
+		s.last = make([]Record, len(r.Plan.Rates))
 	}
 	for i := range r.Plan.Rates {
 		if r.Of(i) > 0 {
@@ -257,7 +257,7 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 // fullEarlier reports whether the delays of r's limits don't follow from their levels, because another definition wrote the
 // records: under that definition the bucket is full earlier, or it has other steps.
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
-	for i := range s.own {
+	for i := range s.last {
 		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
 		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.boundsOf(i)) > 0 {
 			return true
@@ -275,7 +275,7 @@ func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 			need = 1
 		}
 		rate, l, holds, until := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i), int64(Forever)
-		if !write && s.own != nil && s.until(i) > a.Now {
+		if !write && s.last != nil && s.until(i) > a.Now {
 			until = s.until(i) - a.Now // by then the bucket is full and its state expires
 		}
 		levels := []Level{l}

@@ -24,8 +24,8 @@ package bucket
 // refill returns the level of the i-th limit at now. It drops the holds that ended before, and sets which record will be the
 // older one if this decision is stored.
 func (s *stored) refill(i int, rate *Rate, now int64) Level {
-	last, holds := &s.own[i], s.holdsOf(i)
-	l := rate.since(last, last.Keep, holds, now)
+	last, holds := &s.last[i], s.holdsOf(i)
+	l := rate.since(last, last.Keep, holds, now) // as if there was no older record
 	before := s.olderOf(i, now)
 	if before.Tag != 0 && rate.Fill.pace() < before.Fill.pace() {
 		before.At = max(before.At, min(last.At, now)) // the faster rate counts only since the last record was written
@@ -33,8 +33,8 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	if same := rate.wrote(last); !same || before.Tag != 0 {
 		var bounds []Level
 		switch {
-		case same || before.Tag == 0:
-		case rate.wrote(&before):
+		case same || before.Tag == 0: // the last record is r's own, or the only one: its level holds
+		case rate.wrote(&before): // the older record is r's own: the lower level holds
 			o := rate.since(&before, Forever, holds, now)
 			if o.At != l.At && l.Units < rate.Full { // the steps of the two begin at different instants
 				bounds = []Level{l, o}

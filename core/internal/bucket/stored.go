@@ -5,7 +5,7 @@ const MaxOthers = 256
 
 // stored is the state of a key, in the order of a plan's rates. The zero value is the state of a key that does not exist.
 type stored struct {
-	own    []Record // the last record of each rate; Tag 0: the limit was not used yet, so it is full
+	last   []Record // the last record of each rate; Tag 0: the limit was not used yet, so it is full
 	older  []older  // of each rate; nil: there are none
 	holds  []*Holds // of each rate; nil: there are none
 	others []Record // the records of limits that the plan does not have
@@ -22,13 +22,13 @@ type older struct {
 
 // arrange puts the key's records into s, in the order of p's rates. It keeps the records of other limits as long as they matter:
 // two versions of a policy may be in use at once, and each must find its own. The usual case, one record for each rate, costs no
-// allocation: s.own is records then.
+// allocation: s.last is records then.
 func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	if matches(p, records) {
-		s.own = records
+		s.last = records
 		return nil
 	}
-	s.own = make([]Record, len(p.Rates))
+	s.last = make([]Record, len(p.Rates))
 	seen, others := make(map[uint32]bool), 0
 	for len(records) > 0 {
 		// The last record of a limit; then perhaps an older one; then, in the former layout, records that are holds.
@@ -52,7 +52,7 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 		}
 		seen[level.Tag] = true
 		if i := p.indexOf(level.Tag); i >= 0 {
-			s.own[i] = level
+			s.last[i] = level
 			if earlier.Tag != 0 {
 				s.setOlder(i, older{record: earlier})
 			}
@@ -89,7 +89,7 @@ func (s *stored) hold(i int, rate *Rate, l Level) *Holds {
 // setHolds sets the holds on the i-th rate's tokens.
 func (s *stored) setHolds(i int, holds *Holds) {
 	if s.holds == nil {
-		s.holds = make([]*Holds, len(s.own))
+		s.holds = make([]*Holds, len(s.last))
 	}
 	s.holds[i] = holds
 }
@@ -110,7 +110,7 @@ func matches(p *Plan, records []Record) bool {
 // setOlder sets the older record of the i-th limit.
 func (s *stored) setOlder(i int, o older) {
 	if s.older == nil {
-		s.older = make([]older, len(s.own))
+		s.older = make([]older, len(s.last))
 	}
 	s.older[i] = o
 }
@@ -128,9 +128,9 @@ func (s *stored) olderOf(i int, now int64) Record {
 // until is when the i-th limit's records no longer matter: all are full under the definitions that wrote them.
 func (s *stored) until(i int) int64 {
 	if s.older == nil {
-		return s.own[i].Keep
+		return s.last[i].Keep
 	}
-	return max(s.own[i].Keep, s.older[i].record.until())
+	return max(s.last[i].Keep, s.older[i].record.until())
 }
 
 // boundsOf returns older.bounds of the i-th limit.

@@ -1,4 +1,6 @@
--- The level's record at a place of the state; nil if this script did not write it
+-- Reads records, and what follows from one (in Go: record.go, with examples).
+
+-- The record at a place of the state; nil if this script did not write it
 local function read_record(state, from)
   if from + RECORD_SIZE - 1 > #state then
     return nil
@@ -10,7 +12,7 @@ local function read_record(state, from)
   end
 end
 
--- When a bucket that a record describes is full under its own definition
+-- When the bucket of a record is full under the definition that wrote it
 local function until_full(record)
   local pace = math.abs(record.pace)
   local micros = (record.most - record.tokens) * pace
@@ -20,7 +22,7 @@ local function until_full(record)
   return math.min(FOREVER - 1, record.at + math.ceil(math.max(0, math.min(FOREVER, micros))))
 end
 
--- How many tokens a limit has left when as many are used as a record says
+-- How many tokens a limit has left if as many are used as a record says
 local function left(limit, record)
   if record.most == limit.most then
     return record.tokens
@@ -28,17 +30,17 @@ local function left(limit, record)
   return limit.capacity - (record.most - record.tokens)
 end
 
--- A product of tokens and units, rounded down. The margin is what rounding may have taken.
+-- Rounds a product of tokens and unit down, after adding what the division and the multiplication may have lost by rounding.
 local function floor_units(units)
   units = units + math.abs(units) * ROUNDING_ERROR
   return units - units % 1
 end
 
--- The level that follows from a record, at the instant of its write or the last step before. A lower Capacity makes no
--- debt. Steps that the record was written in go on; another definition's begin with the write.
+-- The level of a record, and its instant: the last step up to the write. A lower Capacity makes no debt. If the record was written
+-- in the limit's steps, they go on; otherwise new steps begin with the write.
 local function level_of(limit, record)
   local level, at = floor_units(math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit), record.at
-  level = math.max(-limit.deepest, math.min(level, limit.full))
+  level = math.max(-limit.max_debt, math.min(level, limit.full))
   if not limit.aligned and record.hash == limit.hash then
     at = at - (at - record.keep) % limit.step
   end
