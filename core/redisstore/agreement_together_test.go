@@ -14,7 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to its Go twin
+// TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to the reference implementation in Go
 // in memory. Both must answer the same for each bucket.
 func TestStoresAgreeOnChargesTogether(t *testing.T) {
 	client := redistest.Client(t)

@@ -134,7 +134,7 @@ func (replied) RedisError()     {}
 
 // One failed call is no outage, and its end is no return.
 func TestOneFailedCallIsNoOutage(t *testing.T) {
-	for _, lone := range []error{io.EOF, context.DeadlineExceeded, replied("OOM command not allowed when used memory > 'maxmemory'.")} {
+	for _, single := range []error{io.EOF, context.DeadlineExceeded, replied("OOM command not allowed when used memory > 'maxmemory'.")} {
 		client, hook := redistest.Client(t), &onceHook{}
 		client.AddHook(hook)
 		var lines limittest.LockedBuffer
@@ -144,16 +144,16 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 			if _, err := l.Allow(t.Context(), "k"); err != nil {
 				t.Fatal(err)
 			}
-			hook.next.Store(&lone)
+			hook.next.Store(&single)
 			if _, err := l.Allow(t.Context(), "k"); err == nil {
-				t.Fatalf("premise: the call fails with %v", lone)
+				t.Fatalf("premise: the call fails with %v", single)
 			}
 			if _, err := l.Allow(t.Context(), "k"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if text := lines.String(); text != "" {
-			t.Errorf("%v, each time of one call: the log must say nothing, and says\n%s", lone, text)
+			t.Errorf("%v, each time of one call: the log must say nothing, and says\n%s", single, text)
 		}
 	}
 }

@@ -212,7 +212,7 @@ func nastyHolds(now time.Time, levels []record) (states [][]byte) {
 	}
 	for _, fill := range nastyFills {
 		if fill == 0 && math.Signbit(float64(fill)) {
-			continue // the script keeps the bytes of a hold, so it stores -0 again, and its twin 0
+			continue // the script keeps the bytes of a hold, so it stores -0 again, and the reference implementation 0
 		}
 		change(func(h *record) { h.capacity = fill })
 		change(func(h *record) { h.pace = fill })
@@ -344,7 +344,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// twinStore keeps state as bytes and decides by the Go twin of the script: the usual request first, as MemoryStore does.
+// referenceStore keeps state as bytes and decides by the reference implementation in Go: the usual request first, as MemoryStore does.
 type referenceStore struct {
 	*limittest.DecidingStore
 
@@ -386,7 +386,7 @@ func inRange(rates []bucket.Rate, records []bucket.Record) bool {
 	return true
 }
 
-// readsAlike returns a check that the script and its Go twin answer alike, and write alike, from the same stored bytes.
+// readsAlike returns a check that the script and the reference implementation in Go answer alike, and write alike, from the same stored bytes.
 // Both may return an error, in words of their own. If a delay is farAway, only the decision counts.
 func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, cost int64) {
 	ctx := context.Background()
@@ -434,14 +434,14 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 					got, want = seen{Allowed: got.Allowed, Remaining: got.Remaining}, seen{Allowed: want.Allowed, Remaining: want.Remaining}
 				}
 				if got != want {
-					fatalf("the script and its twin must answer alike: stored %d bytes %.72x, cost %d, limits %+v:\nscript %.2000s\n  twin %.2000s", len(state), state, cost, limits,
+					fatalf("the script and the reference implementation must answer alike: stored %d bytes %.72x, cost %d, limits %+v:\nscript %.2000s\n  reference %.2000s", len(state), state, cost, limits,
 						fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 					return
 				}
 			}
 			stored := redisstore.StoredState(t, client, prefix+"api:user")
 			if want := string(reference.States[core.JoinKey("api", "user")]); same && stored != want {
-				fatalf("the script and its twin must write alike: stored %.72x, limits %+v: the script left %.200x, its twin %.200x", state, limits, stored, want)
+				fatalf("the script and the reference implementation must write alike: stored %.72x, limits %+v: the script left %.200x, the reference implementation %.200x", state, limits, stored, want)
 			}
 		}
 	}
