@@ -55,7 +55,7 @@ func (s *batches) Config() *store.Config { return &s.config }
 
 // Do has Redis decide r. Other requests may share its script call.
 func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if err := s.config.ClockError(); err != nil { // no server would take that, and it is no failure of one
+	if err := s.config.ClockError(); err != nil { // before the breaker, because it is no failure of a server
 		return store.Answer{}, err
 	}
 	o, err := s.decide(ctx, r, nil)

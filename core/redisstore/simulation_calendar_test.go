@@ -11,11 +11,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// simulationCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
+// simulatedCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
 type simulatedCalendar struct {
-	begins                []int64 // µs since 1970, from before any simulation to after the last
-	shortest, longestWait int64   // periods, µs
-	skipped               int64   // days that a location left out, which begin with the next one
+	begins            []int64 // µs since 1970, from before any simulation to after the last
+	shortest, longest int64   // periods, µs
+	skipped           int64   // days that a location left out, which begin with the next one
 }
 
 // simulationCalendars holds the calendars that simulations have drawn, by their text.
@@ -71,7 +71,7 @@ func calendarOf(l core.Limit) *simulatedCalendar {
 		case length == 0:
 			c.skipped++
 		default:
-			c.shortest, c.longestWait = min(c.shortest, length), max(c.longestWait, length)
+			c.shortest, c.longest = min(c.shortest, length), max(c.longest, length)
 		}
 	}
 	known, _ := simulationCalendars.LoadOrStore(key, c)
@@ -136,7 +136,7 @@ func (x *limitRule) mostSteps(micros int64) int64 {
 // longestStep returns how long an interval lasts at most.
 func (x *limitRule) longestStep() int64 {
 	if x.calendar != nil {
-		return x.calendar.longestWait
+		return x.calendar.longest
 	}
 	return x.interval
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// simulationClock is a simulation's clock.
+// simulatedClock is a simulation's clock.
 type simulatedClock struct{ wall atomic.Int64 }
 
 func (c *simulatedClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
