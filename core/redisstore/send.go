@@ -138,29 +138,36 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	cmds := s.exec(ctx, evalsha, lua.SHA, runs, now)
 	for try := 1; try < maxAttempts; try++ {
 		var again [][]*call
-		var places []int
-		loads := true // whether all of them failed because the script was lost: then there is no reason to wait
+		var which []int // the indexes of again
+		loads := true   // whether all of them failed because the script was lost: then there is no reason to wait
 		for i, cmd := range cmds {
 			err := cmd.Err()
 			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
 			if unloaded || notExecuted(err) && (unassigned || !ofSlot(err)) {
-				again, places, loads = append(again, runs[i]), append(places, i), loads && unloaded
+				again, which, loads = append(again, runs[i]), append(which, i), loads && unloaded
 			}
 		}
 		if len(again) == 0 {
 			break
 		}
 		if !loads {
-			s.rediscover(ctx, cmds[places[0]].Err())
+			s.rediscover(ctx, cmds[which[0]].Err())
 			if sleep(ctx, time.Millisecond<<try); ctx.Err() != nil {
 				break
 			}
 		}
 		for i, cmd := range s.exec(ctx, eval, lua.Text, again, now) {
-			cmds[places[i]] = cmd
+			cmds[which[i]] = cmd
 		}
 	}
-	outcomes := make([]outcome, 0, len(calls))
+	outcomes, err := s.readAll(ctx, cmds, runs, now, len(calls))
+	return ungroup(outcomes, places), err
+}
+
+// readAll returns the outcomes of the n calls in runs, for which cmds were sent. If no server has decided any, it also returns an
+// error.
+func (s *server) readAll(ctx context.Context, cmds []sentOnce, runs [][]*call, now string, n int) ([]outcome, error) {
+	outcomes := make([]outcome, 0, n)
 	var failure error // the last error of a server; one about a slot only if there is no other
 	decided := false  // whether a server works: it has decided a call, or found that a key can't be used
 	for i, cmd := range cmds {
@@ -181,7 +188,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	if decided {
 		failure = nil
 	}
-	return ungroup(outcomes, places), failure
+	return outcomes, failure
 }
 
 // exec sends one command for each of runs, in a pipeline.
