@@ -44,7 +44,7 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 		}
 		q := &n.queue
 		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
-		q.expire, q.spare = n.expire, s.server.spare
+		q.expire, q.hasIdle = n.expire, s.server.hasIdle
 		return n
 	}
 	s.nodes.home, s.nodes.unassigned = s.nodes.of(nil), s.nodes.of(nil)

@@ -12,14 +12,14 @@ import (
 
 // call is one decision from the queue to its outcome: of one request, or of several that are decided together.
 //
-// A call is in one state: waiting, then either sent, by the goroutine that sends its batch, or left, by its caller or a timeout.
+// A call is in one state: waiting, then either sent, by the goroutine that sends its batch, or abandoned, by its caller or a timeout.
 // Whoever moves it out of waiting, by claim or CompareAndSwap, is the only one who sends or answers it.
 type call struct {
 	member
 	others []member  // the other requests of a joint decision
 	since  time.Time // when its timeout begins: with its arrival, and again when its batch is sent
 
-	state  atomic.Uint32 // waiting, sent or left
+	state  atomic.Uint32 // waiting, sent or abandoned
 	itself [1]*call      // space for a batch of this call alone
 	inline bool          // its caller sends it, so nobody waits for done
 	shared bool          // other goroutines may use it after its answer, so it is not pooled
@@ -71,7 +71,7 @@ func (c *call) single() []*call {
 const (
 	waiting uint32 = iota
 	sent
-	left
+	abandoned
 )
 
 // claim moves the waiting ones of calls to a state and returns them, in the array of calls. Their sending or answering is then

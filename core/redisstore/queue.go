@@ -12,7 +12,7 @@ import (
 // queue groups the calls to one server into batches: a batch is sent as one script call, or one pipeline on a Cluster. It also
 // decides when a batch is sent.
 //
-// A call that comes while nothing is queued and fewer than most() batches are in flight is sent at once. All others wait until a
+// A call that comes while nothing is queued and fewer than batchLimit batches are in flight is sent at once. All others wait until a
 // batch in flight completes, and then go together. So batches grow with the load, and their calls share a round trip, a
 // reading of the clock and the parsing of a command. Example: a round trip takes 0.4 ms, so four batches are in flight at most,
 // and 10,000 a second are sent. At 1,000 requests a second most batches have one call; at 100,000 they have about 10.
@@ -25,8 +25,8 @@ type queue struct {
 
 	// expire is called when the first call may have been queued for too long.
 	expire func()
-	// spare reports whether the client has an idle connection.
-	spare func() bool
+	// hasIdle reports whether the client has an idle connection.
+	hasIdle func() bool
 
 	mu         sync.Mutex // guards all below; never held across I/O
 	calls      []*call    // the queued calls, in the order of their arrival
@@ -77,7 +77,7 @@ func (q *queue) add(c *call) task {
 	if c.since.IsZero() { // a call from another node's queue keeps its time
 		c.since = now
 	}
-	free := q.inFlight+q.pending < q.most()
+	free := q.inFlight+q.pending < q.batchLimit()
 	if free && q.inFlight < q.ready && len(q.calls) == 0 && q.gap(now) <= 0 {
 		// Nothing is queued and a connection is ready: c is a batch of its own.
 		q.lastSent = now
@@ -96,8 +96,8 @@ func (q *queue) add(c *call) task {
 	return q.nextTask(now)
 }
 
-// single returns the task to send c alone, however many batches are in flight.
-func (q *queue) single(c *call) task {
+// startSingle returns the task to send c alone, however many batches are in flight.
+func (q *queue) startSingle(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.startBatch(c.single(), c.weight())
@@ -110,7 +110,7 @@ func (q *queue) completed(d task) task {
 	q.inFlight--
 	q.weight -= d.weight
 	q.turns = slices.DeleteFunc(q.turns, func(t turn) bool { return t.number == d.number })
-	if len(q.calls) == 0 || q.inFlight+q.pending >= q.most() {
+	if len(q.calls) == 0 || q.inFlight+q.pending >= q.batchLimit() {
 		return task{}
 	}
 	return q.nextTask(time.Now())
@@ -127,7 +127,7 @@ func (q *queue) startIfQueued() task {
 // nextTask returns the task by which the queued calls are sent: at once, with a connection, or after the gap. q.mu is held.
 func (q *queue) nextTask(now time.Time) task {
 	if q.inFlight >= q.ready {
-		if q.reconnect || !q.spare() {
+		if q.reconnect || !q.hasIdle() {
 			return task{connect: q.connect()}
 		}
 		q.ready = q.inFlight + 1
@@ -169,8 +169,8 @@ func (q *queue) startQueued() task {
 	return q.startBatch(batch, weight)
 }
 
-// most is how many batches may be in flight. q.mu is held.
-func (q *queue) most() int { return max(1, min(q.maxInFlight, q.roundTrip.InFlight())) }
+// batchLimit is how many batches may be in flight. q.mu is held.
+func (q *queue) batchLimit() int { return max(1, min(q.maxInFlight, q.roundTrip.InFlight())) }
 
 // gap is how long to wait before another batch to a server with high latency; 0 or less: not at all. Without it the first
 // calls of a burst would each be a batch of their own, and the rest would wait for a long round trip. q.mu is held.
@@ -277,12 +277,12 @@ const (
 	queueTimeout               // the server answers other batches, too slowly for so many calls
 )
 
-// overdue removes the calls that were queued for longer than limit, and returns them with the reason.
+// overdue removes the calls that were queued for longer than waitLimit, and returns them with the reason.
 func (q *queue) overdue() (late []*call, why reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.timerSet = false
-	limit, why := q.limit()
+	limit, why := q.waitLimit()
 	n, now := 0, time.Now()
 	for n < len(q.calls) && now.Sub(q.calls[n].since) >= limit {
 		n++
@@ -298,12 +298,12 @@ func (q *queue) overdue() (late []*call, why reason) {
 func (q *queue) hasLate() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	limit, _ := q.limit()
+	limit, _ := q.waitLimit()
 	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit-scheduler.FastTurn
 }
 
-// limit returns how long a call may be queued, and the reason for failing it then. q.mu is held.
-func (q *queue) limit() (time.Duration, reason) {
+// waitLimit returns how long a call may be queued, and the reason for failing it then. q.mu is held.
+func (q *queue) waitLimit() (time.Duration, reason) {
 	switch {
 	case q.inFlight == 0:
 		return q.timeout, noConnection
@@ -313,8 +313,8 @@ func (q *queue) limit() (time.Duration, reason) {
 	return q.longestWait, queueTimeout
 }
 
-// use notes a call that does not go through the queue.
-func (q *queue) use() {
+// markUsed notes a call that does not go through the queue.
+func (q *queue) markUsed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lastUsed = time.Now()

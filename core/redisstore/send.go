@@ -53,7 +53,7 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 	if len(calls) > 1 && s.sharded.Load() {
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
-	outcomes, err = s.together(ctx, client, calls, now, false)
+	outcomes, err = s.scriptCall(ctx, client, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.sharded.Store(true)
@@ -74,9 +74,9 @@ func (s *server) instant() (string, error) {
 	return strconv.FormatInt(micros, 10), nil
 }
 
-// together has one script call decide calls. Another one decides those that the server refused to write, if a retry makes
+// scriptCall has one script call decide calls. Another one decides those that the server refused to write, if a retry makes
 // sense, and those that need more periods of a calendar. wide is that of Plan.Calendars.
-func (s *server) together(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
+func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	reply, err := s.eval(ctx, client, scriptArgs(calls, now, wide))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 	}
 	// The recursion ends. If the server refuses all calls, the reply is an error, so there are fewer calls each time. Periods
 	// are finite.
-	retried, err := s.together(ctx, client, again, now, wide || len(lacking) > 0)
+	retried, err := s.scriptCall(ctx, client, again, now, wide || len(lacking) > 0)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
 			outcomes[i] = retried[n]
@@ -220,7 +220,7 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 		outcomes, err = readReply(reply, calls)
 	}
 	if err == nil && errors.Is(outcomes[0].err, errPeriods) {
-		outcomes, err = s.together(ctx, s.client, calls, now, true)
+		outcomes, err = s.scriptCall(ctx, s.client, calls, now, true)
 	}
 	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
 		err = store.ErrApart

@@ -28,8 +28,8 @@ type server struct {
 	dialError atomic.Pointer[error] // why the last connection failed, if known; nil once one is made
 }
 
-// use sets the client.
-func (s *server) use(client redis.UniversalClient) {
+// setClient sets the client.
+func (s *server) setClient(client redis.UniversalClient) {
 	s.client = client
 	s.inline = endsWithContext(client)
 	s.address = address.Of(client)
@@ -125,9 +125,9 @@ func connectTimeout(timeout time.Duration) time.Duration {
 // Log returns the logger for warnings.
 func (s *server) Log() *slog.Logger { return s.logger() }
 
-// spare reports whether the client has an idle connection. Of several servers' connections it reports none, because it can't
+// hasIdle reports whether the client has an idle connection. Of several servers' connections it reports none, because it can't
 // tell whose they are.
-func (s *server) spare() bool {
+func (s *server) hasIdle() bool {
 	return !s.sharded.Load() && s.client.PoolStats().IdleConns > 0
 }
 

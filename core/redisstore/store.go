@@ -114,7 +114,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.leases = lease.New(s.top, set.lease, set.timeout)
 		s.top = s.leases
 	}
-	b.server.use(client)
+	b.server.setClient(client)
 	b.attach(client, set, b.config.Clock != nil)
 	return s
 }

@@ -22,7 +22,7 @@ import (
 //   - Otherwise r waits for a batch in flight to complete: the goroutine of that batch sends the next.
 func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
-		n.queue.use()
+		n.queue.markUsed()
 		// Open may be out of date. A call that Enter admits is the trial and is sent alone.
 		report, err := n.breaker.Enter()
 		if err != nil {
@@ -72,7 +72,7 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		n.calls.put(c)
 		return o, o.err
 	case <-ctx.Done():
-		if c.request.Gives() || c.state.CompareAndSwap(waiting, left) {
+		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
 			return outcome{}, ctx.Err()
 		}
 		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
@@ -122,7 +122,7 @@ func (n *node) trial(c *call, report func(error)) {
 	if nth := n.queue.connectFirst(); nth > 0 {
 		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
-			if late := claim([]*call{c}, left); len(late) > 0 {
+			if late := claim([]*call{c}, abandoned); len(late) > 0 {
 				n.fail(late, breaker.Unanswered, n.server.noConnection(n.client, n.timeout))
 			}
 		})
@@ -139,7 +139,7 @@ func (n *node) trial(c *call, report func(error)) {
 			return
 		}
 	}
-	n.perform(n.queue.single(c), report)
+	n.perform(n.queue.startSingle(c), report)
 }
 
 // expire fails the calls that have waited in the queue for too long. The breaker counts it only if they waited for a
@@ -149,7 +149,7 @@ func (n *node) expire() {
 		scheduler.KeepUp(n.queue.longestWait)
 	}
 	late, why := n.queue.overdue()
-	late = claim(late, left)
+	late = claim(late, abandoned)
 	switch {
 	case len(late) == 0:
 	case why == queueTimeout:
