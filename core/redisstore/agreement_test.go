@@ -101,7 +101,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 		}
 
 		stores := []core.Store{
-			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
+			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 			limittest.NewDecidingStore(clock.Now),
 		}
@@ -240,7 +240,7 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	client.AddHook(&redistest.Keeper{})
 	var got []seen
 	for _, store := range []core.Store{
-		redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+		redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 		core.NewMemoryStore(core.WithClock(clock.Now)),
 	} {
 		ctx := t.Context()

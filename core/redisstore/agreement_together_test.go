@@ -23,7 +23,7 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 		ctx := context.Background()
 		clock := limittest.DrawClock(t)
 		stores := []core.Store{
-			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 		}
 		var lists [][]core.Limit

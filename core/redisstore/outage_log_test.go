@@ -138,7 +138,7 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 		client, hook := redistest.Client(t), &onceHook{}
 		client.AddHook(hook)
 		var lines limittest.LockedBuffer
-		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 		for range 3 {
 			if _, err := l.Allow(t.Context(), "k"); err != nil {
@@ -162,7 +162,7 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 func TestArgumentsInRepliesAreNotShown(t *testing.T) {
 	client, hook := redistest.Client(t), &onceHook{}
 	client.AddHook(hook)
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(1000))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout), "api", core.PerDay(1000))
 	var reply error = replied("ERR unknown command 'evalsha', with args beginning with: 'a1b2' '1' 'ratelimit:api:secret-key' ")
 	hook.next.Store(&reply)
 	_, err := l.Allow(t.Context(), "secret-key")

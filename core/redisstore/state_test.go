@@ -393,7 +393,7 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 	client, prefix, clock := redistest.Client(t), redistest.Prefix(), limittest.NewClock()
 	client.AddHook(&redistest.Keeper{})
 	reference := &referenceStore{limittest.NewDecidingStore(clock.Now), clock.Now}
-	store := redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient)
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout)
 	return func(fatalf func(string, ...any), state []byte, cost int64) {
 		for _, limits := range statePolicies {
 			if err := client.Set(ctx, prefix+"api:user", state, 0).Err(); err != nil {

@@ -8,7 +8,7 @@ local function levels_text(limits)
     local limit = limits[i]
     local full = full_at(limit)
     waits = waits or limit.matters > now and limit.matters < full or limit.bounds
-    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, limit.at, limit.at, limit.most, limit.pace)
+    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, limit.at, limit.at, limit.fill_capacity, limit.pace)
   end
   return table.concat(answer), waits
 end

@@ -45,15 +45,15 @@ local function keep(s, limits)
       full = holds_lib().outlast(limit, full)
     end
     last = math.max(last, full)
-    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, now, full, limit.most, limit.pace)
+    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
     text[#text + 1] = answer[i]
     local older = limit.next_older
     if older then -- the older record is charged what the limit is charged
-      older.tokens = math.max(-FOREVER, math.min(older.tokens - (limit.before - limit.level) / limit.unit + limit.uncredited, older.most))
+      older.tokens = math.max(-FOREVER, math.min(older.tokens - (limit.before - limit.level) / limit.unit + limit.uncredited, older.fill_capacity))
       local ends = until_full(older)
       if ends > now then
         last = math.max(last, ends)
-        text[#text + 1] = pack(RECORD, older.tag, older.hash, older.tokens, older.at, older.keep, older.most, older.pace)
+        text[#text + 1] = pack(RECORD, older.tag, older.hash, older.tokens, older.at, older.keep, older.fill_capacity, older.pace)
       end
     end
     local held = limit.holds and holds_lib().text(limit)

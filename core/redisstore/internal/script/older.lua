@@ -34,9 +34,9 @@ local function most_used(limit)
       if units < least then
         least = units
         chosen = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
-          most = record.most, pace = record.pace }
+          fill_capacity = record.fill_capacity, pace = record.pace }
         if math.abs(limit.pace) <= math.abs(record.pace) then
-          chosen.tokens, chosen.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.most), math.min(at, now)
+          chosen.tokens, chosen.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.fill_capacity), math.min(at, now)
         end
       end
     end
@@ -46,7 +46,7 @@ end
 
 -- Whether the limit's definition wrote a record
 local function wrote(limit, record)
-  return record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace
+  return record.hash == limit.hash and record.fill_capacity == limit.fill_capacity and record.pace == limit.pace
 end
 
 -- Moves the stored instants of a limit back to now, to which the clock has stepped back: nothing refills for the time between. If

@@ -5,29 +5,29 @@ local function read_record(state, from)
   if from + RECORD_SIZE - 1 > #state then
     return nil
   end
-  local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
+  local tag, hash, tokens, at, keep, fill_capacity, pace = unpack(RECORD, state, from)
   if tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
-    and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
-    return { tag = tag, hash = hash, tokens = tokens, at = at, keep = keep, most = most, pace = pace }
+    and fill_capacity >= 0 and fill_capacity <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
+    return { tag = tag, hash = hash, tokens = tokens, at = at, keep = keep, fill_capacity = fill_capacity, pace = pace }
   end
 end
 
 -- When the bucket of a record is full under the definition that wrote it
 local function until_full(record)
   local pace = math.abs(record.pace)
-  local micros = (record.most - record.tokens) * pace
+  local micros = (record.fill_capacity - record.tokens) * pace
   if record.pace < 0 then
-    micros = micros + record.most * pace
+    micros = micros + record.fill_capacity * pace
   end
   return math.min(FOREVER - 1, record.at + math.ceil(math.max(0, math.min(FOREVER, micros))))
 end
 
 -- How many tokens a limit has left if as many are used as a record says
 local function left(limit, record)
-  if record.most == limit.most then
+  if record.fill_capacity == limit.fill_capacity then
     return record.tokens
   end
-  return limit.capacity - (record.most - record.tokens)
+  return limit.capacity - (record.fill_capacity - record.tokens)
 end
 
 -- Rounds a product of tokens and unit down, after adding what the division and the multiplication may have lost by rounding.

@@ -12,7 +12,7 @@ local function limits_of(r)
     local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
     local limit = {
       tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
-      full = capacity * unit, most = most, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT,
+      full = capacity * unit, fill_capacity = most, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT,
     }
     if aligned == CALENDAR then
       local periods
