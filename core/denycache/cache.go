@@ -11,52 +11,58 @@ import (
 )
 
 const (
-	// maxDenials bounds the entries of a cache. A key under attack is asked for again and again; keys that are asked
-	// for once need no place in it.
+	// maxDenials bounds the entries of a cache. A new one replaces any other: keys under attack are soon back.
 	maxDenials = 1 << 16
-	// denialShards keeps goroutines apart.
+	// denialShards is how many locks the keys are spread over.
 	denialShards = 16
-	// denialSlots tells the keys of a shard apart, mostly.
+	// denialSlots is how many versions a shard has. Keys with one slot share a version.
 	denialSlots = 256
-	// doubt is how long tokens may come late: those of a Refund or Reset that was sent and got no answer.
-	doubt = time.Minute
+	// uncertain is how long the tokens of a Refund or Reset that got no answer may still come back.
+	uncertain = time.Minute
 )
 
 // cache remembers denials.
+//
+// A denial must not be kept if tokens came back meanwhile. So a request first reads its key's version, and its denial is kept
+// only if the version is still the same. Whatever returns tokens calls beginReturn before and endReturn after. Example:
+//
+//	request A: reads version 7, is denied, its answer is on the way
+//	refund B:  beginReturn drops denials, the store refunds, endReturn sets version 8
+//	request A: has its answer; keep sees version 8 and does not keep the denial
 type cache struct {
 	horizon time.Duration
 	shards  [denialShards]denialShard
 }
 
+// denialShard is a part of the cache, with a lock of its own.
 type denialShard struct {
-	mu       sync.Mutex              // guards all below
-	entries  map[uint64]*denial      // by a hash of policy and key: of two buckets with the same one, the last stays
-	repeated int64                   // denials
-	giving   map[bucketname.Name]int // how many requests are under way that return tokens to a key
-	// versions count, by a hash of the key, what returned or took tokens. A denial that was asked for before is not
-	// kept after it.
-	versions [denialSlots]uint32
-	doubted  [denialSlots]instant // until when tokens may still come to one of these keys
-	_        [40]byte             // keeps two locks off one cache line
+	mu        sync.Mutex              // guards all below
+	entries   map[uint64]*denial      // by a hash of policy and key: of two buckets with the same hash, the last stays
+	repeated  int64                   // how many denials were repeated
+	returning map[bucketname.Name]int // how many requests in flight return tokens to a key
+	// versions count, by slot, the requests that returned or took tokens.
+	versions       [denialSlots]uint32
+	uncertainUntil [denialSlots]instant // by slot: a denial that was asked for before is not kept
+	_              [40]byte             // keeps two locks off one cache line
 }
 
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
-	bucket bucketname.Name
-	plan   *bucket.Plan
-	cost   int64 // that was denied; all higher costs are denied too
-	answer store.Answer
-	heard  instant // when the answer came, to the microsecond: not before its instant
-	until  instant
+	bucket   bucketname.Name
+	plan     *bucket.Plan
+	cost     int64 // the cost that was denied: all higher costs are denied too
+	answer   store.Answer
+	answered instant // when the answer came, rounded down to the microsecond: not before its instant
+	until    instant // when it no longer holds
 }
 
 // instant is a time in ns since 1970. Comparing time.Times takes several times as long.
 type instant int64
 
-// sinceMicro is the ns since t's microsecond began: the server counts whole ones.
+// sinceMicro returns the ns since t's microsecond began. Buckets count whole microseconds.
 func (t instant) sinceMicro() instant { return t % 1000 }
 
-// repeat sets a to the denial of r that is known to be true at now. If there is none it returns a version for keep.
+// repeat sets a to a denial that still holds for r at now. If there is none, ok is false, and version is for keep.
 func (d *cache) repeat(b bucketname.Name, r *store.Request, a *store.Answer, now instant) (ok bool, version uint32) {
 	sh, slot := d.shard(b)
 	sh.mu.Lock()
@@ -64,7 +70,7 @@ func (d *cache) repeat(b bucketname.Name, r *store.Request, a *store.Answer, now
 	version = sh.versions[slot]
 	switch {
 	case known == nil, known.bucket != b, known.plan != r.Plan, r.N < known.cost, r.N > known.cost && known.answer.Waits != nil:
-	case now >= known.until, now < known.heard:
+	case now >= known.until, now < known.answered:
 		delete(sh.entries, b.Hash)
 	default:
 		ok = true
@@ -73,24 +79,24 @@ func (d *cache) repeat(b bucketname.Name, r *store.Request, a *store.Answer, now
 	sh.mu.Unlock()
 	if ok {
 		*a = known.answer
-		a.Age(r.Plan, int64(now-known.heard)/1000)
+		a.Age(r.Plan, int64(now-known.answered)/1000)
 	}
 	return ok, version
 }
 
-// keep remembers the denial a of r, which was asked at asked and heard at heard. It does not if a request that returned
-// or took tokens may have been executed since repeat returned version.
-func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, version uint32, asked, heard instant) {
+// keep remembers the denial a of r, which was asked for at asked and answered at answered. It does not if a request that
+// returned or took tokens may have been executed since repeat returned version.
+func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, version uint32, asked, answered instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}
 	if a.Waits != nil && (r.N > 1 || len(r.Plan.Rates) > 1) {
-		return // how a level rises behind holds is not known here
+		return // waits hold for this cost of one limit only: while tokens are held, others don't follow from the level
 	}
-	wait := time.Duration(0) // until every limit has the tokens
+	wait := time.Duration(0) // until every limit has the tokens, or the horizon
 	for i := range r.Plan.Rates {
 		if a.Now+a.ResetAfter(r.Plan, i) >= bucket.Forever-1 {
-			return // state can't hold this instant, so the next denial may tell an earlier one
+			return // beyond the last instant that state can hold, the store's next denial may say a shorter wait
 		}
 		micros := min(a.RetryAfter(r.Plan, i, r.Of(i)), d.horizon.Microseconds()+1)
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
@@ -99,7 +105,7 @@ func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, versi
 	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.versions[slot] != version || sh.giving[b] > 0 || asked < sh.doubted[slot] {
+	if sh.versions[slot] != version || sh.returning[b] > 0 || asked < sh.uncertainUntil[slot] {
 		return
 	}
 	if sh.entries == nil {
@@ -111,47 +117,47 @@ func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, versi
 			break
 		}
 	}
-	known := &denial{b.Clone(), r.Plan, r.N, *a, heard - heard.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
+	known := &denial{b.Clone(), r.Plan, r.N, *a, answered - answered.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
 	known.answer.Source = store.FromDenyCache
 	sh.entries[b.Hash] = known
 }
 
-// giving forgets the denial of a key to which tokens are about to be returned, and blocks caching until given is called.
-func (s *Store) giving(b bucketname.Name) {
+// beginReturn drops the denial of a key to which a request is about to return tokens, and blocks caching until endReturn.
+func (s *Store) beginReturn(b bucketname.Name) {
 	sh, _ := s.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.giving == nil {
-		sh.giving = make(map[bucketname.Name]int)
+	if sh.returning == nil {
+		sh.returning = make(map[bucketname.Name]int)
 	}
-	sh.giving[b]++
+	sh.returning[b]++
 	delete(sh.entries, b.Hash)
 }
 
-// given ends what giving began. If err leaves it open whether the tokens may still come, caching stays blocked for a
-// while.
-func (s *Store) given(b bucketname.Name, err error) {
+// endReturn ends what beginReturn began. If err leaves it open whether the tokens may still come back, caching stays blocked
+// for the time uncertain.
+func (s *Store) endReturn(b bucketname.Name, err error) {
 	now, clockErr := s.now()
 	sh, slot := s.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.versions[slot]++
-	if sh.giving[b]--; sh.giving[b] == 0 {
-		delete(sh.giving, b)
+	if sh.returning[b]--; sh.returning[b] == 0 {
+		delete(sh.returning, b)
 	}
 	if err != nil && clockErr == nil && !certain(err) {
-		sh.doubted[slot] = max(sh.doubted[slot], now+instant(doubt))
+		sh.uncertainUntil[slot] = max(sh.uncertainUntil[slot], now+instant(uncertain))
 	}
 }
 
-// certain reports whether err proves that the request was decided, or never will be.
+// certain reports whether err proves that the request was executed, or never will be.
 func certain(err error) bool {
 	var e interface{ Certain() bool }
 	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || errors.As(err, &e) && e.Certain()
 }
 
-// taken forgets the denial of a key from which tokens were taken: its delay would be too short.
-func (d *cache) taken(b bucketname.Name) {
+// invalidate drops the denial of a key from which tokens were taken: its RetryAfter would be too short now.
+func (d *cache) invalidate(b bucketname.Name) {
 	sh, slot := d.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -170,7 +176,7 @@ func (d *cache) Repeated() (n int64) {
 	return n
 }
 
-// shard returns where the denials of b are, and its slot there.
+// shard returns the shard of b, and its slot there.
 func (d *cache) shard(b bucketname.Name) (sh *denialShard, slot int) {
 	return &d.shards[b.Hash%denialShards], int(b.Hash / denialShards % denialSlots)
 }

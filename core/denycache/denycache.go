@@ -1,5 +1,5 @@
-// Package denycache repeats denials that still hold, without asking the store again. Stores of package redisstore have it;
-// any other can be wrapped:
+// Package denycache repeats denials that still hold, without asking the store again. Stores of package redisstore have one. It
+// works around any other store too:
 //
 //	store := denycache.New(memcachedStore, time.Second)
 package denycache
@@ -31,7 +31,7 @@ func New(next store.Store, horizon time.Duration) *Store {
 	return s
 }
 
-// Do answers r by a denial that is known to hold, or has next decide.
+// Do repeats a denial that still holds for r, or has next decide.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if s.horizon <= 0 {
 		return s.Next.Do(ctx, r)
@@ -53,9 +53,9 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	}
 	a, err = s.Next.Do(ctx, r)
 	if err != nil || a.Allowed {
-		s.taken(b)
-	} else if heard, err := s.now(); err == nil {
-		s.keep(b, &r, &a, version, asked, heard)
+		s.invalidate(b)
+	} else if answered, err := s.now(); err == nil {
+		s.keep(b, &r, &a, version, asked, answered)
 	}
 	return a, err
 }
@@ -74,38 +74,38 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	return answers, err
 }
 
-// Reset has next forget a bucket, and forgets its denial.
+// Reset has next forget a bucket, and drops its denial.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	b := bucketname.New(policy, key)
-	s.giving(b)
+	s.beginReturn(b)
 	err := s.Next.Reset(ctx, policy, key)
-	s.given(b, err)
+	s.endReturn(b, err)
 	return err
 }
 
-// begin must be called before r is decided that the cache does not apply to.
+// begin must be called before next decides a request that the cache can't answer.
 func (s *Store) begin(b bucketname.Name, r *store.Request) {
 	if r.Gives() {
-		s.giving(b)
+		s.beginReturn(b)
 	}
 }
 
-// end must be called when it was decided.
+// end must be called after begin, with the result.
 func (s *Store) end(b bucketname.Name, r *store.Request, allowed bool, err error) {
 	switch {
 	case r.Gives():
-		s.given(b, err)
+		s.endReturn(b, err)
 	case r.Moves() && (allowed || err != nil):
-		s.taken(b)
+		s.invalidate(b)
 	}
 }
 
-// applies reports whether r may be answered from the cache: it takes tokens, and brings none.
+// applies reports whether the cache may answer r: it takes tokens, returns none, and takes as many from each limit.
 func applies(r *store.Request) bool {
 	return (r.Action == bucket.Take || r.Action == bucket.Lease) && r.N > 0 && r.Each == nil && r.Ends.Ticket == 0
 }
 
-// now is the instant by which denials are timed.
+// now is the current instant of the store's clock.
 func (s *Store) now() (instant, error) {
 	at, err := s.Config().Nanos()
 	return instant(at), err

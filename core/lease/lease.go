@@ -1,5 +1,5 @@
-// Package lease takes tokens of busy keys ahead, and decides in this process while they last. redisstore.WithLease puts it
-// around the store on Redis; any other store can be wrapped:
+// Package lease takes tokens of busy keys ahead, and decides in this process while they last. redisstore.WithLease puts a lease
+// store around the store on Redis. It works around any other store too:
 //
 //	store := lease.New(memcachedStore, 1000, 100*time.Millisecond)
 package lease
@@ -15,12 +15,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Store is a [store.Store] around another one, for keys that are asked for more often than that can decide.
+// Store is a [store.Store] around another one, for keys with more requests than that one can decide.
 //
-// A key that is asked for again within 50 ms leases tokens with its next decision: one at first, then twice as many each
-// time they are used up within 50 ms. A lease is at most a tenth of the smallest Capacity, and half of what the bucket
-// has left. A key whose callers want more at once than half of that leases nothing for a second: waiting for one small lease
-// after another would be slower than none. The Store gives a lease back that is not used for 100 to 200 ms. A lease ends after 2 s.
+// A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time they
+// are used up within 50 ms. A lease is at most a tenth of the smallest Capacity, and half of what the bucket has left. A key
+// whose callers want more at once than half of that leases nothing for a second: waiting for one small lease after another would
+// be slower than none. The Store gives a lease back if nothing uses it for 100 to 200 ms. A lease ends after 2 s.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
@@ -28,27 +28,27 @@ import (
 type Store struct {
 	layer.Layer
 
-	Now  func() time.Time // the process' clock, for tests; set it before the Store is used
+	Now  func() time.Time // the process's clock, for tests; set it before the Store is used
 	Idle time.Duration    // for how long an unused lease stays here: 100 ms; set it before the Store is used
 
 	timeout time.Duration
-	most    int64 // tokens on one lease
-	apart   atomic.Bool
+	most    int64       // the largest lease, in tokens
+	apart   atomic.Bool // next has returned ErrApart: it decides no requests together
 	shards  [shards]shard
 }
 
-// New returns a Store around next, with leases of at most so many tokens. A decision that waits for another one's lease
-// takes no longer than the timeout, which should be that of next.
+// New returns a Store around next, with leases of at most so many tokens. A decision that waits for a lease which another one
+// renews fails after the timeout, which should be that of next.
 func New(next store.Store, most int64, timeout time.Duration) *Store {
 	s := &Store{Layer: layer.On(next), Idle: idle, timeout: timeout, most: most}
 	s.Now = s.Config().Now
 	return s
 }
 
-// Do decides r on the lease of its key, if it has enough tokens. Else it has next decide; if the key is busy that call also
-// brings a lease, and others who ask meanwhile wait for that.
+// Do decides r on the lease of its key, if that has enough tokens. Otherwise next decides. If the key is busy, the call to next
+// also renews the lease, and other requests for the key wait for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
-	if err := s.Config().ClockError(); err != nil { // what is known here must not answer for a clock that no server would take
+	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
 	}
 	if s.use(&r, &a, s.Now()) {
@@ -70,7 +70,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 		case lead:
 			return n.wait(ctx)
 		case join:
-			if first { // all steps together take no longer than one decision may
+			if first { // the timeout is for all rounds of this loop together
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout))
 				defer cancel()
@@ -87,8 +87,8 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	}
 }
 
-// DoTogether has next decide requests in one step. It settles the leases of their keys first, so that they have all that
-// their process has.
+// DoTogether has next decide requests in one step. The requests settle the leases of their keys, so that they can take all the
+// tokens that this process has.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.apart.Load() {
 		return nil, store.ErrApart
@@ -96,7 +96,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	if err := s.Config().ClockError(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout) // all steps together take no longer than one decision may
+	ctx, cancel := context.WithTimeout(ctx, s.timeout) // for the waits in settle and the decision together
 	defer cancel()
 	if err := s.settle(ctx, requests); err != nil {
 		return nil, err
@@ -111,19 +111,19 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	return answers, err
 }
 
-// Reset has next forget a bucket, and forgets its lease.
+// Reset has next forget a bucket, and drops its lease.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	b := bucketname.New(policy, key)
-	back := s.forget(b) // with the bucket goes the lease in the store
+	back := s.forget(b) // the reset drops the lease in next too, so it is not given back unless the reset fails
 	err := s.Next.Reset(ctx, policy, key)
 	if err != nil && back != nil {
 		go s.giveBack(*back)
 	}
-	s.forget(b) // a lease that came before the store forgot the bucket
+	s.forget(b) // again, because a lease may have been renewed before next forgot the bucket
 	return err
 }
 
-// GiveBack ends all leases, as at the end of a process. It returns when the store has their tokens.
+// GiveBack ends all leases and returns when next has their tokens. Call it at the end of a process.
 func (s *Store) GiveBack() {
 	for i := range s.shards {
 		sh := &s.shards[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// giveBack returns the tokens of r, a refund, and of the lease it ends. It tries once: the store forgets a lease by itself,
-// and tokens refill.
+// giveBack sends r, a refund, with the lease that it settles. It tries once: without it the lease ends by itself and the tokens
+// refill.
 func (s *Store) giveBack(r store.Request) {
 	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
@@ -18,20 +18,21 @@ func (s *Store) giveBack(r store.Request) {
 	_, _ = s.Next.Do(context.Background(), r)
 }
 
-// settleAgain settles the leases that requests were to settle, in the background. Their call had no answer, or was not sent.
-// Who settles a lease a second time changes nothing.
+// settleAgain settles, in the background, the leases of requests whose call failed. It is right whether or not the call was
+// executed: settling a lease a second time changes nothing.
 func (s *Store) settleAgain(requests []store.Request) {
 	for i := range requests {
 		r := &requests[i]
 		if r.Ends.Back == 0 {
 			continue
 		}
-		b := bucketname.Of(r).Clone() // the key may be reused when the caller has its error
+		b := bucketname.Of(r).Clone() // the caller may reuse the key's memory once it has the error
 		go s.giveBack(store.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
 	}
 }
 
-// renewal is a call to the store that decides one request and brings a lease for those that follow.
+// renewal is a call to next that decides one request and takes a lease for the requests that follow. All others for the key wait
+// until it is done.
 type renewal struct {
 	store   *Store
 	shard   *shard
@@ -39,39 +40,39 @@ type renewal struct {
 	request store.Request
 	asked   time.Time
 
-	done   chan struct{} // closed when those below are set
+	done   chan struct{} // closed when answer and err are set
 	answer store.Answer
 	err    error
 
 	// Guarded by the shard's mu:
-	over bool // it is done
-	left bool // its caller had left before
+	over       bool // it is done
+	callerDone bool // its caller stopped waiting before that
 }
 
-// wait returns the decision. A caller who leaves before there is one pays nothing.
+// wait returns the decision. A caller whose ctx ends before gets an error, and run returns its tokens.
 func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	select {
 	case <-n.done:
 	case <-ctx.Done():
 		n.shard.mu.Lock()
-		n.left = !n.over
+		n.callerDone = !n.over
 		n.shard.mu.Unlock()
-		if n.left {
+		if n.callerDone {
 			return store.Answer{}, ctx.Err()
 		}
-		<-n.done // it is about to be closed
+		<-n.done // run is about to close it
 	}
 	return n.answer, n.err
 }
 
-// run asks the store and keeps the lease that comes. What nobody wants is returned: the tokens of a caller who has left, and
-// the lease of a key that was reset meanwhile.
+// run calls next and keeps the lease. It gives back what is not wanted any more: the request's tokens if its caller stopped
+// waiting, and the lease if the key was reset meanwhile.
 func (n *renewal) run() {
 	n.answer, n.err = n.store.Next.Do(context.Background(), n.request)
 	back := n.key.refund
 	n.shard.mu.Lock()
-	n.take()
-	if n.left && n.err == nil && n.answer.Allowed {
+	n.complete()
+	if n.callerDone && n.err == nil && n.answer.Allowed {
 		back.N = n.request.N
 	}
 	if n.key != n.shard.keys[bucketname.Of(&n.request)] {
@@ -85,13 +86,13 @@ func (n *renewal) run() {
 	n.store.giveBack(back)
 }
 
-// take takes in what the call brought. The shard's mu is held.
-func (n *renewal) take() {
+// complete makes the leased tokens the lease of the key. The shard's mu is held.
+func (n *renewal) complete() {
 	k, now := n.key, n.store.Now()
 	waiting := k.waiting
 	k.renewal, k.waiting, n.over = nil, 0, true
 	if n.err != nil {
-		k.size = 0 // what was taken without an answer is lost: begin small again
+		k.size = 0 // tokens that were leased without an answer are lost: begin with small leases again
 	}
 	if n.err != nil || n.answer.Lent < n.request.More { // the bucket has nothing more to lease
 		k.rest = now.Add(idle / 2)
@@ -108,13 +109,13 @@ func (n *renewal) take() {
 	}
 	h := &lease{brought: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
 	k.lease = h
-	h.timer = time.AfterFunc(n.store.Idle, func() { n.lookAfter(h) })
+	h.timer = time.AfterFunc(n.store.Idle, func() { n.check(h) })
 	n.answer.Levels.Unshare()
-	n.answer.Add(n.request.Plan, n.answer.Lent) // what is here is there for this process
+	n.answer.Add(n.request.Plan, n.answer.Lent) // Remaining includes the leased tokens, because this process can use them
 }
 
-// lookAfter returns h when nobody uses it, or when it is about to end.
-func (n *renewal) lookAfter(h *lease) {
+// check, which the lease's timer calls, gives h back if it was not used since the last check or is about to end.
+func (n *renewal) check(h *lease) {
 	n.shard.mu.Lock()
 	defer n.shard.mu.Unlock()
 	switch {

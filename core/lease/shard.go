@@ -10,51 +10,52 @@ import (
 )
 
 const (
-	// share: a lease is at most this part of the smallest Capacity.
+	// share: a lease is at most the smallest Capacity divided by this.
 	share = 10
-	// idle is for how long an unused lease stays here, and what a lease should last a busy key.
+	// idle is how long an unused lease is kept, and how long a lease should last a busy key.
 	idle = 100 * time.Millisecond
-	// margin is how long before its end a lease is returned, used or not.
+	// margin is how long before its end a lease is given back, used or not.
 	margin = 300 * time.Millisecond
-	// shards keeps goroutines apart.
+	// shards is how many locks the keys are spread over.
 	shards = 16
 	// crowdRest is for how long a key leases nothing whose callers want more at once than half of the largest lease. Without
 	// leases they share calls, which is faster than waiting for one small lease after another.
 	crowdRest = time.Second
-	// maxWatched bounds the keys that are watched for being busy. Others are decided as without leases.
+	// maxWatched bounds the keys that are watched for being busy. Other keys get no leases.
 	maxWatched = 1 << 16
 )
 
+// shard is a part of the watched keys, with a lock of its own.
 type shard struct {
-	mu   sync.Mutex // guards all below, and what is in it; never held across I/O
+	mu   sync.Mutex // guards all below, and the keys and leases in it; never held across I/O
 	keys map[bucketname.Name]*watchedKey
 	used int64    // decisions on leases
 	_    [48]byte // keeps two locks off one cache line
 }
 
-// watchedKey is a key that may be busy. Its leases are of one plan: the first that was asked for.
+// watchedKey is a key that may be busy. All its leases are of one plan, that of the first request.
 type watchedKey struct {
-	refund  store.Request   // of nothing: the form in which its leases are settled
-	asked   time.Time       // when the store was last asked
+	refund  store.Request   // a refund of 0 tokens: with Ends set it settles a lease
+	asked   time.Time       // when next was last asked for a decision
 	size    int64           // of the next lease
-	rest    time.Time       // until then the bucket has nothing to lease
+	rest    time.Time       // no leases until then: the bucket has too few tokens
 	lease   *lease          // nil: none
-	renewal <-chan struct{} // closed when the renewal under way is done; nil: none
+	renewal <-chan struct{} // closed when the current renewal is done; nil: none
 	waiting int64           // tokens that callers want who wait for it
 }
 
 // lease is tokens that this process has taken ahead.
 type lease struct {
-	brought store.Answer // the answer that brought them
+	brought store.Answer // the answer of the renewal
 	ticket  int64
-	asked   time.Time // not after the instant of brought
-	left    int64     // tokens that nobody has used
-	used    bool      // since the timer last looked
+	asked   time.Time // when the renewal began: at or before the instant of brought
+	left    int64     // unused tokens
+	used    bool      // whether it was used since the timer's last check
 	timer   *time.Timer
 }
 
-// use takes n tokens of h, or puts back -n of those that were taken. a becomes what the bucket has at now, as far as
-// this process knows, and what is left of h. The shard's mu is held.
+// use takes n tokens of h, or puts back -n of those that were taken. It sets a to what the bucket has at now, as far as this
+// process knows, plus what is left of h. ok is false if h has too few tokens or has ended. The shard's mu is held.
 func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.brought.Lent || h.over(now) {
 		return false
@@ -69,26 +70,25 @@ func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok
 	return true
 }
 
-// over reports whether h has ended. A clock that stepped back ends it too. The shard's mu is held.
+// over reports whether h has ended, or the clock stepped back. The shard's mu is held.
 func (h *lease) over(now time.Time) bool {
 	return now.Before(h.asked) || now.Sub(h.asked) >= bucket.LeaseLife*time.Microsecond
 }
 
-// under returns the watched key of a bucket if its leases are of plan p. mu is held.
-func (sh *shard) under(p *bucket.Plan, b bucketname.Name) *watchedKey {
+// keyOf returns the watched key of a bucket if its leases are of plan p, and otherwise nil. mu is held.
+func (sh *shard) keyOf(p *bucket.Plan, b bucketname.Name) *watchedKey {
 	if k := sh.keys[b]; k != nil && k.refund.Plan == p {
 		return k
 	}
 	return nil
 }
 
-// watch returns the watched key of r. It begins to watch it if need be, and returns nil when there is no room. mu is
-// held.
+// watch returns the watched key of r, which it begins to watch if necessary; nil if too many keys are watched. mu is held.
 func (sh *shard) watch(b bucketname.Name, r *store.Request, now time.Time) *watchedKey {
 	if k := sh.keys[b]; k != nil && (k.refund.Plan == r.Plan || k.busy(now)) {
 		return k
 	}
-	// For each key that comes up to two go, so that a spike of keys is forgotten as traffic goes on.
+	// For each new key it forgets up to two that are not busy, so that a spike of keys is forgotten as traffic goes on.
 	looks := 2
 	for other, k := range sh.keys {
 		if looks--; looks < 0 {
@@ -110,12 +110,13 @@ func (sh *shard) watch(b bucketname.Name, r *store.Request, now time.Time) *watc
 	return k
 }
 
-// busy reports whether k must stay watched under its plan. The shard's mu is held.
+// busy reports whether k must stay watched under its plan: it has a lease, a renewal, or a recent request. The shard's mu is
+// held.
 func (k *watchedKey) busy(now time.Time) bool {
 	return k.renewal != nil || k.lease != nil || now.Sub(k.asked) <= idle
 }
 
-// end forgets the lease and returns what settles it. The shard's mu is held.
+// end drops the lease, if there is one, and returns what settles it in next. The shard's mu is held.
 func (k *watchedKey) end() (settles bucket.Ending) {
 	h := k.lease
 	if h == nil {
@@ -126,9 +127,12 @@ func (k *watchedKey) end() (settles bucket.Ending) {
 	return bucket.Ending{Ticket: h.ticket, At: h.brought.Now + bucket.LeaseLife, Back: h.left}
 }
 
-// next chooses how many tokens a decision should lease beyond its cost: about what the key uses in idle, and 0
-// while that is nothing. The shard's mu is held.
-func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
+// nextSize returns how many tokens a decision should lease beyond its cost: about what the key uses in the time idle. 0 means no
+// lease. The shard's mu is held.
+//
+// Example: requests come every ms. The sizes are 0 for the first, then 1, 2, 4, … up to the maximum, as long as each lease is
+// used up within 50 ms. A size that lasts 50 to 200 ms stays, and one that lasts longer is halved.
+func (k *watchedKey) nextSize(most int64, now time.Time) (extra int64) {
 	age := now.Sub(k.asked)
 	k.asked = now
 	switch {
@@ -147,6 +151,6 @@ func (k *watchedKey) next(most int64, now time.Time) (extra int64) {
 // largest is how many tokens a lease of k can have, of a store with leases of at most so many.
 func (k *watchedKey) largest(most int64) int64 { return min(most, k.refund.Plan.LeastCapacity()/share) }
 
-// leasable reports whether r may use tokens on lease: limits that count something else, or are aligned to a calendar, are
-// decided by the store each time.
-func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Plain }
+// leasable reports whether leased tokens can decide r. Requests to limits of other units or by the calendar, and dry ones, always
+// go to next.
+func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Simple }

@@ -10,7 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// use decides r in a on the lease of its key, if it has enough tokens.
+// This file has the steps of a decision: use the lease, wait for its renewal, or renew it.
+
+// use decides r on the lease of its key, and sets a. ok is false, and a unchanged, if the lease can't decide r.
 func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) {
 	if !leasable(r) || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
@@ -19,7 +21,7 @@ func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) 
 	sh := s.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.under(r.Plan, b)
+	k := sh.keyOf(r.Plan, b)
 	if k == nil {
 		return false
 	}
@@ -32,8 +34,7 @@ func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) 
 	return r.Ends.Ticket == 0 && k.lease.use(-r.N, a, r.Plan, now)
 }
 
-// settle has requests, which are decided together, settle the leases of their keys, so that they have all that their
-// process has. Renewals that are under way end first.
+// settle makes requests, which are decided together, settle the leases of their keys. First it waits for renewals to end.
 func (s *Store) settle(ctx context.Context, requests []store.Request) error {
 	for i := range requests {
 		if done := s.look(&requests[i], false); done != nil {
@@ -50,14 +51,14 @@ func (s *Store) settle(ctx context.Context, requests []store.Request) error {
 	return nil
 }
 
-// look returns what is closed when the renewal of r's key ends that is under way. If there is none and r is to settle the lease, it
-// does.
+// look returns the channel that is closed when the current renewal of r's key is done; nil: there is none. In that case, and if
+// settles is set, r settles the lease.
 func (s *Store) look(r *store.Request, settles bool) (done <-chan struct{}) {
 	b := bucketname.Of(r)
 	sh := s.shard(b)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.under(r.Plan, b)
+	k := sh.keyOf(r.Plan, b)
 	if k == nil {
 		return nil
 	}
@@ -67,16 +68,16 @@ func (s *Store) look(r *store.Request, settles bool) (done <-chan struct{}) {
 	return k.renewal
 }
 
-// leaseStep is what a request does next that no lease serves.
+// leaseStep is the next step of a request that the lease can't decide.
 type leaseStep int
 
 const (
-	ask  leaseStep = iota // Redis, by itself; the request settles the lease of its key
-	join                  // wait for a renewal that is under way, and try its lease
-	lead                  // wait for a renewal that decides this very request
+	ask  leaseStep = iota // next decides; the request settles the lease of its key
+	join                  // wait for the current renewal, and try its lease
+	lead                  // a new renewal decides this request: wait for it
 )
 
-// choose chooses the next step of r: to wait for a renewal, or to lead one, which it starts.
+// choose returns the next step of r: with lead the renewal, which it starts, and with join the channel that its end closes.
 func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-chan struct{}) {
 	b := bucketname.Of(r)
 	sh := s.shard(b)
@@ -84,7 +85,7 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.watch(b, r, now)
-	if k == nil || k.refund.Plan != r.Plan { // watched under another plan
+	if k == nil || k.refund.Plan != r.Plan { // not watched, or watched under another plan
 		return ask, nil, nil
 	}
 	if k.renewal != nil {
@@ -95,7 +96,7 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 	if r.Action != bucket.Take || !leasable(r) {
 		return ask, nil, nil
 	}
-	extra := k.next(s.most, now)
+	extra := k.nextSize(s.most, now)
 	if extra == 0 {
 		return ask, nil, nil
 	}
@@ -104,12 +105,13 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 		Plan: r.Plan, Action: bucket.Lease, N: r.N, More: extra, Ticket: bucket.FirstLease + rand.Int64N(bucket.FirstLease), Ends: r.Ends,
 	}
 	k.renewal = n.done
-	// It runs neither in the caller's context nor in its goroutine: others wait too, and tokens that come must be kept.
+	// The renewal has a goroutine and a context of its own: others wait for it too, and the leased tokens must not be lost if
+	// the caller stops waiting.
 	go n.run()
 	return lead, n, nil
 }
 
-// forget stops watching a key, and returns the refund that settles its lease: nil if it was not watched.
+// forget stops watching a key, and returns the refund that settles its lease; nil if the key was not watched.
 func (s *Store) forget(b bucketname.Name) (back *store.Request) {
 	sh := s.shard(b)
 	sh.mu.Lock()
@@ -124,7 +126,7 @@ func (s *Store) forget(b bucketname.Name) (back *store.Request) {
 	return &refund
 }
 
-// shard returns where a key is watched.
+// shard returns the shard of a key.
 func (s *Store) shard(b bucketname.Name) *shard {
 	return &s.shards[b.Hash%shards]
 }

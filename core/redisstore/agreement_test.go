@@ -71,7 +71,7 @@ func (r *replica) took(res core.Result, err error) seen {
 	return s
 }
 
-// TestStoresAgree sends the same random requests on one key to the Lua script, to its Go twin in memory and to a store
+// TestStoresAgree sends the same random requests on one key to the Lua script, to the reference implementation in Go in memory and to a store
 // built on Request.Decide. All must answer the same.
 func TestStoresAgree(t *testing.T) {
 	client := redistest.Client(t)
@@ -79,7 +79,7 @@ func TestStoresAgree(t *testing.T) {
 	storesAgree(t, client, math.MaxInt, limittest.DrawAnyLimit)
 }
 
-// storesAgree plays at most so many lives under drawn limits.
+// storesAgree runs at most so many simulations under drawn limits.
 func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Generator[core.Limit]) {
 	t.Helper()
 	ctx := context.Background()
@@ -101,7 +101,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 		}
 
 		stores := []core.Store{
-			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
+			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 			limittest.NewDecidingStore(clock.Now),
 		}
@@ -240,7 +240,7 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	client.AddHook(&redistest.Keeper{})
 	var got []seen
 	for _, store := range []core.Store{
-		redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+		redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 		core.NewMemoryStore(core.WithClock(clock.Now)),
 	} {
 		ctx := t.Context()

@@ -14,7 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to its Go twin
+// TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to the reference implementation in Go
 // in memory. Both must answer the same for each bucket.
 func TestStoresAgreeOnChargesTogether(t *testing.T) {
 	client := redistest.Client(t)
@@ -23,7 +23,7 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 		ctx := context.Background()
 		clock := limittest.DrawClock(t)
 		stores := []core.Store{
-			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 		}
 		var lists [][]core.Limit

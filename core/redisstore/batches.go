@@ -14,8 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// batches is a [store.JointStore] that has Redis decide. Decisions of one node that are asked at the same time are sent
-// together.
+// batches is the innermost [store.JointStore]: Redis makes its decisions. It groups concurrent requests to the same server
+// into one script call. Each server has its own queue, breaker and timeout: see node.
 type batches struct {
 	sender
 
@@ -27,9 +27,9 @@ type batches struct {
 	eviction eviction.Watch
 }
 
-// to has f send to the servers of client. A store with an injected clock sends one call after another, so that the clock's
-// instants arrive in order.
-func (s *batches) to(client redis.UniversalClient, set settings, inOrder bool) {
+// attach sets the client whose servers s sends to. A store with an injected clock has one batch in flight at a time, so that
+// the clock's instants arrive in order.
+func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
 	maxInFlight := rtt.MaxInFlight(client)
 	if inOrder {
 		maxInFlight = 1
@@ -38,24 +38,24 @@ func (s *batches) to(client redis.UniversalClient, set settings, inOrder bool) {
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
 	s.nodes.of = func(client *redis.Client) *node {
-		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(s.server.at(client), set.failures, set.pause, s.server.logger)}
+		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(s.server.addressOf(client), set.failures, set.pause, s.server.logger)}
 		if clientOf != nil {
 			n.router = &s.nodes
 		}
 		q := &n.queue
 		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
-		q.expire, q.spare = n.expire, s.server.spare
+		q.expire, q.hasIdle = n.expire, s.server.hasIdle
 		return n
 	}
 	s.nodes.home, s.nodes.unassigned = s.nodes.of(nil), s.nodes.of(nil)
 }
 
-// Config is how the store was configured.
+// Config returns how the store was configured.
 func (s *batches) Config() *store.Config { return &s.config }
 
-// Do has r decided by Redis, together with what others ask at this moment.
+// Do has Redis decide r. Other requests may share its script call.
 func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if err := s.config.ClockError(); err != nil { // no server would take that, and it is no failure of one
+	if err := s.config.ClockError(); err != nil { // before the breaker, because it is no failure of a server
 		return store.Answer{}, err
 	}
 	o, err := s.decide(ctx, r, nil)
@@ -66,10 +66,10 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	return o.answer, nil
 }
 
-// DoTogether has requests, of which there are several, decided by Redis in one step. It returns [store.ErrApart] where the keys
-// may be on different servers.
+// DoTogether has Redis decide two or more requests in one step. It returns [store.ErrApart] if the keys may be on different
+// servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	if s.server.scattered.Load() {
+	if s.server.sharded.Load() {
 		return nil, store.ErrApart
 	}
 	if err := s.config.ClockError(); err != nil {
@@ -106,8 +106,8 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes a key, in a goroutine that runs on when nobody waits for it any more: go-redis does not stop reading when a
-// context ends. A hook of the client that panics is a failure like others.
+// del deletes a key in a goroutine of its own. That goroutine may outlast the caller, because go-redis does not always stop
+// reading when a context ends. A panic in a hook of the client is an error.
 func (s *batches) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)
@@ -122,13 +122,13 @@ func (s *batches) del(ctx context.Context, key string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return breaker.CallerLeft{Cause: ctx.Err()}
+		return breaker.CallerDone{Cause: ctx.Err()}
 	case <-time.After(s.timeout):
 		return timeoutError(s.timeout)
 	}
 }
 
-// stats is what was sent, and how the breakers are.
+// stats returns counts of what was sent, and the state of the breakers.
 func (s *batches) stats() storestats.Stats {
 	b, t := &s.breakers, &s.traffic
 	s.nodes.forget()
@@ -143,7 +143,7 @@ func (s *batches) stats() storestats.Stats {
 	return stats
 }
 
-// log is where the store's warnings go.
+// log returns the logger for the store's warnings.
 func (s *batches) log() *slog.Logger {
 	if s.config.Logger != nil {
 		return s.config.Logger
@@ -151,7 +151,7 @@ func (s *batches) log() *slog.Logger {
 	return slog.Default()
 }
 
-// board has r decided by the node of its key, with others that are decided together with it, and waits for the outcome.
+// decide enqueues r at the node of its key and waits for the outcome. others are the requests of one joint decision besides r.
 func (s *batches) decide(ctx context.Context, r store.Request, others []member) (outcome, error) {
 	key := redisKey(s.prefix, r.Policy(), r.Key())
 	return s.nodes.find(key).decide(ctx, key, r, others)

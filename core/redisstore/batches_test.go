@@ -39,9 +39,9 @@ func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 			return errors.New("not a decision")
 		}
 		n, _ := cmd.Args()[2].(int)
-		flown := sending{n, make(chan struct{})}
-		s.sent <- flown
-		<-flown.answer
+		sent := sending{n, make(chan struct{})}
+		s.sent <- sent
+		<-sent.answer
 		grant(cmd, n)
 		return nil
 	}
@@ -57,7 +57,7 @@ func grant(cmd redis.Cmder, n int) {
 	cmd.(sentOnce).SetVal(string(now) + strings.Repeat("+"+string(packed), n))
 }
 
-// flightBench is a limiter that sends one call at a time, in a synctest bubble.
+// callBench is a limiter that sends one call at a time, in a synctest bubble.
 type callBench struct {
 	*testing.T
 
@@ -67,7 +67,7 @@ type callBench struct {
 	began   time.Time
 }
 
-const connectTimeout = 100 * time.Millisecond
+const connectsWithin = 100 * time.Millisecond
 
 func newCallBench(t *testing.T) *callBench {
 	t.Helper()
@@ -75,13 +75,13 @@ func newCallBench(t *testing.T) *callBench {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0"}) // an address, so that no name is looked up
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(b.server)
-	b.store = New(client, WithTimeout(connectTimeout))
+	b.store = New(client, WithTimeout(connectsWithin))
 	b.store.batches.nodes.home.queue.maxInFlight = 1
 	b.limiter = core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	return b
 }
 
-// told is the error that a caller got, and when.
+// reply is the error that a caller got, and when.
 type reply struct {
 	at  time.Duration
 	err error
@@ -106,8 +106,8 @@ func (b *callBench) asks(at time.Duration) <-chan reply {
 	return done
 }
 
-// flies checks that one call with so many requests is under way.
-func (b *callBench) flies(calls int) sending {
+// sendsBatch checks that one batch with so many requests is in flight.
+func (b *callBench) sendsBatch(calls int) sending {
 	b.Helper()
 	synctest.Wait()
 	select {
@@ -120,7 +120,7 @@ func (b *callBench) flies(calls int) sending {
 	}
 }
 
-// landed checks that no call is under way.
+// completed checks that no batch is in flight.
 func (b *callBench) completed(rule string) {
 	b.Helper()
 	synctest.Wait()
@@ -153,18 +153,18 @@ const ms = time.Millisecond
 func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newCallBench(t)
-		lone := b.asks(0)
-		stuck := b.flies(1)
+		single := b.asks(0)
+		stuck := b.sendsBatch(1)
 		early, late := b.asks(20*ms), b.asks(60*ms)
-		b.timedOut(lone, 100*ms, "a decision alone")
-		both := b.flies(2)
+		b.timedOut(single, 100*ms, "a decision alone")
+		both := b.sendsBatch(2)
 		b.timedOut(early, 120*ms, "while the server answers nothing, each request has the store's timeout from its own start")
 		next := b.asks(130 * ms)
 		b.failures(1, "a call has the timeout from its own start")
 		b.at(140 * ms)
 		close(both.answer)
 		b.granted(late, 140*ms, "another request's timeout must not fail this one")
-		third := b.flies(1)
+		third := b.sendsBatch(1)
 		b.at(235 * ms)
 		close(third.answer)
 		b.granted(next, 235*ms, "the server has the timeout from when the call is sent")
@@ -178,21 +178,21 @@ func TestWaitForOthersIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newCallBench(t)
 		first := b.asks(0)
-		number := b.flies(1)
+		number := b.sendsBatch(1)
 		second := b.asks(5 * ms)
 		b.at(90 * ms)
 		close(number.answer)
 		b.granted(first, 90*ms, "a slow call")
-		number = b.flies(1)
+		number = b.sendsBatch(1)
 		third := b.asks(100 * ms)
 		b.at(185 * ms)
 		close(number.answer)
 		b.granted(second, 185*ms, "one that waited for it has the whole timeout from when it is sent")
-		stuck := b.flies(1)
+		stuck := b.sendsBatch(1)
 		fourth := b.asks(190 * ms)
 		b.timedOut(third, 285*ms, "and no more")
 		b.failures(1, "only the server's time counts")
-		last := b.flies(1)
+		last := b.sendsBatch(1)
 		b.timedOut(fourth, 290*ms, "when the server stops to answer, requests wait for the timeout from their own start")
 		close(stuck.answer)
 		close(last.answer)
@@ -203,24 +203,24 @@ func TestWaitForOthersIsNoFailure(t *testing.T) {
 func TestStuckCallIsAbandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newCallBench(t)
-		lone := b.asks(0)
-		stuck := []sending{b.flies(1)}
+		single := b.asks(0)
+		stuck := []sending{b.sendsBatch(1)}
 		early, late := b.asks(10*ms), b.asks(60*ms)
-		b.timedOut(lone, 100*ms, "alone")
-		stuck = append(stuck, b.flies(2))
+		b.timedOut(single, 100*ms, "alone")
+		stuck = append(stuck, b.sendsBatch(2))
 		behind := b.asks(105 * ms)
 		b.timedOut(early, 110*ms, "the first of two")
 		b.timedOut(late, 160*ms, "the second")
 		b.failures(1, "the second call has 40 ms left")
 		b.at(200 * ms)
 		b.failures(2, "then the store abandons it")
-		stuck = append(stuck, b.flies(1))
+		stuck = append(stuck, b.sendsBatch(1))
 		b.timedOut(behind, 205*ms, "a request that began while all calls were stuck")
 		b.at(300 * ms)
 		b.failures(3, "a call counts as one failure")
 		b.completed("all calls are abandoned")
 		fresh := b.asks(310 * ms)
-		works := b.flies(1)
+		works := b.sendsBatch(1)
 		close(works.answer)
 		b.granted(fresh, 310*ms, "when the server is back")
 		for _, s := range stuck {

@@ -39,7 +39,7 @@ func TestOutageIsLogged(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
 	var lines limittest.LockedBuffer
-	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(5, time.Millisecond),
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(5, time.Millisecond),
 		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := limittest.Limiter(t, store, "api", core.PerSecond(1_000_000))
 	logged := func(away, back int, when string) {
@@ -105,7 +105,7 @@ func TestBreakerAdmitsAnotherTrialAfterACanceledOne(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
 	const pause = 10 * time.Millisecond
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1, pause)), "api", core.PerDay(1000))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(1, pause)), "api", core.PerDay(1000))
 	for range 20 {
 		hook.works.Store(false)
 		for {
@@ -154,7 +154,7 @@ func TestPanicInTheClientIsAFailure(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), ContextTimeoutEnabled: true})
 	defer client.Close()
 	client.AddHook(&panickingHook{})
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1000, time.Second)), "api", core.PerDay(10))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(1000, time.Second)), "api", core.PerDay(10))
 	for range 20 {
 		if _, err := l.Allow(context.Background(), "user"); !errors.Is(err, core.ErrUnavailable) {
 			t.Fatalf("Allow with a client that panics = %v, want ErrUnavailable", err)

@@ -122,7 +122,7 @@ func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
 	clock := limittest.NewClock()
 	stores := map[string]core.Store{
 		"memory": core.NewMemoryStore(core.WithClock(clock.Now)),
-		"Redis":  redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), patient),
+		"Redis":  redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 	}
 	for _, zone := range calendarZones {
 		for name := range periods {
@@ -244,7 +244,7 @@ func TestCalendarsOfAServerWithAnotherClock(t *testing.T) {
 	far := &highLatencyServer{clock: limittest.NewClock()}
 	client.AddHook(&redistest.Keeper{})
 	client.AddHook(far)
-	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), patient)
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), longTimeout)
 	for zone, from := range map[string]int{"America/Santiago": 2005, "Europe/Berlin": 2045} {
 		for name := range periods {
 			playCalendar(t, store, far.clock, zone, name, begins(name, limittest.Zone(zone), from), "far server, "+name+" in "+zone, 300)

@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// microsOf returns a time of an injected clock in µs since 1970, or [core.ErrClock].
+// microsOf returns at, which an injected clock shows, in µs since 1970; or [core.ErrClock] if stored state can't hold it.
 func microsOf(at time.Time) (int64, error) {
 	micros, ok := bucket.Instant(at)
 	if !ok {
@@ -18,7 +18,7 @@ func microsOf(at time.Time) (int64, error) {
 	return micros, nil
 }
 
-// serverClock returns err, which is [core.ErrClock] too if it is the script's reply that the server's clock is out of range.
+// serverClock adds [core.ErrClock] to err if err is the script's reply that the server's clock is out of range.
 func serverClock(err error) error {
 	if strings.Contains(serverText(err), "the clock of this server is not between") {
 		return fmt.Errorf("%w: %w", core.ErrClock, err)

@@ -27,9 +27,9 @@ func TestRedisStoreConforms(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
-		return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), patient)
+		return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 	})
 }
 
-// patient is a timeout long enough that a busy machine fails no request.
-var patient = redisstore.WithTimeout(20 * time.Second)
+// longTimeout is a timeout long enough that a busy machine fails no request.
+var longTimeout = redisstore.WithTimeout(20 * time.Second)

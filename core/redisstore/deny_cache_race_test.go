@@ -86,7 +86,7 @@ func newRaceBench(t *testing.T, left int64) *raceBench {
 	t.Helper()
 	b := &raceBench{T: t, gate: &gateHook{}, prefix: redistest.Prefix(), client: redistest.Client(t)}
 	b.client.AddHook(b.gate)
-	b.l = limittest.Limiter(t, redisstore.New(b.client, redisstore.WithPrefix(b.prefix), patient, redisstore.WithDenyCache(time.Hour)), "api", core.PerDay(10))
+	b.l = limittest.Limiter(t, redisstore.New(b.client, redisstore.WithPrefix(b.prefix), longTimeout, redisstore.WithDenyCache(time.Hour)), "api", core.PerDay(10))
 	limittest.Use(t, b.l, "k", 10-left)
 	return b
 }
@@ -153,7 +153,7 @@ func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 				b.asks(1, false, core.FromStore, "the server may have it in its queue")
 			}
 			b2 := *b // what is in the queue is executed at last
-			b2.l = limittest.Limiter(t, redisstore.New(b.client, redisstore.WithPrefix(b.prefix), patient), "api", core.PerDay(10))
+			b2.l = limittest.Limiter(t, redisstore.New(b.client, redisstore.WithPrefix(b.prefix), longTimeout), "api", core.PerDay(10))
 			require.NoError(t, give(&b2, context.Background()))
 			b.asks(1, true, core.FromStore, "the tokens came")
 		})

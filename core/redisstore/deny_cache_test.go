@@ -48,7 +48,7 @@ type denyBench struct {
 func newDenyBench(t *testing.T, options ...redisstore.Option) *denyBench {
 	t.Helper()
 	b := &denyBench{T: t, client: redistest.Start(t).Client(t), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	options = append(options, patient, core.WithClock(func() time.Time { return b.now }))
+	options = append(options, longTimeout, core.WithClock(func() time.Time { return b.now }))
 	b.store = redisstore.New(b.client, options...)
 	return b
 }
@@ -167,7 +167,7 @@ func TestNegativeDenyCacheIsReported(t *testing.T) {
 }
 
 func TestCachedDenialCostsNoAllocation(t *testing.T) {
-	s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour))
+	s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithDenyCache(time.Hour))
 	l := limittest.Limiter(t, s, "api", core.PerDay(1))
 	ctx := context.Background()
 	for range 2 {
@@ -182,7 +182,7 @@ func TestCachedDenialCostsNoAllocation(t *testing.T) {
 }
 
 func BenchmarkCachedDenial(b *testing.B) {
-	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour))
+	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithDenyCache(time.Hour))
 	l := limittest.Limiter(b, s, "api", core.PerDay(1))
 	ctx := context.Background()
 	for range 2 {
@@ -211,7 +211,7 @@ func (s passedOn) Do(ctx context.Context, r store.Request) (store.Answer, error)
 }
 
 func TestWrappingStoreSeesRepeatedDenials(t *testing.T) {
-	s := passedOn{redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(time.Hour)), new(atomic.Int64)}
+	s := passedOn{redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithDenyCache(time.Hour)), new(atomic.Int64)}
 	l := limittest.Limiter(t, s, "api", core.PerDay(1))
 	for range 5 {
 		_, err := l.Allow(t.Context(), "k")

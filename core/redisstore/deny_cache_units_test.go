@@ -19,7 +19,7 @@ func TestDenyCacheCountsNoOtherUnits(t *testing.T) {
 	clock := limittest.NewClock()
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), redisstore.WithDenyCache(time.Minute), patient), "api",
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), redisstore.WithDenyCache(time.Minute), longTimeout), "api",
 		core.PerMinute(60).WithBurst(1), core.PerHour(1).WithUnit("tokens"))
 	res, err := l.AllowUnits(ctx, "k", core.Units{"tokens": 1})
 	require.NoError(t, err)

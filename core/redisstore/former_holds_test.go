@@ -56,7 +56,7 @@ func TestHoldsOfTheFormerLayout(t *testing.T) {
 		require.NoError(t, err)
 		got, err := stores["script"].Do(t.Context(), store.NewRequest("api", "k", r))
 		require.NoError(t, err)
-		for by, a := range map[string]store.Answer{"the script": got, "its twin": reference} {
+		for by, a := range map[string]store.Answer{"the script": got, "the reference implementation": reference} {
 			assert.Equal(t, step.allowed, a.Allowed, "%+v by %s", r, by)
 			assert.Equal(t, step.units, a.Levels.At(0).Units, "%+v by %s", r, by)
 			if step.due != "" {

@@ -38,7 +38,7 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 	return plans
 }
 
-// TestScriptAndTwinAgreeOnHolds sends random requests of every action to the script and to its twin. Their answers, and
+// TestScriptAndReferenceAgreeOnHolds sends random requests of every action to the script and to the reference implementation. Their answers, and
 // the bytes they store, must be the same. No bucket may have more than its room.
 func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 	client, keeper := redistest.Client(t), &redistest.Keeper{}
@@ -123,11 +123,11 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 				return text
 			}
 			if said(got) != said(want) {
-				t.Fatalf("%+v at %d on %x: the script answers %v, its twin %v", r, now.UnixMicro(), before, said(got), said(want))
+				t.Fatalf("%+v at %d on %x: the script answers %v, the reference implementation %v", r, now.UnixMicro(), before, said(got), said(want))
 			}
 			kept := StoredState(t, client, redisKey(prefix, "api", key))
 			if kept != string(state) {
-				t.Fatalf("%+v at %d on %x: the script stored %x, its twin %x", r, now.UnixMicro(), before, kept, state)
+				t.Fatalf("%+v at %d on %x: the script stored %x, the reference implementation %x", r, now.UnixMicro(), before, kept, state)
 			}
 			if state == nil {
 				continue
@@ -156,7 +156,7 @@ func maxInFlightOf(records []bucket.Record, rate *bucket.Rate, now int64) int64 
 	return rate.Full
 }
 
-// TestScriptAndTwinAgreeOnManyHolds is TestScriptAndTwinAgreeOnHolds on keys with hundreds of holds, in several blocks.
+// TestScriptAndReferenceAgreeOnManyHolds is TestScriptAndReferenceAgreeOnHolds on keys with hundreds of holds, in several blocks.
 func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
@@ -213,7 +213,7 @@ func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 				require.Equal(t, *want.Waits, *got.Waits, "step %d: %+v", i, r)
 			}
 			if kept := StoredState(t, client, redisKey(prefix, "api", key)); kept != string(state) {
-				t.Fatalf("step %d: %+v at %d: the script stored %x, its twin %x", i, r, now.UnixMicro(), kept, state)
+				t.Fatalf("step %d: %+v at %d: the script stored %x, the reference implementation %x", i, r, now.UnixMicro(), kept, state)
 			}
 			most = max(most, len(state))
 		}

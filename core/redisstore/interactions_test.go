@@ -154,7 +154,7 @@ func TestReservationsCanceledInAnyOrderMakeRoom(t *testing.T) {
 func TestPanicInAHookDuringResetIsAFailure(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(panicking{command: "del"})
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(5))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout), "api", core.PerDay(5))
 	assert.ErrorIs(t, l.Reset(t.Context(), "k"), core.ErrUnavailable)
 }
 

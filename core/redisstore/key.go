@@ -6,12 +6,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
 )
 
-// endOfPrefix ends a prefix that does not end by itself: see keyPrefix.
+// endOfPrefix follows a prefix whose end could be taken for a policy's name: see keyPrefix.
 const endOfPrefix = "%:"
 
-// keyPrefix returns how the keys of a store with a prefix begin. No two prefixes share a key: "app:" and "app:v2:" would, with
-// the policies "v2" and "login". So only a prefix whose one colon is its end stays as it is, such as "ratelimit:". Every other
-// gets an end that nothing behind it holds.
+// keyPrefix returns how the keys of a store with a prefix begin, so that no two prefixes share a key. Without it the prefix
+// "app:" with the policy "v2" and the prefix "app:v2:" would share some. A prefix whose one colon is its end, such as
+// "ratelimit:", stays as it is. Every other is followed by "%:", which redisKey never writes behind it.
 func keyPrefix(prefix string) string {
 	if strings.IndexByte(prefix, ':') == len(prefix)-1 && prefix != "" && !strings.HasSuffix(prefix, endOfPrefix) {
 		return prefix
@@ -19,9 +19,12 @@ func keyPrefix(prefix string) string {
 	return prefix + endOfPrefix
 }
 
-// redisKey is the Redis key of a policy's bucket: the prefix, which must come from keyPrefix, then policy and key joined by
-// ':', which is percent-encoded in policies. Braces are encoded too, so no client can choose its Cluster slot. So is a '%' that
-// begins what reads as one of these, or as the end of a prefix. So different buckets have different keys.
+// redisKey returns the Redis key of a policy's bucket: prefix, which must come from keyPrefix, then policy, ':' and key.
+// Different buckets have different Redis keys:
+//
+//   - ':' is percent-encoded in the policy, so the first one behind the prefix ends it
+//   - braces are percent-encoded, so no client can choose its Cluster slot
+//   - a '%' is percent-encoded in the policy, and in the key where it would read as one of these or as the end of a prefix
 func redisKey(prefix, policy, key string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(policy) + 1 + len(key))
@@ -39,7 +42,7 @@ func redisKey(prefix, policy, key string) string {
 	return b.String()
 }
 
-// encoded reports whether a '%' before s would read as an encoded '{', '}' or '%', or as the end of a prefix.
+// encoded reports whether a '%' in front of s would read as an encoded '{', '}' or '%', or as the end of a prefix.
 func encoded(s string) bool {
 	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25") || strings.HasPrefix(s, ":")
 }

@@ -295,7 +295,7 @@ func TestNegativeLeaseIsReported(t *testing.T) {
 }
 
 func BenchmarkLeasedDecision(b *testing.B) {
-	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithLease(1_000_000))
+	s := redisstore.New(redistest.Client(b), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithLease(1_000_000))
 	l := limittest.Limiter(b, s, "api", core.PerSecond(1_000_000).WithBurst(1_000_000_000))
 	ctx := context.Background()
 	b.ReportAllocs()

@@ -105,7 +105,7 @@ func TestLeasesStillCountAfterTheClockStepsBack(t *testing.T) {
 		l := b.process(redisstore.WithLease(1000))
 		parked := b.lead(l, 1500)
 		promoted := limittest.ClockAt(b.clock.Now().Add(-back))
-		other := limittest.Limiter(t, redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(promoted.Now), patient, redisstore.WithDenyCache(0)), "api", limit)
+		other := limittest.Limiter(t, redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(promoted.Now), longTimeout, redisstore.WithDenyCache(0)), "api", limit)
 		limittest.Use(t, other, "k", 1)
 		promoted.Move(time.Second)
 		assert.LessOrEqual(t, takeAll(t, other, 10)+parked, limit.Capacity, "the clock stepped back by %v, a lease of %d is in use", back, parked)

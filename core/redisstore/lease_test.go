@@ -48,7 +48,7 @@ func newLeaseBench(t *testing.T, limits ...core.Limit) *leaseBench {
 // process returns a limiter with a store of its own, as another process has it.
 func (b *leaseBench) process(options ...redisstore.Option) *core.Limiter {
 	b.Helper()
-	options = append(options, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient)
+	options = append(options, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), longTimeout)
 	s := redisstore.New(b.client, options...)
 	s.KeepLeases()
 	b.stores = append(b.stores, s)
@@ -102,7 +102,7 @@ func TestBusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 
 func TestIdleProcessGivesUnusedTokensBack(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
-	s := redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), patient, redisstore.WithLease(100))
+	s := redisstore.New(b.client, redisstore.WithPrefix(b.prefix), core.WithClock(b.clock.Now), longTimeout, redisstore.WithLease(100))
 	b.take(limittest.Limiter(t, s, "api", b.limits...), 500)
 	require.Positive(t, s.Stats().Leased, "premise: a lease")
 	require.Eventually(t, func() bool {
@@ -204,7 +204,7 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 		least, most := time.Duration(0), time.Duration(0)
 		look := func() { least, most = min(least, ahead()), max(most, ahead()) }
 		for range 3 {
-			l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient, redisstore.WithLease(lease)), "api", limit)
+			l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout, redisstore.WithLease(lease)), "api", limit)
 			for range 3 {
 				random := rand.New(rand.NewPCG(random.Uint64(), 0))
 				wg.Go(func() {

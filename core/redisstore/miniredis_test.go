@@ -31,7 +31,7 @@ func onMiniredis(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 func TestStoreOnMiniredisConforms(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 		_, client := onMiniredis(t)
-		return redisstore.New(client, core.WithClock(clock), patient)
+		return redisstore.New(client, core.WithClock(clock), longTimeout)
 	})
 }
 
@@ -65,7 +65,7 @@ func TestStandInIsSentOnce(t *testing.T) {
 	_, client := onMiniredis(t)
 	sent := &sends{}
 	client.AddHook(sent)
-	l := limittest.Limiter(t, redisstore.New(client, patient, redisstore.WithDenyCache(0)), "api", core.PerDay(2))
+	l := limittest.Limiter(t, redisstore.New(client, longTimeout, redisstore.WithDenyCache(0)), "api", core.PerDay(2))
 	for i, want := range [][]string{
 		{"evalsha", "eval", "eval"}, // not known; known, but lacks struct; with the stand-in
 		{"evalsha"},
@@ -88,7 +88,7 @@ func TestStandInIsSentOnce(t *testing.T) {
 // A server whose clock is wrong decides nothing, and writes nothing that could not be read later.
 func TestServerOutOfTimeIsAnError(t *testing.T) {
 	server, client := onMiniredis(t)
-	l := limittest.Limiter(t, redisstore.New(client, patient), "api", core.PerMinute(1))
+	l := limittest.Limiter(t, redisstore.New(client, longTimeout), "api", core.PerMinute(1))
 	for _, year := range []int{1969, 2113, 2300} {
 		server.SetTime(time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC))
 		_, err := l.Allow(t.Context(), "k")
@@ -106,7 +106,7 @@ func TestClockOfMiniredisMovesBuckets(t *testing.T) {
 	server, client := onMiniredis(t)
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	server.SetTime(now)
-	l := limittest.Limiter(t, redisstore.New(client, patient, redisstore.WithDenyCache(0)), "api", core.PerMinute(1))
+	l := limittest.Limiter(t, redisstore.New(client, longTimeout, redisstore.WithDenyCache(0)), "api", core.PerMinute(1))
 	allowed := func() bool {
 		res, err := l.Allow(t.Context(), "k")
 		require.NoError(t, err)

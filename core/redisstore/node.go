@@ -15,24 +15,26 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// node is one server as a store sees it: the decisions that wait for it, its calls under way, how far away it is, and its
-// breaker. Nodes share none of these, so a server that does not answer concerns its own keys alone.
+// node sends the decisions of one server. It has a queue, the batches in flight, an estimate of the round trip, and a breaker.
+// Nodes share none of these, so a server that does not answer concerns its own keys alone.
+//
+// A goroutine that performs a task sends a batch, answers its calls, and sends the next batch until the queue is empty.
 type node struct {
 	*sender
 
-	router  router        // of several nodes; nil: one server has all keys
-	client  *redis.Client // its server's; nil: the store's client knows where to send
+	router  router        // of a Cluster or a Ring; nil: one server has all keys
+	client  *redis.Client // the server's own client; nil: the store's client chooses the server
 	breaker *breaker.Breaker
 	queue   queue
 }
 
-// router finds the nodes of keys, where there are several.
+// router finds the nodes of keys on a Cluster or a Ring. See nodes.
 type router interface {
-	// connected notes that n is connected to its servers.
+	// connected notes that n has a connection.
 	connected(n *node)
-	// sort queues those of n's calls again that another node has the keys of, and returns the rest.
-	sort(n *node, calls []*call) (own []*call)
-	// wanders reports whether n is the node of slots that no server is known to have.
+	// reroute moves those of n's calls that another node has the keys of to that node's queue, and returns the rest.
+	reroute(n *node, calls []*call) (own []*call)
+	// isUnassigned reports whether n is the node of slots that no server is known to have.
 	isUnassigned(n *node) bool
 	// refused notes that a server does not have the slot of c. It queues c again, with others of such slots, if requeue is set.
 	refused(c *call, requeue bool)
@@ -40,15 +42,15 @@ type router interface {
 	found(c *call)
 }
 
-// enqueue puts c into the queue, which waited for another node or was refused by one.
+// requeue enqueues c, which was in another node's queue or was refused by another server.
 func (n *node) requeue(c *call) {
 	if next := n.queue.add(c); !next.idle() {
 		go n.perform(next, nil)
 	}
 }
 
-// depart does what a departure says, and then sends what has come meanwhile, until nobody waits. report is the
-// breaker's for the first flight; if it is nil the breaker is asked.
+// perform performs a task, and then the next one of the queue, until there is none. report tells the breaker the result of the
+// first batch; if it is nil, sendBatch asks the breaker.
 func (n *node) perform(next task, report func(error)) {
 	for !next.idle() {
 		switch {
@@ -63,19 +65,18 @@ func (n *node) perform(next task, report func(error)) {
 			time.Sleep(next.after)
 			next = n.queue.waited()
 		case !n.sendBatch(next, report, nil):
-			return // the flight was given up, and another goroutine goes on
+			return // the watchdog gave the batch up, and its goroutine performs the next task
 		default:
-			// Callers that have their answers may ask again: what they ask goes with the next flight, if they run first.
+			// Callers that just got their answers may ask again. If they run first, their requests are in the next batch.
 			runtime.Gosched()
 			next, report = n.queue.completed(next), nil
 		}
 	}
 }
 
-// connect waits until there is a connection to the server. Where the store's client knows where to send, it waits for that
-// client to be ready.
+// connect waits until there is a connection to the node's server, or if that is not known, to the servers of the store's client.
 func (n *node) connect() error {
-	if n.isUnassigned() { // the client tries whichever servers it likes
+	if n.isUnassigned() { // which server the client will try is not known
 		return nil
 	}
 	err := n.server.connect(n.client)
@@ -85,17 +86,18 @@ func (n *node) connect() error {
 	return err
 }
 
-// fly sends one batch, if the breaker admits it, by a client that returns in time. Without one, nil, the flight is guarded
-// and may be given up; fly returns false then.
+// sendBatch sends one batch, if the breaker admits it, and answers its calls. With a client, whose commands must end with their
+// contexts, it sends in this goroutine and waits. With nil a watchdog bounds the callers' wait. It returns false if the watchdog
+// gave the batch up.
 func (n *node) sendBatch(next task, report func(error), client redis.UniversalClient) (completed bool) {
 	calls := next.batch
 	if n.router != nil && report == nil && client == nil {
-		calls = n.router.sort(n, calls)
+		calls = n.router.reroute(n, calls)
 	}
 	calls = claim(calls, sent)
-	if len(calls) == 0 { // all have left
+	if len(calls) == 0 { // their callers have all stopped waiting
 		if report != nil {
-			report(breaker.CallerLeft{Cause: context.Canceled}) // the breaker must hear of a trial, whatever became of it
+			report(breaker.CallerDone{Cause: context.Canceled}) // every trial needs a report: the breaker admits no other until then
 		}
 		return true
 	}
@@ -106,39 +108,39 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 			return true
 		}
 	}
-	// Only the time from now on is Redis'. What the callers waited in the queue is not.
+	// The time from now on counts for Redis' timeout. The time in the queue does not.
 	now := time.Now()
 	if client == nil {
 		return n.sendWithWatchdog(calls, next, now, report)
 	}
-	outcomes, err := n.exchange(n.server.within(false, now), client, calls)
-	if err != nil && time.Since(now) >= n.timeout { // in the words of go-redis it is one of several errors
-		err = fmt.Errorf("%w: %w", n.server.late(), err)
+	outcomes, err := n.sendCalls(n.server.contextFor(false, now), client, calls)
+	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
+		err = fmt.Errorf("%w: %w", n.server.timedOut(), err)
 	}
 	n.noteResult(next, now, err, report)
 	n.answer(calls, outcomes, err)
 	return true
 }
 
-// exchange sends calls by client.
-func (n *node) exchange(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
+// sendCalls sends calls by client. It returns what server.send does.
+func (n *node) sendCalls(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
 	return n.server.send(ctx, client, calls, n.isUnassigned())
 }
 
-// heard takes in what became of a flight that began at began.
-func (n *node) noteResult(number task, began time.Time, err error, report func(error)) {
-	n.queue.note(number, time.Since(began), err)
+// noteResult tells the queue, the router and the breaker the result of a batch that was sent at began.
+func (n *node) noteResult(sending task, began time.Time, err error, report func(error)) {
+	n.queue.note(sending, time.Since(began), err)
 	if n.router != nil && err == nil {
 		n.router.connected(n)
 	}
 	if n.router != nil && ofSlot(err) {
-		err = nil // the server is well
+		err = nil // the server works: only the slot is elsewhere
 	}
 	report(err)
 }
 
-// answer answers calls that the node has heard of.
+// answer gives calls their outcomes and counts them for the log of outages.
 func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	if n.router != nil {
 		calls, outcomes = n.route(calls, outcomes, err)
@@ -153,22 +155,23 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 			refused, last = refused+1, o.err
 		}
 	}
-	n.breaker.Decided(answered, breaker.Answered, nil)
+	n.breaker.Count(answered, breaker.Answered, nil)
 	if refused > 0 {
-		fate := breaker.Refused
+		result := breaker.Refused
 		if lost(last) {
-			fate = breaker.Unanswered
+			result = breaker.Unanswered
 		}
-		n.breaker.Decided(refused, fate, last)
+		n.breaker.Count(refused, result, last)
 	}
 	finish(calls, outcomes, err)
 }
 
-// wanders reports whether n is the node of slots that no server is known to have.
+// isUnassigned reports whether n is the node of slots that no server is known to have.
 func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
 
-// route tells the router which slots the server does not have, and which one does. Calls that were refused beside others are
-// queued again, by themselves; route returns the rest. A call alone was sent again already.
+// route tells the router which slots the server refused, and which unassigned slots a server has again. A call that was refused
+// in a batch with others is queued again, if its caller still has time; route returns the rest. A single refused call is not
+// queued again, because server.pipeline has already retried it.
 func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
 	isUnassigned := n.isUnassigned()
 	kept := 0
@@ -194,66 +197,72 @@ func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []o
 	return calls[:kept], outcomes[:kept]
 }
 
-// flyGuarded sends calls and answers each of them, at the latest when its caller has waited for the store's timeout. If
-// the flight itself takes that long it is given up, so that those who wait for the next are not late too.
-func (n *node) sendWithWatchdog(calls []*call, number task, began time.Time, report func(error)) (completed bool) {
+// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each call whose caller has waited for the store's
+// timeout. If the batch itself takes that long, the watchdog gives it up and performs the next task, so that queued calls
+// are not late too. It returns false then.
+func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, report func(error)) (completed bool) {
 	w := &watchdog{calls: calls, end: began.Add(n.timeout)}
-	w.mu.Lock() // until the timer is set, which its function resets
-	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.Swift, func() {
+	w.mu.Lock() // the timer's function may run before w.timer is set, and resets it
+	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.FastTurn, func() {
+		// If this process is behind, the answer may be here already: give its reader time to run.
 		scheduler.KeepUp(longestWait * n.timeout)
-		turn := n.queue.turn(number)
+		turn := n.queue.turn(sending)
+		// The batch's context ends after longestWait timeouts, so the last turn that is worth a whole timeout is one before.
 		if latest := began.Add((longestWait - 1) * n.timeout); turn.After(latest) {
-			turn = latest // then the flight's context ends
+			turn = latest
 		}
 		late, givenUp := w.overdue(n.timeout, turn)
-		err := n.server.late()
+		err := n.server.timedOut()
 		if givenUp {
-			n.noteResult(number, began, err, report)
+			n.noteResult(sending, began, err, report)
 		}
 		n.fail(late, breaker.Unanswered, err)
 		if givenUp {
-			n.perform(n.queue.completed(number), nil)
+			n.perform(n.queue.completed(sending), nil)
 		}
 	})
 	w.mu.Unlock()
-	// Longer than the timeout: an answer that has come in time may be read late. See scheduler.KeepUp.
-	outcomes, err := n.exchange(n.server.within(true, began), n.server.client, calls)
+	// This context lasts longer than the timeout, because the watchdog enforces that: see scheduler.KeepUp.
+	outcomes, err := n.sendCalls(n.server.contextFor(true, began), n.server.client, calls)
 	rest, givenUp := w.complete()
 	if !givenUp {
-		n.noteResult(number, began, err, report)
+		n.noteResult(sending, began, err, report)
 	}
-	if outcomes != nil {
+	if outcomes != nil { // the watchdog has failed the first calls, which came earliest
 		outcomes = outcomes[len(calls)-len(rest):]
 	}
 	for _, c := range rest {
-		c.completed = true
+		c.released = true
 	}
 	n.answer(rest, outcomes, err)
 	return !givenUp
 }
 
-// fail answers calls, that nobody else does, with an error.
-func (n *node) fail(calls []*call, fate breaker.Fate, err error) {
-	n.breaker.Decided(len(calls), fate, err)
+// fail answers claimed calls with an error.
+func (n *node) fail(calls []*call, result breaker.Outcome, err error) {
+	n.breaker.Count(len(calls), result, err)
 	finish(calls, nil, err)
 }
 
-// watched is a flight whose callers do not wait for go-redis. That may be stuck: it does not always stop reading when a
-// context ends.
+// watchdog bounds how long callers wait for a batch in flight. It is needed because go-redis does not always stop reading when
+// a context ends.
 type watchdog struct {
 	mu    sync.Mutex // guards all below
 	timer *time.Timer
-	calls []*call // that are not answered yet, in the order of their coming
-	end   time.Time
-	over  bool // landed, or given up
+	calls []*call   // the calls without an answer, in the order in which they were enqueued
+	end   time.Time // when the batch is given up
+	over  bool      // the batch is complete or given up
 }
 
-// nearly is how much earlier than its end a flight may be given up, so that it ends together with the call of a
-// caller who did not have to wait for it.
-const nearly = time.Millisecond
+// giveUpEarly is how much before its end a batch may be given up. The call that began it is due at about the same instant, and
+// one run of the timer then handles both.
+const giveUpEarly = time.Millisecond
 
-// overdue takes the calls whose time is up, which begins no earlier than the server's turn. It sets the timer for the next, or
-// gives the flight up. If the flight has landed it does nothing.
+// overdue removes and returns the calls whose timeout has passed. It then sets the timer for the next call, or gives the batch
+// up. If the batch is complete it does nothing.
+//
+// turn is when the server answered the batch before this one; the timeout begins no earlier. Example with a timeout of 100 ms:
+// a batch is sent at 0 ms and the server answers the one before at 60 ms. Its calls are overdue at 160 ms, not at 100.
 func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,8 +273,8 @@ func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call,
 		w.end = end
 	}
 	n, now := 0, time.Now()
-	w.over = !now.Before(w.end.Add(-nearly))
-	due := func(c *call) time.Time {
+	w.over = !now.Before(w.end.Add(-giveUpEarly))
+	due := func(c *call) time.Time { // when c's timeout ends
 		if c.since.Before(turn) {
 			return turn.Add(timeout)
 		}
@@ -280,12 +289,12 @@ func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call,
 		if len(w.calls) > 0 {
 			next = due(w.calls[0])
 		}
-		w.timer.Reset(next.Sub(now) - scheduler.Swift)
+		w.timer.Reset(next.Sub(now) - scheduler.FastTurn)
 	}
 	return late, w.over
 }
 
-// land takes the calls whose time is not up. It reports whether the flight was given up before.
+// complete ends the watch and returns the calls that it has not failed. givenUp reports whether it gave the batch up before.
 func (w *watchdog) complete() (rest []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

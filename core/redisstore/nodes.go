@@ -11,31 +11,33 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/slot"
 )
 
-// nodes finds the node that has a key. Where one server has all keys there is one node, and looking costs nothing.
+// nodes finds the node of a key. With a single server, home is the only node and finding it costs nothing. With a Cluster or a
+// Ring, each server has a node that is made with its first key and forgotten when no more keys come.
 type nodes struct {
-	// home is the node of all keys. Of a Cluster and a Ring it is that of keys whose server is not known.
+	// home is the node of all keys if there is one server. Of a Cluster and a Ring it is the node of keys whose server is not
+	// known yet.
 	home *node
-	// clientOf is the client's own routing. nil: one server has all keys, or the client does not tell.
+	// clientOf asks the client which server has a key. It is nil if one server has all keys, or the client can't tell.
 	clientOf func(ctx context.Context, key string) (*redis.Client, error)
 	// of makes the node of one server.
 	of func(client *redis.Client) *node
-	// known is set when clientOf does not have to ask the network.
+	// known reports whether clientOf can answer without a round trip.
 	known atomic.Bool
 
-	// stray is the node of the slots in strays: those that a server has refused. It sends what it sends to whichever servers the
-	// client tries, and must not have others wait for them.
+	// unassigned is the node of unassignedSlots, which a server has refused: they are moving, or no server has them. The
+	// client may try several servers for such a key, so these keys have a queue of their own and delay no others.
 	unassigned      *node
 	unassignedSlots slot.Set
 
-	mu      sync.Mutex                              // is held to replace servers
-	servers atomic.Pointer[map[*redis.Client]*node] // that keys were found on
+	mu      sync.Mutex                              // held while servers is replaced
+	servers atomic.Pointer[map[*redis.Client]*node] // the nodes of servers that have had keys; never changed, only replaced
 }
 
-// forgottenAfter is after how long without decisions the node of a server is forgotten: its keys are elsewhere.
+// forgottenAfter is the time without decisions after which a server's node is forgotten: its keys are elsewhere.
 const forgottenAfter = 10 * time.Second
 
-// route returns the client's own routing by key, and whether it can always tell: a Cluster's client must ask the network
-// first.
+// route returns the client's own routing by key: nil if there is one server. known reports whether it works from the start,
+// as a Ring's does. A Cluster's client must ask its servers first.
 func route(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
 	switch c := client.(type) {
 	case interface {
@@ -68,7 +70,7 @@ func (ns *nodes) find(key string) *node {
 	return ns.add(client)
 }
 
-// list returns the nodes of servers. It must not be changed.
+// list returns the nodes of servers. The caller must not change the map.
 func (ns *nodes) list() map[*redis.Client]*node {
 	if list := ns.servers.Load(); list != nil {
 		return *list
@@ -76,7 +78,7 @@ func (ns *nodes) list() map[*redis.Client]*node {
 	return nil
 }
 
-// add returns the node of a server that had none. It forgets others that nobody asks.
+// add makes the node of a server, unless another goroutine has made it meanwhile. It forgets unused nodes.
 func (ns *nodes) add(client *redis.Client) *node {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -89,7 +91,7 @@ func (ns *nodes) add(client *redis.Client) *node {
 	return list[client]
 }
 
-// forget forgets the nodes that nobody asks.
+// forget forgets unused nodes. home and unassigned stay, but their outages end: nothing would ever close their breakers.
 func (ns *nodes) forget() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -101,12 +103,12 @@ func (ns *nodes) forget() {
 	}
 	for _, n := range []*node{ns.home, ns.unassigned} {
 		if n.breaker.Open() && n.queue.unused(forgottenAfter) {
-			n.breaker.Rest()
+			n.breaker.EndOutage()
 		}
 	}
 }
 
-// used returns the nodes that are in use, and retires the others. mu is held.
+// used returns the nodes that are in use, and retires the breakers of the others. mu is held.
 func (ns *nodes) used() map[*redis.Client]*node {
 	list := make(map[*redis.Client]*node)
 	for client, n := range ns.list() {
@@ -119,7 +121,7 @@ func (ns *nodes) used() map[*redis.Client]*node {
 	return list
 }
 
-// each calls do with every node. A store without a client has none.
+// each calls do with every node. A store that New got no client for has none.
 func (ns *nodes) each(do func(*node)) {
 	if ns.home == nil {
 		return
@@ -133,15 +135,15 @@ func (ns *nodes) each(do func(*node)) {
 	}
 }
 
-// connected notes that the client knows where keys are, once it is connected.
+// connected notes that n has a connection. A Cluster's client knows from its first one where keys are.
 func (ns *nodes) connected(n *node) {
 	if n == ns.home {
 		ns.known.Store(true)
 	}
 }
 
-// sort queues those of calls again that came before their node was known.
-func (ns *nodes) sort(n *node, calls []*call) (own []*call) {
+// reroute moves calls that home queued before their server was known to the queue of that server. It returns the rest.
+func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	if n != ns.home || !ns.known.Load() {
 		return calls
 	}
@@ -156,18 +158,18 @@ func (ns *nodes) sort(n *node, calls []*call) (own []*call) {
 	return own
 }
 
-// wanders reports whether n is the node of strays.
+// isUnassigned reports whether n is the node of unassigned slots.
 func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
 
-// refused notes that the slot of c is a stray.
+// refused notes that a server has refused the slot of c. If requeue is set, c goes into the queue of unassigned slots.
 func (ns *nodes) refused(c *call, requeue bool) {
 	ns.unassignedSlots.Add(c.key)
 	if requeue {
-		c.completed = false
+		c.released = false
 		c.state.Store(waiting)
 		ns.unassigned.requeue(c)
 	}
 }
 
-// found notes that the slot of c is no stray.
+// found notes that a server has the slot of c again.
 func (ns *nodes) found(c *call) { ns.unassignedSlots.Remove(c.key) }

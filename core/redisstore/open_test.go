@@ -11,7 +11,7 @@ import (
 )
 
 func TestOpenedStoreDecidesUntilItIsClosed(t *testing.T) {
-	store, err := redisstore.Open("redis://"+redistest.Addr(t), redisstore.WithPrefix(redistest.Prefix()), patient)
+	store, err := redisstore.Open("redis://"+redistest.Addr(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 	if err != nil {
 		t.Fatal(err)
 	}

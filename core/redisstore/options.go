@@ -9,14 +9,14 @@ import (
 // Option is an option of [New]: one of this package, [core.WithClock] or [core.WithLogger].
 type Option interface{ store.Option }
 
-// settings are what options set.
+// settings are the values that options set.
 type settings struct {
 	prefix   string
 	timeout  time.Duration
-	failures int           // in a row, that open the breaker
-	pause    time.Duration // how long it stays open
+	failures int           // so many in a row open the breaker
+	pause    time.Duration // how long the breaker stays open
 	horizon  time.Duration // how long a denial is repeated; 0: never
-	lease    int64         // the most tokens on lease of a key; 0: none
+	lease    int64         // the largest lease of a key, in tokens; 0: no leases
 }
 
 // option is an Option that only this store has.
@@ -31,7 +31,7 @@ func (option) ConfigureStore(c *store.Config) {
 func defaults() settings {
 	return settings{
 		prefix: "ratelimit:", timeout: 100 * time.Millisecond, failures: 5, horizon: time.Second,
-		pause: 500 * time.Millisecond, // with the timeout of the try that follows it bounds how long a recovery goes unnoticed
+		pause: 500 * time.Millisecond, // a recovery is noticed after this pause and one timeout at most
 	}
 }
 
@@ -59,10 +59,12 @@ func WithPrefix(prefix string) Option {
 }
 
 // WithTimeout sets how long Redis may take to answer: by default 100 ms. When the time is over, the policy's OnFailure
-// decides. The timeout should be more than two round trips to the server. It begins when the decision is sent and Redis
-// has answered what was sent before it. While Redis answers, a decision may wait until then for others of this process, up to
-// ten times as long; when Redis stops to answer, no longer than the timeout. The timeout does not include the time to open a connection, which is a second, or ten times
-// the timeout if that is longer. The client's own timeouts and the deadline of the request's context hold as well.
+// decides. The timeout should be more than two round trips to the server.
+//
+// The timeout begins when the decision is sent and Redis has answered what this process sent before it. The time in the queue
+// before that has its own bound: ten times the timeout while Redis answers, and the timeout when it does not. Opening a
+// connection may take a second, or ten times the timeout if that is longer. The client's own timeouts and the deadline of the
+// request's context hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if d <= 0 {
@@ -106,12 +108,12 @@ func WithDenyCache(horizon time.Duration) Option {
 }
 
 // WithLease lets the store take tokens of busy keys ahead, at most n, and decide in this process while they last. Use it for
-// a key that is asked for more often than one Redis can decide. By default, and with 0, each decision asks Redis.
+// a key with more requests than one Redis can decide. By default, and with 0, each decision asks Redis.
 //
-// A key that is asked for again within 50 ms leases tokens with its next decision: one at first, then twice as many each
-// time they are used up within 50 ms. A lease is at most n, a tenth of the smallest Capacity, and half of what the bucket
-// has left. A key whose callers want more at once than half of that leases nothing for a second: they share calls, which is
-// faster. So choose n at least twice the number of goroutines that ask for one key. The store gives a lease back that is not used for 100 to 200 ms. A lease ends after 2 s.
+// A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time
+// they are used up within 50 ms. A lease is at most n, a tenth of the smallest Capacity, and half of what the bucket has
+// left. A key whose callers want more at once than half of that leases nothing for a second: they share calls, which is
+// faster. So choose n at least twice the number of goroutines that ask for one key. The store gives a lease back if nothing uses it for 100 to 200 ms. A lease ends after 2 s.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after

@@ -134,26 +134,26 @@ func (replied) RedisError()     {}
 
 // One failed call is no outage, and its end is no return.
 func TestOneFailedCallIsNoOutage(t *testing.T) {
-	for _, lone := range []error{io.EOF, context.DeadlineExceeded, replied("OOM command not allowed when used memory > 'maxmemory'.")} {
+	for _, single := range []error{io.EOF, context.DeadlineExceeded, replied("OOM command not allowed when used memory > 'maxmemory'.")} {
 		client, hook := redistest.Client(t), &onceHook{}
 		client.AddHook(hook)
 		var lines limittest.LockedBuffer
-		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 		for range 3 {
 			if _, err := l.Allow(t.Context(), "k"); err != nil {
 				t.Fatal(err)
 			}
-			hook.next.Store(&lone)
+			hook.next.Store(&single)
 			if _, err := l.Allow(t.Context(), "k"); err == nil {
-				t.Fatalf("premise: the call fails with %v", lone)
+				t.Fatalf("premise: the call fails with %v", single)
 			}
 			if _, err := l.Allow(t.Context(), "k"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if text := lines.String(); text != "" {
-			t.Errorf("%v, each time of one call: the log must say nothing, and says\n%s", lone, text)
+			t.Errorf("%v, each time of one call: the log must say nothing, and says\n%s", single, text)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 func TestArgumentsInRepliesAreNotShown(t *testing.T) {
 	client, hook := redistest.Client(t), &onceHook{}
 	client.AddHook(hook)
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(1000))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout), "api", core.PerDay(1000))
 	var reply error = replied("ERR unknown command 'evalsha', with args beginning with: 'a1b2' '1' 'ratelimit:api:secret-key' ")
 	hook.next.Store(&reply)
 	_, err := l.Allow(t.Context(), "secret-key")

@@ -19,13 +19,13 @@ import (
 // Ping returns nil if the store can decide, for start-up and health checks: "Redis refuses the password or the user", or a
 // wrong port, is known before the first request.
 //
-// It asks each server, or each master of a Cluster and each shard of a Ring that the client takes for well, for an answer.
-// Then it does on one of them what decisions and Reset do, with a key of its own that it deletes: it loads the script, takes
-// tokens twice, and resets. So a user that lacks one of these rights, a replica and a full memory are found.
+// First it sends PING to each server: to each master of a Cluster, and to each shard of a Ring that the client considers up.
+// Then it does on one server what decisions and Reset do, with a key of its own that it deletes: it loads the script, takes
+// tokens twice, and resets. So it finds a user without one of these rights, a replica, and a server whose memory is full.
 //
-// The error wraps [core.ErrUnavailable] and the cause. It names the server, and never the password. Ping does not look at the
-// breaker and does not count for it, and it makes a connection if there is none. It returns when ctx ends, with ctx's error in
-// its error, and after a second, or ten times the store's timeout if that is longer. It costs about four round trips and sends
+// The error wraps [core.ErrUnavailable] and the cause. It names the server, and never the password. Ping neither asks the
+// breaker nor counts for it, and it opens a connection if there is none. It takes a second at most, or ten times the store's
+// timeout if that is longer. If ctx ends before, the error wraps ctx's error too. It costs about four round trips and sends
 // 45 KB.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
@@ -43,7 +43,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	case <-bounded.Done():
 		select {
 		case err = <-done:
-		case <-time.After(s.batches.server.timeout / shares): // the client's error says more
+		case <-time.After(s.batches.server.timeout / contextSlack): // the client's error says more
 			err = s.unreachable(bounded.Err())
 		}
 	}
@@ -58,16 +58,16 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // unreachable is the error of a ping that ctx ended with err.
 func (s *Store) unreachable(err error) error {
-	return fmt.Errorf("%s: %s: %w", s.batches.server.address, breaker.Words(err), err)
+	return fmt.Errorf("%s: %s: %w", s.batches.server.address, breaker.Describe(err), err)
 }
 
-// ping is Ping without a bound.
+// ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
 	at := func(where string, err error) error {
 		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("%s: %s: %w", where, breaker.Words(err), err)
+		return fmt.Errorf("%s: %s: %w", where, breaker.Describe(err), err)
 	}
 	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
 		return at(address.Of(one), withoutArguments(one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})))
@@ -78,7 +78,7 @@ func (s *Store) ping(ctx context.Context) error {
 	return at(s.batches.server.address, s.probe(ctx))
 }
 
-// probe takes tokens of a key that nobody else uses, and deletes it.
+// probe takes tokens of a key that nobody else uses, and deletes the key.
 func (s *Store) probe(ctx context.Context) (err error) {
 	defer recovered(&err)
 	limit := bucket.Spec{Capacity: 2, RefillRate: 2, RefillInterval: time.Second}
@@ -96,7 +96,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	if _, err = s.batches.server.eval(ctx, s.batches.server.client, args()); err != nil {
 		return err
 	}
-	// EVAL is what a store does that finds the script lost.
+	// A store sends EVAL when the server has lost the script, so the user needs the right to EVAL too.
 	cmd := command(ctx, eval, s.batches.server.script().Text, args())
 	if err = withoutArguments(s.batches.server.client.Process(ctx, cmd)); err != nil {
 		return err

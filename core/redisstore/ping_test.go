@@ -172,7 +172,7 @@ func TestPingEndsWithItsContext(t *testing.T) {
 func TestPingAndBreakerLeaveEachOtherAlone(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
-	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithBreaker(1, time.Hour))
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(1, time.Hour))
 	fails(t, store, "calls to Redis fail")
 	if n := store.Stats().Opened; n != 0 {
 		t.Errorf("Ping opened the breaker %d times", n)
@@ -194,7 +194,7 @@ func TestScriptDoesWithoutSetrange(t *testing.T) {
 		"+evalsha", "+eval", "+get", "+set", "+time").Err(); err != nil {
 		t.Fatal(err)
 	}
-	l := limittest.Limiter(t, opened(t, "redis://limiter:secret@"+server.Addr, patient), "api", core.PerDay(1000))
+	l := limittest.Limiter(t, opened(t, "redis://limiter:secret@"+server.Addr, longTimeout), "api", core.PerDay(1000))
 	for left := int64(999); left > 990; left-- {
 		if res, err := l.Allow(t.Context(), "k"); err != nil || res.Remaining != left {
 			t.Fatalf("%d left, %v; want %d left", res.Remaining, err, left)

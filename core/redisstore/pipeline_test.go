@@ -44,8 +44,8 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 		callOf("a", store.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 		callOf("b", store.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 	}
-	calls[0].own, calls[1].own = true, true
-	outcomes, err := s.batches.nodes.home.exchange(t.Context(), s.batches.server.client, calls)
+	calls[0].inline, calls[1].inline = true, true
+	outcomes, err := s.batches.nodes.home.sendCalls(t.Context(), s.batches.server.client, calls)
 	require.Error(t, err, "the batch failed, for the breaker")
 	finish(calls, outcomes, err)
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)

@@ -17,7 +17,7 @@ func TestPrefixesShareNoBucket(t *testing.T) {
 	for _, b := range []struct{ prefix, policy, key string }{
 		{app, "v2", "login:k"}, {app + "v2:", "login", "k"}, {app + "v2", "login", "k"}, {app + "v2:login:", "k", "k"}, {app, "v2", "%:login:k"},
 	} {
-		l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(b.prefix), patient), b.policy, core.PerDay(1))
+		l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(b.prefix), longTimeout), b.policy, core.PerDay(1))
 		res, err := l.Allow(t.Context(), b.key)
 		require.NoError(t, err)
 		require.True(t, res.Allowed, "the bucket of %q was used by nobody else", b)

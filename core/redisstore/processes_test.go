@@ -28,7 +28,7 @@ func TestProcess(t *testing.T) {
 		t.Skip("run by TestManyProcessesGetExactlyTheCapacity")
 	}
 	client := redistest.Client(t)
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "slow", core.PerDay(1000))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), "slow", core.PerDay(1000))
 	meet(t, client, prefix+"gate")
 	var granted atomic.Int64
 	var wg sync.WaitGroup

@@ -252,7 +252,7 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 func TestDeepDebtsOfManyAtOnce(t *testing.T) {
 	client := redistest.Client(t)
 	for range 20 {
-		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient)
+		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 		l := limittest.Limiter(t, store, "quota", core.PerMonth(100))
 		var all sync.WaitGroup
 		for i := range 64 {

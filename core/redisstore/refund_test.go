@@ -25,7 +25,7 @@ func onBoth(t *testing.T, test func(*testing.T, core.Store, *limittest.Clock)) {
 	t.Run("RedisStore", func(t *testing.T) {
 		clock, client := limittest.NewClock(), redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
-		test(t, redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), patient, redisstore.WithDenyCache(0)), clock)
+		test(t, redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithDenyCache(0)), clock)
 	})
 }
 
@@ -89,7 +89,7 @@ func TestFastTierKeepsTheTTLOfASlowTier(t *testing.T) {
 	quick := core.Limit{Name: "x", Capacity: 5, RefillRate: 5, RefillInterval: time.Second}
 	t.Run("RedisStore", func(t *testing.T) {
 		client, prefix := redistest.Client(t), redistest.Prefix()
-		l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "api", quota)
+		l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), "api", quota)
 		tier, err := l.WithLimits(quick)
 		require.NoError(t, err)
 		limittest.Use(t, l, "k", 500)

@@ -156,7 +156,7 @@ func TestReloadsAdmitNoMore(t *testing.T) {
 		clock := limittest.NewClock()
 		stores := []core.Store{
 			core.NewMemoryStore(core.WithClock(clock.Now)),
-			redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), patient),
+			redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), longTimeout),
 		}
 		limiters := make([][]*core.Limiter, len(stores))
 		for i, store := range stores {

@@ -18,9 +18,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// distantServer is a client of a server that is a round trip away and allows everything. It executes calls at once, or
+// remoteServer is a client of a server that is a round trip away and allows everything. It executes calls at once, or
 // one after another if turn is set.
-type distantServer struct {
+type remoteServer struct {
 	redistest.Hook
 
 	trip   time.Duration
@@ -32,7 +32,7 @@ type distantServer struct {
 	calls, most atomic.Int64 // script calls under way, now and at most
 }
 
-func (s *distantServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
+func (s *remoteServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(_ context.Context, cmd redis.Cmder) error {
 		if cmd.Name() == "ping" {
 			if time.Sleep(s.trip); s.broken.Load() {
@@ -61,7 +61,7 @@ func (s *distantServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 }
 
 // store returns a store on s with the default timeout, and a limiter.
-func (s *distantServer) store(t *testing.T, options ...Option) (*Store, *core.Limiter) {
+func (s *remoteServer) store(t *testing.T, options ...Option) (*Store, *core.Limiter) {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", PoolSize: 64})
 	t.Cleanup(func() { _ = client.Close() })
@@ -89,23 +89,23 @@ func crowd(l *core.Limiter, callers int) (answered int64) {
 func meets(l *core.Limiter) {
 	for range 3 {
 		crowd(l, 64)
-		synctest.Wait() // until the calls have landed: a lone one tells the round trip best
+		synctest.Wait() // until the calls have completed: a single one tells the round trip best
 	}
 }
 
-func TestDistantServerIsKeptBusy(t *testing.T) {
+func TestRemoteServerIsKeptBusy(t *testing.T) {
 	for _, trip := range []time.Duration{20 * ms, 35 * ms, 50 * ms} {
 		for _, callers := range []int{64, 512, 4000, 8000} {
 			t.Run(trip.String()+" "+strconv.Itoa(callers), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					distant := &distantServer{trip: trip}
-					store, l := distant.store(t)
+					remote := &remoteServer{trip: trip}
+					store, l := remote.store(t)
 					meets(l)
 					for range 3 {
 						crowd(l, callers+maxBatch) // for connections: as many as later, and one more
 						time.Sleep(time.Second)
 					}
-					assert.Equal(t, int64(callers), crowd(l, callers), "a distant server must answer all callers")
+					assert.Equal(t, int64(callers), crowd(l, callers), "a remote server must answer all callers")
 					assert.Zero(t, store.Stats().Opened, "the breaker must stay closed")
 				})
 			})
@@ -115,37 +115,37 @@ func TestDistantServerIsKeptBusy(t *testing.T) {
 
 func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: 100 * time.Microsecond, work: 10 * time.Microsecond, turn: make(chan struct{}, 1)}
-		_, l := distant.store(t)
+		remote := &remoteServer{trip: 100 * time.Microsecond, work: 10 * time.Microsecond, turn: make(chan struct{}, 1)}
+		_, l := remote.store(t)
 		meets(l)
-		distant.most.Store(0) // until then the round trip was not known
+		remote.most.Store(0) // until then the round trip was not known
 		for range 100 {
 			crowd(l, 4000)
 		}
-		assert.Equal(t, int64(rtt.MinInFlight), distant.most.Load(), "a near server gets at most MinFlights calls at once")
+		assert.Equal(t, int64(rtt.MinInFlight), remote.most.Load(), "a server nearby gets at most MinInFlight calls at once")
 	})
 }
 
 // A few decisions at once don't wait for each other where the round trip is long beside what they cost the server.
 func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: ms}
-		_, l := distant.store(t)
+		remote := &remoteServer{trip: ms}
+		_, l := remote.store(t)
 		meets(l)
 		crowd(l, 10)    // for connections
-		synctest.Wait() // until the calls that answered them have landed
-		distant.most.Store(0)
+		synctest.Wait() // until the calls that answered them have completed
+		remote.most.Store(0)
 		crowd(l, 10)
-		assert.Equal(t, int64(10), distant.most.Load(), "a call each")
+		assert.Equal(t, int64(10), remote.most.Load(), "a call each")
 		crowd(l, 4000)
-		assert.LessOrEqual(t, distant.most.Load(), int64(rtt.EasyInFlight), "calls are bounded")
+		assert.LessOrEqual(t, remote.most.Load(), int64(rtt.EasyInFlight), "calls are bounded")
 	})
 }
 
 func TestTimeInTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: 20 * ms}
-		store, l := distant.store(t, WithBreaker(1, time.Second), WithTimeout(25*ms))
+		remote := &remoteServer{trip: 20 * ms}
+		store, l := remote.store(t, WithBreaker(1, time.Second), WithTimeout(25*ms))
 		meets(l)
 		store.batches.nodes.home.queue.maxInFlight = 1
 		began := time.Now()
@@ -165,8 +165,8 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 // A server answers calls in the order of their coming, so each waits for those before it. That is no failure of the server.
 func TestTimeoutBeginsWithTheServersTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: 100 * time.Microsecond, work: 180 * time.Microsecond, turn: make(chan struct{}, 1)}
-		store, l := distant.store(t)
+		remote := &remoteServer{trip: 100 * time.Microsecond, work: 180 * time.Microsecond, turn: make(chan struct{}, 1)}
+		store, l := remote.store(t)
 		meets(l)
 		began := time.Now()
 		assert.Equal(t, int64(900), crowd(l, 900), "the server answers all the time")
@@ -178,18 +178,18 @@ func TestTimeoutBeginsWithTheServersTurn(t *testing.T) {
 // A call whose connection is stuck has its timeout and no more, whatever the server answers to others.
 func TestOthersAnswersDoNotProlongAStuckCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: ms}
-		store, l := distant.store(t)
+		remote := &remoteServer{trip: ms}
+		store, l := remote.store(t)
 		meets(l)
-		distant.stuck.Store(true)
+		remote.stuck.Store(true)
 		var stuck sync.WaitGroup
 		stuck.Go(func() {
 			began := time.Now()
 			assert.Zero(t, crowd(l, 1), "premise: this call is stuck")
-			assert.Equal(t, store.batches.timeout, time.Since(began), "calls that departed later must not prolong its timeout")
+			assert.Equal(t, store.batches.timeout, time.Since(began), "calls that were sent later must not prolong its timeout")
 		})
 		time.Sleep(2 * ms)
-		distant.stuck.Store(false)
+		remote.stuck.Store(false)
 		for began := time.Now(); time.Since(began) < 3*store.batches.timeout; {
 			assert.Equal(t, int64(5), crowd(l, 5), "others are answered")
 		}
@@ -198,8 +198,8 @@ func TestOthersAnswersDoNotProlongAStuckCall(t *testing.T) {
 	})
 }
 
-// The distance of a server changes while requests are made. All of them are answered, at any distance within the timeout.
-func TestChangedDistanceFailsNoRequest(t *testing.T) {
+// The round trip to a server changes while requests are made. All of them are answered, whatever the round trip within the timeout.
+func TestChangedRoundTripFailsNoRequest(t *testing.T) {
 	trips := []time.Duration{100 * time.Microsecond, 35 * ms, 60 * ms, 90 * ms}
 	for _, from := range trips {
 		for _, to := range trips {
@@ -208,14 +208,14 @@ func TestChangedDistanceFailsNoRequest(t *testing.T) {
 			}
 			t.Run(from.String()+" "+to.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					distant := &distantServer{trip: from}
-					store, l := distant.store(t)
+					remote := &remoteServer{trip: from}
+					store, l := remote.store(t)
 					meets(l)
-					distant.trip = to
+					remote.trip = to
 					for began := time.Now(); time.Since(began) < time.Second; {
 						assert.Equal(t, int64(20), crowd(l, 20), "%v after the step every request is answered", time.Since(began))
 					}
-					assert.InDelta(t, to, store.batches.nodes.home.queue.trip.Get(), float64(ms), "within a second the estimate has followed")
+					assert.InDelta(t, to, store.batches.nodes.home.queue.roundTrip.Get(), float64(ms), "within a second the estimate has followed")
 					began := time.Now()
 					crowd(l, 20)
 					assert.LessOrEqual(t, time.Since(began), to+2*rtt.FullBatch, "then no request waits for another's answer")
@@ -229,9 +229,9 @@ func TestChangedDistanceFailsNoRequest(t *testing.T) {
 
 func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: 1 * ms}
-		distant.broken.Store(true)
-		store, l := distant.store(t)
+		remote := &remoteServer{trip: 1 * ms}
+		remote.broken.Store(true)
+		store, l := remote.store(t)
 		for range defaults().failures {
 			assert.Zero(t, store.Stats().Opened)
 			began := time.Now()
@@ -240,7 +240,7 @@ func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 		}
 		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
 		time.Sleep(time.Hour + time.Minute) // until the calls under way have ended
-		distant.broken.Store(false)
+		remote.broken.Store(false)
 		crowd(l, 1)
 		time.Sleep(time.Second)
 		assert.Equal(t, int64(64), crowd(l, 64), "the server is back")
@@ -249,13 +249,13 @@ func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 
 func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		distant := &distantServer{trip: 40 * ms}
-		store, l := distant.store(t)
+		remote := &remoteServer{trip: 40 * ms}
+		store, l := remote.store(t)
 		for range 3 {
 			crowd(l, 8000)
 		}
-		assert.Greater(t, distant.most.Load(), int64(defaults().failures), "premise: many are under way at once")
-		distant.stuck.Store(true)
+		assert.Greater(t, remote.most.Load(), int64(defaults().failures), "premise: many are under way at once")
+		remote.stuck.Store(true)
 		crowd(l, 2000)
 		assert.Zero(t, store.Stats().Opened, "calls that fail together count once")
 		for range 2 * defaults().failures { // a call may begin before the failure of the one before is counted

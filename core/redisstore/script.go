@@ -13,22 +13,27 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// requestSize is what most requests take, besides their limits: '>I2I2BdI2' in constants.lua.
+// This file writes the script's arguments and reads its reply. internal/script/script.lua has the format of both.
+
+// requestSize is the size of a request without its limits, of an action below Reserve: '>I2I2BdI2' in constants.lua.
 const requestSize = 15
 
-// Flags of an action.
+// Flags that are added to an action: see constants.lua.
 const (
-	dryFlag   = 0x08 // only finds out whether there are tokens
-	jointFlag = 0x20 // belongs together with the next request
-	eachFlag  = 0x40 // tells the tokens of each limit
-	endsFlag  = 0x80 // ends a hold first
+	dryFlag   = 0x08 // take nothing: only find out whether there are tokens
+	jointFlag = 0x20 // decide this request and the next one together
+	eachFlag  = 0x40 // the tokens of each limit follow
+	endsFlag  = 0x80 // end a hold first
 )
 
-// scriptArgs are the arguments of a command that runs the script for calls. The first two are left to command. now is ""
-// for the server's clock. wide is that of Plan.Calendars.
+// scriptArgs returns the arguments of a command that runs the script for calls. command fills in the first two. now is "" for
+// the server's clock. wide is that of Plan.Calendars.
+//
+// Adjacent calls share what they can. Calls that are alike are one key and one request with a count. Calls that take the same
+// of different keys are several keys and one request. A request under the limits of the one before does not repeat them.
 func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))
-	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // mostly there is one
+	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // large enough for one request, the usual number
 	var calendars []byte
 	var before *bucket.Plan // of the last request
 	var sent string         // the calendars of its limits
@@ -36,17 +41,17 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 		args = append(args, m.key)
 		p := m.request.Plan
 		requests = appendRequest(requests, &m.request.Request, before != p, times, flags)
-		if before != p && !p.Plain {
-			sent = p.Calendars(about(now), wide)
+		if before != p && !p.Simple {
+			sent = p.Calendars(approxNow(now), wide)
 			calendars = append(calendars, sent...)
 		}
-		if !p.Plain {
+		if !p.Simple {
 			m.calendars = sent
 		}
 		before = p
 	}
-	var last *call   // of the last request
-	at, keys := 0, 0 // where that request is, and of how many keys
+	var last *call   // the call of the last request
+	at, keys := 0, 0 // where that request begins, and for how many keys it is
 	for i := 0; i < len(calls); {
 		c, times := calls[i], run(calls[i:])
 		i += times
@@ -65,7 +70,7 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 		for j := range c.others {
 			flags := byte(jointFlag)
 			if j == len(c.others)-1 {
-				flags = eachFlag // else the script might take it for a usual request, and decide it alone
+				flags = eachFlag // marks the last one as unusual: the script would decide a usual request by itself
 			}
 			add(&c.others[j], 1, flags)
 		}
@@ -81,8 +86,8 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 	return args
 }
 
-// about is the instant now, or about that of the server's clock, in µs since 1970.
-func about(now string) int64 {
+// approxNow returns now in µs since 1970, or if that is the server's clock, this process's clock instead.
+func approxNow(now string) int64 {
 	if now == "" {
 		return time.Now().UnixMicro()
 	}
@@ -90,13 +95,13 @@ func about(now string) int64 {
 	return at
 }
 
-// appendRequest appends r, for one key and so many times, and its limits if they follow.
+// appendRequest appends r, for one key, so many times, with the plan's limits if limitsFollow.
 func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, flags byte) []byte {
 	limits, packed := 0, ""
 	if limitsFollow {
 		limits, packed = len(r.Plan.Rates), r.Plan.Packed
 	}
-	each := r.Each != nil || !r.Plan.Plain || flags&eachFlag != 0
+	each := r.Each != nil || !r.Plan.Simple || flags&eachFlag != 0
 	if each {
 		flags |= eachFlag
 	}
@@ -108,7 +113,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
 	b = appendDoubles(b, r.N)
-	if r.EndsToo != nil { // of End, whose times are the holds that end
+	if r.EndsToo != nil { // an End counts the holds that it ends
 		times += len(*r.EndsToo)
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(times))
@@ -143,8 +148,8 @@ var (
 	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
 )
 
-// readReply reads the script's reply to calls: now, then the answer to each; or if all are alike and allowed, the records
-// that were written.
+// readReply reads the script's reply to calls. The shortest one, to calls that are alike and all allowed, is the records that
+// were written. Every other is the instant of the decision and then the answer to each call.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
 	if len(text) == bucket.RecordSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) && calls[0].others == nil {
@@ -172,7 +177,7 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	return outcomes, nil
 }
 
-// readRun reads the answer to calls that are alike, together or to each, and returns its size.
+// readRun reads the answers to calls that are alike, or the one answer to all of them, and returns their size.
 func readRun(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	if len(calls) > 1 && strings.HasPrefix(text, string(timesSign)) {
 		return readTimes(text, calls, now, outcomes)
@@ -188,9 +193,9 @@ func readRun(text string, calls []*call, now int64, outcomes []outcome) (size in
 	return size, nil
 }
 
-// readJoint reads the answers to the requests that are decided together with the one whose outcome is o, and returns what
-// follows them. A key that can't be used leaves the others alone. Any other error, such as that the server refuses to write, is
-// that of all: the same call may succeed if it is sent again.
+// readJoint reads the answers to c's other requests into o, which has the answer to the first, and returns the text behind
+// them. A key that can't be used fails only its own request. Any other error, such as a refused write, fails the whole call:
+// it may succeed if it is sent again.
 func readJoint(text string, c *call, now int64, o *outcome) (rest string, err error) {
 	if len(c.others) == 0 {
 		return text, nil
@@ -215,8 +220,8 @@ func readJoint(text string, c *call, now int64, o *outcome) (rest string, err er
 	return text, nil
 }
 
-// readTimes reads the answer to calls that are alike, and returns its size. It is a sign, how many of them are allowed, and
-// the records after these.
+// readTimes reads the one answer to calls that are alike, and returns its size. The answer is a sign, how many calls are
+// allowed, and the records after the last of these.
 func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	r := &calls[0].request
 	if size = 3 + bucket.RecordSize*len(r.Plan.Rates); len(text) < size {
@@ -229,12 +234,15 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 	return size, readRecords(text[3:size], calls, allowed, &now, outcomes)
 }
 
-// readRecords reads the records after calls that are alike, of which the first so many were allowed. Without now that is
-// when the records were written.
+// readRecords sets the outcomes of calls that are alike, of which the first so many were allowed. text has the records after
+// the last of these. If now is nil, the instant of the records is meant.
+//
+// Each call's answer has the level right after that call. Example: three calls take 2 tokens each, and the records say 4 left.
+// Their answers say 8, 6 and 4 left.
 func readRecords(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
 	r := &calls[0].request
-	var maxInFlight [4]bucket.Record
-	levels, err := bucket.ParseRecords(maxInFlight[:0], text)
+	var space [4]bucket.Record // a policy rarely has more limits
+	levels, err := bucket.ParseRecords(space[:0], text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errReply, err)
 	}
@@ -245,7 +253,7 @@ func readRecords(text string, calls []*call, allowed int, now *int64, outcomes [
 		a := &outcomes[i].answer
 		a.Allowed, a.Now = i < allowed, *now
 		a.Levels.Grow(len(levels))
-		later := int64(max(0, allowed-1-i)) // of the calls that were allowed
+		later := int64(max(0, allowed-1-i)) // allowed calls after this one
 		for j := range levels {
 			rate := &r.Plan.Rates[j]
 			level := rate.Level(&levels[j])
@@ -256,7 +264,7 @@ func readRecords(text string, calls []*call, allowed int, now *int64, outcomes [
 	return nil
 }
 
-// The signs that an answer begins with. 'a' and 'd' stand for '+' and '-' in an answer that has the waits.
+// An answer begins with one of these signs. 'a' and 'd' stand for '+' and '-' in an answer with waits.
 const (
 	allowedSign, allowedWaitsSign = '+', 'a'
 	deniedSign, deniedWaitsSign   = '-', 'd'
@@ -265,9 +273,13 @@ const (
 	timesSign                     = '*'
 )
 
-// readAnswer reads the answer to r that text begins with, and returns its size. An answer is a sign and a record for each
-// limit; then, to Reserve, Await and Lease, a number; then, after some signs, two numbers for each limit. Or it is the
-// error sign, the length of an error in two bytes, and the error.
+// readAnswer reads the answer to r at the beginning of text, and returns its size. An answer is
+//
+//   - a sign and a record for each limit
+//   - to Reserve and later actions: a number, the instant at which tokens are due or the tokens taken beyond N
+//   - with the signs of waits: two numbers for each limit
+//
+// or the error sign, the length of an error in two bytes, and the error; or the sign of missing periods alone.
 func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
 	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
 		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
@@ -291,8 +303,8 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	if len(text) < size {
 		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
-	var maxInFlight [4]bucket.Record // a policy rarely has more limits
-	levels, err := bucket.ParseRecords(maxInFlight[:0], text[1:records])
+	var space [4]bucket.Record // a policy rarely has more limits
+	levels, err := bucket.ParseRecords(space[:0], text[1:records])
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
 	}
@@ -319,10 +331,10 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	return o, size, nil
 }
 
-// double reads a whole number that was packed as '>d'.
+// double reads a whole number in the format '>d'.
 func double(s string) int64 { return int64(math.Float64frombits(bigEndian(s))) }
 
-// micros is double of an instant or a delay. Bytes that mean nothing may make it one that no time.Duration holds.
+// micros reads an instant or a delay in the format '>d'. The bound keeps it a time.Duration, whatever the bytes are.
 func micros(s string) int64 { return min(double(s), bucket.Forever) }
 
 // bigEndian reads an unsigned number of up to 8 bytes.

@@ -92,7 +92,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"FINE":   64, "COARSER": 8, // their quotient is the eighth of the docs
 		"MAX_INT": 1 << 31,
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, "COUNT": -1, // formats, below
-		"ITS_ID": -1, "ITS_COUNT": -1, "ITS_TOKENS": -1, "ITS_END": -1, "ITS_TICKET": -1, "ITS_DUE": -1, "ITS_CUT": -1, // places
+		"ITS_ID": -1, "ITS_COUNT": -1, "ITS_TOKENS": -1, "ITS_END": -1, "ITS_TICKET": -1, "ITS_DUE": -1, "ITS_DEFICIT": -1, // places
 		"HEAD":   -1,
 		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
 		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "PAIR_SIZE": 16, "NUMBER_SIZE": 8,

@@ -18,7 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// sender is what the nodes of a store share.
+// sender has what the nodes of a store share: the client, the timeout, a pool of calls and the counters.
 type sender struct {
 	server  *server
 	timeout time.Duration
@@ -26,40 +26,43 @@ type sender struct {
 	traffic traffic
 }
 
-// traffic counts what was sent.
+// traffic counts the script calls and the decisions in them.
 type traffic struct {
 	calls, decisions atomic.Int64
 	batches          [storestats.BatchSizes]atomic.Int64
 }
 
-// count counts a call for n decisions, from 1 to maxBatch.
+// count counts a script call for n decisions, from 1 to maxBatch.
 func (t *traffic) count(n int) {
 	t.calls.Add(1)
 	t.decisions.Add(int64(n))
 	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
 }
 
-// send has Redis decide calls, by client if keys are in one place. If err is not nil all failed; outcomes hold the error of
-// each call. Calls whose slot a server refuses are sent again only if stray is set, or if there are no others. A hook of the client that panics is a failure like others: the flight must land.
+// send has Redis decide calls: by one script call of client, or on a Cluster and a Ring by a pipeline. Outcomes hold the answer
+// or the error of each call. If err is not nil, all calls failed; without outcomes they all failed with err.
+//
+// A call whose slot a server refuses is sent again only if unassigned is set, or if it is the only one: others must not wait for
+// it. A panic in a hook of the client is an error.
 func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
 	if err != nil {
 		return nil, err
 	}
-	if len(calls) > 1 && s.scattered.Load() {
+	if len(calls) > 1 && s.sharded.Load() {
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
-	outcomes, err = s.together(ctx, client, calls, now, false)
+	outcomes, err = s.scriptCall(ctx, client, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
-		s.scattered.Store(true)
+		s.sharded.Store(true)
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
 	return outcomes, err
 }
 
-// instant is the instant of the injected clock as the script takes it, or "" for the server's clock.
+// instant returns the injected clock's instant as an argument of the script, or "" if the server's clock counts.
 func (s *server) instant() (string, error) {
 	if s.clock == nil {
 		return "", nil
@@ -71,10 +74,10 @@ func (s *server) instant() (string, error) {
 	return strconv.FormatInt(micros, 10), nil
 }
 
-// together has calls decided by one script call. If the server refused to write some of them, and may not refuse again, or
-// needs more periods of a calendar, another script call decides those. wide is that of Plan.Calendars.
-func (s *server) together(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
-	calls, places := gather(calls)
+// scriptCall has one script call decide calls. Another one decides those that the server refused to write, if a retry makes
+// sense, and those that need more periods of a calendar. wide is that of Plan.Calendars.
+func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
+	calls, places := groupAlike(calls)
 	reply, err := s.eval(ctx, client, scriptArgs(calls, now, wide))
 	if err != nil {
 		return nil, err
@@ -97,37 +100,36 @@ func (s *server) together(ctx context.Context, client redis.UniversalClient, cal
 		refused, again = append(refused, i), append(again, calls[i])
 	}
 	if len(again) == 0 || len(lacking) > 0 && wide && !morePeriods(lacking, now) {
-		return restored(outcomes, places), nil
+		return ungroup(outcomes, places), nil
 	}
-	// This ends: if the server refuses all of a script call, the reply is an error, so there are fewer calls each time; and
-	// periods are not sent without end.
-	retried, err := s.together(ctx, client, again, now, wide || len(lacking) > 0)
+	// The recursion ends. If the server refuses all calls, the reply is an error, so there are fewer calls each time. Periods
+	// are finite.
+	retried, err := s.scriptCall(ctx, client, again, now, wide || len(lacking) > 0)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
 			outcomes[i] = retried[n]
 		}
 	}
-	return restored(outcomes, places), nil
+	return ungroup(outcomes, places), nil
 }
 
-// morePeriods has the next wide script call for calls carry more periods of calendars than the last one. It reports whether
-// there are more to send.
+// morePeriods makes the next wide script call for calls send more periods of their calendars. It reports whether there are more.
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
-		more = c.request.Plan.WidenCalendars(about(now), c.calendars) || more
+		more = c.request.Plan.WidenCalendars(approxNow(now), c.calendars) || more
 		for i := range c.others {
 			m := &c.others[i]
-			more = m.request.Plan.WidenCalendars(about(now), m.calendars) || more
+			more = m.request.Plan.WidenCalendars(approxNow(now), m.calendars) || more
 		}
 	}
 	return more
 }
 
-// pipeline sends calls whose keys may live on different servers: a command each, in one round trip to each server. What a
-// server did not execute is sent again with what others did not, and so is what a server has lost the script for.
+// pipeline sends calls whose keys may be on different servers: a command for each key, in one round trip to each server. It
+// sends commands again that no server executed, and those for which a server has lost the script.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
-	calls, places := gather(calls)
-	var runs [][]*call // a command for each
+	calls, places := groupAlike(calls)
+	var runs [][]*call // calls that ask the same of one key: one command each
 	for rest := calls; len(rest) > 0; rest = rest[len(runs[len(runs)-1]):] {
 		runs = append(runs, rest[:run(rest)])
 	}
@@ -136,31 +138,38 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	cmds := s.exec(ctx, evalsha, lua.SHA, runs, now)
 	for try := 1; try < maxAttempts; try++ {
 		var again [][]*call
-		var places []int
-		loads := true // all lack the script
+		var which []int // the indexes of again
+		loads := true   // whether all of them failed because the script was lost: then there is no reason to wait
 		for i, cmd := range cmds {
 			err := cmd.Err()
 			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
 			if unloaded || notExecuted(err) && (unassigned || !ofSlot(err)) {
-				again, places, loads = append(again, runs[i]), append(places, i), loads && unloaded
+				again, which, loads = append(again, runs[i]), append(which, i), loads && unloaded
 			}
 		}
 		if len(again) == 0 {
 			break
 		}
 		if !loads {
-			s.rediscover(ctx, cmds[places[0]].Err())
+			s.rediscover(ctx, cmds[which[0]].Err())
 			if sleep(ctx, time.Millisecond<<try); ctx.Err() != nil {
 				break
 			}
 		}
 		for i, cmd := range s.exec(ctx, eval, lua.Text, again, now) {
-			cmds[places[i]] = cmd
+			cmds[which[i]] = cmd
 		}
 	}
-	outcomes := make([]outcome, 0, len(calls))
-	var failure error // of a server
-	decided := false  // by a server, if only that a key or a slot can't be used
+	outcomes, err := s.readAll(ctx, cmds, runs, now, len(calls))
+	return ungroup(outcomes, places), err
+}
+
+// readAll returns the outcomes of the n calls in runs, for which cmds were sent. If no server has decided any, it also returns an
+// error.
+func (s *server) readAll(ctx context.Context, cmds []sentOnce, runs [][]*call, now string, n int) ([]outcome, error) {
+	outcomes := make([]outcome, 0, n)
+	var failure error // the last error of a server; one about a slot only if there is no other
+	decided := false  // whether a server works: it has decided a call, or found that a key can't be used
 	for i, cmd := range cmds {
 		for _, o := range s.completed(ctx, cmd, runs[i], now) {
 			switch {
@@ -179,7 +188,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	if decided {
 		failure = nil
 	}
-	return restored(outcomes, places), failure
+	return outcomes, failure
 }
 
 // exec sends one command for each of runs, in a pipeline.
@@ -197,7 +206,7 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 	return cmds
 }
 
-// landed is the outcomes of the calls that cmd was sent for, which are alike.
+// completed returns the outcomes of the calls that cmd was sent for, which are alike.
 func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
 	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
@@ -211,7 +220,7 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 		outcomes, err = readReply(reply, calls)
 	}
 	if err == nil && errors.Is(outcomes[0].err, errPeriods) {
-		outcomes, err = s.together(ctx, s.client, calls, now, true)
+		outcomes, err = s.scriptCall(ctx, s.client, calls, now, true)
 	}
 	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
 		err = store.ErrApart
@@ -222,19 +231,19 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 	return outcomes
 }
 
-// maxAttempts bounds how often one decision is sent, after replies and errors that prove it was not executed. The store's
-// timeout bounds it too.
+// maxAttempts bounds how often one decision is sent. It is sent again only after replies and errors that prove it was not
+// executed, and within the store's timeout.
 const maxAttempts = 5
 
-// compileError begins the reply, after "ERR ", of a server that can't compile the script.
+// compileError is how the reply of a server that can't compile the script begins, after "ERR ".
 const compileError = "Error compiling script"
 
 var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
 
-// The commands that run a script. They are made once, for making an any of a string allocates.
+// The commands that run a script. Each is converted to any once, because the conversion allocates.
 var eval, evalsha any = "eval", "evalsha"
 
-// command makes a command that runs the script. It keeps args, which scriptArgs has made.
+// command returns a command that runs the script. It fills in the first two of args, which scriptArgs made, and keeps args.
 func command(ctx context.Context, name, script any, args []any) sentOnce {
 	args[0], args[1] = name, script
 	cmd := sentOnce{redis.NewCmd(ctx, args...)}
@@ -242,7 +251,8 @@ func command(ctx context.Context, name, script any, args []any) sentOnce {
 	return cmd
 }
 
-// eval has client run the script, at most once: what may have been executed is never sent again.
+// eval has client run the script. It sends it again only after errors that prove it was not executed, so a request is charged
+// at most once.
 func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
 	lua := s.script()
 	name, sent := evalsha, lua.SHA
@@ -250,15 +260,15 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		cmd := command(ctx, name, sent, args)
 		err := withoutArguments(client.Process(ctx, cmd))
 		if err == nil {
-			if s.dialed.Load() != nil {
-				s.dialed.Store(nil)
+			if s.dialError.Load() != nil {
+				s.dialError.Store(nil)
 			}
 			return cmd.Val(), nil
 		}
 		s.rediscover(ctx, err)
 		switch {
 		case lua == script.Ordinary && lacksStruct(err):
-			s.standIn.Store(true)
+			s.noStruct.Store(true)
 			lua = script.WithStruct
 			name, sent = eval, lua.Text
 		case redis.HasErrorPrefix(err, compileError):
@@ -273,19 +283,19 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		default:
 			sleep(ctx, time.Millisecond<<try)
 		}
-		args = slices.Clone(args) // the command before keeps its own
+		args = slices.Clone(args) // the command that failed keeps its own
 	}
 }
 
-// ofSlot reports whether err is about one slot of a Cluster: no server serves it, or it is on its way to another. The server
-// that says so is well.
+// ofSlot reports whether err concerns one slot of a Cluster: no server serves it, or it is moving to another. The server that
+// replies so works.
 func ofSlot(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
 		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
 }
 
-// rediscover makes a Cluster client ask again which node holds which slot, in the background, if a node can't be reached.
-// By itself the client asks only when a node redirects it, which never happens to commands for a node that is away.
+// rediscover makes a Cluster client ask again, in the background, which server has which slot, if err says that one can't be
+// reached. By itself the client asks only when a server redirects it, and a server that is down redirects nothing.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {

@@ -14,27 +14,27 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
-// server is the Redis that a store asks: one server, or several that share the keys.
+// server is what a store knows of its client: one server, or several that share the keys.
 type server struct {
 	client    redis.UniversalClient
-	scattered atomic.Bool      // keys may be on different servers: a script call can't take several
-	standIn   atomic.Bool      // a server's Lua lacks the struct library
-	inline    bool             // the client's commands end with their contexts, so callers may wait for them
-	clock     func() time.Time // nil: the server's
+	sharded   atomic.Bool      // keys may be on different servers, so one script call can't take several keys
+	noStruct  atomic.Bool      // a server's Lua lacks the struct library: the script brings its own
+	inline    bool             // the client's commands end with their contexts, so callers may send them
+	clock     func() time.Time // nil: the server's clock counts
 	timeout   time.Duration
-	contexts  [2]atomic.Pointer[sharedContext] // of calls, and of guarded ones
+	contexts  [2]atomic.Pointer[sharedContext] // for inline calls, and for calls with a watchdog
 	logger    func() *slog.Logger
 	address   string                // of the client's servers, for messages
-	dialed    atomic.Pointer[error] // why the last connection could not be made, if that is known, until there is one
+	dialError atomic.Pointer[error] // why the last connection failed, if known; nil once one is made
 }
 
-// use sets the client.
-func (s *server) use(client redis.UniversalClient) {
+// setClient sets the client.
+func (s *server) setClient(client redis.UniversalClient) {
 	s.client = client
 	s.inline = endsWithContext(client)
 	s.address = address.Of(client)
 	_, one := client.(*redis.Client)
-	s.scattered.Store(!one)
+	s.sharded.Store(!one)
 }
 
 // endsWithContext reports whether commands of client end with their contexts. By default go-redis reads on.
@@ -50,20 +50,20 @@ func endsWithContext(client redis.UniversalClient) bool {
 	return false
 }
 
-// longest is how long something may take that is no failure of Redis, as a multiple of the store's timeout: a decision's wait
-// for others, and that of an answer for a process that does not keep up.
+// longestWait, times the store's timeout, bounds waits that are no failure of Redis: of a call in the queue while Redis answers
+// others, and of an answer for a process that is behind with its goroutines.
 const longestWait = 10
 
-// script is the script that the servers understand.
+// script returns the script that the servers can run.
 func (s *server) script() *script.Script {
-	if s.standIn.Load() {
+	if s.noStruct.Load() {
 		return script.WithStruct
 	}
 	return script.Ordinary
 }
 
-// Each calls do with the client's server, or where keys live on several, each of them: the masters of a Cluster, the
-// shards of a Ring. It returns the error of one. A hook of the client that panics is an error.
+// Each calls do with each server that has keys: the client's one, the masters of a Cluster, or the shards of a Ring. It returns
+// one of the errors. A panic in a hook of the client is an error.
 func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
 	defer recovered(&err)
 	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
@@ -83,26 +83,26 @@ func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redi
 	return do(ctx, s.client, false)
 }
 
-// sharedContext is a context for calls that begin before `until`.
+// sharedContext is a context for calls that begin before until.
 type sharedContext struct {
 	context.Context
 	until time.Time
 }
 
-// shares is how much later than it must a context may end, as a part of the store's timeout, because calls share it. A
-// context of its own costs a call five allocations.
-const shares = 64
+// contextSlack: a shared context may end later than a call's timeout, by one part in so many of the timeout. Sharing saves each
+// call the five allocations of a context.
+const contextSlack = 64
 
-// within returns a context for a call that begins now. It ends after the store's timeout or a little later, or if the call is
-// guarded after ten times as long: somebody else looks after the timeout then.
-func (s *server) within(guarded bool, now time.Time) context.Context {
+// contextFor returns a context for a call that begins now. Without a watchdog it ends after the store's timeout, or a 64th of
+// that later. With a watchdog, which enforces the timeout, it ends after ten times as long.
+func (s *server) contextFor(watchdog bool, now time.Time) context.Context {
 	latest, timeout := &s.contexts[0], s.timeout
-	if guarded {
+	if watchdog {
 		latest, timeout = &s.contexts[1], longestWait*s.timeout
 	}
 	shared := latest.Load()
 	if shared == nil || !now.Before(shared.until) {
-		until := now.Add(s.timeout / shares)
+		until := now.Add(s.timeout / contextSlack)
 		ctx, cancel := context.WithDeadline(context.Background(), until.Add(timeout))
 		context.AfterFunc(ctx, cancel)
 		shared = &sharedContext{ctx, until}
@@ -111,30 +111,31 @@ func (s *server) within(guarded bool, now time.Time) context.Context {
 	return shared
 }
 
-// connectPatience is how long a connection may take to be set up, or ten times the store's timeout if that is longer:
-// with TLS it takes seven round trips.
-const connectTimeouts = time.Second
+// minConnectTimeout is the least time that opening a connection may take. With TLS it takes seven round trips.
+const minConnectTimeout = time.Second
 
-// Patience is how long a connection may take to be set up.
-func (s *server) ConnectTimeout() time.Duration { return connectTime(s.timeout) }
+// ConnectTimeout returns how long opening a connection may take: a second, or ten times the store's timeout if that is longer.
+func (s *server) ConnectTimeout() time.Duration { return connectTimeout(s.timeout) }
 
-// connectTime is the Patience of a store with this timeout.
-func connectTime(timeout time.Duration) time.Duration {
-	return max(connectTimeouts, longestWait*timeout)
+// connectTimeout returns the ConnectTimeout of a store with this timeout.
+func connectTimeout(timeout time.Duration) time.Duration {
+	return max(minConnectTimeout, longestWait*timeout)
 }
 
-// Log is where warnings go.
+// Log returns the logger for warnings.
 func (s *server) Log() *slog.Logger { return s.logger() }
 
-// spare reports whether the client has a connection that nobody uses. Where there are several servers it can't say.
-func (s *server) spare() bool {
-	return !s.scattered.Load() && s.client.PoolStats().IdleConns > 0
+// hasIdle reports whether the client has an idle connection. Of several servers' connections it reports none, because it can't
+// tell whose they are.
+func (s *server) hasIdle() bool {
+	return !s.sharded.Load() && s.client.PoolStats().IdleConns > 0
 }
 
-// connect waits until the client has a connection ready to one server, or to any if that is nil, and returns the error if
-// that fails. No decision waits for it: its caller leaves when the store's timeout ends, and a later one finds the connection.
-// Of several servers it waits for all no longer than the timeout, and then for one: servers that are away must not keep the
-// others' keys waiting.
+// connect waits until the client has a connection ready to the server only, or to all servers if only is nil.
+//
+// It may take longer than any decision waits: those fail after the store's timeout, and later ones find the connection. Of
+// several servers it waits for all until the store's timeout, and after that for any, so that servers that are down don't delay
+// the keys of others.
 func (s *server) connect(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
@@ -142,10 +143,10 @@ func (s *server) connect(only *redis.Client) error {
 		defer cancel()
 		err := s.reach(ctx, only, anyReady)
 		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
-			if !s.scattered.Load() { // of one of several servers it says nothing of others
-				s.dialed.Store(&why)
+			if !s.sharded.Load() { // the error of one of several servers does not concern the others
+				s.dialError.Store(&why)
 			}
-			err = &breaker.Unconnected{Address: s.at(only), Cause: err}
+			err = &breaker.Unconnected{Address: s.addressOf(only), Cause: err}
 		}
 		all <- err
 	}()
@@ -167,7 +168,8 @@ func (s *server) connect(only *redis.Client) error {
 	return s.noConnection(only, s.ConnectTimeout())
 }
 
-// reach waits until the client has a connection ready to one server, or to all if that is nil. It says when the first is.
+// reach waits until the client has a connection ready to the server only, or to all if only is nil. Then it sends to anyReady
+// when the first is ready.
 func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- struct{}) error {
 	if only != nil {
 		return s.ping(ctx, only)
@@ -177,49 +179,49 @@ func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- 
 		if several {
 			err = s.ping(ctx, one, s.client)
 		} else {
-			err = pong(ctx, one)
+			err = sendPing(ctx, one)
 		}
 		if !lost(err) {
-			s.dialed.Store(nil)
+			s.dialError.Store(nil)
 			select {
 			case anyReady <- struct{}{}:
-			default: // another said so already
+			default: // another server was ready first
 			}
 		}
 		return err
 	})
 }
 
-// at is the address of one server, or of the client's servers if that is nil.
-func (s *server) at(only *redis.Client) string {
+// addressOf returns the address of the server only, or of all the client's servers if only is nil.
+func (s *server) addressOf(only *redis.Client) string {
 	if only != nil {
 		return address.Of(only)
 	}
 	return s.address
 }
 
-// noConnection is the error of a call that waited so long for a connection to one server, or to any if that is nil.
+// noConnection is the error of a call that waited so long for a connection to the server only, or to any if only is nil.
 func (s *server) noConnection(only *redis.Client, after time.Duration) error {
-	e := &breaker.Unconnected{Address: s.at(only), After: after}
-	if last := s.dialed.Load(); last != nil {
+	e := &breaker.Unconnected{Address: s.addressOf(only), After: after}
+	if last := s.dialError.Load(); last != nil {
 		e.Cause = *last
 	}
 	return e
 }
 
-// late is the error of a call that was sent and took too long. It may have waited for a connection.
-func (s *server) late() error {
-	if s.dialed.Load() != nil {
+// timedOut is the error of a call that was sent and took too long. It may have waited for a connection.
+func (s *server) timedOut() error {
+	if s.dialError.Load() != nil {
 		return s.noConnection(nil, s.timeout)
 	}
 	return timeoutError(s.timeout)
 }
 
-// ping makes sure that one of several servers has a connection for a command, and one for a pipeline, which go-redis takes
-// from another pool. It has another client learn what that needs to know of the servers.
+// ping opens two connections to one of several servers: go-redis sends commands and pipelines from different pools. It pings by
+// the others too, such as the store's client, which thereby learns where its servers are.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...redis.UniversalClient) error {
 	pings := []func() error{
-		func() error { return pong(ctx, one) },
+		func() error { return sendPing(ctx, one) },
 		func() error {
 			_, err := one.Pipelined(ctx, func(p redis.Pipeliner) error {
 				return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
@@ -228,7 +230,7 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...
 		},
 	}
 	for _, other := range others {
-		pings = append(pings, func() error { return pong(ctx, other) })
+		pings = append(pings, func() error { return sendPing(ctx, other) })
 	}
 	errs := make(chan error)
 	for _, ping := range pings {
@@ -246,13 +248,12 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...
 	return err
 }
 
-// pong sends a command that does nothing.
-func pong(ctx context.Context, client redis.UniversalClient) error {
+// sendPing sends a command that does nothing.
+func sendPing(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
 }
 
-// sentOnce is a command that go-redis must not send twice. Its own retries, of timeouts above all, would charge a request
-// as often as they reach the server.
+// sentOnce is a command that go-redis must not retry. A retry after a timeout would charge the request again.
 type sentOnce struct{ *redis.Cmd }
 
 // NoRetry tells go-redis to leave retries to this package.

@@ -81,7 +81,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 	return rules
 }
 
-// livesIntervals holds the intervals that lives draw, as they appear in derived names.
+// simulationIntervals holds the intervals that simulations draw, as they appear in derived names.
 var simulatedIntervals = map[time.Duration]string{
 	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
 	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",

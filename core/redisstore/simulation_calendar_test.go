@@ -11,15 +11,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// lifeCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
+// simulatedCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
 type simulatedCalendar struct {
-	begins                []int64 // µs since 1970, from before any life to after the last
-	shortest, longestWait int64   // periods, µs
-	skipped               int64   // days that a location left out, which begin with the next one
+	begins            []int64 // µs since 1970, from before any simulation to after the last
+	shortest, longest int64   // periods, µs
+	skipped           int64   // days that a location left out, which begin with the next one
 }
 
-// lifeCalendars holds the calendars that lives have drawn, by their text.
-var lifeCalendars sync.Map
+// simulationCalendars holds the calendars that simulations have drawn, by their text.
+var simulationCalendars sync.Map
 
 // calendarOf returns the calendar of a limit, or nil if it has none. Equal calendars are the same pointer.
 func calendarOf(l core.Limit) *simulatedCalendar {
@@ -41,7 +41,7 @@ func calendarOf(l core.Limit) *simulatedCalendar {
 	if l.RefillInterval == day && !l.Anchor.IsZero() { // any day
 		key = fmt.Sprint(location, l.Anchor.In(location).Format(time.TimeOnly))
 	}
-	if c, known := lifeCalendars.Load(key); known {
+	if c, known := simulationCalendars.Load(key); known {
 		return c.(*simulatedCalendar)
 	}
 	first := time.Date(1968, time.January, 1, 0, 0, 0, 0, time.UTC) // a Monday
@@ -71,10 +71,10 @@ func calendarOf(l core.Limit) *simulatedCalendar {
 		case length == 0:
 			c.skipped++
 		default:
-			c.shortest, c.longestWait = min(c.shortest, length), max(c.longestWait, length)
+			c.shortest, c.longest = min(c.shortest, length), max(c.longest, length)
 		}
 	}
-	known, _ := lifeCalendars.LoadOrStore(key, c)
+	known, _ := simulationCalendars.LoadOrStore(key, c)
 	return known.(*simulatedCalendar)
 }
 
@@ -136,7 +136,7 @@ func (x *limitRule) mostSteps(micros int64) int64 {
 // longestStep returns how long an interval lasts at most.
 func (x *limitRule) longestStep() int64 {
 	if x.calendar != nil {
-		return x.calendar.longestWait
+		return x.calendar.longest
 	}
 	return x.interval
 }

@@ -43,7 +43,7 @@ func (h *handle) fits(a amount) bool {
 	return a.n <= leastCapacity(h.requests) && (len(h.tokens) == 0 || a.tokens <= leastCapacity(h.tokens))
 }
 
-// judge checks a decision on an amount against the promises.
+// check checks a decision on an amount against the promises.
 func (pl *player) check(h *handle, a amount, res core.Result, err error) error {
 	if err != nil {
 		return broken("an error", "%v", err)

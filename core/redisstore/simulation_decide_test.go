@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
-// amount is what a request takes: requests, and tokens, which is the other unit of lives.
+// amount is what a request takes: requests, and tokens, which is the other unit of simulations.
 type amount struct{ n, tokens int64 }
 
 const tokens = "tokens"

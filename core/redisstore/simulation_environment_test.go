@@ -16,12 +16,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// livesClock is a life's clock.
+// simulatedClock is a simulation's clock.
 type simulatedClock struct{ wall atomic.Int64 }
 
 func (c *simulatedClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
 
-// world is the set of stores on which lives are played, one after another.
+// environment is the set of stores on which simulations are run, one after another.
 type environment interface {
 	begin(*simulatedClock)
 	store(proc) core.Store  // of a new process
@@ -33,7 +33,7 @@ type environment interface {
 	leases() bool
 }
 
-// memoryWorld has one MemoryStore that all processes share.
+// memoryEnvironment has one MemoryStore that all processes share.
 type memoryEnvironment struct{ shared *core.MemoryStore }
 
 func (w *memoryEnvironment) begin(c *simulatedClock) {
@@ -71,7 +71,7 @@ func (w *memoryEnvironment) spoil() error {
 
 func (w *memoryEnvironment) leases() bool { return false }
 
-// redisWorld has a Redis, with a prefix for each life. Keys expire by the life's clock.
+// redisEnvironment has a Redis, with a prefix for each simulation. Keys expire by the simulation's clock.
 type redisEnvironment struct {
 	client *redis.Client
 	shelf  *shelf
@@ -133,7 +133,7 @@ func (w *redisEnvironment) end() {
 }
 
 // shelf is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too
-// short. It keeps other keys however slow the machine is, give or take the second that a life may take.
+// short. It keeps other keys however slow the machine is, give or take the second that a simulation may take.
 type shelf struct {
 	redistest.Hook
 

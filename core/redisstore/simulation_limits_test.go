@@ -11,10 +11,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// limitDraw draws limits of a life.
+// limitDraw draws limits of a simulation.
 type limitDraw struct {
 	*rand.Rand
-	leases, units, calendars bool // whether the life has these
+	leases, units, calendars bool // whether the simulation has these
 }
 
 func listText(list []core.Limit) string {

@@ -8,7 +8,7 @@ import (
 // matrix counts, for each pair of kinds of operations, how often the second followed the first on one key.
 type matrix struct {
 	counts [kinds][kinds]int64
-	seen   [kinds]bool // in the current life
+	seen   [kinds]bool // in the current simulation
 }
 
 func (m *matrix) begin() { m.seen = [kinds]bool{} }

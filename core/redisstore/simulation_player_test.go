@@ -15,7 +15,7 @@ const (
 	simulatedKey    = "k"
 )
 
-// player plays a life on the library and checks it against an oracle.
+// player runs a simulation on the library and checks it against an oracle.
 type player struct {
 	simulation  *simulation
 	environment environment
@@ -23,7 +23,7 @@ type player struct {
 	*oracle             // of the buckets that decide: those of the store, or of a fallback
 	shared      *oracle // of those of the store
 
-	rules [][]limitRule // of the life's lists
+	rules [][]limitRule // of the simulation's lists
 	procs []*process
 	taken []*taking // tokens that may be given back
 	met   *matrix
@@ -35,9 +35,9 @@ type player struct {
 	denied    lastDenial
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
-	unclear   bool  // the rest of the life can't be judged
+	unclear   bool  // the rest of the simulation can't be checked
 	spoiled   bool  // the key of the policy "bad" can't be used
-	each      bool  // the decision that is judged was asked for in units
+	each      bool  // the decision that is checked was asked for in units
 	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
 }
 
@@ -80,7 +80,7 @@ func (pl *player) note(format string, args ...any) {
 	}
 }
 
-// play plays the whole life and returns the first breach.
+// play runs the whole simulation and returns the first breach.
 func (pl *player) play() (err error) {
 	pl.clock = &simulatedClock{}
 	pl.clock.wall.Store(pl.simulation.start)

@@ -126,5 +126,5 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 	return p.tiers[tier], nil
 }
 
-// silent drops warnings: policies of one name and other limits are what lives are about.
+// silent drops warnings: policies of one name and other limits are what simulations are about.
 var silent = core.WithLogger(slog.New(slog.DiscardHandler))

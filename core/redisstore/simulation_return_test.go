@@ -192,7 +192,7 @@ func (pl *player) drop(k *taking) {
 	pl.taken = slices.DeleteFunc(pl.taken, func(other *taking) bool { return other == k })
 }
 
-// recover ends a life. It waits until all debts, leases and refills are over, and then checks that every limit is full.
+// recover ends a simulation. It waits until all debts, leases and refills are over, and then checks that every limit is full.
 func (pl *player) recover() error {
 	pl.now = pl.now[:0]
 	if h := pl.procs[0].base; pl.simulation.last {

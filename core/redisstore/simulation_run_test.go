@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// life is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
+// simulation is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
 // test can leave out operations and still play the rest.
 type simulation struct {
 	seed    uint64
@@ -119,14 +119,14 @@ const (
 	moveBackShort      // a small one
 )
 
-// drawLife draws the life of a seed. Without leases it can be played on a MemoryStore too.
+// drawSimulation draws the simulation of a seed. Without leases it can be played on a MemoryStore too.
 func drawSimulation(seed uint64, leases bool) *simulation {
 	r := rand.New(rand.NewPCG(seed, 0x11fe))
 	l := &simulation{seed: seed, last: r.IntN(2) == 0}
 	l.start = time.Date(2000+r.IntN(60), time.January, 1+r.IntN(365), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC).UnixMicro() + r.Int64N(1_000_000)
 	leases = leases && r.IntN(3) == 0
 	d := limitDraw{r, leases, r.IntN(3) == 0, r.IntN(4) == 0}
-	if leases { // these are fewer lives
+	if leases { // these are fewer simulations
 		d.units, d.calendars = r.IntN(2) == 0, r.IntN(2) == 0
 	}
 	l.lists = d.lists()
@@ -215,7 +215,7 @@ func drawOp(r *rand.Rand, l *simulation, leases, still, steps bool) op {
 	return o
 }
 
-// String returns the setup of the life in readable form. The player's log has the operations.
+// String returns the setup of the simulation in readable form. The player's log has the operations.
 func (l *simulation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(l.start).UTC().Format("2006-01-02 15:04:05.000000"))

@@ -11,7 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// report shrinks a life that broke a promise and reports it.
+// report shrinks a simulation that broke a promise and reports it.
 func report(t *testing.T, w environment, l *simulation, err error) {
 	t.Helper()
 	seed := l.seed
@@ -21,7 +21,7 @@ func report(t *testing.T, w environment, l *simulation, err error) {
 	t.Errorf("%v\n-run %s -simulation.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, l, pl.log)
 }
 
-// shrink leaves out operations and makes numbers smaller while the life still breaks the same promise.
+// shrink leaves out operations and makes numbers smaller while the simulation still breaks the same promise.
 func shrink(w environment, l *simulation, err error, atMost time.Duration) (*simulation, error) {
 	var first *breach
 	errors.As(err, &first)
@@ -68,7 +68,7 @@ func (l *simulation) clone() *simulation {
 	return &next
 }
 
-// simpler returns changes that make a life easier to read. A change returns nil if it does not apply.
+// simpler returns changes that make a simulation easier to read. A change returns nil if it does not apply.
 func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
 	add := func(f func(*simulation) *simulation) { tries = append(tries, f) }
 	change := func(f func(o *op)) {

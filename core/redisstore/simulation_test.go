@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// Tests of lives: several processes make random calls on one key, in any order. An oracle that shares no code with the
-// library checks what is admitted. See life, player and oracle.
+// Simulations: several processes make random calls on one key, in any order. An oracle that shares no code with the
+// library checks what is admitted. See simulation, player and oracle.
 
 var (
-	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each test of lives makes (default 400,000 in memory, 100,000 on Redis)")
-	simulationAll       = flag.Int("simulation.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
-	simulationSeed      = flag.Uint64("simulation.seed", 0, "play the life of this seed only")
+	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each test makes (default 400,000 in memory, 100,000 on Redis)")
+	simulationAll       = flag.Int("simulation.all", 0, "continue after a simulation that breaks a promise, and report so many simulations for each promise")
+	simulationSeed      = flag.Uint64("simulation.seed", 0, "run the simulation of this seed only")
 )
 
 func TestSimulationKeepsEveryPromiseInMemory(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSimulationKeepsEveryPromiseOnRedis(t *testing.T) {
 	checkSimulations(t, 100_000, func() environment { return newRedisEnvironment(t) })
 }
 
-// checkLives plays lives until they have made enough decisions. It fails the test if one breaks a promise.
+// checkSimulations runs simulations until they have made enough decisions. It fails the test if one breaks a promise.
 func checkSimulations(t *testing.T, decisions int, newEnvironment func() environment) {
 	if testing.Short() {
 		decisions /= 4
@@ -53,7 +53,7 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 		failed atomic.Bool
 		mu     sync.Mutex
 		met    matrix
-		bad    = make(map[string]int) // lives by the promise they broke
+		bad    = make(map[string]int) // simulations by the promise they broke
 	)
 	began := time.Now()
 	for range 2 {
@@ -83,9 +83,9 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 	}
 	wg.Wait()
 	if len(bad) > 0 {
-		t.Logf("lives that broke a promise: %v", bad)
+		t.Logf("simulations that broke a promise: %v", bad)
 	}
-	t.Logf("%d decisions in %d lives, %.1f s\n%s", made.Load(), next.Load(), time.Since(began).Seconds(), &met)
+	t.Logf("%d decisions in %d simulations, %.1f s\n%s", made.Load(), next.Load(), time.Since(began).Seconds(), &met)
 	if pairs := met.missing(newEnvironment().leases()); len(pairs) > 0 && decisions >= enough && !t.Failed() {
 		t.Errorf("these operations never followed each other on one key: %s", strings.Join(pairs, ", "))
 	}
@@ -94,11 +94,11 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 // enough is how many decisions it takes until any two kinds of operations follow each other.
 const enough = 100_000
 
-// steady is how long a life may take. On Redis keys expire by the real clock too, so a machine that pauses for about a
+// steady is how long a simulation may take. On Redis keys expire by the real clock too, so a machine that pauses for about a
 // second may lose one.
 const steady = 700 * time.Millisecond
 
-// judgeLife plays a life and returns the promise it broke, or nil. If the machine paused meanwhile, it plays the life again.
+// checkSimulation runs a simulation and returns the promise it broke, or nil. If the machine paused meanwhile, it runs the simulation again.
 func checkSimulation(w environment, l *simulation, met *matrix, made *atomic.Int64) error {
 	for again := 0; ; again++ {
 		began := time.Now()

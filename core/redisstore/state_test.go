@@ -212,7 +212,7 @@ func nastyHolds(now time.Time, levels []record) (states [][]byte) {
 	}
 	for _, fill := range nastyFills {
 		if fill == 0 && math.Signbit(float64(fill)) {
-			continue // the script keeps the bytes of a hold, so it stores -0 again, and its twin 0
+			continue // the script keeps the bytes of a hold, so it stores -0 again, and the reference implementation 0
 		}
 		change(func(h *record) { h.capacity = fill })
 		change(func(h *record) { h.pace = fill })
@@ -234,7 +234,7 @@ func nastyHolds(now time.Time, levels []record) (states [][]byte) {
 	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1<<52 + 1, at: n + 2, keep: 2})  // and one more
 	held(record{tokens: 1 << 53, at: n - 1, keep: 1})                                                 // more than any bucket, until a moment ago
 	held(slices.Repeat([]record{good}, 4095)...)                                                      // room for one hold more
-	held(slices.Repeat([]record{good}, bucket.MaxHolds)...)                                                      // no room
+	held(slices.Repeat([]record{good}, bucket.MaxHolds)...)                                           // no room
 	held(slices.Repeat([]record{good}, 4097)...)                                                      // more than the library stores
 	orphan := record{tag: first.tag, tokens: 2, at: n + 60e6, keep: 7}                                // a hold without a level
 	states = append(states, concat(orphan), concat(slices.Concat([]record{orphan}, levels)...))       // is read as a level
@@ -344,7 +344,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// twinStore keeps state as bytes and decides by the Go twin of the script: the usual request first, as MemoryStore does.
+// referenceStore keeps state as bytes and decides by the reference implementation in Go: the usual request first, as MemoryStore does.
 type referenceStore struct {
 	*limittest.DecidingStore
 
@@ -386,14 +386,14 @@ func inRange(rates []bucket.Rate, records []bucket.Record) bool {
 	return true
 }
 
-// readsAlike returns a check that the script and its Go twin answer alike, and write alike, from the same stored bytes.
+// readsAlike returns a check that the script and the reference implementation in Go answer alike, and write alike, from the same stored bytes.
 // Both may return an error, in words of their own. If a delay is farAway, only the decision counts.
 func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, cost int64) {
 	ctx := context.Background()
 	client, prefix, clock := redistest.Client(t), redistest.Prefix(), limittest.NewClock()
 	client.AddHook(&redistest.Keeper{})
 	reference := &referenceStore{limittest.NewDecidingStore(clock.Now), clock.Now}
-	store := redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient)
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout)
 	return func(fatalf func(string, ...any), state []byte, cost int64) {
 		for _, limits := range statePolicies {
 			if err := client.Set(ctx, prefix+"api:user", state, 0).Err(); err != nil {
@@ -434,14 +434,14 @@ func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, co
 					got, want = seen{Allowed: got.Allowed, Remaining: got.Remaining}, seen{Allowed: want.Allowed, Remaining: want.Remaining}
 				}
 				if got != want {
-					fatalf("the script and its twin must answer alike: stored %d bytes %.72x, cost %d, limits %+v:\nscript %.2000s\n  twin %.2000s", len(state), state, cost, limits,
+					fatalf("the script and the reference implementation must answer alike: stored %d bytes %.72x, cost %d, limits %+v:\nscript %.2000s\n  reference %.2000s", len(state), state, cost, limits,
 						fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
 					return
 				}
 			}
 			stored := redisstore.StoredState(t, client, prefix+"api:user")
 			if want := string(reference.States[core.JoinKey("api", "user")]); same && stored != want {
-				fatalf("the script and its twin must write alike: stored %.72x, limits %+v: the script left %.200x, its twin %.200x", state, limits, stored, want)
+				fatalf("the script and the reference implementation must write alike: stored %.72x, limits %+v: the script left %.200x, the reference implementation %.200x", state, limits, stored, want)
 			}
 		}
 	}

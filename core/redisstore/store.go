@@ -27,27 +27,26 @@ import (
 // and on a Cluster alike. The store on Redis works with Redis 6.0 or newer, Valkey and redict.
 //
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
-// buckets are full, and an eighth of that or three seconds at most.
+// buckets are full, plus a margin of an eighth of that or three seconds at most.
 //
 // A store starts no goroutine that outlives its work. A store that [New] returned needs no closing: close the client.
 //
-// A store has at most four calls under way at once, to each server of a Cluster or a Ring, so it needs few connections. It has
-// up to 12 if the server is half a millisecond away or farther, and up to 32 if it is distant, one for each 2 ms of the round
-// trip, but no more than three quarters of the client's pool. A call that is stuck returns its connection after ten times the
-// store's timeout if the client has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
+// A store needs few connections, because concurrent decisions share script calls. To each server it has at most four calls in
+// flight. Longer round trips allow more: one for each 0.1 ms up to 12, and one for each 2 ms up to 32. It never uses more than
+// three quarters of the client's pool. A call that is stuck returns its connection after ten times the store's timeout if the
+// client has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
 //
 // The servers of a Cluster and a Ring share no calls, no queue and no breaker: one that does not answer concerns its own keys.
 //
 // A single decision is fastest if its caller's goroutine sends it. The store does that if the client has ContextTimeoutEnabled,
-// so that its commands end with their contexts. A caller whose
-// context is canceled meanwhile then returns late, by the store's timeout at most. All other callers return as soon as their
-// context ends.
+// because its commands then end with their contexts. A caller whose context is canceled meanwhile returns late, by the store's
+// timeout at most. All other callers return as soon as their context ends.
 type Store struct {
 	batches batches
-	denials *denycache.Store // around batches; nil: none
-	leases  *lease.Store     // around those; nil: none
-	top     store.JointStore // the outermost of them
-	own     *redis.Client    // of Open; nil: the client is the caller's
+	denials *denycache.Store // around batches; nil without WithDenyCache
+	leases  *lease.Store     // around denials or batches; nil without WithLease
+	top     store.JointStore // the outermost of the three: decisions begin here
+	own     *redis.Client    // the client that Open made; nil if the caller made it
 }
 
 // Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
@@ -68,7 +67,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	if o.DialTimeout == 0 {
-		o.DialTimeout = connectTime(settingsOf(options, &store.Config{}).timeout)
+		o.DialTimeout = connectTimeout(settingsOf(options, &store.Config{}).timeout)
 	}
 	client, err := clientOf(o)
 	if err != nil {
@@ -115,16 +114,16 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.leases = lease.New(s.top, set.lease, set.timeout)
 		s.top = s.leases
 	}
-	b.server.use(client)
-	b.to(client, set, b.config.Clock != nil)
+	b.server.setClient(client)
+	b.attach(client, set, b.config.Clock != nil)
 	return s
 }
 
-// Config is how the store was configured.
+// Config returns how the store was configured.
 func (s *Store) Config() *store.Config { return &s.batches.config }
 
-// mistaken is the error of a store with mistakes in its options. NewLimiter does not see them where another store wraps this
-// one.
+// mistaken returns an error if there are mistakes in the options. NewLimiter reports them too, but does not see them if
+// another store wraps this one.
 func (s *Store) mistaken() error {
 	if len(s.batches.config.Mistakes) > 0 {
 		return errors.Join(s.batches.config.Mistakes...)
@@ -132,8 +131,8 @@ func (s *Store) mistaken() error {
 	return nil
 }
 
-// Do has r decided in one round trip, which it may share with other decisions. It needs none when the denial of r is
-// known, or tokens for it are on lease.
+// Do decides r in one round trip, which it may share with other decisions. It needs no round trip if the deny cache has a
+// denial of r, or the key's lease has tokens for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if err := s.mistaken(); err != nil {
 		return a, err
@@ -141,8 +140,8 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	return s.top.Do(ctx, r)
 }
 
-// DoTogether has requests decided in one round trip, by one script call. It returns [store.ErrApart] where the keys may be on
-// different servers: on a Cluster and a Ring.
+// DoTogether decides requests in one round trip, by one script call: all take, or none does. It returns [store.ErrApart] on a
+// Cluster and a Ring, where the keys may be on different servers.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if err := s.mistaken(); err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	return s.top.Reset(ctx, policy, key)
 }
 
-// Stats returns what the store did. It is safe for concurrent use and makes no call.
+// Stats returns counts of what the store did. It is safe for concurrent use and sends nothing to Redis.
 func (s *Store) Stats() storestats.Stats {
 	stats := s.batches.stats()
 	if s.denials != nil {

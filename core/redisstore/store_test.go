@@ -39,7 +39,7 @@ func keysOf(t testing.TB, client *redis.Client, prefix string) []string {
 
 func TestAllLimitsShareOneRedisKey(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	store := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	var limits []core.Limit
 	for n := range 10 {
 		limits = append(limits, core.Limit{Capacity: 100, RefillRate: 1, RefillInterval: time.Duration(n+1) * time.Hour})
@@ -71,7 +71,7 @@ func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
 		{"{" + strings.TrimSuffix(base, ":") + "}:", "api", "{user}", "{" + strings.TrimSuffix(base, ":") + "}:api:%7Buser%7D"},
 		{"{" + base + "}:", "api", "{user}", "{" + base + "}:%:api:%7Buser%7D"},
 	} {
-		store := redisstore.New(client, redisstore.WithPrefix(c.prefix), patient)
+		store := redisstore.New(client, redisstore.WithPrefix(c.prefix), longTimeout)
 		limittest.Use(t, limittest.Limiter(t, store, c.policy, core.PerDay(10)), c.key, 1)
 		if n := client.Exists(t.Context(), c.want).Val(); n != 1 {
 			t.Errorf("policy %q, key %q: want the Redis key %q, have %q", c.policy, c.key, c.want, keysOf(t, client, c.prefix))
@@ -83,7 +83,7 @@ func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
 func TestDefaultPrefix(t *testing.T) {
 	client := redistest.Client(t)
 	policy := "default-prefix-" + strings.ReplaceAll(redistest.Prefix(), ":", "-")
-	l := limittest.Limiter(t, redisstore.New(client, patient), policy, core.PerDay(10))
+	l := limittest.Limiter(t, redisstore.New(client, longTimeout), policy, core.PerDay(10))
 	limittest.Use(t, l, "user", 1)
 	if n := client.Exists(t.Context(), "ratelimit:"+policy+":user").Val(); n != 1 {
 		t.Error(`without WithPrefix keys begin with "ratelimit:"`)
@@ -95,7 +95,7 @@ func TestDefaultPrefix(t *testing.T) {
 
 func TestLostScriptCacheFailsNoRequest(t *testing.T) {
 	client := redistest.Start(t).Client(t) // its own: tests of other packages count the scripts that they send
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(20))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout), "api", core.PerDay(20))
 	for n := range 20 {
 		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -124,7 +124,7 @@ func written(t *testing.T, client *redis.Client, key string, do func()) bool {
 
 func TestRequestThatTakesNothingWritesNothing(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "api", core.PerDay(10), core.PerHour(10))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), "api", core.PerDay(10), core.PerHour(10))
 	key := prefix + "api:user"
 	ask := func(cost int64) func() {
 		return func() {
@@ -176,7 +176,7 @@ func (w *wire) Process(ctx context.Context, cmd redis.Cmder) error {
 func TestServerClockDecides(t *testing.T) {
 	client := &wire{UniversalClient: redistest.Client(t)}
 	const hours = 1000 * time.Hour
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api",
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout), "api",
 		core.Limit{Capacity: 10, RefillRate: 10, RefillInterval: hours, Mode: core.Aligned})
 	limittest.Use(t, l, "user", 1) // loads the script, if need be
 	client.sent = nil
@@ -219,7 +219,7 @@ func (h *countingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestHooksOfTheClientSeeDecisions(t *testing.T) {
 	client, hook := redistest.Client(t), &countingHook{}
 	client.AddHook(hook)
-	limittest.Use(t, limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient), "api", core.PerDay(10)), "user", 1)
+	limittest.Use(t, limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout), "api", core.PerDay(10)), "user", 1)
 	if hook.scripts.Load() == 0 {
 		t.Error("hooks of the caller's client, as for tracing, must see decisions")
 	}
@@ -265,7 +265,7 @@ func TestEndedContextIsNoOutage(t *testing.T) {
 // A key longer than 128 bytes is stored by its hash, so that clients can't fill the server with long keys.
 func TestLongKeysAreStoredByTheirHash(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), patient), "api", core.PerDay(10))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), "api", core.PerDay(10))
 	limittest.Use(t, l, string(bytes.Repeat([]byte{'{'}, 1<<20)), 1)
 	for _, key := range keysOf(t, client, prefix) {
 		if len(key) > len(prefix)+len("api:")+3*128 {

@@ -54,7 +54,7 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 	}
 	onRedis := func(t *testing.T, client redis.UniversalClient, options ...redisstore.Option) core.Store {
 		t.Helper()
-		return redisstore.New(client, append(options, redisstore.WithPrefix(redistest.Prefix()), patient)...)
+		return redisstore.New(client, append(options, redisstore.WithPrefix(redistest.Prefix()), longTimeout)...)
 	}
 	for name, open := range map[string]func(*testing.T) []core.Store{
 		"memory, one shard":   memory(100),
@@ -227,7 +227,7 @@ func crowded(t *testing.T, in core.Store) *core.Limiter {
 // twoOnRedis are two limiters of one store.
 func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one, two *core.Limiter) {
 	t.Helper()
-	store := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	return limittest.Limiter(t, store, "one", core.PerDay(10)), limittest.Limiter(t, store, "two", core.PerDay(10))
 }
 
@@ -250,7 +250,7 @@ func besideABadKey(t *testing.T, client redis.UniversalClient, how string, mode 
 	t.Helper()
 	ctx := t.Context()
 	prefix := redistest.Prefix()
-	mine := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	mine := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	limiter := func(name string, capacity int64, mode core.FailureMode) *core.Limiter {
 		return core.Must(core.NewLimiter(mine, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode}))
 	}
@@ -346,7 +346,7 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
 		client.AddHook(&highLatencyServer{clock: clock})
-		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), patient)
+		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 		plain := limittest.Limiter(t, store, "a", core.PerMonth(10)) // on a calendar, so that the hook sets its time too
 		quota := limittest.Limiter(t, store, "b", core.Limit{Capacity: 10, RefillRate: 1, RefillInterval: 24 * time.Hour}.In(limittest.Zone("Europe/Berlin")))
 		j, err := core.AllowTogether(t.Context(), core.Charge{Limiter: plain, Key: "k"}, core.Charge{Limiter: quota, Key: "k", Cost: 10})
@@ -361,8 +361,8 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 func TestTogetherWithAShadowPolicy(t *testing.T) {
 	ctx := t.Context()
 	for name, stores := range map[string][2]core.Store{
-		"two stores": {core.NewMemoryStore(), redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient)},
-		"Redis":      {redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), patient)},
+		"two stores": {core.NewMemoryStore(), redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)},
+		"Redis":      {redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)},
 	} {
 		if stores[1] == nil {
 			stores[1] = stores[0]

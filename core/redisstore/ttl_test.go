@@ -44,7 +44,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 		simulations++
 		clock := limittest.DrawClock(rt)
 		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(rt, "limits")
-		l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), patient),
+		l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout),
 			core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
 		if err != nil {
 			rt.Fatal(err)
@@ -108,7 +108,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 
 func TestKeyOfTheFirstSecondsExpiresToo(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(func() time.Time { return time.Unix(0, 0) }), patient), "api", core.PerSecond(1))
+	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(func() time.Time { return time.Unix(0, 0) }), longTimeout), "api", core.PerSecond(1))
 	limittest.Use(t, l, "k", 1)
 	if ttl := client.PTTL(t.Context(), prefix+"api:k").Val(); ttl <= 0 {
 		t.Errorf("the key's TTL is %v", ttl)

@@ -34,7 +34,7 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			prefix, ctx := redistest.Prefix(), t.Context()
-			buckets := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithDenyCache(0), patient)
+			buckets := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithDenyCache(0), longTimeout)
 			l := core.Must(core.NewLimiter(buckets, core.Policy{
 				Name: "api", Limits: []core.Limit{core.Per(5, time.Hour).WithMode(core.Stepped)}, OnFailure: core.FailClosed}))
 			bad := redisstore.RedisKey(prefix, "api", "bad")

@@ -49,7 +49,7 @@ func unreadableKeyAffectsNoOther(t *testing.T, client *redis.Client) {
 			t.Run(how+"/"+mode.String(), func(t *testing.T) {
 				prefix := redistest.Prefix()
 				bad := prefix + "api:bad"
-				l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), patient), core.Policy{
+				l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{
 					Name: "api", Limits: []core.Limit{core.PerDay(50)}, OnFailure: mode})
 				if err != nil {
 					t.Fatal(err)

@@ -14,24 +14,29 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// board puts a call for r on the next flight, and waits for its outcome.
+// decide enqueues r and waits for its outcome. It first chooses who sends it:
+//
+//   - While the breaker is open, r is either refused at once or sent alone as the breaker's trial.
+//   - If r is alone in its batch and the client keeps deadlines, this goroutine sends it.
+//   - If the queue has another task, a goroutine performs it.
+//   - Otherwise r waits for a batch in flight to complete: the goroutine of that batch sends the next.
 func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
-		n.queue.use()
-		// The breaker knows whether it is still open. A call that it admits is a trial and is sent alone.
+		n.queue.markUsed()
+		// Open may be out of date. A call that Enter admits is the trial and is sent alone.
 		report, err := n.breaker.Enter()
 		if err != nil {
 			return outcome{}, err
 		}
 		c := n.calls.get(key, r)
-		c.others, c.kept = others, true
+		c.others, c.shared = others, true
 		go n.trial(c, report)
 		return n.await(ctx, c)
 	}
 	c := n.calls.get(key, r)
 	c.others = others
 	next := n.queue.add(c)
-	if client := n.clientFor(ctx, c, next); client != nil {
+	if client := n.inlineClient(ctx, c, next); client != nil {
 		return n.sendInline(ctx, c, client, next)
 	}
 	if !next.idle() {
@@ -40,16 +45,16 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	return n.await(ctx, c)
 }
 
-// flyAlone sends c in its caller's own goroutine, by a client that returns in time. That spares a change of goroutines,
-// which is what a lone decision costs most. A caller who is cancelled meanwhile returns late, by at most the timeout.
-func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalClient, number task) (outcome, error) {
-	defer func() { // also if a hook ends the goroutine
-		if next := n.queue.completed(number); !next.idle() {
+// sendInline sends c in its caller's goroutine, by a client whose commands end with their contexts. It saves a switch of
+// goroutines, the largest cost of a single decision. A caller whose context ends meanwhile returns late, by the timeout at most.
+func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalClient, sending task) (outcome, error) {
+	defer func() { // deferred, because a hook of the client may end the goroutine
+		if next := n.queue.completed(sending); !next.idle() {
 			go n.perform(next, nil)
 		}
 	}()
-	c.own = true
-	n.sendBatch(number, nil, client)
+	c.inline = true
+	n.sendBatch(sending, nil, client)
 	o := c.outcome
 	n.calls.put(c)
 	if o.err != nil && ctx.Err() != nil {
@@ -58,8 +63,8 @@ func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalCl
 	return o, o.err
 }
 
-// await returns the answer to c, or the error of ctx if that ends first. A call that was not sent is not sent then, unless
-// it returns tokens: those come back whether or not anybody waits.
+// await returns the outcome of c, or the error of ctx if that ends first. A call that is still queued is then not sent, except
+// if it returns tokens: those come back whether or not anybody waits.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
@@ -67,18 +72,18 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		n.calls.put(c)
 		return o, o.err
 	case <-ctx.Done():
-		if c.request.Gives() || c.state.CompareAndSwap(waiting, left) {
+		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
 			return outcome{}, ctx.Err()
 		}
 		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
-			go n.forget(c, bucketname.Of(r).Clone()) // the key may be reused when the caller has its error
+			go n.cancelReservation(c, bucketname.Of(r).Clone()) // a clone, because the caller may reuse the key's memory once it has the error
 		}
 		return outcome{}, ctx.Err()
 	}
 }
 
-// forget cancels the reservation that c brings when it has landed: its caller has left and knows nothing of it.
-func (n *node) forget(c *call, b bucketname.Name) {
+// cancelReservation waits for c and cancels the reservation that it made: the caller has an error and will never use it.
+func (n *node) cancelReservation(c *call, b bucketname.Name) {
 	<-c.done
 	r, a := &c.request, &c.outcome.answer
 	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
@@ -89,16 +94,17 @@ func (n *node) forget(c *call, b bucketname.Name) {
 	}), nil)
 }
 
-// clientFor returns a client that c's caller may wait for, if c departs alone: one that returns in time for the timeout
-// and for the caller's own deadline. If there is none, or the process is crowded, it returns nil. So it does if c may have to wait
-// for the server to decide others first: that prolongs the timeout, and a client's deadline can't be moved.
-func (n *node) clientFor(ctx context.Context, c *call, next task) redis.UniversalClient {
+// inlineClient returns the client by which c's caller may send the task next itself; nil if another goroutine must.
+func (n *node) inlineClient(ctx context.Context, c *call, next task) redis.UniversalClient {
 	if len(next.batch) != 1 || next.batch[0] != c {
 		return nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/shares)) {
+	// The call may take this long, and the caller must be back before its own deadline.
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/contextSlack)) {
 		return nil
 	}
+	// With a full batch ahead of c at the server, the timeout begins later: see turn. An inline call can't extend its deadline.
+	// In a crowded process only a watchdog can tell a late answer from a late reader.
 	if scheduler.Crowded() || next.load-next.weight >= maxBatch {
 		return nil
 	}
@@ -108,14 +114,15 @@ func (n *node) clientFor(ctx context.Context, c *call, next task) redis.Universa
 	return n.server.client
 }
 
-// trial sends c to learn whether Redis is back, as soon as there is a connection. c's caller waits no longer for that
-// than for anything else. If it leaves, the next call that the breaker admits is the trial.
+// trial sends c, which an open breaker has admitted, as soon as there is a connection. report tells the breaker whether Redis
+// is back. c's caller waits for the connection no longer than the timeout. If it does not wait that long, the breaker admits
+// another trial.
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectFirst(); nth > 0 {
-		queueTimer := time.AfterFunc(n.timeout-scheduler.Swift, func() {
+		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
-			if late := claim([]*call{c}, left); len(late) > 0 {
+			if late := claim([]*call{c}, abandoned); len(late) > 0 {
 				n.fail(late, breaker.Unanswered, n.server.noConnection(n.client, n.timeout))
 			}
 		})
@@ -123,26 +130,26 @@ func (n *node) trial(c *call, report func(error)) {
 		n.queue.connected(nth, err)
 		queueTimer.Stop()
 		switch {
-		case c.state.Load() == waiting: // its flight is the trial
+		case c.state.Load() == waiting: // sending c is the trial, below
 		case lost(err):
 			report(err)
 			return
 		default:
-			report(breaker.CallerLeft{Cause: context.Canceled})
+			report(breaker.CallerDone{Cause: context.Canceled})
 			return
 		}
 	}
-	n.perform(n.queue.single(c), report)
+	n.perform(n.queue.startSingle(c), report)
 }
 
-// expire answers the calls that have waited in the queue for too long. That is a failure of Redis only where they waited
-// for a connection.
+// expire fails the calls that have waited in the queue for too long. The breaker counts it only if they waited for a
+// connection: otherwise the result of the batch in flight counts.
 func (n *node) expire() {
-	if n.queue.hasLate() { // or those who would answer them may be late
+	if n.queue.hasLate() { // the answer may be here, and only its reader late
 		scheduler.KeepUp(n.queue.longestWait)
 	}
 	late, why := n.queue.overdue()
-	late = claim(late, left)
+	late = claim(late, abandoned)
 	switch {
 	case len(late) == 0:
 	case why == queueTimeout:

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Answer is what became of a [Request], and what the bucket holds then.
+// Answer is the decision on a [Request], and the level of the bucket after it.
 type Answer struct {
 	Allowed bool
 
 	Now    int64  // the instant of the decision, in µs since 1970 on the store's clock
 	Levels Levels // of the plan's limits, at Now
 	Due    int64  // Reserve, Await: when the tokens are there, in µs since 1970
-	Lent   int64  // Lease: tokens taken beyond N
+	Lent   int64  // Lease, AtMost: tokens taken beyond N
 	Waits  *[]Waits
 }
 
@@ -68,8 +68,8 @@ func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
-// Age moves a, which shares its levels with nobody, on by some µs in which nobody takes tokens. The delays of an answer
-// that has Waits only become shorter: what its levels gain is not known.
+// Age changes a to what it would be some µs later if nothing was taken. a must share its levels with no other answer. With
+// Waits only the delays change, because what the levels gain is not known.
 func (a *Answer) Age(p *Plan, micros int64) {
 	if a.Waits == nil {
 		a.AgeAround(p, 0, micros)
@@ -83,7 +83,7 @@ func (a *Answer) Age(p *Plan, micros int64) {
 	a.Waits = &list
 }
 
-// AgeAround is Age while `held` tokens of every limit stay held.
+// AgeAround is Age of an answer without Waits, while held tokens of every limit stay held.
 func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 	a.Now += micros
 	for i := range p.Rates {

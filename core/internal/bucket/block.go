@@ -2,34 +2,39 @@ package bucket
 
 import "slices"
 
-// block is some holds that end one after another.
+// block is 1 to BlockSize holds that end one after another, with what a refill through all of them needs to know.
 type block struct {
 	holds  []hold // at least one, at most BlockSize
-	tokens int64  // of all
-	due    int64  // when the last of those that are reservations is due; 0: none is one
-	cut    int64  // how many units the level has less than its room at the end of the last hold, if it had no room before
+	tokens int64  // of all holds
+	due    int64  // when the last reservation among them is due; 0: there is none
+	// deficit is the room at the end of the last hold less the highest level that is possible there, in units. The level is lower
+	// than the room, because earlier there was less room.
+	//
+	// Example: a token is one unit, and one is gained a second. Two holds of 10 tokens end at 60 s and 64 s. At 60 s the level is
+	// at most Capacity - 20, and at 64 s 4 more: Capacity - 16. The room is then the Capacity, so the deficit is 16.
+	deficit int64
 }
 
-// BlockSize is the most holds in a block. A decision on n holds reads n/BlockSize blocks, and the holds of one or two.
+// BlockSize is the most holds in a block. A decision with n holds reads n/BlockSize blocks, and the holds of one or two.
 const BlockSize = 64
 
-// form is what cuts depend on, besides the holds.
-type form struct {
+// stepping is what the deficits of blocks depend on, besides the holds: the units and steps of a limit.
+type stepping struct {
 	steps             uint16 // Rate.Steps
 	unit, gain, phase int64  // phase: how long after a multiple of Step the steps begin
 }
 
-// form is that of blocks of a limit whose refilled level is l.
-func (r *Rate) form(l Level) form {
-	f := form{r.Steps, r.Unit, min(r.Gain, r.Full), 0} // a step can't bring more than fills the bucket: see gainTo
+// stepping returns the stepping of a limit with the refilled level l.
+func (r *Rate) stepping(l Level) stepping {
+	f := stepping{r.Steps, r.Unit, min(r.Gain, r.Full), 0} // a step can't bring more than fills the bucket: see gainTo
 	if r.Step > 1 && !r.Aligned {
 		f.phase = l.At - floorTo(l.At, r.Step)
 	}
 	return f
 }
 
-// tick counts the steps until an instant.
-func (r *Rate) tick(f form, at int64) int64 {
+// stepsUntil is how many steps there are until the instant at, from a fixed one on.
+func (r *Rate) stepsUntil(f stepping, at int64) int64 {
 	switch {
 	case r.Calendar != nil:
 		return r.Calendar.Number(at)
@@ -41,25 +46,25 @@ func (r *Rate) tick(f form, at int64) int64 {
 
 func (b *block) last() hold { return b.holds[len(b.holds)-1] }
 
-// add adds h to b, behind all others.
-func (b *block) add(r *Rate, f form, h hold) {
+// add adds h to b. It ends last.
+func (b *block) add(r *Rate, f stepping, h hold) {
 	own, gained := mulDiv(h.tokens, f.unit, 1), int64(0)
 	if len(b.holds) > 0 {
-		gained = mulDiv(r.tick(f, h.at)-r.tick(f, b.last().at), f.gain, 1)
+		gained = mulDiv(r.stepsUntil(f, h.at)-r.stepsUntil(f, b.last().at), f.gain, 1)
 	}
 	b.holds = append(b.holds, h)
 	if b.tokens += h.tokens; mulDiv(b.tokens, f.unit, 1) < Forever {
-		b.cut = max(b.cut+own-gained, own)
-	} else { // no bucket of these units holds as much: pass does not use it
-		b.cut = Forever
+		b.deficit = max(b.deficit+own-gained, own)
+	} else { // more than any bucket of these units: refillThroughBlock does not use the deficit then
+		b.deficit = Forever
 	}
 	if h.ticket < FirstLease {
 		b.due = h.at
 	}
 }
 
-// blockOf is the block of holds.
-func (r *Rate) blockOf(f form, holds []hold) block {
+// blockOf returns a block of holds.
+func (r *Rate) blockOf(f stepping, holds []hold) block {
 	b := block{holds: make([]hold, 0, BlockSize)}
 	for _, h := range holds {
 		b.add(r, f, h)
@@ -67,33 +72,35 @@ func (r *Rate) blockOf(f form, holds []hold) block {
 	return b
 }
 
-// blocksOf is the blocks of holds, which are in order.
-func (r *Rate) blocksOf(f form, holds []hold) (list []block) {
+// blocksOf divides holds, which are in order, into blocks.
+func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 	for part := range slices.Chunk(holds, BlockSize) {
 		list = append(list, r.blockOf(f, part))
 	}
 	return list
 }
 
-// pass is refillThrough of a block's holds, of a bucket with so many tokens held. f is what the block's cut is computed for.
+// refillThroughBlock is refillThrough of a block's holds in one step. held tokens are held at first, those of the block among them. f is the
+// stepping for which the block's deficit is computed.
 //
-// At the end of a hold the level is at most its room while that is held, and from there on it gains as if there were no
-// more holds. So at the end of the last it is the least of what it would gain from l on, and from the end of each.
-func (r *Rate) pass(f form, b *block, l Level, out int64) Level {
+// Until a hold ends, the level is at most the room that all holds leave. From then on it gains as if there were no more holds.
+// So at the end of the last hold the level is the least of these: what it gains from l on, and for each hold, the room before
+// its end plus what is gained from there on. The latter don't depend on l: the least of them is the room less the deficit.
+func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64) Level {
 	last := b.last().at
-	if out > (r.Full+r.deepest)/r.Unit || f != r.form(l) { // what room is then, or in steps of another form, no cut can tell
-		l, _ = r.refillThrough(b.holds, l, out)
+	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) { // the room is bounded, or the deficit is of other steps: one by one
+		l, _ = r.refillThrough(b.holds, l, held)
 		return l
 	}
-	steps := r.tick(f, last) - r.tick(f, l.At)
-	l.Units = min(l.Units+mulDiv(steps, f.gain, 1), r.Full-(out-b.tokens)*r.Unit-b.cut)
+	steps := r.stepsUntil(f, last) - r.stepsUntil(f, l.At)
+	l.Units = min(l.Units+mulDiv(steps, f.gain, 1), r.Full-(held-b.tokens)*r.Unit-b.deficit)
 	if l.At += steps * r.Step; r.Aligned {
 		l.At = last
 	}
 	return l
 }
 
-// tokensIn is how many tokens blocks hold.
+// tokensIn is how many tokens the holds in blocks have.
 func tokensIn(blocks []block) (tokens int64) {
 	for i := range blocks {
 		tokens += blocks[i].tokens

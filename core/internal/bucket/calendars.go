@@ -5,23 +5,24 @@ import (
 	"math"
 )
 
-// calendars is a part of the calendars of a plan's limits, for stores that decide elsewhere.
+// calendars are periods of the calendars of a plan's limits, for stores that decide elsewhere. Lua knows no time zones, so the
+// script gets the beginnings of the periods that it may need.
 type calendars struct {
-	// packed is, for each limit that has a calendar, in doubles: the most units that it may owe, how many periods follow,
-	// and when each of them begins, in µs since 1970.
+	// packed has for each limit with a calendar, in doubles: its deepest debt in units, how many periods follow, and when each of
+	// them begins, in µs since 1970.
 	packed string
 
-	from, to int64 // instants for which it was made
-	reach    int64 // periods before and after that instant, beyond those in which a bucket fills
-	all      bool  // they are all periods from 1970 on
+	from, to int64 // the instants for which it was made
+	reach    int64 // how many more periods it has, before and after these instants, than a bucket needs to fill
+	all      bool  // it has all periods from 1970 on
 }
 
-// leastReach is the reach of the periods that are sent at first.
+// leastReach is the reach of the first calendars that are sent.
 const leastReach = 2
 
-// Calendars returns the periods around an instant: those in which buckets of these limits fill, before it and after it. If wide
-// it returns more, for decisions on older state or a deeper debt. These are kept apart, because they make a call cost more,
-// and other keys don't need them. It returns "" if no limit has a calendar.
+// Calendars returns periods around the instant at, before and after it, as many as buckets of these limits need to fill. With
+// wide it returns more, for decisions on older state or a deeper debt: these make a call cost more, and most keys don't need
+// them. It returns "" if no limit has a calendar.
 func (p *Plan) Calendars(at int64, wide bool) string {
 	if c := p.around(at, wide); c != nil {
 		return c.packed
@@ -31,31 +32,31 @@ func (p *Plan) Calendars(at int64, wide bool) string {
 
 // around returns what Calendars returns.
 func (p *Plan) around(at int64, wide bool) *calendars {
-	if p.Plain {
+	if p.Simple {
 		return nil
 	}
-	kept, reach := &p.calendar, int64(leastReach)
+	cached, reach := &p.calendar, int64(leastReach)
 	if wide {
-		kept, reach = &p.wide, 4*leastReach
+		cached, reach = &p.wide, 4*leastReach
 	}
-	c := kept.Load()
+	c := cached.Load()
 	if c == nil || at < c.from || at >= c.to {
 		c = p.packCalendars(at, reach)
 		if c != nil {
-			kept.Store(c)
+			cached.Store(c)
 		}
 	}
 	return c
 }
 
-// WidenCalendars has Calendars return more periods than were sent, if wide, until another period begins. It returns false if
-// there are no more.
+// WidenCalendars makes Calendars return more periods than sent, with wide, until another period begins. It returns false if sent
+// has all of them.
 func (p *Plan) WidenCalendars(at int64, sent string) bool {
 	c := p.around(at, true)
 	switch {
 	case c == nil:
 		return false
-	case c.packed != sent: // another call has asked for more meanwhile
+	case c.packed != sent: // another call has widened them meanwhile
 		return true
 	case c.all:
 		return false
@@ -64,7 +65,7 @@ func (p *Plan) WidenCalendars(at int64, sent string) bool {
 	return true
 }
 
-// packCalendars returns the periods around an instant, with so many more before and after it; nil if there are no calendars.
+// packCalendars returns the calendars around the instant at with a reach; nil if no limit has a calendar.
 func (p *Plan) packCalendars(at, reach int64) *calendars {
 	var packed []byte
 	result := &calendars{from: 0, to: Forever, reach: reach, all: true}
@@ -79,7 +80,7 @@ func (p *Plan) packCalendars(at, reach int64) *calendars {
 		oldest, latest := rate.Calendar.Number(0), rate.Calendar.Number(Forever-1)+1
 		first, last := max(oldest, now.Number-periods), min(latest, now.Number+periods)
 		result.all = result.all && first == oldest && last == latest
-		packed = appendDouble(packed, rate.deepest)
+		packed = appendDouble(packed, rate.maxDebt)
 		packed = appendDouble(packed, last-first+1)
 		for n := first; n <= last; n++ {
 			packed = appendDouble(packed, rate.Calendar.Start(n))

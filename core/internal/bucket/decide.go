@@ -2,12 +2,12 @@ package bucket
 
 import "slices"
 
-// Decide answers r in a, from the records that are stored of its key, nil if there are none, at the instant now. If
-// records must be stored it returns them, and until when they matter. Otherwise next is nil. The error is that of
-// records that r can't be decided by.
+// Decide decides r in a, at the instant now. records are the key's stored records; nil if there are none. If the decision changes
+// the state, Decide returns the records to store, and until when they matter. Otherwise next is nil. It returns an error if it
+// can't use the records.
 //
-// A denied request writes nothing, with one exception: that a clock stepped back must be stored, or nothing would
-// refill until the old instant is reached again.
+// A denied request changes nothing, with one exception. If the clock stepped back, the new instant must be stored: otherwise
+// nothing would refill until the clock reaches the old one again.
 func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
 	s := stored{}
 	if records != nil {
@@ -42,7 +42,7 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 	return next, keep, nil
 }
 
-// decide answers r in a and changes s by it. It reports whether s must be stored.
+// decide decides r in a and changes s. It reports whether s must be stored. The steps are: refill, end holds, then the action.
 func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	rates := r.Plan.Rates
 	a.Now, a.Allowed = now, true
@@ -50,11 +50,11 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	// Refill. A limit that was not used yet starts full, and its steps begin here.
 	for i := range rates {
 		rate, l := &rates[i], a.Levels.At(i)
-		if s.own == nil || s.own[i].Tag == 0 {
+		if s.last == nil || s.last[i].Tag == 0 {
 			*l = Level{rate.Full, now}
 			continue
 		}
-		if s.own[i].At > now {
+		if s.last[i].At > now {
 			write = s.stepBack(i, rate, now) || write
 		}
 		*l = s.refill(i, rate, now)
@@ -66,15 +66,15 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	case Refund:
 		for i := range rates {
 			switch n := r.Of(i); {
-			case n > 0 && s.own != nil: // what was never used is full
+			case n > 0 && s.last != nil: // a bucket that was never used is full: nothing can come back
 				if h := s.holdsOf(i); h != nil {
 					h.useNow(n, now)
 				}
-				s.give(i, a, r.Plan, n)
+				s.credit(i, a, r.Plan, n)
 				write = true
 			case n < 0:
 				l := a.Levels.At(i)
-				l.Units = rates[i].owing(l.Units, -n)
+				l.Units = rates[i].debit(l.Units, -n)
 				write = true
 			}
 		}
@@ -88,19 +88,23 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 	case End:
 	}
-	takes := r.Action != Refund && r.Action != End // else nobody asks when there are tokens
+	takes := r.Action != Refund && r.Action != End // the callers of these two need no waits
 	if takes && s.holds != nil || !write && s.fullEarlier(a, r) {
-		s.tellWaits(a, r, write)
+		s.setWaits(a, r, write)
 	}
 	return write
 }
 
-// stepBack moves what is stored of the i-th limit back to now, where the clock has stepped back to. Nothing refills for
-// the time between. If the last step is ahead of now, steps count anew. Leases last as long as they would have, and
-// reservations until the step they wait for; those that were due at once hold nothing any more. It reports whether this
-// must be stored.
+// stepBack moves the stored instants of the i-th limit back to now, to which the clock has stepped back. Nothing refills for the
+// time between. It reports whether the change must be stored.
+//
+// If the last step is ahead of now, the steps begin again at now. Leases keep their remaining time, and reservations the number
+// of steps until they are due. Reservations that were due at once hold nothing any more.
+//
+// Example: a limit refills every minute, at 60 s and 120 s, and the clock steps from 130 s back to 40 s. If the limit is aligned
+// to the clock, its next step is at 60 s. Otherwise the step at 120 s moves to 40 s, and the next one is at 100 s.
 func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
-	own, holds := &s.own[i], s.holdsOf(i)
+	own, holds := &s.last[i], s.holdsOf(i)
 	by, steps := own.At-now, int64(0)
 	if last := rate.steppedAt(rate.Level(own)); last > now {
 		steps = last - rate.steppedAt(Level{At: now})
@@ -110,7 +114,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	c, periods := rate.Calendar, int64(0)
 	if c != nil && steps > 0 {
 		periods, steps = c.Number(own.At)-c.Number(now), 0
-		if (own.Keep-own.At)/rate.Step < MaxPeriods { // later ones, which another definition wrote, may be too far away to count
+		if (own.Keep-own.At)/rate.Step < MaxPeriods { // a Keep of another definition may be more periods away than are counted
 			steps = own.Keep - c.Earlier(own.Keep, periods)
 		}
 	}
@@ -139,7 +143,8 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	return true
 }
 
-// end ends r's holds in every limit that has them. At most what was held comes back.
+// end ends r's holds in every limit that has them, and puts back the tokens that r says, at most what was held. It reports
+// whether there were any.
 func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	ends := []Ending{r.Ends}
 	if r.EndsToo != nil {
@@ -152,7 +157,7 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 		}
 		for _, e := range ends {
 			if tokens := h.remove(&r.Plan.Rates[i], e.Ticket, e.At); tokens > 0 {
-				s.give(i, a, r.Plan, min(tokens, e.Back))
+				s.credit(i, a, r.Plan, min(tokens, e.Back))
 				ended = true
 			}
 		}
@@ -160,17 +165,18 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	return ended
 }
 
-// give puts n tokens back into the i-th limit, as far as there is room. A record that stays beside it gets all of them.
-func (s *stored) give(i int, a *Answer, p *Plan, n int64) {
+// credit puts n tokens back into the i-th limit, as far as there is room. Tokens without room are counted, because the record of
+// an earlier definition, whose Capacity may be larger, gets all of them: see nextOlder.
+func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
 	before := l.Units
 	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(s.holdsOf(i).Held(a.Now))))
 	if s.older != nil {
-		s.older[i].lost += float64(n) - float64(float64(l.Units-before)/float64(rate.Unit))
+		s.older[i].uncredited += float64(n) - float64(float64(l.Units-before)/float64(rate.Unit))
 	}
 }
 
-// grants reports whether every limit has r's tokens: now, or for a reservation when it is due. It sets a.Due.
+// grants reports whether every limit has r's tokens: now, or for a reservation by the instant a.Due, which it sets.
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
 	for i := range r.Plan.Rates {
@@ -188,12 +194,12 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
 		need := r.Of(i) * rate.Unit
 		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), holds.lastReservation())
-		granted = granted && l.Units-need >= -rate.deepest && holds.count() < MaxHolds
+		granted = granted && l.Units-need >= -rate.maxDebt && holds.count() < MaxHolds
 	}
 	return granted && a.Due-a.Now <= r.More
 }
 
-// charge takes r's tokens from every limit, and holds those that r asks to hold.
+// charge takes r's tokens from every limit, and adds the hold of a reservation or a lease.
 func (s *stored) charge(a *Answer, r *Request) {
 	for i := range r.Plan.Rates {
 		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
@@ -213,13 +219,13 @@ func (s *stored) charge(a *Answer, r *Request) {
 			return
 		}
 		h = hold{a.Now + LeaseLife, r.Ticket, a.Lent}
-	case r.Action == Take, r.Action == Await && a.Due == a.Now:
+	case r.Action == Take, r.Action == Await && a.Due == a.Now: // no hold: the tokens are used now
 		return
 	case a.Due == a.Now:
 		h.ticket += AtOnce
 	}
-	if s.own == nil {
-		s.own = make([]Record, len(r.Plan.Rates))
+	if s.last == nil {
+		s.last = make([]Record, len(r.Plan.Rates))
 	}
 	for i := range r.Plan.Rates {
 		if r.Of(i) > 0 {
@@ -228,8 +234,8 @@ func (s *stored) charge(a *Answer, r *Request) {
 	}
 }
 
-// extra is how many tokens r takes beyond N. A lease gets at most half of what every limit has left, so that one process
-// never has the last tokens of a bucket.
+// extra is how many tokens r takes beyond N: at most More, and at most what every limit has left. A lease gets at most half of
+// that, so that one process never has the last tokens of a bucket.
 func (s *stored) extra(a *Answer, r *Request) int64 {
 	extra := r.More
 	for i := range r.Plan.Rates {
@@ -248,20 +254,20 @@ func (s *stored) extra(a *Answer, r *Request) int64 {
 	return max(0, extra)
 }
 
-// fullEarlier reports whether another definition wrote a record that r's limits would need longer to fill, or that has other
-// steps.
+// fullEarlier reports whether the delays of r's limits don't follow from their levels, because another definition wrote the
+// records: under that definition the bucket is full earlier, or it has other steps.
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
-	for i := range s.own {
+	for i := range s.last {
 		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
-		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.alsoOf(i)) > 0 {
+		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.boundsOf(i)) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// tellWaits sets a.Waits.
-func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
+// setWaits sets a.Waits. write is whether the decision is stored, which makes the definition of r's limits the last one.
+func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 	list := make([]Waits, len(r.Plan.Rates))
 	for i := range r.Plan.Rates {
 		need := r.Of(i)
@@ -269,12 +275,12 @@ func (s *stored) tellWaits(a *Answer, r *Request, write bool) {
 			need = 1
 		}
 		rate, l, holds, until := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i), int64(Forever)
-		if !write && s.own != nil && s.until(i) > a.Now {
-			until = s.until(i) - a.Now // the bucket is full by then, and is forgotten
+		if !write && s.last != nil && s.until(i) > a.Now {
+			until = s.until(i) - a.Now // by then the bucket is full and its state expires
 		}
 		levels := []Level{l}
 		if !write {
-			levels = append(levels, s.alsoOf(i)...)
+			levels = append(levels, s.boundsOf(i)...)
 		}
 		for _, l := range levels {
 			list[i].Full = max(list[i].Full, min(until, rate.waitAround(holds, l, rate.Full, a.Now)))

@@ -2,29 +2,30 @@ package bucket
 
 import "cmp"
 
-// A hold is tokens that have left a bucket's level and are not used yet: those of a reservation, which are used when it
+// A hold is tokens that were taken from a bucket's level and are not used yet: those of a reservation, which are used when it
 // is due, and those on lease, which a process may use at any time until the lease ends.
 //
-// The tokens keep their room in the bucket. While n tokens are held it refills, and takes tokens back, up to its
-// Capacity less n. So the level and what is held are together never more than the Capacity: they are what a plain
-// bucket would have that is charged when the tokens are used. A plain bucket admits at most Limit.MaxIn in any window,
-// and so does this one, whatever is held, given back or lost.
+// Held tokens still count against the Capacity. While n tokens are held, the bucket refills, and takes tokens back, only up to
+// its Capacity less n. So the level plus what is held is never more than the Capacity. Such a bucket never admits more than one
+// that is charged at the moment of use: at most Limit.MaxIn in any window, whatever is held, given back or lost.
+//
+// Example: of 10 tokens 4 are held, so 6 are left. The bucket does not refill above 6 until the hold ends. Without this rule it
+// would refill to 10 at once, and together with the held tokens 14 could be used in one moment.
 type hold struct {
-	at     int64 // µs since 1970: the tokens are used by then
-	ticket int64 // whoever has it may end the hold
+	at     int64 // µs since 1970: when the hold ends, and its tokens count as used
+	ticket int64 // a number that only the hold's owner knows, who may end the hold early
 	tokens int64
 }
 
 const (
 	// FirstLease is the smallest ticket of a lease. Those of reservations are smaller.
 	FirstLease = 1 << 52
-	// AtOnce is more than the ticket of any reservation. It is added to the ticket of one that was due when it was
-	// made.
+	// AtOnce is more than the ticket of any reservation. It is added to the ticket of a reservation that was due when it was made.
 	AtOnce = 1 << 51
 	// MaxHolds bounds the holds on one limit's tokens: some 45 kB of stored state, and how long one decision
 	// keeps the server: see docs/how-it-works.md.
 	MaxHolds = 2048
-	// MaxHeld is more tokens than a bucket has and owes.
+	// MaxHeld is more tokens than any bucket's Capacity and largest debt together.
 	MaxHeld = 1 << 52
 )
 
@@ -33,13 +34,13 @@ func (h hold) compare(other hold) int {
 	return cmp.Or(cmp.Compare(h.at, other.at), cmp.Compare(h.ticket, other.ticket))
 }
 
-// holdsAt reports whether h holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens
-// are used after all else. A reservation that was due when it was made is used already, though it may be cancelled.
+// holdsAt reports whether h holds its tokens at now. In the microsecond of its end a hold still holds them: they are used after
+// everything else in it. A reservation that was due when it was made holds nothing, but can still be cancelled.
 func (h hold) holdsAt(now int64) bool {
 	return h.at > now || h.at == now && (h.ticket < AtOnce || h.ticket >= FirstLease)
 }
 
-// heldAt is how many tokens are held at an instant.
+// heldAt is how many tokens holds hold at now.
 func heldAt(holds []hold, now int64) (tokens int64) {
 	for _, h := range holds {
 		if h.holdsAt(now) {
@@ -49,12 +50,12 @@ func heldAt(holds []hold, now int64) (tokens int64) {
 	return tokens
 }
 
-// refillThrough is refill of a bucket with so many tokens held, until the last of holds ends. They are in the order of their
-// ends. It returns how many tokens stay held.
-func (r *Rate) refillThrough(holds []hold, l Level, out int64) (_ Level, rest int64) {
+// refillThrough refills l until the last of holds ends, which are in the order of their ends. held tokens are held at first,
+// those of holds among them. It returns how many stay held.
+func (r *Rate) refillThrough(holds []hold, l Level, held int64) (_ Level, rest int64) {
 	for _, h := range holds {
-		l = r.refill(l, out, h.at)
-		out -= h.tokens
+		l = r.refill(l, held, h.at)
+		held -= h.tokens
 	}
-	return l, out
+	return l, held
 }

@@ -2,27 +2,29 @@ package bucket
 
 import "encoding/binary"
 
-// Sizes of holds as bytes, which stand behind the records of their limit:
+// Sizes of holds as bytes, which follow the records of their limit, in formats of Lua's struct library:
 //
 //	'>I4I2I7I7I7I2I2I2I7'
-//	                     0, which is no limit's tag; the form; 1 if a clock has moved them; how many are in front; how many blocks;
-//	                     when the first ends that is in a block, or 0
+//	                     0, which is no limit's tag; the stepping; 1 if a clock has moved the holds; how many holds are in front;
+//	                     how many blocks; when the first hold in a block ends, or 0
 //	'>I7I7I7'            each hold in front: its end, ticket and tokens
-//	'>I2I7I7I7I7I7'      each block: how many holds, their tokens, end and ticket of the last, due, cut
+//	'>I2I7I7I7I7I7'      each block: how many holds, their tokens, end and ticket of the last, due, deficit
 //	'>I7I7I7'            each hold in the blocks
+//
+// In Redis the holds of each block are a field of their own: see constants.lua.
 const (
 	HoldsSize = 40
 	HoldSize  = 21
 	BlockHead = 37 // of a block
 )
 
-// untagged reports whether state begins with 0, which is no limit's tag. Behind a record that is holds.
+// untagged reports whether state begins with the tag 0. Behind a record that is how holds begin.
 func untagged[B ~string | ~[]byte](state B) bool {
 	return len(state) >= 4 && state[0] == 0 && state[1] == 0 && state[2] == 0 && state[3] == 0
 }
 
-// kept is h as it is stored: nil if there are no holds.
-func (h *Holds) kept() *Holds {
+// orNil returns h, or nil if it has no holds.
+func (h *Holds) orNil() *Holds {
 	if h.count() == 0 {
 		return nil
 	}
@@ -35,8 +37,8 @@ func (h *Holds) appendTo(state []byte) []byte {
 		return state
 	}
 	state = binary.BigEndian.AppendUint32(state, 0)
-	state = binary.BigEndian.AppendUint16(state, h.form.steps)
-	state = append7(state, h.form.unit, h.form.gain, h.form.phase)
+	state = binary.BigEndian.AppendUint16(state, h.stepping.steps)
+	state = append7(state, h.stepping.unit, h.stepping.gain, h.stepping.phase)
 	moved := 0
 	if h.moved {
 		moved = 1
@@ -55,7 +57,7 @@ func (h *Holds) appendTo(state []byte) []byte {
 	for i := range h.blocks {
 		b := &h.blocks[i]
 		state = binary.BigEndian.AppendUint16(state, uint16(len(b.holds)))
-		state = append7(state, b.tokens, b.last().at, b.last().ticket, b.due, b.cut)
+		state = append7(state, b.tokens, b.last().at, b.last().ticket, b.due, b.deficit)
 	}
 	for _, x := range h.all() {
 		state = append7(state, x.at, x.ticket, x.tokens)
@@ -73,13 +75,13 @@ func append7(state []byte, numbers ...int64) []byte {
 	return state
 }
 
-// reader reads numbers from state. Once state is too short, ok is false and all numbers are 0.
+// reader reads numbers from state. If state is too short, ok becomes false and all further numbers are 0.
 type reader struct {
 	state string
 	ok    bool
 }
 
-// number reads one of so many bytes.
+// number reads a number of size bytes.
 func (r *reader) number(size int) (n int64) {
 	if r.ok = r.ok && len(r.state) >= size; !r.ok {
 		return 0
@@ -94,11 +96,11 @@ func (r *reader) number(size int) (n int64) {
 // hold reads a hold.
 func (r *reader) hold() hold { return hold{r.number(7), r.number(7), r.number(7)} }
 
-// parseHolds reads the holds that state begins with, and returns what follows them. It reports whether this package may have
+// parseHolds reads the holds at the beginning of state, and returns what follows them. ok is false if this package can't have
 // written them.
 func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 	r := reader{string(state[4:]), true}
-	h = &Holds{form: form{uint16(r.number(2)), r.number(7), r.number(7), r.number(7)}}
+	h = &Holds{stepping: stepping{uint16(r.number(2)), r.number(7), r.number(7), r.number(7)}}
 	h.moved = r.number(2) != 0
 	front, blocks, first := r.number(2), r.number(2), r.number(7)
 	if front+blocks == 0 {
@@ -111,7 +113,7 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 		before = x
 		return x, valid
 	}
-	ahead, inside := 0.0, 0.0 // tokens; sums as the script computes them
+	ahead, inside := 0.0, 0.0 // tokens in front and in blocks, as doubles like the script's
 	for ; front > 0; front-- {
 		x, valid := next()
 		if !valid {
@@ -120,13 +122,13 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 		h.front = append(h.front, x)
 		ahead += float64(x.tokens)
 	}
-	type head struct{ count, tokens, at, ticket, due, cut int64 }
+	type head struct{ count, tokens, at, ticket, due, deficit int64 }
 	var heads []head
 	for ; blocks > 0 && r.ok; blocks-- {
 		heads = append(heads, head{r.number(2), r.number(7), r.number(7), r.number(7), r.number(7), r.number(7)})
 	}
 	for _, is := range heads {
-		b := block{due: is.due, cut: is.cut}
+		b := block{due: is.due, deficit: is.deficit}
 		for range is.count {
 			x, valid := next()
 			if !valid {

@@ -2,42 +2,42 @@ package bucket
 
 import "slices"
 
-// Holds are the holds on one limit's tokens. Those that have not ended are in blocks, so that a decision need not look at
-// each: of a block it needs to know only what all its holds together do to the level.
+// Holds are the holds on one limit's tokens. Those that have not ended are in blocks of up to 64. A decision mostly needs only
+// what a whole block does to the level, so 4,096 holds cost it 64 steps.
 //
-// What a Record has is never changed: decisions that write store other Holds.
+// The Holds of a stored Record never change: a decision that writes makes new ones.
 type Holds struct {
-	form   form
-	moved  bool    // a clock that stepped back has moved their ends: At of an Ending does not tell where one is
-	front  []hold  // which ended when they were stored, or a moment before, in the order of their ends
-	blocks []block // of the others, in the order of hold.compare
+	stepping stepping
+	moved    bool    // a clock that stepped back has moved their ends, so Ending.At does not find them
+	front    []hold  // those that end with the last write or before, in the order of their ends
+	blocks   []block // the others, in the order of hold.compare
 }
 
-// refillAround is refill of a bucket with holds, of which those until `written` are counted.
+// refillAround is refill of a bucket with holds. l is the level at the instant written.
 func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
-	out := heldAt(h.front, written) + tokensIn(h.blocks)
+	held := heldAt(h.front, written) + tokensIn(h.blocks)
 	for _, f := range h.front {
 		if f.at < now && f.holdsAt(written) {
-			l = r.refill(l, out, f.at)
-			out -= f.tokens
+			l = r.refill(l, held, f.at)
+			held -= f.tokens
 		}
 	}
 	for i := range h.blocks {
 		b := &h.blocks[i]
 		if b.last().at >= now {
 			ended, _ := slices.BinarySearchFunc(b.holds, hold{at: now}, hold.compare)
-			l, _ = r.refillThrough(b.holds[:ended], l, out)
+			l, _ = r.refillThrough(b.holds[:ended], l, held)
 			break
 		}
-		l = r.pass(h.form, b, l, out)
-		out -= b.tokens
+		l = r.refillThroughBlock(h.stepping, b, l, held)
+		held -= b.tokens
 	}
 	return r.refill(l, h.Held(now), now)
 }
 
-// prune returns the holds that did not end before now, in blocks of a limit whose level is l. h stays as it is.
+// prune returns the holds that have not ended before now, with the stepping of the level l. h does not change.
 func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
-	rest := &Holds{form: r.form(l), moved: h.moved}
+	rest := &Holds{stepping: r.stepping(l), moved: h.moved}
 	for _, f := range h.front {
 		if f.at >= now {
 			rest.front = append(rest.front, f)
@@ -58,40 +58,44 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 		}
 		rest.replace(r, 0, holds)
 	}
-	if h.form != rest.form { // another definition of the limit wrote them, its steps begin anew, or the clock has moved them
-		rest.blocks = r.blocksOf(rest.form, rest.all())
+	if h.stepping != rest.stepping { // another definition wrote them, the steps have begun again, or the clock has moved them
+		rest.blocks = r.blocksOf(rest.stepping, rest.all())
 	}
 	return rest
 }
 
-// waitAround is wait in a bucket with the holds that prune returned: as long as they leave no room, no tokens come.
+// waitAround is wait in a bucket with the holds that prune returned. The level rises no higher than they leave room, so the wait
+// may last until some of them end.
+//
+// Example: Capacity 10, 1 token a second, the level is 2 and 8 are held until second 60. 5 tokens are there at second 63: the
+// bucket refills only from second 60 on.
 func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 	if l.Units >= need || h == nil {
 		return r.wait(l, need, 0, now)
 	}
-	out := tokensIn(h.blocks)
+	held := tokensIn(h.blocks)
 	for i := range h.blocks {
 		b := &h.blocks[i]
-		passed := r.pass(h.form, b, l, out)
+		passed := r.refillThroughBlock(h.stepping, b, l, held)
 		if passed.Units < need {
 			l = passed
-			out -= b.tokens
+			held -= b.tokens
 			continue
 		}
-		for _, hold := range b.holds { // one of them leaves room for them
-			if need <= r.room(out) {
-				if micros := r.wait(l, need, out, now); now+micros <= hold.at {
+		for _, hold := range b.holds { // with the end of one of these holds there is room for need
+			if need <= r.room(held) {
+				if micros := r.wait(l, need, held, now); now+micros <= hold.at {
 					return min(Forever, micros)
 				}
 			}
-			l = r.refill(l, out, hold.at)
-			out -= hold.tokens
+			l = r.refill(l, held, hold.at)
+			held -= hold.tokens
 		}
 	}
-	return min(Forever, r.wait(l, need, out, now))
+	return min(Forever, r.wait(l, need, held, now))
 }
 
-// Held is how many tokens are held at an instant.
+// Held is how many tokens are held at now.
 func (h *Holds) Held(now int64) (tokens int64) {
 	if h == nil {
 		return 0
@@ -127,7 +131,7 @@ func (h *Holds) all() (list []hold) {
 	return list
 }
 
-// end is when the last of the blocks ends, or 0.
+// end is when the last hold in a block ends; 0: there is none.
 func (h *Holds) end() int64 {
 	if h == nil || len(h.blocks) == 0 {
 		return 0
@@ -135,7 +139,7 @@ func (h *Holds) end() int64 {
 	return h.blocks[len(h.blocks)-1].last().at
 }
 
-// lastReservation is when the last of the reservations is due, or 0.
+// lastReservation is when the last reservation is due; 0: there is none.
 func (h *Holds) lastReservation() int64 {
 	if h != nil {
 		for _, b := range slices.Backward(h.blocks) {
@@ -147,50 +151,50 @@ func (h *Holds) lastReservation() int64 {
 	return 0
 }
 
-// blockWith returns the index of the first block that does not end before x, or that of none.
+// blockWith returns the index of the first block that does not end before x, where x belongs; len(h.blocks) if all do.
 func (h *Holds) blockWith(x hold) int {
 	i, _ := slices.BinarySearchFunc(h.blocks, x, func(b block, x hold) int { return b.last().compare(x) })
 	return i
 }
 
-// replace makes holds those of the i-th block. Without any it removes the block.
+// replace gives the i-th block other holds, or removes the block if there are none.
 func (h *Holds) replace(r *Rate, i int, holds []hold) {
 	if len(holds) == 0 {
 		h.blocks = slices.Delete(h.blocks, i, i+1)
 		return
 	}
-	h.blocks[i] = r.blockOf(h.form, holds)
+	h.blocks[i] = r.blockOf(h.stepping, holds)
 }
 
-// add adds x, which ends at now or later.
+// add adds x, which ends at now or later. A block that gets too large becomes two.
 func (h *Holds) add(r *Rate, x hold, now int64) {
 	if x.at <= now {
 		h.front = append(h.front, x)
 		return
 	}
 	i := h.blockWith(x)
-	if i == len(h.blocks) { // behind all others, as mostly
+	if i == len(h.blocks) { // x ends last, the usual case
 		if i > 0 && len(h.blocks[i-1].holds) < BlockSize {
 			b := h.blocks[i-1]
 			b.holds = slices.Clone(b.holds)
-			b.add(r, h.form, x)
+			b.add(r, h.stepping, x)
 			h.blocks[i-1] = b
 			return
 		}
-		h.blocks = append(h.blocks, r.blockOf(h.form, []hold{x}))
+		h.blocks = append(h.blocks, r.blockOf(h.stepping, []hold{x}))
 		return
 	}
 	holds := h.blocks[i].holds
 	at, _ := slices.BinarySearchFunc(holds, x, hold.compare)
 	holds = slices.Insert(slices.Clone(holds), at, x)
 	if half := BlockSize / 2; len(holds) > BlockSize {
-		h.blocks = slices.Insert(h.blocks, i+1, r.blockOf(h.form, holds[half:]))
+		h.blocks = slices.Insert(h.blocks, i+1, r.blockOf(h.stepping, holds[half:]))
 		holds = holds[:half]
 	}
 	h.replace(r, i, holds)
 }
 
-// remove removes the hold with a ticket, which ends at an instant, and returns its tokens: 0 if there is none.
+// remove removes the hold with a ticket, which ends at the instant end, and returns its tokens; 0 if there is none.
 func (h *Holds) remove(r *Rate, ticket, end int64) (tokens int64) {
 	for i, f := range h.front {
 		if f.ticket == ticket || f.ticket == ticket+AtOnce {
@@ -218,7 +222,7 @@ func (h *Holds) remove(r *Rate, ticket, end int64) (tokens int64) {
 	return 0
 }
 
-// join makes one block of the i-th and the next, if there are these and they have as few holds as that.
+// join makes one block of the i-th and the next, if both exist and their holds fit into one.
 func (h *Holds) join(r *Rate, i int) {
 	if i < 0 || i+1 >= len(h.blocks) || len(h.blocks[i].holds)+len(h.blocks[i+1].holds) > BlockSize {
 		return
@@ -228,8 +232,8 @@ func (h *Holds) join(r *Rate, i int) {
 	h.replace(r, i, both)
 }
 
-// useNow uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
-// were used, so these tokens can't come back a second time when the reservation is cancelled.
+// useNow makes up to so many tokens of reservations that were due at once used. A refund calls it: the refunded tokens may be
+// theirs, and must not come back again when the reservation is cancelled.
 func (h *Holds) useNow(tokens, now int64) {
 	var rest []hold
 	for _, f := range h.front {
@@ -244,7 +248,7 @@ func (h *Holds) useNow(tokens, now int64) {
 	h.front = rest
 }
 
-// holdsOf returns the holds of a list, those that end until now in front.
+// holdsOf returns the Holds of a list. Those that end at now or before are in front.
 func holdsOf(list []hold, now int64) *Holds {
 	h := &Holds{}
 	var later []hold
@@ -257,7 +261,7 @@ func holdsOf(list []hold, now int64) *Holds {
 	}
 	slices.SortStableFunc(later, hold.compare)
 	if len(later) > 0 {
-		h.blocks = []block{{holds: later}} // without a form: prune makes blocks of it
+		h.blocks = []block{{holds: later}} // one block without a stepping: prune divides it
 		for _, x := range later {
 			h.blocks[0].tokens += x.tokens
 		}

@@ -10,11 +10,11 @@ import (
 
 // plainRefill is refillAround of holds in a list, which looks at each.
 func plainRefill(r *Rate, holds []hold, l Level, written, now int64) (_ Level, rest []hold) {
-	out := heldAt(holds, written)
+	held := heldAt(holds, written)
 	for rest = holds; len(rest) > 0 && rest[0].at < now; rest = rest[1:] {
 		if rest[0].holdsAt(written) {
-			l = r.refill(l, out, rest[0].at)
-			out -= rest[0].tokens
+			l = r.refill(l, held, rest[0].at)
+			held -= rest[0].tokens
 		}
 	}
 	return r.refill(l, heldAt(rest, now), now), rest
@@ -25,18 +25,18 @@ func plainWait(r *Rate, holds []hold, l Level, need, now int64) int64 {
 	if l.Units >= need {
 		return 0
 	}
-	out := heldAt(holds, now)
+	held := heldAt(holds, now)
 	for _, h := range holds {
 		if !h.holdsAt(now) {
 			continue
 		}
-		if need <= r.room(out) && now+r.wait(l, need, out, now) <= h.at {
+		if need <= r.room(held) && now+r.wait(l, need, held, now) <= h.at {
 			break
 		}
-		l = r.refill(l, out, h.at)
-		out -= h.tokens
+		l = r.refill(l, held, h.at)
+		held -= h.tokens
 	}
-	return min(Forever, r.wait(l, need, out, now))
+	return min(Forever, r.wait(l, need, held, now))
 }
 
 func drawRate(t *rapid.T) Rate {
@@ -71,7 +71,7 @@ func TestBlocksDoWhatTheirHoldsDo(t *testing.T) {
 			list = append(list, hold{at, ticket, min(tokens, MaxHeld/int64(count))})
 		}
 		slices.SortStableFunc(list, hold.compare)
-		l := Level{rapid.Int64Range(-min(r.deepest, MaxDebt), r.Full).Draw(t, "level"), written}
+		l := Level{rapid.Int64Range(-min(r.maxDebt, MaxDebt), r.Full).Draw(t, "level"), written}
 		now := written + rapid.Int64Range(0, (at-written)*5/4).Draw(t, "now")
 
 		h := holdsOf(list, written)
@@ -95,7 +95,7 @@ func TestBlocksStayTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRate(t)
 		const now = int64(17e14)
-		h := &Holds{form: r.form(Level{At: now})}
+		h := &Holds{stepping: r.stepping(Level{At: now})}
 		var list []hold
 		for i := range rapid.SampledFrom([]int{10, 200, 400}).Draw(t, "operations") {
 			if len(list) > 0 && rapid.IntRange(0, 9).Draw(t, "remove") < 4 {
@@ -115,7 +115,7 @@ func TestBlocksStayTrue(t *testing.T) {
 			t.Fatalf("blocks have the holds %v, want %v", all, list)
 		}
 		for _, b := range h.blocks {
-			if want := r.blockOf(h.form, b.holds); b.tokens != want.tokens || b.cut != want.cut || b.due != want.due || len(b.holds) > BlockSize {
+			if want := r.blockOf(h.stepping, b.holds); b.tokens != want.tokens || b.deficit != want.deficit || b.due != want.due || len(b.holds) > BlockSize {
 				t.Fatalf("a block says %+v of its holds, want %+v", b, want)
 			}
 		}
@@ -123,11 +123,11 @@ func TestBlocksStayTrue(t *testing.T) {
 			t.Errorf("%d holds are in %d blocks, want at most %d", len(list), len(h.blocks), most)
 		}
 		var state []byte
-		if state = h.kept().appendTo(nil); state == nil {
+		if state = h.orNil().appendTo(nil); state == nil {
 			return
 		}
 		again, rest, ok := parseHolds(append(state, "more"...))
-		if !ok || string(rest) != "more" || !slices.Equal(again.all(), list) || again.form != h.form {
+		if !ok || string(rest) != "more" || !slices.Equal(again.all(), list) || again.stepping != h.stepping {
 			t.Fatalf("what was stored reads as %+v, %q, %v", again, rest, ok)
 		}
 	})

@@ -1,6 +1,9 @@
 package bucket
 
-// fullAt is the step with which the i-th limit will be full, if nobody takes from it.
+// This file has what a decision stores, and until when that matters. A record matters until its bucket is full and nothing is
+// held: from then on the bucket is the same as one that was never used.
+
+// fullAt is the instant of the step with which the i-th limit will be full, if nothing is taken from it.
 func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 	if l.Units >= rate.Full {
 		return rate.steppedAt(l)
@@ -11,7 +14,7 @@ func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 	return now + rate.waitAround(s.holds[i], l, rate.Full, now)
 }
 
-// record is what must be stored of the i-th limit.
+// record is the record to store of the i-th limit.
 func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	l := *a.Levels.At(i)
 	keep := rate.storable(s.fullAt(i, rate, l, a.Now), l)
@@ -21,20 +24,21 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	return Record{rate.Tag, rate.Steps, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep, nil}
 }
 
-// storable is the step of l at keep, or, if that is after the last instant that a record can hold, the last step before.
-// It must be a step, because the next decision counts steps from it. Only a period of a calendar can begin before 1970.
+// storable bounds keep, a step of l, to what a record can hold: it returns keep, or the last step that can be stored. It must be
+// a step, because the next decision counts steps from it. Only a period of a calendar can begin before 1970.
 func (r *Rate) storable(keep int64, l Level) int64 {
 	switch {
 	case keep < Forever:
 		return max(0, keep)
-	case r.Calendar != nil: // which needs no step here
+	case r.Calendar != nil: // a calendar's periods are counted from 1970, not from keep
 		return Forever - 1
 	}
 	at := r.steppedAt(l)
 	return at + floorTo(Forever-1-at, r.Step)
 }
 
-// outlast is keep, or the first step after it that is not before last: the record matters as long as any tokens are held.
+// outlast is keep, or if last is later, the first step from keep on that is not before last. A record must be kept as long as
+// tokens are held. Example: steps are 10 s, keep is 100 s, and the last hold ends at 133 s. The result is 140 s.
 func (r *Rate) outlast(keep, last int64) int64 {
 	if last <= keep {
 		return keep
@@ -46,23 +50,24 @@ func (r *Rate) outlast(keep, last int64) int64 {
 	case keep+steps*r.Step < Forever:
 		return keep + steps*r.Step
 	}
-	return keep + floorTo(Forever-1-keep, r.Step) // the last step before; keep itself may be later
+	return keep + floorTo(Forever-1-keep, r.Step) // the last step that can be stored, which may be before keep
 }
 
-// records are what must be stored after a decision of p's limits, and until when they matter.
+// records are the records to store after a decision of p's limits, and until when they matter. The key's records of other
+// limits are among them.
 func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 	list = make([]Record, 0, len(p.Rates)+len(s.others))
 	for i := range p.Rates {
 		list = append(list, s.record(i, &p.Rates[i], a))
 		keep = max(keep, list[len(list)-1].Keep)
-		if beside := s.beside(i, &p.Rates[i], a); beside.Tag != 0 {
-			list = append(list, beside)
-			keep = max(keep, beside.until())
+		if before := s.nextOlder(i, &p.Rates[i], a); before.Tag != 0 {
+			list = append(list, before)
+			keep = max(keep, before.until())
 		}
-		list[len(list)-1].Holds = s.holdsOf(i).kept()
+		list[len(list)-1].Holds = s.holdsOf(i).orNil()
 	}
 	for _, other := range s.others {
-		if list = append(list, other); other.Fill != (Fill{}) { // a level; its holds end before its Keep
+		if list = append(list, other); other.Fill != (Fill{}) { // a level, which its holds don't outlast; else a former hold
 			keep = max(keep, other.Keep, other.until())
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Level is what a limit's bucket holds at an instant.
+// Level is how full a limit's bucket is at an instant.
 type Level struct {
-	Units int64 // tokens × Unit; below 0 when tokens were promised ahead
-	At    int64 // µs since 1970: the last step that is counted; in the Aligned mode the last refill
+	Units int64 // tokens × Unit; below 0: a debt, of reservations or debits
+	At    int64 // µs since 1970: the last step that has counted; in the Aligned mode the instant of the last refill
 }
 
-// steppedAt is the step from which l refills. Aligned steps are found on the clock at each refill, so a limit may
-// change its mode and no time counts twice.
+// steppedAt is the last step that has counted for l. Aligned steps are computed from the clock at each refill, so a limit may
+// change its mode, and no time counts twice.
 func (r *Rate) steppedAt(l Level) int64 {
 	switch {
 	case !r.Aligned:
@@ -23,13 +23,13 @@ func (r *Rate) steppedAt(l Level) int64 {
 	return floorTo(l.At, r.Step)
 }
 
-// stepsSince is how many steps end after an instant, which is not ahead of now, and until now. last is what becomes of
-// Level.At by them.
+// stepsSince is how many steps there are after the instant at, which is not after now, and up to now. last is the Level.At that
+// follows.
 func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 	switch {
 	case !r.Aligned:
 		steps = now - at
-		if r.Step > 1 { // it is mostly 1, and a division costs as much as all else here
+		if r.Step > 1 { // usually it is 1, and the division costs as much as the rest of refill
 			steps /= r.Step
 		}
 		return steps, at + steps*r.Step
@@ -39,17 +39,18 @@ func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 	return (now - floorTo(at, r.Step)) / r.Step, now
 }
 
-// refill brings l, which is not ahead of now, up to now in a bucket of which `out` tokens are held. Whole steps count,
-// and l.At moves on by just those. A full bucket is as one that was never used: its steps begin with its next use.
-func (r *Rate) refill(l Level, out, now int64) Level {
+// refill returns the level at now that follows from l, which is not after now, while held tokens are held. Only whole steps
+// count, and l.At moves on by just those. A full bucket is the same as one that was never used: its steps begin with its next
+// use.
+func (r *Rate) refill(l Level, held, now int64) Level {
 	steps, at := r.stepsSince(l.At, now)
 	l.At = at
 	room := r.Full
-	if out > 0 {
-		room = r.room(out)
+	if held > 0 {
+		room = r.room(held)
 	}
-	// Lua's doubles don't wrap around. Here a product above 64 bits is more than any bucket lacks.
-	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, out))); l.Units < room && high == 0 && gained < uint64(room-l.Units) {
+	// A product that overflows 64 bits is more than any bucket lacks. Lua's doubles don't overflow.
+	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, held))); l.Units < room && high == 0 && gained < uint64(room-l.Units) {
 		l.Units += int64(gained)
 	} else {
 		if l.Units = room; room == r.Full {
@@ -59,32 +60,32 @@ func (r *Rate) refill(l Level, out, now int64) Level {
 	return l
 }
 
-// room is how high the level may rise while so many tokens are held. It may be below 0, as a level may.
+// room is how high the level may rise while so many tokens are held: Full less their units, and at least the deepest debt.
 func (r *Rate) room(held int64) int64 {
-	if held > (r.Full+r.deepest)/r.Unit {
-		return -r.deepest
+	if held > (r.Full+r.maxDebt)/r.Unit {
+		return -r.maxDebt
 	}
 	return r.Full - held*r.Unit
 }
 
-// gainTo is what a step brings to l: no more than what fills the bucket, also when a debt is paid for which no tokens
-// are held any more.
-func (r *Rate) gainTo(l Level, out int64) int64 {
-	if r.Gain > r.Full && l.Units < 0 && -l.Units/r.Unit >= out && -l.Units > out*r.Unit {
+// gainTo is the gain of a step at the level l: Gain, but in a debt for which no tokens are held any more, at most Full. So a
+// step that brings more than the Capacity pays no more of a debt than fills the bucket.
+func (r *Rate) gainTo(l Level, held int64) int64 {
+	if r.Gain > r.Full && l.Units < 0 && -l.Units/r.Unit >= held && -l.Units > held*r.Unit {
 		return r.Full
 	}
 	return r.Gain
 }
 
-// wait is how many µs after now a refilled l has `need` units, if there is room for them.
-func (r *Rate) wait(l Level, need, out, now int64) int64 {
+// wait is how many µs after now a level has need units, if there is room for them. l must be refilled to now.
+func (r *Rate) wait(l Level, need, held, now int64) int64 {
 	if l.Units >= need {
 		return 0
 	}
-	gain := r.gainTo(l, out)
+	gain := r.gainTo(l, held)
 	steps := (need - l.Units + gain - 1) / gain
 	switch {
-	case steps > r.longest:
+	case steps > r.maxSteps:
 		return Forever
 	case r.Calendar != nil:
 		return min(Forever, r.Calendar.Start(r.Calendar.Number(l.At)+steps)-now)
@@ -92,11 +93,11 @@ func (r *Rate) wait(l Level, need, out, now int64) int64 {
 	return steps*r.Step - (now - r.steppedAt(l))
 }
 
-// owing is what a level of so many units becomes if n tokens are taken from it, whether or not they are there. A debt
-// ends at the deepest: what is beyond it is forgiven.
-func (r *Rate) owing(units, n int64) int64 {
-	if n > (r.deepest+units)/r.Unit {
-		return -r.deepest
+// debit is what a level of so many units becomes if n tokens are taken from it, whether or not they are there. What exceeds the
+// deepest debt is forgiven.
+func (r *Rate) debit(units, n int64) int64 {
+	if n > (r.maxDebt+units)/r.Unit {
+		return -r.maxDebt
 	}
 	return units - n*r.Unit
 }

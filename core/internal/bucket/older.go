@@ -8,52 +8,53 @@ package bucket
 // A raised Capacity adds its tokens at once. A lowered one cuts what is left, but makes no debt. What it cuts comes back
 // when the Capacity does.
 //
-// A record under a low Capacity can't say how much more was used under a high one. So the record before stays beside it as
-// long as it matters, and what is taken under the new definition is taken from both. A definition that did not write the last
-// record has the lower level of the two, each refilled at its own rate.
+// A record under a low Capacity can't say how much more was used under a high one. So the record of the earlier definition is
+// stored behind the last one, as long as it matters: the "older" record. What is taken under the new definition is taken from
+// both. A definition that did not write the last record has the lower level of the two, each refilled at its own rate.
 //
 // Example: 70 of 100 a day are used, and the limit becomes 20 a day. Half a day later one token is taken.
 //
-//	                 under 20 a day          the last record    beside it
+//	                 under 20 a day          the last record    the older one
 //	lowered          0 left                  30 of 100          -
 //	half a day on    10 left: refilled       30 of 100          -
 //	one is taken     9 left                  9 of 20, now       29 of 100, from half a day ago
 //
-// Set back to 100 a day, the first alone would say 89 left. The other has refilled 50 since: 29 + 50 = 79 are left.
+// Set back to 100 a day, the last record alone would say 89 left. The older one has refilled 50 since: 29 + 50 = 79 are left.
 
-// refill returns the level of the i-th limit at an instant. It forgets the holds that ended before, and sets what stays
-// beside the record that follows.
+// refill returns the level of the i-th limit at now. It drops the holds that ended before, and sets which record will be the
+// older one if this decision is stored.
 func (s *stored) refill(i int, rate *Rate, now int64) Level {
-	last, holds := &s.own[i], s.holdsOf(i)
-	l := rate.since(last, last.Keep, holds, now)
-	beside := s.olderOf(i, now)
-	if beside.Tag != 0 && rate.Fill.pace() < beside.Fill.pace() {
-		beside.At = max(beside.At, min(last.At, now)) // the faster rate holds since the last record was written
+	last, holds := &s.last[i], s.holdsOf(i)
+	l := rate.since(last, last.Keep, holds, now) // as if there was no older record
+	before := s.olderOf(i, now)
+	if before.Tag != 0 && rate.Fill.pace() < before.Fill.pace() {
+		before.At = max(before.At, min(last.At, now)) // the faster rate counts only since the last record was written
 	}
-	if same := rate.wrote(last); !same || beside.Tag != 0 {
-		var also []Level
+	if same := rate.wrote(last); !same || before.Tag != 0 {
+		var bounds []Level
 		switch {
-		case same || beside.Tag == 0:
-		case rate.wrote(&beside):
-			o := rate.since(&beside, Forever, holds, now)
+		case same || before.Tag == 0: // the last record is r's own, or the only one: its level holds
+		case rate.wrote(&before): // the older record is r's own: the lower level holds
+			o := rate.since(&before, Forever, holds, now)
 			if o.At != l.At && l.Units < rate.Full { // the steps of the two begin at different instants
-				also = []Level{l, o}
+				bounds = []Level{l, o}
 			}
 			if o.Units <= l.Units {
 				l = o
 			}
 		default:
-			// A third definition has what the record beside the last one leaves it, but no less than the last one had.
-			steps, at := rate.stepsSince(rate.Level(&beside).At, now)
-			left := rate.leftAfter(rate.left(&beside), steps)
+			// A third definition: neither record is its own. It has what the older record leaves it, but no less than the last
+			// one had, and no more than the last one leaves it.
+			steps, at := rate.stepsSince(rate.Level(&before).At, now)
+			left := rate.leftAfter(rate.left(&before), steps)
 			steps, lastAt := rate.stepsSince(rate.Level(last).At, now)
 			if at != l.At || lastAt != l.At {
-				also = []Level{l}
+				bounds = []Level{l}
 			}
-			l.Units = max(-rate.deepest, min(l.Units, max(left, rate.leftAfter(last.Tokens, steps))))
+			l.Units = max(-rate.maxDebt, min(l.Units, max(left, rate.leftAfter(last.Tokens, steps))))
 			l.At = max(l.At, at, lastAt)
 		}
-		s.setOlder(i, older{record: s.recordBeside(i), kept: rate.deeper(l, last, &beside, now), units: l.Units, also: also})
+		s.setOlder(i, older{record: s.olderRecord(i), next: rate.mostUsed(l, last, &before, now), units: l.Units, bounds: bounds})
 	}
 	if holds != nil {
 		s.holds[i] = rate.prune(holds, l, now)
@@ -61,9 +62,8 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	return l
 }
 
-// since is the level at an instant that follows from s, which matters until then. A limit that was full under the definition
-// that wrote it is as one that was never used: its bucket is full, whatever its Capacity has become, and its steps begin with
-// its next use.
+// since is the level at now that follows from s, which matters until the instant until. After that the bucket is full, whatever
+// its Capacity has become, and its steps begin with its next use.
 func (r *Rate) since(s *Record, until int64, holds *Holds, now int64) Level {
 	switch {
 	case until <= now:
@@ -74,47 +74,47 @@ func (r *Rate) since(s *Record, until int64, holds *Holds, now int64) Level {
 	return r.refillAround(holds, r.Level(s), s.At, now)
 }
 
-// deeper returns the record that must stay beside one of level l: of those that are given, the one that says that most is
-// used, if that is more than l says. Else it returns a record without a Tag. If r refills no slower than the
-// record's definition, what r has refilled is added to it.
-func (r *Rate) deeper(l Level, last, beside *Record, now int64) (kept Record) {
+// mostUsed returns the record that must be stored behind one of level l: of the two given ones, the one under which most is
+// used, if that is more than l says; otherwise a record without a Tag. If r refills no slower than that record's definition,
+// what r has refilled since is added to the record.
+func (r *Rate) mostUsed(l Level, last, before *Record, now int64) (chosen Record) {
 	least := l.Units
-	for _, s := range [...]*Record{last, beside} {
+	for _, s := range [...]*Record{last, before} {
 		if s.Tag == 0 || s == last && s.Keep <= now {
 			continue
 		}
 		steps, at := r.stepsSince(r.Level(s).At, now)
 		if left := r.leftAfter(r.left(s), steps); left < least {
-			least, kept = left, *s
-			kept.At = min(s.At, now)
+			least, chosen = left, *s
+			chosen.At = min(s.At, now)
 			if r.Fill.pace() <= s.Fill.pace() {
 				gained := float64(float64(steps)*float64(r.Gain)) / float64(r.Unit)
-				kept.Tokens, kept.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
+				chosen.Tokens, chosen.At = min(s.Tokens+gained, float64(s.Fill.Capacity)), min(at, now)
 			}
 		}
 	}
-	return kept
+	return chosen
 }
 
-// leftAfter is so many tokens after some steps, in units. It is below 0 where a lower Capacity makes no debt, and as large
-// as the bucket or larger where that is full.
+// leftAfter is tokens plus the gain of some steps, in units, without the bounds of a level: it may be below 0 where a lower
+// Capacity makes no debt, and above the Capacity.
 func (r *Rate) leftAfter(tokens float64, steps int64) int64 {
 	const most = 1 << 52
 	gained := min(most, float64(float64(steps)*float64(r.Gain)))
 	return int64(max(-most, min(most, floorUnits(tokens*float64(r.Unit))))) + int64(gained)
 }
 
-// beside is what must be stored beside the record of the i-th limit: what stays of the records before, charged with what r
-// took. It has no Tag if there is nothing.
-func (s *stored) beside(i int, rate *Rate, a *Answer) Record {
-	if s.older == nil || s.older[i].kept.Tag == 0 {
+// nextOlder is the older record to store behind the new one of the i-th limit: the one that refill chose, charged with what r
+// took. It has no Tag if there is none.
+func (s *stored) nextOlder(i int, rate *Rate, a *Answer) Record {
+	if s.older == nil || s.older[i].next.Tag == 0 {
 		return Record{}
 	}
-	kept := s.older[i].kept
+	chosen := s.older[i].next
 	taken := float64(s.older[i].units-a.Levels.At(i).Units) / float64(rate.Unit)
-	kept.Tokens = max(-Forever, min(kept.Tokens-taken+s.older[i].lost, float64(kept.Fill.Capacity)))
-	if kept.until() <= a.Now {
+	chosen.Tokens = max(-Forever, min(chosen.Tokens-taken+s.older[i].uncredited, float64(chosen.Fill.Capacity)))
+	if chosen.until() <= a.Now {
 		return Record{}
 	}
-	return kept
+	return chosen
 }

@@ -7,30 +7,30 @@ import (
 	"sync/atomic"
 )
 
-// Plan is the limits that a request is decided by. It never changes.
+// Plan is the limits by which a request is decided. It never changes. When a policy's limits change, a new plan is its successor.
 type Plan struct {
 	Rates  []Rate
-	Packed string // Rates in bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
-	Plain  bool   // all limits count requests, and none has a calendar
+	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
+	Simple bool   // all limits count requests, and none has a calendar
 
-	calendar  atomic.Pointer[calendars]
-	wide      atomic.Pointer[calendars]
+	calendar  atomic.Pointer[calendars] // what Calendars returns
+	wide      atomic.Pointer[calendars] // what it returns if wide
 	successor atomic.Pointer[successor]
 }
 
-// successor is what has taken the place of a plan.
+// successor is what has replaced a plan.
 type successor struct {
 	plan   *Plan
-	ofKeys map[string]*Plan // other plans that some keys have now
+	ofKeys map[string]*Plan // the plans of keys with limits of their own
 }
 
 // NewPlan returns the plan of rates.
 func NewPlan(rates []Rate) *Plan {
-	p := &Plan{Rates: rates, Plain: true}
+	p := &Plan{Rates: rates, Simple: true}
 	var packed []byte
 	for i := range rates {
 		packed = rates[i].appendTo(packed)
-		p.Plain = p.Plain && !rates[i].Other && rates[i].Calendar == nil
+		p.Simple = p.Simple && !rates[i].Other && rates[i].Calendar == nil
 	}
 	p.Packed = string(packed)
 	return p
@@ -46,12 +46,12 @@ func (p *Plan) LeastCapacity() (least int64) {
 	return least
 }
 
-// Replace says that next has taken the place of p, and for some keys other plans have.
+// Replace makes next the successor of p, and those in ofKeys the successors for their keys.
 func (p *Plan) Replace(next *Plan, ofKeys map[string]*Plan) {
 	p.successor.Store(&successor{next, ofKeys})
 }
 
-// Successor returns the plan that has taken the place of p for a key, or p.
+// Successor returns the newest plan of p's policy for a key: p itself if nothing has replaced it.
 func (p *Plan) Successor(key string) *Plan {
 	now, ofKeys := p, map[string]*Plan(nil)
 	for next := p.successor.Load(); next != nil; next = now.successor.Load() {
@@ -63,13 +63,12 @@ func (p *Plan) Successor(key string) *Plan {
 	return now
 }
 
-// ForRefund returns the plan for refunding tokens that were taken from a key under p, from all limits that count requests: the
-// limits of p that still exist, as they are now. Former rates are wrong for the time since a change, and limits that p did not
-// have were not charged. It returns nil if no limit of p is left.
+// ForRefund returns the plan by which to refund tokens that were taken from a key under p: the limits of p that still exist, at
+// their current rates. It returns nil if there are none. Limits that p did not have were not charged, so they get nothing back.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
-// Refunding returns the plan and the tokens of each of its limits for refunding tokens that were taken under before: back
-// from each limit of that. The plan is nil if there are none to refund.
+// Refunding returns what to refund, by which plan, of tokens that were taken under before: back is for each limit of before, and
+// the result for each limit of p. The plan is nil if nothing is to be refunded.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	each, any := make([]int64, len(p.Rates)), false
 	for i := range p.Rates {
@@ -84,7 +83,7 @@ func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	return p, &each
 }
 
-// Recounts reports whether a limit counts requests in one of p and before, and something else in the other.
+// Recounts reports whether any limit counts requests in one of the two plans, and another unit in the other.
 func (p *Plan) Recounts(before *Plan) bool {
 	for i := range p.Rates {
 		if j := before.indexOf(p.Rates[i].Tag); j >= 0 && before.Rates[j].Other != p.Rates[i].Other {
@@ -94,7 +93,7 @@ func (p *Plan) Recounts(before *Plan) bool {
 	return false
 }
 
-// Common returns the plan of those of p's limits that before has too: p if it has all of them, nil if it has none.
+// Common returns a plan of those limits of p that before has too; nil if there are none.
 func (p *Plan) Common(before *Plan) *Plan {
 	if p == before {
 		return p
@@ -121,7 +120,7 @@ func (p *Plan) indexOf(tag uint32) int {
 	return -1
 }
 
-// appendTo appends r in the form '>I4I2Bddddff'.
+// appendTo appends r in the format '>I4I2Bddddff'.
 func (r *Rate) appendTo(packed []byte) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.Tag)
 	packed = binary.BigEndian.AppendUint16(packed, r.Steps)
@@ -140,7 +139,7 @@ func (r *Rate) appendTo(packed []byte) []byte {
 	return binary.BigEndian.AppendUint32(packed, math.Float32bits(r.Fill.Pace))
 }
 
-// TagOf returns the tag of a limit's name: 0 is none.
+// TagOf returns the tag of a limit's name. Names whose tag is 0 can't be used.
 func TagOf(name string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(name))

@@ -11,38 +11,37 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
 
-// Rate is a limit in whole numbers, so that Lua's doubles and Go's int64 compute the same, exactly.
+// Rate is a limit in whole numbers, so that Lua's doubles and Go's int64 compute exactly the same.
 //
-// A token is Unit units. Every Step microseconds the bucket gains Gain units. The Continuous mode has the smallest step
-// that the numbers allow: 1 µs for all but extreme limits. 17 tokens every 30 s are 17 units a microsecond and
-// 30,000,000 units a token, so nothing is ever rounded.
+// A token is Unit units. Every Step microseconds the bucket gains Gain units. The Continuous mode has the smallest step that the
+// numbers allow: 1 µs for all but extreme limits. Example: 17 tokens every 30 s are 17 units a microsecond, and 30,000,000 units
+// a token, so nothing is ever rounded.
 //
 // A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum stays below 2^53, the last integer up to
 // which doubles are exact, and Level/Unit×Unit rounds back to the same level.
 type Rate struct {
 	Tag      uint32 // tells the limits of one key apart in stored state
-	Steps    uint16 // a hash of Step and Aligned, which tells apart the steps of a limit's definitions
+	Steps    uint16 // a hash of Step, Aligned and the calendar: definitions with other steps have another one
 	Aligned  bool   // steps are multiples of Step on the Unix clock, or periods of the calendar
-	Other    bool   // tokens are not requests, but another unit
+	Other    bool   // the limit counts another unit than requests
 	Capacity int64  // tokens
 	Unit     int64  // units in a token
 	Full     int64  // units in a full bucket: Capacity × Unit
 	Gain     int64  // units gained every step, at most what fills the bucket from the deepest debt
 	Step     int64  // µs
 	Fill     Fill
-	Calendar *calendar.Calendar // its periods are the steps, which Step is the mean length of; nil: all are Step long
+	Calendar *calendar.Calendar // its periods are the steps, and Step is their mean length; nil: all steps are Step long
 
-	longest int64 // the most steps in a delay
-	deepest int64 // the most units that may be owed
+	maxSteps int64 // the most steps that a delay may have
+	maxDebt  int64 // the most units that a debt may have
 }
 
 const (
 	maxUnits = 1<<50 - 1
-	// MaxDebt is how many units may be promised ahead: twice what any bucket holds, and for all but extreme limits
-	// billions of times. Below 2^51 the two roundings of Level/Unit×Unit, each at most 2^-53 of it, add up to less
-	// than half a unit.
+	// MaxDebt is the largest debt in units: twice the largest bucket, and for all but extreme limits billions of times the
+	// Capacity. Below 2^51 the two roundings of Level/Unit×Unit, each at most 2^-53 of it, add up to less than half a unit.
 	MaxDebt = 1<<51 - 1
-	// RoundingError is that of one division and one multiplication.
+	// RoundingError is the relative error of one division and one multiplication of doubles.
 	RoundingError = 1.0 / (1 << 52)
 	// Forever is the longest delay, in µs: 285 years. Only state that another policy stored can lead to more.
 	Forever = 1 << 53
@@ -51,19 +50,19 @@ const (
 	Latest = 1 << 52
 )
 
-// NewRate requires a valid s.
+// NewRate returns the Rate of s, which must be valid.
 func NewRate(s Spec, tag uint32) Rate {
 	r := Rate{Tag: tag, Aligned: s.Mode == Aligned, Other: s.Other, Capacity: s.Capacity, Step: s.step()}
 	perStep := decimal(s.RefillRate)
 	if s.Mode == Continuous {
 		r.Step, perStep = s.continuousStep()
 	}
-	room := roomFor(s.Capacity)
+	largest := unitLimit(s.Capacity)
 	unit, gain := perStep.Denom(), perStep.Num()
-	if unit.Cmp(room) > 0 {
+	if unit.Cmp(largest) > 0 {
 		// There are not enough units to be exact. Round the rate down, by less than one unit a step.
-		gain = new(big.Int).Quo(new(big.Int).Mul(gain, room), unit)
-		unit = room
+		gain = new(big.Int).Quo(new(big.Int).Mul(gain, largest), unit)
+		unit = largest
 	}
 	r.Unit = unit.Int64()
 	r.Full = r.Unit * r.Capacity
@@ -71,10 +70,10 @@ func NewRate(s Spec, tag uint32) Rate {
 		gain = most // more would overflow the bucket in any case
 	}
 	r.Gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
-	r.longest, r.deepest = Forever/r.Step, MaxDebt
+	r.maxSteps, r.maxDebt = Forever/r.Step, MaxDebt
 	if r.Calendar = s.calendar(); r.Calendar != nil {
-		r.longest = 2 * s.mostPeriods()
-		r.deepest = min(MaxDebt, mulDiv(min(r.Gain, r.Full), s.mostPeriods(), 1)) // a period pays no more than fills the bucket
+		r.maxSteps = 2 * s.mostPeriods()
+		r.maxDebt = min(MaxDebt, mulDiv(min(r.Gain, r.Full), s.mostPeriods(), 1)) // a period pays no more than fills the bucket
 	}
 	r.Fill = r.ownFill()
 	h := fnv.New32a()
@@ -90,42 +89,44 @@ func NewRate(s Spec, tag uint32) Rate {
 	return r
 }
 
-// roomFor is the most units that a token can have in a bucket of this capacity.
-func roomFor(capacity int64) *big.Int { return big.NewInt(maxUnits / capacity) }
+// unitLimit is the most units that a token can have in a bucket of this capacity.
+func unitLimit(capacity int64) *big.Int { return big.NewInt(maxUnits / capacity) }
 
 // continuousStep returns the smallest step of up to 1 ms, in µs, whose gain is an exact number of units, and the tokens
 // it brings. If none is exact it returns one whose gain is at least 2^20 units. NewRate rounds that down by less than
 // one unit, so the rate is at most a millionth too low.
 func (s Spec) continuousStep() (step int64, perStep *big.Rat) {
-	perMicro, room := s.perMicro(), roomFor(s.Capacity)
+	perMicro, largest := s.perMicro(), unitLimit(s.Capacity)
 	for step = 1; step <= 1000; step++ {
 		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
-		if perStep.Denom().Cmp(room) <= 0 {
+		if perStep.Denom().Cmp(largest) <= 0 {
 			return step, perStep
 		}
 	}
 	for step = 1; ; step *= 10 {
 		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
-		if precise(perStep, room) || step > MaxFill.Microseconds()/10 {
+		if precise(perStep, largest) || step > MaxFill.Microseconds()/10 {
 			return step, perStep
 		}
 	}
 }
 
-// precise reports whether rounding perStep down to one of room parts of a token changes it by less than a millionth.
-func precise(perStep *big.Rat, room *big.Int) bool {
-	return perStep.Denom().Cmp(room) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), room)) >= 0
+// precise reports whether perStep stays within a millionth if it is rounded down to a multiple of 1/most token.
+func precise(perStep *big.Rat, largest *big.Int) bool {
+	return perStep.Denom().Cmp(largest) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), largest)) >= 0
 }
 
-// Fill tells a limit's definitions apart, with Steps, and bounds how long a bucket takes to be full: Pace µs for each token
-// that it lacks of Capacity. A negative Pace stands for -Pace in steps, which may take Capacity × -Pace longer. Both numbers
-// are rounded up.
+// Fill bounds how long a bucket of a definition takes to be full: Pace µs for each token that it lacks of Capacity. A negative
+// Pace means steps of more than 1 µs: then it is -Pace µs for each token, and up to Capacity × -Pace µs more. Both numbers are
+// rounded up. Together with Steps, Fill tells the definitions of a limit apart.
+//
+// Example: of 100 tokens, 10 every second, 30 are left. Capacity is 100 and Pace 100,000 µs, so the bucket is full within 7 s.
 type Fill struct{ Capacity, Pace float32 }
 
-// pace is the µs for each token, also of steps.
+// pace is the µs for each token.
 func (f Fill) pace() float64 { return math.Abs(float64(f.Pace)) }
 
-// ownFill is the Fill of r alone.
+// ownFill computes the Fill of r.
 func (r *Rate) ownFill() Fill {
 	const up = 1 + 1e-9 // more than the rounding errors of the products
 	pace := float64(r.Step) * float64(r.Unit) / float64(r.Gain)
@@ -133,7 +134,7 @@ func (r *Rate) ownFill() Fill {
 		return Fill{upTo32(float64(r.Capacity)), upTo32(pace * up)}
 	}
 	pace = max(pace, float64(r.Step)/float64(r.Capacity))
-	if r.Calendar != nil { // whose periods may be longer than the mean
+	if r.Calendar != nil { // its periods may be longer than the mean
 		pace *= float64(r.Calendar.Longest()) / float64(r.Step)
 	}
 	return Fill{upTo32(float64(r.Capacity)), -upTo32(pace * up)}
@@ -148,7 +149,7 @@ func upTo32(x float64) float32 {
 	return f
 }
 
-// units is n tokens in units, for n up to what fills a bucket from the deepest debt.
+// units is n tokens in units, without overflow: larger n are as n that fills the bucket from the deepest debt.
 func (r *Rate) units(n int64) int64 { return min(n, (r.Full+MaxDebt)/r.Unit+1) * r.Unit }
 
 // floorTo rounds t down to a multiple of step; t may be negative.
@@ -172,11 +173,11 @@ func mulDiv(a, b, c int64) int64 {
 	return int64(min(quotient, Forever))
 }
 
-// Exact reports whether a step of l brings a number of tokens that can be counted: one that is exact, or rounded down
-// by less than a millionth. It does not matter in the Continuous mode, which chooses its steps.
-func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), roomFor(s.Capacity)) }
+// Exact reports whether the tokens of a step are a whole number of units, or lose less than a millionth by rounding down. It is
+// for the Stepped and Aligned modes: the Continuous mode chooses its steps.
+func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), unitLimit(s.Capacity)) }
 
-// MaxIn is the most tokens that are admitted in any window of length d; it may be above the largest int64.
+// MaxIn is the most tokens that are admitted in any window of length d. It may exceed an int64.
 func (s Spec) MaxIn(d time.Duration) *big.Int {
 	r := NewRate(s, 0)
 	steps := new(big.Rat).Quo(inMicros(d), new(big.Rat).SetInt64(r.Step))

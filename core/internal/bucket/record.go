@@ -6,25 +6,25 @@ import (
 	"math"
 )
 
-// Record is a part of what is stored of a limit: its level. A second one, of an earlier definition, may stay beside it (see
-// older.go).
+// Record is a limit's level as it is stored. A limit has one record, or two: behind the last one the record of an earlier
+// definition (see older.go).
 type Record struct {
-	Tag    uint32  // the limit's
-	Steps  uint16  // a hash of the steps it was written in
+	Tag    uint32  // the limit's: a hash of its name
+	Steps  uint16  // Rate.Steps of the definition that wrote it
 	Fill   Fill    // of the definition that wrote it
-	Tokens float64 // at that instant; below 0: promised
+	Tokens float64 // at the instant At; below 0: a debt
 	At     int64   // µs since 1970: when it was written
-	Keep   int64   // until then the record matters, in steps
+	Keep   int64   // µs since 1970: a step, until which the record matters
 	Holds  *Holds  // on the limit's tokens, in the last of its records; nil: none
 }
 
-// RecordSize is what a record takes as bytes, in the form '>I4I2dI7I7ff'. Its holds follow.
+// RecordSize is the size of a record as bytes, in the format '>I4I2dI7I7ff' of Lua's struct library. Its holds follow.
 const RecordSize = 36
 
 var (
 	// ErrUnreadable is the error of state that is not a list of records.
 	ErrUnreadable = errors.New("is not a rate limit state")
-	// ErrLater is the error of state that begins with four zero bytes, which no layout so far does.
+	// ErrLater is the error of state that begins with four zero bytes, as no layout so far does: a later one would.
 	ErrLater = errors.New("was written by a later version of this library")
 	// ErrCrowded is the error of a key that has too many limits.
 	ErrCrowded = errors.New("is in use under more than 256 limits")
@@ -57,7 +57,7 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 		if len(state) < RecordSize {
 			return nil, ErrUnreadable
 		}
-		var b [2 + RecordSize]byte // a free byte before each instant makes it a uint64
+		var b [2 + RecordSize]byte // with a zero byte before each instant, which has 7 bytes, to read it as a uint64
 		copy(b[:14], state)
 		copy(b[15:22], state[14:21])
 		copy(b[23:], state[21:RecordSize])
@@ -92,7 +92,8 @@ func (s *Record) valid() bool {
 // wrote reports whether r is the definition that wrote s.
 func (r *Rate) wrote(s *Record) bool { return s.Steps == r.Steps && s.Fill == r.Fill }
 
-// left is how many tokens a bucket of r has left when as many are used as s says.
+// left is how many tokens a bucket of r has left if as many are used as s says. Example: s has 30 of 100 left, so 70 are used;
+// of a Capacity of 200, 130 are left, and of 20 it is -50.
 func (r *Rate) left(s *Record) float64 {
 	if s.Fill.Capacity == r.Fill.Capacity {
 		return s.Tokens
@@ -100,7 +101,7 @@ func (r *Rate) left(s *Record) float64 {
 	return float64(r.Capacity) - float64(float64(s.Fill.Capacity)-s.Tokens)
 }
 
-// until is when a bucket that s describes is full under its own definition.
+// until is when the bucket of s is full under the definition that wrote s.
 func (s *Record) until() int64 {
 	capacity, pace := float64(s.Fill.Capacity), s.Fill.pace()
 	micros := float64((capacity - s.Tokens) * pace)
@@ -110,21 +111,24 @@ func (s *Record) until() int64 {
 	return min(Forever-1, s.At+int64(math.Ceil(max(0, min(Forever, micros)))))
 }
 
-// floorUnits is a product of tokens and units, rounded down. The margin is what rounding may have taken.
+// floorUnits rounds units, a product of tokens and Unit, down. First it adds what the division and the multiplication may have
+// lost by rounding, so that a whole number of units stays the same.
 func floorUnits(units float64) float64 {
 	return math.Floor(float64(units) + float64(math.Abs(units)*RoundingError))
 }
 
-// Level is the stored s in this rate's units, clamped to its capacity and to the debt it can hold. A level that was
-// stored in these units comes back exactly: the margin is what rounding may have taken. A fraction that other units
-// stored is rounded down.
+// Level is s in this rate's units, bounded by its Capacity and the deepest debt. A level that was stored in these units comes
+// back exactly; one that another definition stored is rounded down to a whole unit.
 //
-// A record has the instant of its write. If it was written in the same steps they go on, for Keep is one of them. If
-// not they begin with the write, so that no time counts twice.
+// The level's instant is the last step up to the write. If s was written in the same steps, they go on: Keep is one of them.
+// Otherwise new steps begin with the write, so that no time counts twice.
+//
+// Example: steps are 60 s, s was written at 130 s and has Keep 280 s. The steps are at …, 100, 160, 220, 280 s, and the
+// level's instant is 100 s.
 func (r *Rate) Level(s *Record) Level {
 	tokens := max(r.left(s), min(s.Tokens, 0)) // a lower Capacity makes no debt
 	units := floorUnits(tokens * float64(r.Unit))
-	l := Level{int64(max(-float64(r.deepest), min(units, float64(r.Full)))), s.At}
+	l := Level{int64(max(-float64(r.maxDebt), min(units, float64(r.Full)))), s.At}
 	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
 		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
 	}

@@ -11,10 +11,10 @@ const (
 	Refund
 	// End ends a hold and does nothing else.
 	End
-	// Reserve takes N tokens that are there within More µs, and holds them until they are. A later reservation is
-	// never due before an earlier one.
+	// Reserve takes N tokens that the bucket will have within More µs, and holds them until it has. A later reservation is never
+	// due before an earlier one.
 	Reserve
-	// Await is Reserve, but holds nothing if the tokens are there at once.
+	// Await is Reserve, but holds nothing if the bucket has the tokens now.
 	Await
 	// Lease takes N tokens and up to More beyond them. It holds the latter for LeaseLife.
 	Lease
@@ -25,27 +25,27 @@ const (
 // LeaseLife is how long, in µs, tokens on lease may be used.
 const LeaseLife = 2_000_000
 
-// Ending ends a hold before its time, as part of a [Request]. The tokens that nobody used come back.
+// Ending ends a hold early, as part of a [Request]. Unused tokens come back.
 type Ending struct {
 	Ticket int64 // of the hold; 0: no hold ends
 	At     int64 // when it ends by itself, in µs since 1970
-	Back   int64 // how many of its tokens come back
+	Back   int64 // how many of its tokens were not used
 }
 
-// Request is one question to the bucket of a key.
+// Request is what to do with the bucket of a key.
 type Request struct {
 	Plan    *Plan
 	Action  Action
-	N       int64     // tokens, from each limit that counts requests
-	Each    *[]int64  // Take, Refund: else the tokens of each limit
+	N       int64     // tokens, of each limit that counts requests
+	Each    *[]int64  // Take, Refund: the tokens of each limit, in place of N
 	More    int64     // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
 	Ticket  int64     // Reserve, Await, Lease: of the hold that may begin
 	Ends    Ending    // a hold that ends before the action
-	EndsToo *[]Ending // End: others that do
-	Dry     bool      // Take: only find out whether there are tokens
+	EndsToo *[]Ending // End: more holds that end
+	Dry     bool      // Take: take nothing, only find out whether there are tokens
 }
 
-// Of is how many tokens of the i-th limit r is about.
+// Of is how many tokens r takes from the i-th limit, or returns to it.
 func (r *Request) Of(i int) int64 {
 	switch {
 	case r.Each != nil:
@@ -66,7 +66,7 @@ func (r *Request) Moves() bool {
 	return false
 }
 
-// promises reports whether r may be granted tokens that are not there yet.
+// promises reports whether r may take tokens before the bucket has them.
 func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
 
 // Takes reports whether r may be denied.

@@ -31,7 +31,7 @@ type Spec struct {
 	Mode           Mode
 	Location       *time.Location // Aligned to the calendar there; nil: to the Unix clock
 	Anchor         time.Time      // when one of its periods begins; zero: see calendar.New
-	Other          bool           // tokens are not requests
+	Other          bool           // it counts another unit than requests
 }
 
 // calendar is the calendar that s is aligned to, or nil.
@@ -45,7 +45,7 @@ func (s Spec) calendar() *calendar.Calendar {
 	return calendar.New(s.RefillInterval, s.Location, s.Anchor)
 }
 
-// mostPeriods is how many periods of a calendar a debt may take to be paid, and an empty bucket to fill.
+// mostPeriods is the most periods of a calendar in which a debt is paid, and in which an empty bucket fills.
 func (s Spec) mostPeriods() int64 { return min(MaxPeriods, int64(MaxFill/s.RefillInterval)) }
 
 // MaxPeriods bounds mostPeriods.

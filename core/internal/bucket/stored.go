@@ -3,35 +3,35 @@ package bucket
 // MaxOthers bounds the limits that a key is kept for besides those of the request at hand.
 const MaxOthers = 256
 
-// stored is a key's records, in the order of a plan's rates. Its zero value is that of a key that does not exist.
+// stored is the state of a key, in the order of a plan's rates. The zero value is the state of a key that does not exist.
 type stored struct {
-	own    []Record // the last level of each rate; Tag 0: the limit was not used yet, so it starts full
+	last   []Record // the last record of each rate; Tag 0: the limit was not used yet, so it is full
 	older  []older  // of each rate; nil: there are none
-	holds  []*Holds // on each rate's tokens; nil when there are none on any
-	others []Record // of limits that the plan does not have
+	holds  []*Holds // of each rate; nil: there are none
+	others []Record // the records of limits that the plan does not have
 }
 
-// older is the record of an earlier definition beside a limit's last one.
+// older is the record of an earlier definition behind a limit's last one: see older.go.
 type older struct {
-	record Record  // as it is stored; Tag 0: there is none
-	kept   Record  // what stays of it, or of the last record, if r is allowed; Tag 0: nothing
-	units  int64   // the limit's level when r began
-	lost   float64 // tokens that came back and had no room in the limit's bucket
-	also   []Level // levels with other steps, which bound the limit's as well
+	record     Record  // as it is stored; Tag 0: there is none
+	next       Record  // the older record if the decision is stored: this one, or the last one; Tag 0: none
+	units      int64   // the limit's level before r takes or returns tokens
+	uncredited float64 // tokens that came back and had no room in the limit's bucket
+	bounds     []Level // levels with other steps that also bound when tokens are there
 }
 
-// arrange puts records into the order of p's rates, in s. Records of other limits are kept as long as they matter: when
-// two versions of a policy are in use at once, neither forgets what the other's limits lost. The common case, one
-// record for each rate, costs no allocation, and s.own is records then.
+// arrange puts the key's records into s, in the order of p's rates. It keeps the records of other limits as long as they matter:
+// two versions of a policy may be in use at once, and each must find its own. The usual case, one record for each rate, costs no
+// allocation: s.last is records then.
 func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	if matches(p, records) {
-		s.own = records
+		s.last = records
 		return nil
 	}
-	s.own = make([]Record, len(p.Rates))
+	s.last = make([]Record, len(p.Rates))
 	seen, others := make(map[uint32]bool), 0
 	for len(records) > 0 {
-		// A level, that of an earlier definition, and the holds that follow in the former layout
+		// The last record of a limit; then perhaps an older one; then, in the former layout, records that are holds.
 		level, rest, earlier := records[0], records[1:], Record{}
 		holds := level.Holds
 		if len(rest) > 0 && rest[0].Tag == level.Tag && rest[0].Fill.Pace != 0 && holds == nil {
@@ -52,7 +52,7 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 		}
 		seen[level.Tag] = true
 		if i := p.indexOf(level.Tag); i >= 0 {
-			s.own[i] = level
+			s.last[i] = level
 			if earlier.Tag != 0 {
 				s.setOlder(i, older{record: earlier})
 			}
@@ -78,10 +78,10 @@ func (s *stored) holdsOf(i int) *Holds {
 	return s.holds[i]
 }
 
-// hold returns the holds on the i-th rate's tokens, whose level is l, for adding one.
+// hold returns the holds on the i-th rate's tokens, and makes them if there are none. l is the rate's level.
 func (s *stored) hold(i int, rate *Rate, l Level) *Holds {
 	if s.holdsOf(i) == nil {
-		s.setHolds(i, &Holds{form: rate.form(l)})
+		s.setHolds(i, &Holds{stepping: rate.stepping(l)})
 	}
 	return s.holds[i]
 }
@@ -89,12 +89,12 @@ func (s *stored) hold(i int, rate *Rate, l Level) *Holds {
 // setHolds sets the holds on the i-th rate's tokens.
 func (s *stored) setHolds(i int, holds *Holds) {
 	if s.holds == nil {
-		s.holds = make([]*Holds, len(s.own))
+		s.holds = make([]*Holds, len(s.last))
 	}
 	s.holds[i] = holds
 }
 
-// matches reports whether records are the levels of p's rates, in their order, and nothing else.
+// matches reports whether records are one for each of p's rates, in their order, without holds.
 func matches(p *Plan, records []Record) bool {
 	if len(records) != len(p.Rates) {
 		return false
@@ -107,15 +107,15 @@ func matches(p *Plan, records []Record) bool {
 	return true
 }
 
-// setOlder sets what the i-th limit has beside its last record.
+// setOlder sets the older record of the i-th limit.
 func (s *stored) setOlder(i int, o older) {
 	if s.older == nil {
-		s.older = make([]older, len(s.own))
+		s.older = make([]older, len(s.last))
 	}
 	s.older[i] = o
 }
 
-// olderOf returns the record beside the last one of the i-th limit, if it matters at an instant, or a record without a Tag.
+// olderOf returns the older record of the i-th limit if it matters at now; otherwise a record without a Tag.
 func (s *stored) olderOf(i int, now int64) Record {
 	if s.older == nil || s.older[i].record.until() <= now {
 		return Record{}
@@ -125,32 +125,32 @@ func (s *stored) olderOf(i int, now int64) Record {
 	return record
 }
 
-// until is when all that is stored of the i-th limit is full, under the definitions that wrote it.
+// until is when the i-th limit's records no longer matter: all are full under the definitions that wrote them.
 func (s *stored) until(i int) int64 {
 	if s.older == nil {
-		return s.own[i].Keep
+		return s.last[i].Keep
 	}
-	return max(s.own[i].Keep, s.older[i].record.until())
+	return max(s.last[i].Keep, s.older[i].record.until())
 }
 
-// alsoOf returns older.also of the i-th limit.
-func (s *stored) alsoOf(i int) []Level {
+// boundsOf returns older.bounds of the i-th limit.
+func (s *stored) boundsOf(i int) []Level {
 	if s.older == nil {
 		return nil
 	}
-	return s.older[i].also
+	return s.older[i].bounds
 }
 
-// recordBeside is the record that is stored beside the last one of the i-th limit.
-func (s *stored) recordBeside(i int) Record {
+// olderRecord is the older record of the i-th limit, as it is stored.
+func (s *stored) olderRecord(i int) Record {
 	if s.older == nil {
 		return Record{}
 	}
 	return s.older[i].record
 }
 
-// formerHolds reads holds of the former layout: records behind that of their limit's level, written at an instant. Their Keep is
-// the ticket. It returns nil if this package did not write them.
+// formerHolds reads holds in the layout of earlier versions: records behind that of their limit, which was written at the instant
+// written. At is the hold's end, Keep its ticket. It returns nil if this package did not write them.
 func formerHolds(records []Record, written int64) *Holds {
 	var list []hold
 	before, sum := int64(0), 0.0

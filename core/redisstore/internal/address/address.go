@@ -1,4 +1,4 @@
-// Package address says where the servers of a client are, for messages.
+// Package address has the addresses of a client's servers, for messages.
 package address
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinel is the address that go-redis gives a client whose address Sentinel knows.
+// sentinel is what go-redis has for the address of a client that asks Sentinel.
 const sentinel = "FailoverClient"
 
 // Of returns the address of client's server, such as "redis://localhost:6379", "rediss://…" with TLS, or "unix:///run/redis.sock".

@@ -1,4 +1,5 @@
-// Package breaker has circuit breakers for the servers of a store, with a log of their outages.
+// Package breaker has circuit breakers for the servers of a store, and logs outages. A Breaker opens after so many failed calls
+// in a row; it then admits none for a while, and after that one trial. A successful trial closes it.
 package breaker
 
 import (
@@ -13,66 +14,67 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// CallerLeft is the error of a caller's own context. It says nothing about the server.
-type CallerLeft struct{ Cause error }
+// CallerDone is the error of a call whose caller stopped waiting. It says nothing about the server, and counts neither as failure
+// nor as success.
+type CallerDone struct{ Cause error }
 
-func (e CallerLeft) Error() string { return e.Cause.Error() }
-func (e CallerLeft) Unwrap() error { return e.Cause }
+func (e CallerDone) Error() string { return e.Cause.Error() }
+func (e CallerDone) Unwrap() error { return e.Cause }
 
-// openError is the answer while the breaker is open.
+// openError is the error of Enter while the breaker is open.
 type openError struct{ cause error }
 
 func (e *openError) Error() string   { return core.ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{core.ErrBreakerOpen, e.cause} }
 
-// Breaker spares a server that can't answer, and those who would wait for it.
+// Breaker keeps calls from a server that does not answer, so that callers need not wait for it.
 type Breaker struct {
 	group   *Group
 	circuit *gobreaker.TwoStepCircuitBreaker[any]
-	open    atomic.Bool // until it is closed again. Written under the group's lock
+	open    atomic.Bool // open or half-open; written under the group's lock
 	retired bool        // guarded by the group's lock
 	last    atomic.Pointer[openError]
-	born    time.Time
-	failed  atomic.Int64 // when a failure was last counted, since born
+	created time.Time
+	failed  atomic.Int64 // when a failure was last counted, in ns since created
 	outage  outage
 }
 
-// New returns a closed breaker of the group, for a server, whose address the log shows unless it is "". It opens
-// after so many failures in a row, and admits a trial after openFor.
+// New returns a closed breaker. It opens after trip failures in a row, and admits a trial after openFor. The log shows the
+// server's address, unless that is "".
 func (g *Group) New(server string, trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
-	b := &Breaker{group: g, born: time.Now()}
+	b := &Breaker{group: g, created: time.Now()}
 	b.outage = outage{server: server, logger: logger, open: &b.open}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     openFor,
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= trip },
-		// A caller who leaves says nothing about the server.
-		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, &CallerLeft{}) },
+
+		IsExcluded:    func(err error) bool { return err != nil && errors.As(err, &CallerDone{}) },
 		OnStateChange: func(_ string, _, to gobreaker.State) { g.changed(b, to != gobreaker.StateClosed) },
 	})
 	return b
 }
 
-// Enter asks to use the server. Whoever is admitted must report what came of it. Others get an error that wraps the
-// failure before.
+// Enter asks to send a call to the server. If it returns no error, the caller must call report once with the call's result. The
+// error wraps [core.ErrBreakerOpen] and the failure that opened the breaker.
 func (b *Breaker) Enter() (report func(error), err error) {
 	return b.enterSince(time.Now())
 }
 
-// Fail reports a failure of something that began at began, outside of any call.
+// Fail reports a failure that is not a call's, such as of a connection. What failed began at began.
 func (b *Breaker) Fail(began time.Time, err error) {
 	if report, shut := b.enterSince(began); shut == nil {
 		report(err)
 	}
 }
 
-// Open reports whether the breaker is open, or waits for the outcome of a trial.
+// Open reports whether the breaker is open or half-open.
 func (b *Breaker) Open() bool { return b.open.Load() }
 
 // Failures is how many failures have counted since the breaker last opened or closed.
 func (b *Breaker) Failures() int { return int(b.circuit.Counts().TotalFailures) }
 
-// State is the state of the circuit, or closed while b rests.
+// State is the state of the circuit; closed after EndOutage.
 func (b *Breaker) State() storestats.BreakerState {
 	if !b.Open() {
 		return storestats.BreakerClosed
@@ -86,25 +88,27 @@ func (b *Breaker) State() storestats.BreakerState {
 	return storestats.BreakerClosed
 }
 
-// Decided notes what became of n decisions, for the log.
-func (b *Breaker) Decided(n int, fate Fate, err error) { b.outage.note(n, fate, err) }
+// Count counts n decisions with their result, for the log of outages. It does not change the breaker.
+func (b *Breaker) Count(n int, outcome Outcome, err error) { b.outage.note(n, outcome, err) }
 
-// Rest ends an outage of b for its group and the log, until b opens again: nobody asks its server.
-func (b *Breaker) Rest() {
+// EndOutage ends the outage of b in the group's counts and in the log, because no more calls go to its server. The next failure
+// begins another outage.
+func (b *Breaker) EndOutage() {
 	b.group.changed(b, false)
-	b.outage.rest()
+	b.outage.end()
 }
 
-// Retire is Rest for ever.
+// Retire is EndOutage for a breaker that is no longer used: later changes of its state don't count in the group.
 func (b *Breaker) Retire() {
-	b.Rest()
+	b.EndOutage()
 	b.group.mu.Lock()
 	defer b.group.mu.Unlock()
 	b.retired = true
 }
 
-// enterSince is Enter for something that began at began. Of several that were under way together and fail, one counts:
-// a single moment may have ended them all.
+// enterSince is Enter for a call that began at began. Of several calls that were in flight together and fail, one counts, because
+// one broken connection may have failed them all. Example: calls begin at 0, 1 and 2 ms, and all fail at 100 ms. The first
+// report counts. The others began before that failure, so they don't.
 func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 	done, err := b.circuit.Allow()
 	if err != nil {
@@ -115,13 +119,13 @@ func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 	}
 	return func(err error) {
 		switch {
-		case err == nil || errors.As(err, &CallerLeft{}):
+		case err == nil || errors.As(err, &CallerDone{}):
 			done(err)
-		case began.Sub(b.born) < time.Duration(b.failed.Load()):
-			done(CallerLeft{err}) // began before a failure that counted
+		case began.Sub(b.created) < time.Duration(b.failed.Load()):
+			done(CallerDone{err}) // began before a failure that counted
 		default:
 			b.last.Store(&openError{err})
-			b.failed.Store(int64(time.Since(b.born)))
+			b.failed.Store(int64(time.Since(b.created)))
 			if done(err); b.open.Load() {
 				b.outage.began(err)
 			}

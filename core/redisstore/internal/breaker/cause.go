@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replies are kinds of error that a server replies, by how these begin, and what they say of it.
+// replies maps how a server's error begins to what it means.
 var replies = []struct {
 	says   string
 	begins []string
@@ -29,8 +29,8 @@ var replies = []struct {
 // Unconnected is the error of a call that had no connection.
 type Unconnected struct {
 	Address string
-	After   time.Duration // how long the call waited for one; 0: it could not be made
-	Cause   error         // why it could not be made, or the one before; nil: not known
+	After   time.Duration // how long the call waited for a connection; 0: opening one failed
+	Cause   error         // why that failed, or with After why an earlier one failed; nil: not known
 }
 
 func (e *Unconnected) Error() string {
@@ -44,8 +44,8 @@ func (e *Unconnected) Error() string {
 	return text
 }
 
-// Unwrap returns that it was too late, or the cause if it was not. The cause of an earlier connection proves nothing of a
-// call that was too late.
+// Unwrap returns [context.DeadlineExceeded] after a wait, and otherwise the cause. After a wait the cause is an earlier
+// connection's and proves nothing of this call.
 func (e *Unconnected) Unwrap() error {
 	if e.After > 0 {
 		return context.DeadlineExceeded
@@ -53,8 +53,8 @@ func (e *Unconnected) Unwrap() error {
 	return e.Cause
 }
 
-// Words says what is wrong with Redis, by the error of a call: "Redis does not answer" only if it does not.
-func Words(err error) string {
+// Describe says what is wrong with Redis, by the error of a call: "Redis does not answer" only if it does not.
+func Describe(err error) string {
 	var reply redis.Error
 	switch {
 	case errors.As(err, &reply):
@@ -73,7 +73,7 @@ func Words(err error) string {
 	return "calls to Redis fail"
 }
 
-// unanswered reports whether err is one of the network, or of a time that has passed.
+// unanswered reports whether err is a network error or a timeout.
 func unanswered(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||

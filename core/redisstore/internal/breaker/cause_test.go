@@ -48,6 +48,6 @@ func TestWordsSayWhatIsWrong(t *testing.T) {
 		{reply("CLUSTERDOWN Hash slot not served"), "no node of the Cluster serves the key"},
 		{reply("ERR DB index is out of range"), "Redis answers with an error"},
 	} {
-		assert.Equal(t, c.want, Words(c.err), "%v", c.err)
+		assert.Equal(t, c.want, Describe(c.err), "%v", c.err)
 	}
 }

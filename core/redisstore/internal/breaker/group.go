@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Group counts for the breakers of a store together. The zero value is ready.
+// Group counts the outages of all breakers of a store. The zero value is ready.
 type Group struct {
-	mu     sync.Mutex // guards all below, and the reading of the clock, so that the time away never decreases
-	opened int64
-	open   int // how many are not closed
-	before time.Duration
-	since  time.Time // when the first of those that are not closed opened
+	mu     sync.Mutex    // guards all below; the clock is read under it, so that Away never decreases
+	opened int64         // how often breakers have opened
+	open   int           // how many breakers are not closed
+	before time.Duration // how long breakers were not closed, before since
+	since  time.Time     // the beginning of the time that before does not have, while open > 0
 }
 
 // Opened is how often breakers have opened.
@@ -21,7 +21,7 @@ func (g *Group) Opened() int64 {
 	return g.opened
 }
 
-// Away is for how long a breaker was not closed: one or several.
+// Away is how long at least one breaker was not closed, in total.
 func (g *Group) Away() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -36,7 +36,7 @@ func (g *Group) away() time.Duration {
 	return g.before + time.Since(g.since)
 }
 
-// changed notes that b opened, or that it closed.
+// changed notes that b opened or closed.
 func (g *Group) changed(b *Breaker, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

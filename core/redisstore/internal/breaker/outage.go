@@ -7,55 +7,54 @@ import (
 	"time"
 )
 
-// Fate is what became of a decision.
-type Fate int
+// Outcome is what became of a decision.
+type Outcome int
 
 const (
-	// Answered decisions came back.
-	Answered Fate = iota
-	// Waited decisions waited in this process for so long that they were not sent. Redis answered others meanwhile.
+	// Answered decisions were made by Redis.
+	Answered Outcome = iota
+	// Waited decisions were in the queue for too long and were not sent, while Redis answered others.
 	Waited
 	// Unanswered decisions had no answer in time, or their connection broke, or there was none.
 	Unanswered
-	// Refused decisions had an error of the server for an answer.
+	// Refused decisions were answered with an error.
 	Refused
 
-	fates
+	outcomes
 )
 
 const (
-	// second is for how long decisions are counted together.
+	// second is how long decisions are counted together.
 	second = time.Second
-	// lasting is in how many seconds in a row decisions must fail before their share is logged. A call that is lost now and
-	// then would fill the log.
-	lasting = 2
-	// worthIt is the least share of failed decisions that is logged, as 1 in so many.
-	worthIt = 100
-	// quiet is for how long shares are not logged after one was.
-	quiet = time.Minute
+	// minSeconds is in how many seconds in a row decisions must fail before their share is logged: single lost calls are not.
+	minSeconds = 2
+	// minShare: a smaller share of failed decisions than 1 in so many is not logged.
+	minShare = 100
+	// logInterval is the least time between two logged shares.
+	logInterval = time.Minute
 )
 
-// outage logs that a server leaves decisions to OnFailure: all of them when the breaker opens, or a share of them, with
-// its causes. It logs the end when all decisions have come back for a second.
+// outage logs that OnFailure decides in place of a server: all requests from when the breaker opens, or a share of them while it
+// is closed. It logs the end when Redis has made all decisions of a second.
 type outage struct {
 	server string
 	logger func() *slog.Logger
-	open   *atomic.Bool // the breaker is
+	open   *atomic.Bool // whether the breaker is open
 
-	counts atomic.Bool // decisions: one has failed. Most of the time none has
-	mu     sync.Mutex  // guards all below
-	since  time.Time   // when the second began
-	n      [fates]int  // decisions in it
-	err    error       // the last
-	bad    int         // seconds in a row in which a share failed
-	logged bool        // that it began, and not that it ended
-	opened bool        // the same, by the breaker
-	share  time.Time   // when a share was last logged
+	counts         atomic.Bool   // whether decisions are counted: from the first failure to the end of the outage
+	mu             sync.Mutex    // guards all below
+	since          time.Time     // when the current second began
+	n              [outcomes]int // decisions in it
+	err            error         // the last one's
+	failingSeconds int           // seconds in a row in which a share failed
+	logged         bool          // an outage or a share was logged, and its end was not
+	opened         bool          // it was an outage
+	share          time.Time     // when a share was last logged
 }
 
-// note counts n decisions.
-func (o *outage) note(n int, fate Fate, err error) {
-	if n == 0 || fate == Answered && !o.counts.Load() {
+// note counts n decisions. While nothing fails it costs one atomic load.
+func (o *outage) note(n int, outcome Outcome, err error) {
+	if n == 0 || outcome == Answered && !o.counts.Load() {
 		return
 	}
 	o.mu.Lock()
@@ -65,37 +64,37 @@ func (o *outage) note(n int, fate Fate, err error) {
 	} else if now.Sub(o.since) >= second {
 		o.turn(now)
 	}
-	if o.n[fate] += n; err != nil {
+	if o.n[outcome] += n; err != nil {
 		o.err = err
 	}
 }
 
-// turn ends a second and begins the next. mu is held.
+// turn ends a second, logs what is to be logged of it, and begins the next. mu is held.
 func (o *outage) turn(now time.Time) {
 	failed := o.n[Waited] + o.n[Unanswered] + o.n[Refused]
 	all := failed + o.n[Answered]
 	switch {
 	case all == 0:
-	case o.open.Load(), failed > 0 && failed*worthIt < all:
-		o.bad = 0
+	case o.open.Load(), failed > 0 && failed*minShare < all:
+		o.failingSeconds = 0
 	case failed == 0:
 		o.counts.Store(false)
-		if o.bad = 0; o.logged {
+		if o.failingSeconds = 0; o.logged {
 			o.log().Warn("ratelimit: Redis is back", "code", "RL713")
 		}
 		o.logged, o.opened = false, false
 	default:
-		if o.bad++; o.bad >= lasting && o.n[Answered] > 0 && now.Sub(o.share) > quiet {
+		if o.failingSeconds++; o.failingSeconds >= minSeconds && o.n[Answered] > 0 && now.Sub(o.share) > logInterval {
 			o.logged, o.share = true, now
 			o.log().Warn("ratelimit: Redis decides only a part; each policy's OnFailure decides the rest", "code", "RL717",
 				"fallback_percent", 100*failed/all, "waited_to_be_sent", o.n[Waited], "no_answer", o.n[Unanswered],
 				"refused", o.n[Refused], "error", o.err)
 		}
 	}
-	o.n, o.since = [fates]int{}, now
+	o.n, o.since = [outcomes]int{}, now
 }
 
-// began logs that the breaker has opened, once until all decisions come back.
+// began logs that the breaker has opened, once an outage.
 func (o *outage) began(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,11 +105,11 @@ func (o *outage) began(err error) {
 		o.since = time.Now()
 	}
 	o.logged, o.opened = true, true
-	o.log().Warn("ratelimit: "+Words(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
+	o.log().Warn("ratelimit: "+Describe(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
-// rest logs that the server has no keys any more, if its outage was logged.
-func (o *outage) rest() {
+// end logs that the server has no keys any more, if its outage was logged.
+func (o *outage) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.logged {
@@ -119,7 +118,7 @@ func (o *outage) rest() {
 	o.logged, o.opened = false, false
 }
 
-// log is where lines go, with the server's address if it is known.
+// log returns the logger, with the server's address if it is known.
 func (o *outage) log() *slog.Logger {
 	if o.server == "" {
 		return o.logger()

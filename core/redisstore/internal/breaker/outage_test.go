@@ -34,7 +34,7 @@ func onLogBench(t *testing.T, server string, test func(b *logBench)) {
 }
 
 // call makes a call for n decisions, of which the last failed ones do not come back.
-func (b *logBench) call(n, failed int, fate Fate) {
+func (b *logBench) call(n, failed int, outcome Outcome) {
 	report, err := b.breaker.Enter()
 	if err != nil {
 		return
@@ -44,14 +44,14 @@ func (b *logBench) call(n, failed int, fate Fate) {
 	} else {
 		report(nil)
 	}
-	b.breaker.Decided(n-failed, Answered, nil)
-	b.breaker.Decided(failed, fate, errAway)
+	b.breaker.Count(n-failed, Answered, nil)
+	b.breaker.Count(failed, outcome, errAway)
 }
 
 // calls makes calls for a while, one every tenth of a second.
-func (b *logBench) calls(during time.Duration, n, failed int, fate Fate) {
+func (b *logBench) calls(during time.Duration, n, failed int, outcome Outcome) {
 	for began := time.Now(); time.Since(began) < during; time.Sleep(100 * time.Millisecond) {
-		b.call(n, failed, fate)
+		b.call(n, failed, outcome)
 	}
 }
 
@@ -86,18 +86,18 @@ func TestOutageIsLoggedWithItsEnd(t *testing.T) {
 
 // A share of decisions may fail for ever without opening the breaker.
 func TestShareOfFailuresIsLoggedWithItsCauses(t *testing.T) {
-	for fate, attribute := range map[Fate]string{Waited: "waited_to_be_sent=", Unanswered: "no_answer=", Refused: "refused="} {
+	for outcome, attribute := range map[Outcome]string{Waited: "waited_to_be_sent=", Unanswered: "no_answer=", Refused: "refused="} {
 		onLogBench(t, "", func(b *logBench) {
 			b.calls(time.Second, 100, 0, Answered)
-			b.calls(3*time.Second, 100, 31, fate)
+			b.calls(3*time.Second, 100, 31, outcome)
 			b.logged(0, 1, 0, "a share fails")
 			assert.Contains(b, b.text.String(), "fallback_percent=31 ")
 			for _, other := range []string{"waited_to_be_sent=", "no_answer=", "refused="} {
 				assert.Equal(b, other != attribute, strings.Contains(b.text.String(), other+"0 "), "%s is the cause, not %s", attribute, other)
 			}
-			b.calls(30*time.Second, 100, 31, fate)
+			b.calls(30*time.Second, 100, 31, outcome)
 			b.logged(0, 1, 0, "at most once a minute")
-			b.calls(time.Minute, 100, 31, fate)
+			b.calls(time.Minute, 100, 31, outcome)
 			b.logged(0, 2, 0, "a minute later")
 			b.calls(3*time.Second, 100, 0, Answered)
 			b.logged(0, 2, 1, "all decisions came back")

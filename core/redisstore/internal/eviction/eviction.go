@@ -23,11 +23,11 @@ type Servers interface {
 	Log() *slog.Logger
 }
 
-// Watch asks once whether a server may drop keys to make room, and warns once: a bucket that is dropped is full again.
+// Watch finds out once whether a server may drop keys when its memory is full, and warns once: a dropped bucket is full again.
 type Watch struct{ once, warned sync.Once }
 
-// Look asks every server, in the background, the first time it is called. A user that may not ask, and a server that
-// doesn't answer, are no trouble.
+// Look asks every server in the background, the first time it is called. It ignores errors, such as of a user without the right
+// to INFO.
 func (w *Watch) Look(s Servers) {
 	w.once.Do(func() {
 		go func() {
@@ -51,7 +51,7 @@ func (w *Watch) Look(s Servers) {
 	})
 }
 
-// drops says which limits a maxmemory-policy drops, as measured for docs/reliability.md.
+// drops says for the log which limits a maxmemory-policy drops, as measured for docs/reliability.md.
 func drops(policy string) string {
 	switch {
 	case strings.HasSuffix(policy, "-ttl"):
@@ -64,7 +64,7 @@ func drops(policy string) string {
 	return "any limit, however busy its key is"
 }
 
-// policyOf reads the memory section of INFO.
+// policyOf reads the maxmemory-policy from the memory section of INFO, and whether there is a maxmemory.
 func policyOf(info string) (policy string, bounded bool) {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -1,4 +1,4 @@
-// Package distance estimates how far away a server is, and how many calls at once that takes.
+// Package rtt estimates the round-trip time to a server, and how many batches should be in flight for it.
 package rtt
 
 import (
@@ -8,69 +8,76 @@ import (
 )
 
 const (
-	// MinFlights may be under way at once however near the server is. One is decided there while others are on their
+	// MinInFlight batches may be in flight however short the round trip is: the server works on one while others are on the
 	// way, or are read by this process.
 	MinInFlight = 4
-	// maxFlights may be under way at once however far the server is.
+	// maxInFlight batches may be in flight however long the round trip is.
 	maxInFlight = 32
-	// FullBatch is how long a server takes for a full batch, on a slow machine. If a round trip is n times as
-	// long, n flights keep the server busy.
+	// FullBatch is how long a slow server takes for a full batch. If a round trip is n times as long, n batches in flight keep
+	// the server busy.
 	FullBatch = 2 * time.Millisecond
-	// BusyBatch is how long a full batch may take where the server shares its processors with its clients.
+	// BusyBatch is how long a full batch may take if the server shares its processors with its clients.
 	BusyBatch = 3 * FullBatch
-	// sparing is the least time between calls, on average, that keeps a server at its ease, however small they are. While a
-	// round trip has room for more of them, decisions need not wait for each other: up to EasyFlights go at once.
-	sparing      = 100 * time.Microsecond
+	// easyInterval is the mean time between script calls, small ones too, at which a server is not under load. As many batches as
+	// fit into a round trip at this rate may be in flight, so that decisions need not wait for each other; at most EasyInFlight.
+	easyInterval = 100 * time.Microsecond
+	// EasyInFlight bounds the batches in flight to a server that is not under load.
 	EasyInFlight = 12
-	// follows is how long all calls must have taken longer than the estimate explains before it rises. A shorter pause of
-	// the server or of this process is no distance.
-	follows = 250 * time.Millisecond
-	// usualPool is the PoolSize that is assumed of a client that has none.
-	usualPool = 10
+	// raiseAfter is how long all calls must take longer than the estimate explains before it rises. A shorter pause of the
+	// server or of this process does not change it.
+	raiseAfter = 250 * time.Millisecond
+	// defaultPoolSize is the PoolSize of a client whose options have none.
+	defaultPoolSize = 10
 )
 
-// RoundTrip estimates the time to the server and back. A call takes the round trip and the work on what this process has
-// sent before, so each call bounds the round trip from both sides. The estimate falls with the first call that took less,
-// and rises when no call has confirmed it for a while: a server that is near but busy with this process's calls does not
-// seem far.
+// RoundTrip estimates the round-trip time. A call takes the round trip plus the server's work on this and earlier calls of this
+// process. So the round trip is at most the time of the call, and at least that time without the work.
+//
+// The estimate falls with the first call that took less. It rises when no call has confirmed it for raiseAfter, to the least
+// that explains these calls. So a near server that is busy with this process's calls is not taken for a far one.
+//
+// Example: the estimate is 1 ms, and a call takes 5 ms. If the server may have worked 4 ms for this process, the call confirms
+// the estimate. If at most 1 ms, the round trip was 4 ms or more; if that goes on for 250 ms, the estimate becomes 4 ms.
 type RoundTrip struct {
 	estimate time.Duration // 0: not known
-	least    time.Duration // what calls took without the work, that did not confirm the estimate; 0: the last one did
-	since    time.Time     // when the first of them ended
+	lower    time.Duration // the least lower bound of the calls that did not confirm the estimate; 0: the last one did
+	since    time.Time     // when the first of these calls ended
 }
 
 // Note takes in a call that has ended now. work is how long the server may have worked on it and on others of this process.
 func (t *RoundTrip) Note(took, work time.Duration, now time.Time) {
-	least := took - work
+	lower := took - work
 	switch {
 	case t.estimate == 0 || took < t.estimate:
 		t.estimate = took
-	case least > t.estimate:
-		if t.least == 0 { // whatever the time since the last call: a rest proves nothing
-			t.least, t.since = least, now
+	case lower > t.estimate:
+		if t.lower == 0 { // the time starts now, not with the last call: a time without calls proves nothing
+			t.lower, t.since = lower, now
 		}
-		t.least = min(t.least, least)
-		if now.Sub(t.since) < follows {
+		t.lower = min(t.lower, lower)
+		if now.Sub(t.since) < raiseAfter {
 			return
 		}
-		t.estimate = t.least
+		t.estimate = t.lower
 	}
-	t.least = 0
+	t.lower = 0
 }
 
-// Get is the round trip; 0 if it is not known.
+// Get returns the estimate; 0 if there is none yet.
 func (t *RoundTrip) Get() time.Duration { return t.estimate }
 
-// Flights is how many flights keep the server busy, or leave it at its ease.
+// InFlight is how many batches should be in flight: as many as keep the server busy with full batches, or more small ones as
+// long as they are no load for it. Examples: 4 for 0.1 ms, 10 for 1 ms, 12 for 20 ms, 25 for 50 ms.
 func (t *RoundTrip) InFlight() int {
-	easy := min(int(t.Get()/sparing), EasyInFlight)
+	easy := min(int(t.Get()/easyInterval), EasyInFlight)
 	return min(max(int(t.Get()/FullBatch), easy, MinInFlight), maxInFlight)
 }
 
-// Far reports whether the server is so far away that it takes more than MinFlights to keep it busy.
+// HighLatency reports whether it takes more than MinInFlight full batches to keep the server busy: from 10 ms on.
 func (t *RoundTrip) HighLatency() bool { return t.Get() >= (MinInFlight+1)*FullBatch }
 
-// Room is how many flights client has connections for, of each server: three quarters of its pool, for others use it too.
+// MaxInFlight is how many batches client may have in flight to each server: three quarters of its pool, because others may use
+// the client too.
 func MaxInFlight(client redis.UniversalClient) int {
 	size := 0
 	switch c := client.(type) {
@@ -82,7 +89,7 @@ func MaxInFlight(client redis.UniversalClient) int {
 		size = c.Options().PoolSize // of each shard
 	}
 	if size == 0 { // a Ring whose shards have go-redis' default
-		size = usualPool
+		size = defaultPoolSize
 	}
 	return max(min(size, MinInFlight), size-size/4)
 }

@@ -40,11 +40,11 @@ func TestRoundTripRisesWhenNoCallConfirmsIt(t *testing.T) {
 		n := &noted{T: t, at: time.Now()}
 		n.note(0, ms, 0, ms, "near")
 		n.note(time.Hour, to, 0, ms, "a first call after a rest proves nothing")
-		for passed := to; passed < follows; passed += to {
-			n.note(to, to, 0, ms, "a pause is no distance")
+		for passed := to; passed < raiseAfter; passed += to {
+			n.note(to, to, 0, ms, "a pause does not change the round trip")
 		}
-		n.note(to, to, 0, to, "the estimate follows to the shortest call since")
-		if to >= follows {
+		n.note(to, to, 0, to, "the estimate raiseAfter to the shortest call since")
+		if to >= raiseAfter {
 			t.Errorf("premise: %v is a pause", to)
 		}
 	}
@@ -70,7 +70,7 @@ func TestBusyServerIsNotFar(t *testing.T) {
 	for range 8 {
 		n.note(35*ms, 60*ms, 4*BusyBatch, ms, "not yet")
 	}
-	n.note(35*ms, 60*ms, 4*BusyBatch, 36*ms, "what the work does not explain is distance")
+	n.note(35*ms, 60*ms, 4*BusyBatch, 36*ms, "what the work does not explain is round trip")
 }
 
 func TestStoreLeavesConnectionsInThePool(t *testing.T) {

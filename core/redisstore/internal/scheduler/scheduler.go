@@ -1,4 +1,5 @@
-// Package scheduler tells whether this process keeps up with its goroutines.
+// Package scheduler tells whether this process keeps up with its goroutines. If it does not, an answer of Redis may be in time
+// and only its reader late.
 package scheduler
 
 import (
@@ -7,37 +8,38 @@ import (
 	"time"
 )
 
-// Swift is how long KeepUp takes at least, and a turn of the scheduler at most in a process that keeps up.
-const Swift = time.Millisecond
+// FastTurn is the least time that KeepUp takes. In a process that keeps up, a ready goroutine runs within this time.
+const FastTurn = time.Millisecond
 
 const (
-	// networkPoll is how often a process that does not keep up looks for what has come from the network.
+	// networkPoll is how long a process that does not keep up may take to look for data from the network.
 	networkPoll = 10 * time.Millisecond
-	// few is how many goroutines may be ready to run in a process that keeps up.
-	few = 16
-	// turns is how many swift turns in a row show that a process keeps up.
-	turns = 3
-	// goroutines is how many goroutines of a processor may take so long for a turn that it matters beside a store's timeout.
-	goroutines = 500
+	// maxBacklog is how many goroutines may be ready to run in a process that keeps up.
+	maxBacklog = 16
+	// fastTurns is how many fast turns in a row show that a process keeps up.
+	fastTurns = 3
+	// maxPerProcessor: with more goroutines a processor, a turn of all may take so long that it matters for a store's timeout.
+	maxPerProcessor = 500
 )
 
-// KeepUp lets goroutines run that were ready before, and those whose answers have come: with thousands of others, or after a
-// pause of the whole process, they may be late where the server was not. It returns when the process keeps up, or after so
-// long. A call takes several turns of the scheduler, so where one was slow, or may have been, several must be swift.
+// KeepUp lets other goroutines run: those that are ready, and those whose answers have come. Among thousands of goroutines, or
+// after a pause of the whole process, these are late although the server was not. KeepUp returns when the process keeps up, or
+// after the time longest. If a turn of the scheduler was slow, it waits for several fast ones in a row, because reading an
+// answer takes several turns.
 func KeepUp(longest time.Duration) {
-	began, inRow, enough, pause := time.Now(), 0, 1, Swift
+	began, inRow, enough, pause := time.Now(), 0, 1, FastTurn
 	if Crowded() {
-		enough = turns
+		enough = fastTurns
 	}
 	for {
 		turn := time.Now()
-		time.Sleep(pause) // with a processor to spare the network is looked at
+		time.Sleep(pause) // an idle processor polls the network
 		runtime.Gosched()
 		inRow++
-		if took := time.Since(turn); took > pause+Swift || backlog() > few {
-			inRow, enough, pause = 0, turns, networkPoll
+		if took := time.Since(turn); took > pause+FastTurn || backlog() > maxBacklog {
+			inRow, enough, pause = 0, fastTurns, networkPoll
 		} else {
-			pause = Swift
+			pause = FastTurn
 		}
 		if inRow >= enough || time.Since(began) >= longest {
 			return
@@ -45,15 +47,15 @@ func KeepUp(longest time.Duration) {
 	}
 }
 
-// backlog is how many goroutines are ready and don't run.
+// backlog is how many goroutines are ready and not running.
 func backlog() int {
 	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(runnable)
 	return int(runnable[0].Value.Uint64())
 }
 
-// Crowded reports whether this process has so many goroutines that one may wait for its turn for longer than a call takes.
-// Nobody can tell then whether an answer is late, or its reader.
-func Crowded() bool { return runtime.NumGoroutine() > crowd }
+// Crowded reports whether this process has so many goroutines that a ready one may wait longer than a call takes. It can't be
+// told then whether an answer is late, or its reader.
+func Crowded() bool { return runtime.NumGoroutine() > maxGoroutines }
 
-var crowd = goroutines * runtime.GOMAXPROCS(0)
+var maxGoroutines = maxPerProcessor * runtime.GOMAXPROCS(0)

@@ -23,7 +23,7 @@ func TestKeepUpLetsOthersRun(t *testing.T) {
 			ran.Add(1)
 		})
 	}
-	assert.True(t, Crowded(), "so many goroutines are a crowd")
+	assert.True(t, Crowded(), "so many goroutines are a maxGoroutines")
 	KeepUp(time.Minute)
 	assert.EqualValues(t, many, ran.Load(), "all have run")
 	all.Wait()

@@ -1,17 +1,18 @@
--- A block is up to 64 holds that end one after another. Of most blocks a decision needs only their numbers: see pass.
+-- A block is up to 64 holds that end one after another (in Go: block.go, which explains the deficit). Of most blocks a decision
+-- needs only the numbers in `heads`, and not the holds.
 
 -- What a step brings to a bucket that is not in debt
 local function gain_of(limit)
   return limit.gain < limit.full and limit.gain or limit.full
 end
 
--- How long after a multiple of a step those of a level begin
+-- How long after a multiple of the step's length the steps of a level begin
 local function phase_of(limit, at)
   return limit.aligned and 0 or at % limit.step
 end
 
--- Counts the steps until an instant.
-local function tick(limit, phase, at)
+-- How many steps there are until an instant, from a fixed one on
+local function steps_until(limit, phase, at)
   if limit.starts then
     return period(limit, at)
   end
@@ -19,89 +20,85 @@ local function tick(limit, phase, at)
   return steps - steps % 1
 end
 
--- Whether the cuts of blocks are those of a level at an instant
+-- Whether the deficits of blocks are right for a level at an instant
 local function fits(limit, holds, at)
   return holds.steps == limit.hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
 end
 
--- Sets what cuts depend on to that of the limit's level.
-local function form(limit, holds)
+-- Sets the stepping of holds, on which deficits depend, to that of the limit's level.
+local function set_stepping(limit, holds)
   holds.steps, holds.unit, holds.gain, holds.phase = limit.hash, limit.unit, gain_of(limit), phase_of(limit, limit.at)
 end
 
--- Refills a level to `to` in a bucket of which `out` tokens are held, past the ends of holds from the i-th number of a list on
--- that are before `to`. Returns what is held then, too.
-local function refill_through(limit, list, i, level, at, to, out)
+-- Refills a level past the ends of holds, from the i-th number of a list on, that end before `to`. `held` tokens are held at first.
+-- Returns the level, its instant, and what is held then.
+local function refill_through(limit, list, i, level, at, to, held)
   while list[i] and list[i] < to do
-    level, at = refill(limit, level, at, list[i], room(limit, out), out)
-    out, i = out - list[i + 2], i + 3
+    level, at = refill(limit, level, at, list[i], room(limit, held), held)
+    held, i = held - list[i + 2], i + 3
   end
-  return level, at, out
+  return level, at, held
 end
 
--- Refills a level through the blocks from b on that end before `to`, as long as it stays below `need` at their ends. `out`
--- tokens are held, theirs being among them. Returns the level, its instant, what is held then, and the first block that is
--- left.
---
--- At the end of a hold the level is at most its room while that is held, and from there on it gains as if there were no more
--- holds. So at the end of a block's last hold it is the least of what it would gain, and of what it would from the end of
--- each. Of these all but the first depend on the block alone: room - cut is the least of them.
-local function pass(limit, holds, b, level, at, out, to, need)
+-- Refills a level through the blocks from b on that end before `to`, as long as it stays below `need` at their ends. `held`
+-- tokens are held at first, theirs among them. Returns the level, its instant, what is held then, and the first block left.
+-- Without a loop over the holds: see refillThroughBlock in block.go.
+local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
   local heads, full, unit, step, starts = holds.heads, limit.full, limit.unit, limit.step, limit.starts
-  local aligned, gain, phase, most_out = limit.aligned, holds.gain, holds.phase, limit.full + limit.deepest
-  local ticks -- until `at`, if the cuts are those of this level
+  local aligned, gain, phase, most_held = limit.aligned, holds.gain, holds.phase, limit.full + limit.max_debt
+  local steps_at -- the steps until `at`, if the deficits are right for this level
   while heads[b] do
     local last = heads[b + ITS_END]
     if last >= to then
-      return level, at, out, b
+      return level, at, held, b
     end
-    if not ticks and fits(limit, holds, at) then
-      ticks = tick(limit, phase, at)
+    if not steps_at and fits(limit, holds, at) then
+      steps_at = steps_until(limit, phase, at)
     end
-    local next_level, next_at, next_ticks, next_out = nil, nil, nil, out - heads[b + ITS_TOKENS]
-    if ticks and out * unit <= most_out then
+    local next_level, next_at, next_steps, next_held = nil, nil, nil, held - heads[b + ITS_TOKENS]
+    if steps_at and held * unit <= most_held then
       if starts then
-        next_ticks = period(limit, last)
+        next_steps = period(limit, last)
       else
-        next_ticks = (last - phase) / step
-        next_ticks = next_ticks - next_ticks % 1
+        next_steps = (last - phase) / step
+        next_steps = next_steps - next_steps % 1
       end
-      next_level = level + (next_ticks - ticks) * gain
-      next_at = aligned and last or at + (next_ticks - ticks) * step
-      local most = full - next_out * unit - heads[b + ITS_CUT]
+      next_level = level + (next_steps - steps_at) * gain
+      next_at = aligned and last or at + (next_steps - steps_at) * step
+      local most = full - next_held * unit - heads[b + ITS_DEFICIT]
       if next_level > most then
         next_level = most
       end
-    else -- what room is then, or in other steps, no cut can tell
-      next_level, next_at = refill_through(limit, list_of(holds, b), 1, level, at, FOREVER, out)
+    else -- the room is bounded, or the deficit is of other steps: one by one
+      next_level, next_at = refill_through(limit, list_of(holds, b), 1, level, at, FOREVER, held)
     end
     if next_level >= need then
-      return level, at, out, b
+      return level, at, held, b
     end
-    level, at, out, ticks, b = next_level, next_at, next_out, next_ticks, b + HEAD
+    level, at, held, steps_at, b = next_level, next_at, next_held, next_steps, b + HEAD
   end
-  return level, at, out, b
+  return level, at, held, b
 end
 
--- What a block's cut becomes with another hold behind the others, for which the limit has gained so many units. `all` is the
--- block's tokens then.
-local function cut_with(holds, cut, all, tokens, gained)
-  if all * holds.unit >= FOREVER then -- no bucket of these units holds as much: pass does not use it
+-- A block's deficit with another hold at its end. `gained` is what the limit gains between the last two ends, and `all` the
+-- block's tokens with the new hold.
+local function deficit_with(holds, deficit, all, tokens, gained)
+  if all * holds.unit >= FOREVER then -- more than any bucket of these units: refill_through_blocks does not use the deficit then
     return FOREVER
   end
   local own = tokens * holds.unit
-  return math.max(cut + own - gained, own)
+  return math.max(deficit + own - gained, own)
 end
 
--- Computes the numbers of the block at b, whose list has changed.
+-- Computes the head of the block at b, whose list has changed.
 local function recount(limit, b)
   local holds = limit.holds
   local heads = holds.heads
   local id = heads[b]
   local list = holds.lists[id]
-  local cut, all, before, due = 0, 0, 0, 0
+  local deficit, all, before, due = 0, 0, 0, 0
   local unit, gain, phase, step, starts = holds.unit, holds.gain, holds.phase, limit.step, limit.starts
-  for i = 1, #list, 3 do -- as cut_with
+  for i = 1, #list, 3 do -- as deficit_with
     local at, tokens, steps = list[i], list[i + 2], nil
     if starts then
       steps = period(limit, at)
@@ -110,9 +107,9 @@ local function recount(limit, b)
       steps = steps - steps % 1
     end
     local own = tokens * unit
-    cut = cut + own - (steps - before) * gain
-    if cut < own then
-      cut = own
+    deficit = deficit + own - (steps - before) * gain
+    if deficit < own then
+      deficit = own
     end
     all, before = all + tokens, steps
     if list[i + 1] < FIRST_LEASE then
@@ -121,7 +118,7 @@ local function recount(limit, b)
   end
   heads[b + ITS_COUNT], heads[b + ITS_TOKENS], heads[b + ITS_DUE] = #list / 3, all, due
   heads[b + ITS_END], heads[b + ITS_TICKET] = list[#list - 2], list[#list - 1]
-  heads[b + ITS_CUT] = all * unit < FOREVER and cut or FOREVER
+  heads[b + ITS_DEFICIT] = all * unit < FOREVER and deficit or FOREVER
   holds.bytes[id], holds.stale[id], holds.changed[b], holds.passed = nil, true, true, nil
   if b == 1 then
     holds.first = list[1]
@@ -140,7 +137,7 @@ local function drop(holds, b)
     holds.first = nil
   end
   if id > 0 then
-    holds.gone[#holds.gone + 1] = pack(FIELD, holds.tag, id)
+    holds.removed[#holds.removed + 1] = pack(FIELD, holds.tag, id)
   end
 end
 
@@ -177,7 +174,7 @@ local function join(limit, b)
   recount(limit, b)
 end
 
--- Makes blocks of all holds, for the limit's level.
+-- Divides all holds into new blocks, with the stepping of the limit's level.
 local function rebuild(limit)
   local holds, all = limit.holds, {}
   for b = 1, #holds.heads, HEAD do
@@ -188,13 +185,13 @@ local function rebuild(limit)
   while holds.heads[1] do
     drop(holds, 1)
   end
-  form(limit, holds)
+  set_stepping(limit, holds)
   for i = 1, #all, 3 * MAX_BLOCK do
     insert(limit, #holds.heads + 1, { values(all, i, math.min(#all, i + 3 * MAX_BLOCK - 1)) })
   end
 end
 
--- The place of the first block that does not end before a hold would, or that behind all
+-- The place of the first block that does not end before a hold, where the hold belongs; behind all blocks if there is none
 local function block_with(heads, at, ticket)
   local low, high = 0, #heads / HEAD
   while low < high do

@@ -1,5 +1,5 @@
--- The calendars of limits that are aligned to one, as far as they were sent. What is not in them is asked for: `missing`
--- says so, and then nothing may be stored.
+-- The periods of calendars that were sent. If a decision needs others, `missing` becomes true: then nothing may be stored, and the
+-- answer asks for more periods.
 local missing = false
 
 -- The period that an instant is in, counted from the first that was sent
@@ -31,7 +31,7 @@ local function start(limit, number)
   return at or FOREVER
 end
 
--- The same point of a period some periods before that of an instant, or its end if it is shorter
+-- The same point as that of an instant in an earlier period, or that period's last microsecond if it is shorter
 local function earlier(limit, at, periods)
   local number = period(limit, at)
   return math.min(start(limit, number - periods) + at - start(limit, number), start(limit, number - periods + 1) - 1)

@@ -1,24 +1,27 @@
--- Puts n tokens back, as far as there is room. A record that stays beside the limit's gets all of them.
-local function give(limit, n)
+-- Takes and returns tokens (in Go: decide.go).
+
+-- Puts n tokens back, as far as there is room. Tokens without room are counted, because the older record, whose Capacity may be
+-- larger, gets all of them.
+local function credit(limit, n)
   local level = limit.level
   limit.level = math.max(level, math.min(level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
-  limit.lost = limit.lost + (n - (limit.level - level) / limit.unit)
+  limit.uncredited = limit.uncredited + (n - (limit.level - level) / limit.unit)
 end
 
--- Gives tokens back, or charges those that were used already. Returns whether anything must be stored.
+-- Returns tokens, or charges those that were used already. Returns whether anything must be stored.
 local function refund(s, limits)
   local write = false
   for i = 1, #limits do
     local limit = limits[i]
     local n = limit.n
-    if n > 0 and not s.new then -- what was never used is full
+    if n > 0 and not s.new then -- a bucket that was never used is full: nothing can come back
       if limit.holds then
-        holding().use_now(limit.holds, n)
+        holds_lib().use_now(limit.holds, n)
       end
-      give(limit, n)
+      credit(limit, n)
       write = true
     elseif n < 0 then
-      limit.level = owing(limit, -n)
+      limit.level = debit(limit, -n)
       write = true
     end
   end
@@ -42,12 +45,12 @@ local function grants(s, r)
   if there or not waits then
     return true, now
   end
-  local due, granted = holding().promise(r.limits)
+  local due, granted = holds_lib().promise(r.limits)
   return granted and due - now <= r.more, due
 end
 
--- How many tokens are taken beyond n: as many as every limit has left, or half of that for a lease, so that one process never
--- has the last tokens of a bucket
+-- How many tokens are taken beyond n: at most r.more, and at most what every limit has left. A lease gets at most half of that,
+-- so that one process never has the last tokens of a bucket.
 local function extra_of(r)
   local extra = r.more
   for i = 1, #r.limits do
@@ -56,7 +59,7 @@ local function extra_of(r)
       local left = math.floor(limit.level / limit.unit)
       if r.action == LEASE then
         left = math.floor(left / 2)
-        if limit.holds and holding().count(limit.holds) >= MAX_HOLDS then
+        if limit.holds and holds_lib().count(limit.holds) >= MAX_HOLDS then
           return 0
         end
       end
@@ -66,7 +69,7 @@ local function extra_of(r)
   return math.max(0, extra)
 end
 
--- Takes the request's tokens from every limit, and holds those that it asks to hold. Returns how many it takes beyond n.
+-- Takes the request's tokens from every limit, and adds the hold of a reservation or a lease. Returns how many it takes beyond n.
 local function charge(s, r, due)
   local limits, action = r.limits, r.action
   for i = 1, #limits do
@@ -82,12 +85,12 @@ local function charge(s, r, due)
       end
     end
     if extra > 0 and action == LEASE then
-      holding().hold(s, limits, now + LEASE_LIFE, r.ticket, extra)
+      holds_lib().hold(s, limits, now + LEASE_LIFE, r.ticket, extra)
       s.held = true
     end
     return extra
   elseif action == RESERVE or action == AWAIT and due > now then
-    holding().hold(s, limits, due, due == now and r.ticket + AT_ONCE or r.ticket)
+    holds_lib().hold(s, limits, due, due == now and r.ticket + AT_ONCE or r.ticket)
     s.held = true
   end
   return 0

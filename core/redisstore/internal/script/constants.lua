@@ -5,10 +5,10 @@
 -- definition's capacity and pace. The record of an earlier definition may follow, in the same form, and then the limit's holds.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 -- While tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds:
--- 0; what the cuts of blocks depend on (steps, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
+-- 0; the stepping (steps, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
 -- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
--- block: id, how many holds, their tokens, end and ticket of the last, due, cut. A block's holds are a field of their own:
--- the last as many of what is there.
+-- block: id, how many holds, their tokens, end and ticket of the last, due, deficit. A block's holds are a field of their own,
+-- which may begin with holds that have ended: the last so many count.
 local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2I7', 40
 local HOLD, HOLD_SIZE = '>I7I7I7', 21
 local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
@@ -26,16 +26,16 @@ local DRY, JOINT, EACH, ENDS = 8, 32, 64, 128
 local CALENDAR = 2 -- what `aligned` is then
 
 -- Where a block's numbers are, counted from its place in the list of heads; and how many these are
-local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_CUT, HEAD = 0, 1, 2, 3, 4, 5, 6, 7
+local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_DEFICIT, HEAD = 0, 1, 2, 3, 4, 5, 6, 7
 
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local MAX_DEBT = 2 ^ 51 - 1
-local MAX_HELD = 2 ^ 52 -- tokens: more than one bucket has, and owes
+local MAX_HELD = 2 ^ 52 -- tokens: more than any bucket's Capacity and deepest debt together
 local FOREVER = 2 ^ 53
-local LATEST = 2 ^ 52 -- in 2112. The sum of a later instant and a wait would not be whole
+local LATEST = 2 ^ 52 -- the last instant of a clock, in 2112: later ones plus a wait may exceed 2^53
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS, MAX_BLOCK = 256, 2048, 4096, 64
-local MARGIN = 1000 -- ms that state outlives the moment it no longer matters, at least
+local MARGIN = 1000 -- ms: state is kept at least so much longer than it matters
 local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL
 local FINE, COARSER = 64, 8 -- if it is more than 64 grains ahead, of a grain 8 times as long; and so on
 local MAX_INT = 2 ^ 31 -- below it '%d' is right on any server, and cheaper than how Redis writes a number

@@ -1,36 +1,38 @@
--- The records of limits as they are now, when nothing is stored; and whether waits do not follow from them, for another
--- definition wrote the state, and its bucket fills earlier or has other steps
-local function show(limits)
+-- Decides a request: refill, end holds, then the action (in Go: decide.go).
+
+-- Returns the records of limits as they are now, for a decision that stores nothing. waits is true if the waits do not follow
+-- from them: another definition wrote the state, and its bucket is full earlier or has other steps.
+local function levels_text(limits)
   local answer, waits = {}, false
   for i = 1, #limits do
     local limit = limits[i]
     local full = full_at(limit)
-    waits = waits or limit.matters > now and limit.matters < full or limit.also
-    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, limit.at, limit.at, limit.most, limit.pace)
+    waits = waits or limit.matters > now and limit.matters < full or limit.bounds
+    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, limit.at, limit.at, limit.fill_capacity, limit.pace)
   end
   return table.concat(answer), waits
 end
 
--- µs until a limit has n tokens, or if these were allowed one more; 0 if it can't have so many
+-- µs until a limit has n tokens; if these were allowed, until it has one more; 0 if it can't have so many
 local function retry_of(limit, allowed)
   local need = allowed and 1 or limit.n
   return need <= limit.capacity and wait_for(limit, need * limit.unit) or 0
 end
 
--- Those waits of each limit, and the ones until it is full, in µs
+-- The two waits of each limit, in µs: that of retry_of, and until it is full
 local function waits_of(limits, allowed, write)
   local answer = {}
   for i = 1, #limits do
     local limit = limits[i]
-    local level, at, most, also = limit.level, limit.at, FOREVER, {}
+    local level, at, most, bounds = limit.level, limit.at, FOREVER, {}
     if not write then
-      also = limit.also or also
+      bounds = limit.bounds or bounds
       if limit.matters > now then
-        most = limit.matters - now -- the bucket is full by then, and is forgotten
+        most = limit.matters - now -- by then the bucket is full and its state expires
       end
     end
     local retry, full = limit.retry or retry_of(limit, allowed), limit.fills
-    for _, bound in ipairs(also) do
+    for _, bound in ipairs(bounds) do
       limit.level, limit.at = bound[1], bound[2]
       retry, full = math.max(retry, retry_of(limit, allowed)), math.max(full, wait_for(limit, limit.full))
     end
@@ -40,9 +42,9 @@ local function waits_of(limits, allowed, write)
   return table.concat(answer)
 end
 
--- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the server is
--- at fault, not the key. If dry, a request to take only finds out whether there are tokens. The sign is '?' if the
--- decision needs periods of a calendar that were not sent.
+-- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the error is the
+-- server's and not the key's. The sign is '?' if the decision needs periods of a calendar that were not sent. If dry, TAKE only
+-- finds out whether there are tokens.
 local function decide(r, state, dry)
   missing, broken = false, false
   local limits, action = r.limits, r.action
@@ -54,7 +56,7 @@ local function decide(r, state, dry)
   for i = 1, #limits do
     write, moves = refill_stored(limits[i]) or write, moves or limits[i].n > 0
   end
-  if s.held and r.endings[1] and holding().finish(limits, r.endings, give) then
+  if s.held and r.endings[1] and holds_lib().finish(limits, r.endings, credit) then
     write = true
   end
   local allowed, due, extra = true, now, 0
@@ -67,14 +69,14 @@ local function decide(r, state, dry)
     end
   end
   local answer, waits
-  local told = s.held and action ~= REFUND and action ~= END -- nobody asks when there are tokens
-  for i = 1, told and #limits or 0 do
+  local has_waits = s.held and action ~= REFUND and action ~= END -- the callers of these two need no waits
+  for i = 1, has_waits and #limits or 0 do
     limits[i].retry = retry_of(limits[i], allowed) -- before the longer wait until it is full, which goes on from there
   end
   if write then
     answer, err = keep(s, limits)
   else
-    answer, waits = show(limits)
+    answer, waits = levels_text(limits)
   end
   if missing then
     return '?', ''
@@ -86,7 +88,7 @@ local function decide(r, state, dry)
   if action >= RESERVE then
     answer = answer .. pack(NUMBER, (action == RESERVE or action == AWAIT) and due or extra)
   end
-  if not told and not waits then
+  if not has_waits and not waits then
     return allowed and '+' or '-', answer
   end
   answer = answer .. waits_of(limits, allowed, write)

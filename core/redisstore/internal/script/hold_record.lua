@@ -1,15 +1,15 @@
--- How holds are stored: see HOLDS, HOLD, BLOCK and FIELD. Read, the holds of a limit are
---   front    those that ended when they were stored, or a moment before: end, ticket, tokens of each
---   heads    of each block its numbers: see HEAD. What a decision needs to know of most blocks
---   lists    by id, of a block whose holds were read: end, ticket and tokens of each
---   bytes    by id, the same as they are stored
---   stale    by id, whether a block's field must be written
---   inside, held   the tokens in all blocks; and those with the held ones in front
---   text, changed, others   the heads as they were stored, by place which have changed, and whether there are others now
---   first    when the first hold of the blocks ends, if that is known
+-- Reads and stores holds. constants.lua has the formats: HOLDS, HOLD, BLOCK and FIELD. The holds of a limit are a table:
+--   front    the holds that end with the last write or before: end, ticket, tokens of each
+--   heads    the numbers of each block: see HEAD
+--   lists    by a block's id, its holds if they were needed: end, ticket, tokens of each
+--   bytes    by a block's id, the same as stored bytes
+--   stale    by a block's id, whether its field must be written
+--   in_blocks, held   the tokens in all blocks; these and the ones in front that are still held
+--   text, changed, others   the stored heads; by place, whether a head has changed; whether blocks were added or removed
+--   first    when the first hold in a block ends, if known
 
--- Whether a hold holds its tokens at an instant. In the microsecond in which a reservation is due, its tokens are used
--- after all else. A reservation that was due when it was made is used already, though it may be cancelled.
+-- Whether a hold holds its tokens at an instant. In the microsecond of its end a hold still holds them: they are used after
+-- everything else in it. A reservation that was due when it was made holds nothing, but can still be cancelled.
 local function holds_at(at, ends, ticket)
   return ends > at or ends == at and (ticket < AT_ONCE or ticket >= FIRST_LEASE)
 end
@@ -23,7 +23,7 @@ local function held_at(list, at)
   return tokens
 end
 
--- Numbers of a repeated format, which is '>' and so much for each
+-- Unpacks the format `each` so many times. Returns the numbers, and where they end.
 local function unpack_all(each, count, text, from)
   if count == 0 then
     return {}, from
@@ -35,9 +35,8 @@ local function unpack_all(each, count, text, from)
   return list, to
 end
 
--- Reads the holds that `state` has at `from`, of a limit with a tag. Returns them, and what follows; nil if this script did
--- not write them.
-function made.read(key, tag, state, from)
+-- Reads the holds of the limit `tag` that are at `from`. Returns them and where they end; nil if this script did not write them.
+function lib.read(key, tag, state, from)
   if from + HOLDS_SIZE - 1 > #state then
     return nil
   end
@@ -47,30 +46,30 @@ function made.read(key, tag, state, from)
   end
   local holds = {
     key = key, tag = tag, steps = steps, unit = unit, gain = gain, phase = phase, moved = moved, first = first,
-    front = false, heads = false, inside = 0, held = 0, lists = {}, bytes = {}, stale = {}, gone = false, passed = false,
+    front = false, heads = false, in_blocks = 0, held = 0, lists = {}, bytes = {}, stale = {}, removed = false, passed = false,
     text = '', changed = {}, others = false,
   }
   holds.front, at = unpack_all('I7I7I7', front, state, at)
   local heads
   heads, at = unpack_all('I2I2I7I7I7I7I7', blocks, state, at)
-  local inside, all = 0, 0
+  local in_blocks, all = 0, 0
   for i = 3, 3 * front, 3 do
     all = all + holds.front[i]
   end
   for b = 1, HEAD * blocks, HEAD do
-    inside = inside + heads[b + ITS_TOKENS]
+    in_blocks = in_blocks + heads[b + ITS_TOKENS]
   end
-  holds.heads, holds.inside, holds.text = heads, inside, state:sub(at - blocks * BLOCK_SIZE, at - 1)
-  if all + inside <= MAX_HELD then
+  holds.heads, holds.in_blocks, holds.text = heads, in_blocks, state:sub(at - blocks * BLOCK_SIZE, at - 1)
+  if all + in_blocks <= MAX_HELD then
     return holds, at
   end
 end
 
--- Holds of a list, in the order of their ends: those that end until an instant in front, and of the others one block, which
--- fits no level. prune makes blocks of it.
-function made.holds_of(key, tag, list, at)
+-- Makes holds of a list. Those that end at the instant `at` or before are in front; the others are one block without a stepping,
+-- which prune divides.
+function lib.holds_of(key, tag, list, at)
   local holds = {
-    key = key, tag = tag, moved = 0, front = {}, heads = {}, inside = 0, held = 0, lists = {}, bytes = {}, stale = {},
+    key = key, tag = tag, moved = 0, front = {}, heads = {}, in_blocks = 0, held = 0, lists = {}, bytes = {}, stale = {},
     text = '', changed = {}, others = false,
   }
   local later = {}
@@ -80,7 +79,7 @@ function made.holds_of(key, tag, list, at)
       front[#front + 1], front[#front + 2], front[#front + 3] = list[i], list[i + 1], list[i + 2]
     else
       later[#later + 1] = { list[i], list[i + 1], list[i + 2], i }
-      holds.inside = holds.inside + list[i + 2]
+      holds.in_blocks = holds.in_blocks + list[i + 2]
     end
   end
   table.sort(later, function(a, b)
@@ -98,14 +97,15 @@ function made.holds_of(key, tag, list, at)
   if entries[1] then
     holds.first, holds.lists[0] = entries[1], entries
     holds.others = true
-    holds.heads = { 0, #later, holds.inside, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
+    holds.heads = { 0, #later, holds.in_blocks, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
   end
   return holds
 end
 
--- Reads the holds of the former layout: records behind the level, in the order of their ends, with the tag, 0, tokens, end,
--- ticket, 0, 0. `written` is when. Returns nil if there are none, and what follows; nothing if this script did not write them.
-function made.former_holds(key, tag, state, from, written)
+-- Reads holds in the layout of earlier versions: records behind the level, in the order of their ends, with the tag, 0, tokens, end,
+-- ticket, 0, 0. The level was written at `written`. Returns the holds, nil if there are none, and where they end; only nil if this
+-- script did not write them.
+function lib.former_holds(key, tag, state, from, written)
   local list, all, before = {}, 0, 0
   while from + RECORD_SIZE - 1 <= #state do
     local same, nothing, tokens, at, ticket, none, zero = unpack(RECORD, state, from)
@@ -120,7 +120,7 @@ function made.former_holds(key, tag, state, from, written)
     list[#list + 1], list[#list + 2], list[#list + 3] = at, ticket, tokens
     before, from = at, from + RECORD_SIZE
   end
-  return list[1] and made.holds_of(key, tag, list, written), from
+  return list[1] and lib.holds_of(key, tag, list, written), from
 end
 
 -- The holds of the block at b as they are stored
@@ -136,7 +136,7 @@ local function bytes_of(holds, b)
     if type(stored) ~= 'string' or #stored < count * HOLD_SIZE then
       broken, stored = true, pack(HOLD, holds.heads[b + ITS_END], holds.heads[b + ITS_TICKET], 1):rep(count)
     end
-    if #stored > count * HOLD_SIZE then -- there are some that have ended, before these
+    if #stored > count * HOLD_SIZE then -- the first ones have ended
       stored = stored:sub(-count * HOLD_SIZE)
     end
   end
@@ -165,7 +165,7 @@ local function first_end(holds)
 end
 
 -- The holds of a limit as they are stored behind its level; nil if there are none
-function made.text(limit)
+function lib.text(limit)
   local holds = limit.holds
   local front, heads = holds.front, holds.heads
   if #front + #heads == 0 then
@@ -186,7 +186,7 @@ end
 
 -- Stores the records of a key and the blocks of these limits that have changed, and returns the server's error if it
 -- refuses. The key becomes a hash if it is not one yet.
-function made.store(s, records, limits, ttl)
+function lib.store(s, records, limits, ttl)
   local key, set = s.key, nil
   if not s.hashed then
     set = pcall('PEXPIRE', key, ttl) -- before anything is lost: the server may not let this script use it
@@ -205,8 +205,8 @@ function made.store(s, records, limits, ttl)
       end
     end
   end
-  if s.hashed and s.gone[1] then
-    pcall('HDEL', key, values(s.gone))
+  if s.hashed and s.removed[1] then
+    pcall('HDEL', key, values(s.removed))
   end
   set = pcall('HSET', key, values(fields))
   if not s.hashed and type(set) == 'table' and set.err:find('^%-?WRONGTYPE') then
@@ -219,12 +219,12 @@ function made.store(s, records, limits, ttl)
   return pcall('PEXPIRE', key, ttl)
 end
 
--- A copy of a hash, and how to make it again from that
-function made.copy(key)
+-- Returns a copy of a hash, from which restore makes it again.
+function lib.copy(key)
   return { fields = pcall('HGETALL', key), ttl = pcall('PTTL', key) }
 end
 
-function made.restore(key, copy)
+function lib.restore(key, copy)
   pcall('DEL', key)
   pcall('HSET', key, values(copy.fields))
   pcall('PEXPIRE', key, copy.ttl)

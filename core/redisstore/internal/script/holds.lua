@@ -1,11 +1,11 @@
--- Holds are tokens that have left a bucket's level and are not used yet: those of a reservation, and those on lease. They
--- keep their room in the bucket. See hold.go.
+-- Refills, waits, adds and removes with holds (in Go: holds.go). hold.go says what a hold is: tokens of a reservation or on lease,
+-- which still count against the Capacity.
 
 -- Holds of a limit, none yet
 local function new(s, limit)
-  local holds = made.holds_of(s.key, limit.tag, {}, now)
-  holds.gone = s.gone
-  form(limit, holds)
+  local holds = lib.holds_of(s.key, limit.tag, {}, now)
+  holds.removed = s.removed
+  set_stepping(limit, holds)
   return holds
 end
 
@@ -25,30 +25,30 @@ local function held_now(holds)
 end
 
 -- How much the level can be now
-function made.room(limit)
+function lib.room(limit)
   return room(limit, held_now(limit.holds))
 end
 
--- refill of a bucket with holds, of which those until `written` are counted
-function made.refill_around(limit, level, at, written)
+-- refill of a bucket with holds; the level is that of the instant `written`
+function lib.refill_around(limit, level, at, written)
   local holds = limit.holds
-  local front, out, b = holds.front, held_at(holds.front, written) + holds.inside, nil
+  local front, held, b = holds.front, held_at(holds.front, written) + holds.in_blocks, nil
   for i = 1, #front, 3 do
     if front[i] < now and holds_at(written, front[i], front[i + 1]) then
-      level, at = refill(limit, level, at, front[i], room(limit, out), out)
-      out = out - front[i + 2]
+      level, at = refill(limit, level, at, front[i], room(limit, held), held)
+      held = held - front[i + 2]
     end
   end
-  level, at, out, b = pass(limit, holds, 1, level, at, out, now, math.huge)
+  level, at, held, b = refill_through_blocks(limit, holds, 1, level, at, held, now, math.huge)
   if holds.heads[b] and (b > 1 or first_end(holds) < now) then -- some of its holds may have ended
-    level, at = refill_through(limit, list_of(holds, b), 1, level, at, now, out)
+    level, at = refill_through(limit, list_of(holds, b), 1, level, at, now, held)
   end
-  out = held_now(holds)
-  return refill(limit, level, at, now, room(limit, out), out)
+  held = held_now(holds)
+  return refill(limit, level, at, now, room(limit, held), held)
 end
 
--- Forgets the holds that ended before now. The others are in blocks that fit the limit's level.
-function made.prune(limit)
+-- Drops the holds that ended before now. The others get the stepping of the limit's level.
+function lib.prune(limit)
   local holds, front = limit.holds, {}
   local heads = holds.heads
   for i = 1, #holds.front, 3 do
@@ -57,7 +57,7 @@ function made.prune(limit)
     end
   end
   local same = fits(limit, holds, limit.at)
-  form(limit, holds)
+  set_stepping(limit, holds)
   while heads[1] and first_end(holds) <= now do
     local list = heads[1 + ITS_END] >= now and list_of(holds, 1) or {}
     local ended = 1
@@ -67,56 +67,56 @@ function made.prune(limit)
       end
       ended = ended + 3
     end
-    holds.inside = holds.inside - heads[1 + ITS_TOKENS]
+    holds.in_blocks = holds.in_blocks - heads[1 + ITS_TOKENS]
     if not list[ended] then
       drop(holds, 1)
     else
       local stale = holds.stale[heads[1]]
       holds.lists[heads[1]] = { values(list, ended) }
       recount(limit, 1)
-      holds.inside, holds.stale[heads[1]] = holds.inside + heads[1 + ITS_TOKENS], stale -- its field may have more before these
+      holds.in_blocks, holds.stale[heads[1]] = holds.in_blocks + heads[1 + ITS_TOKENS], stale -- the field may keep the ended ones
     end
   end
   holds.front = front
-  if not same then -- another definition of the limit wrote them, its steps begin anew, or the clock has moved them
+  if not same then -- another definition wrote them, the steps have begun again, or the clock has moved them
     rebuild(limit)
   end
-  holds.held = held_at(front, now) + holds.inside
+  holds.held = held_at(front, now) + holds.in_blocks
 end
 
--- wait in a bucket with the holds that prune left: as long as they leave no room, no tokens come. `passed` is the level at the
--- first block that the last call did not pass: a call that needs more than that begins there.
-function made.wait_around(limit, need)
+-- wait in a bucket with the holds that prune left. The level rises no higher than they leave room, so the wait may last until some
+-- of them end. holds.passed remembers how far the last call got: a call that needs more continues there.
+function lib.wait_around(limit, need)
   local level, at, holds = limit.level, limit.at, limit.holds
   if level >= need or not holds then
     return wait(limit, level, at, need, 0)
   end
-  local from, since, out, b, passed = level, at, holds.inside, 1, holds.passed
+  local from, since, held, b, passed = level, at, holds.in_blocks, 1, holds.passed
   if passed and passed.from == from and passed.since == since and passed.level < need then
-    level, at, out, b = passed.level, passed.at, passed.out, passed.b
+    level, at, held, b = passed.level, passed.at, passed.held, passed.b
   end
   while true do
-    level, at, out, b = pass(limit, holds, b, level, at, out, math.huge, need)
-    holds.passed = { from = from, since = since, level = level, at = at, out = out, b = b }
+    level, at, held, b = refill_through_blocks(limit, holds, b, level, at, held, math.huge, need)
+    holds.passed = { from = from, since = since, level = level, at = at, held = held, b = b }
     if not holds.heads[b] then
       break
     end
     local list, gain = list_of(holds, b), gain_of(limit)
-    for i = 1, #list, 3 do -- one of these leaves room for them
-      local most, steps, to = room(limit, out), steps_since(limit, at, list[i])
+    for i = 1, #list, 3 do -- with the end of one of these holds there is room for `need`
+      local most, steps, to = room(limit, held), steps_since(limit, at, list[i])
       local filled = level + steps * gain
       if filled >= need and most >= need then
-        return math.min(FOREVER, wait(limit, level, at, need, out))
+        return math.min(FOREVER, wait(limit, level, at, need, held))
       end
-      level, at, out = math.min(filled, most), to, out - list[i + 2]
+      level, at, held = math.min(filled, most), to, held - list[i + 2]
     end
     b = b + HEAD
   end
-  return math.min(FOREVER, wait(limit, level, at, need, out))
+  return math.min(FOREVER, wait(limit, level, at, need, held))
 end
 
 -- How many holds there are
-function made.count(holds)
+function lib.count(holds)
   local count = #holds.front / 3
   for b = 1, #holds.heads, HEAD do
     count = count + holds.heads[b + ITS_COUNT]
@@ -124,9 +124,8 @@ function made.count(holds)
   return count
 end
 
--- full, or the first step after it that is not before the end of the last hold: the record matters as long as any
--- tokens are held.
-function made.outlast(limit, full)
+-- full, or if the last hold ends later, the first step from there on. A record must be kept as long as tokens are held.
+function lib.outlast(limit, full)
   local heads = limit.holds and limit.holds.heads or {}
   local last = heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
   if last <= full then
@@ -141,7 +140,7 @@ function made.outlast(limit, full)
   return full + steps * limit.step
 end
 
--- Adds a hold, which ends now or later.
+-- Adds a hold, which ends now or later. A block that gets too large becomes two.
 local function add(limit, at, ticket, tokens)
   local holds = limit.holds
   local heads = holds.heads
@@ -153,7 +152,7 @@ local function add(limit, at, ticket, tokens)
     front[#front + 1], front[#front + 2], front[#front + 3] = at, ticket, tokens
     return
   end
-  holds.inside, holds.passed = holds.inside + tokens, nil
+  holds.in_blocks, holds.passed = holds.in_blocks + tokens, nil
   local b = block_with(heads, at, ticket)
   local last = b - HEAD
   if heads[b] then
@@ -169,13 +168,13 @@ local function add(limit, at, ticket, tokens)
       holds.lists[heads[b]] = { values(list, 1, 3 * MAX_BLOCK / 2) }
     end
     recount(limit, b)
-  elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- behind all others, as mostly
-    local id, gained = heads[last], (tick(limit, holds.phase, at) - tick(limit, holds.phase, heads[last + ITS_END])) * holds.gain
+  elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- it ends last, the usual case
+    local id, gained = heads[last], (steps_until(limit, holds.phase, at) - steps_until(limit, holds.phase, heads[last + ITS_END])) * holds.gain
     holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
     holds.lists[id], holds.stale[id], holds.changed[last] = nil, true, true
     heads[last + ITS_COUNT], heads[last + ITS_TOKENS] = heads[last + ITS_COUNT] + 1, heads[last + ITS_TOKENS] + tokens
     heads[last + ITS_END], heads[last + ITS_TICKET] = at, ticket
-    heads[last + ITS_CUT] = cut_with(holds, heads[last + ITS_CUT], heads[last + ITS_TOKENS], tokens, gained)
+    heads[last + ITS_DEFICIT] = deficit_with(holds, heads[last + ITS_DEFICIT], heads[last + ITS_TOKENS], tokens, gained)
     if ticket < FIRST_LEASE then
       heads[last + ITS_DUE] = at
     end
@@ -197,7 +196,7 @@ local function remove(limit, ticket, at)
       return tokens
     end
   end
-  local moved = holds.moved > 0 -- then they end at other instants
+  local moved = holds.moved > 0 -- then they end at other instants than their owners know: look at all
   local first = moved and 1 or block_with(heads, at, ticket)
   for b = first, moved and #heads or math.min(first, #heads), HEAD do
     local list = list_of(holds, b)
@@ -206,7 +205,7 @@ local function remove(limit, ticket, at)
         table.remove(list, i)
         table.remove(list, i)
         local tokens = table.remove(list, i)
-        holds.inside, holds.held = holds.inside - tokens, holds.held - tokens
+        holds.in_blocks, holds.held = holds.in_blocks - tokens, holds.held - tokens
         if list[1] then
           recount(limit, b)
         else
@@ -220,9 +219,9 @@ local function remove(limit, ticket, at)
   end
 end
 
--- Moves the holds of a limit back, with the clock: reservations that wait for a step by some steps, or periods of a calendar,
--- and all others by as much as the clock.
-function made.move(limit, steps, periods, back)
+-- Moves the holds of a limit back with the clock: reservations by some steps, or periods of a calendar, and leases and reservations
+-- that were due at once by as much as the clock.
+function lib.move(limit, steps, periods, back)
   local holds = limit.holds
   local moved = holds.front
   for b = 1, #holds.heads, HEAD do
@@ -230,7 +229,7 @@ function made.move(limit, steps, periods, back)
       moved[#moved + 1] = number
     end
   end
-  for i = 1, #moved, 3 do -- none is over yet
+  for i = 1, #moved, 3 do
     if moved[i + 1] >= AT_ONCE then
       moved[i] = moved[i] - back
     elseif limit.starts then
@@ -242,6 +241,6 @@ function made.move(limit, steps, periods, back)
   while holds.heads[1] do
     drop(holds, 1)
   end
-  limit.holds = made.holds_of(holds.key, holds.tag, moved, now)
-  limit.holds.moved, limit.holds.gone = 1, holds.gone
+  limit.holds = lib.holds_of(holds.key, holds.tag, moved, now)
+  limit.holds.moved, limit.holds.removed = 1, holds.removed
 end

@@ -1,15 +1,15 @@
--- Until when state is stored, and how
+-- Stores state: the records, until when they matter, and the TTL (in Go: keep.go)
 
 -- µs until a limit has `need` units
 local function wait_for(limit, need)
   if limit.holds then
-    return holding().wait_around(limit, need)
+    return holds_lib().wait_around(limit, need)
   end
   return wait(limit, limit.level, limit.at, need, 0)
 end
 
--- The step with which a limit is full; limit.fills becomes how many µs that takes. If it is later than what can be stored,
--- the last step that can be.
+-- The instant of the step with which a limit is full, or the last step that can be stored. Sets limit.fills to the µs until the
+-- limit is full.
 local function full_at(limit)
   limit.fills = wait_for(limit, limit.full)
   local full = limit.level < limit.full and now + limit.fills or stepped_at(limit, limit.at)
@@ -22,7 +22,8 @@ local function full_at(limit)
   return math.max(0, full) -- a period may have begun before 1970
 end
 
--- ms for which a key is stored that matters until an instant
+-- The TTL in ms of a key that matters until the instant `last`. It is rounded up, so that most writes need not change it.
+-- Example: a key that matters for 90 s more gets between 91 and 93 s.
 local function ttl_of(last)
   local grain = GRAIN
   while last - now > FINE * grain do
@@ -33,28 +34,29 @@ local function ttl_of(last)
   return ttl < MAX_INT and format('%d', ttl) or ttl
 end
 
--- Stores limits and what else the key has. Returns the records of these limits, and the server's error if it refuses.
+-- Stores limits, and the key's records of other limits. Returns the records of these limits, and the server's error if it
+-- refuses.
 local function keep(s, limits)
   local answer, text, last, fields = {}, {}, math.max(s.keeps, now), s.fields
   for i = 1, #limits do
     local limit = limits[i]
     local full = full_at(limit)
     if limit.holds then
-      full = holding().outlast(limit, full)
+      full = holds_lib().outlast(limit, full)
     end
     last = math.max(last, full)
-    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, now, full, limit.most, limit.pace)
+    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
     text[#text + 1] = answer[i]
-    local kept = limit.kept
-    if kept then -- it is charged what the limit is charged
-      kept.tokens = math.max(-FOREVER, math.min(kept.tokens - (limit.before - limit.level) / limit.unit + limit.lost, kept.most))
-      local ends = until_full(kept)
+    local older = limit.next_older
+    if older then -- the older record is charged what the limit is charged
+      older.tokens = math.max(-FOREVER, math.min(older.tokens - (limit.before - limit.level) / limit.unit + limit.uncredited, older.fill_capacity))
+      local ends = until_full(older)
       if ends > now then
         last = math.max(last, ends)
-        text[#text + 1] = pack(RECORD, kept.tag, kept.hash, kept.tokens, kept.at, kept.keep, kept.most, kept.pace)
+        text[#text + 1] = pack(RECORD, older.tag, older.hash, older.tokens, older.at, older.keep, older.fill_capacity, older.pace)
       end
     end
-    local held = limit.holds and holding().text(limit)
+    local held = limit.holds and holds_lib().text(limit)
     text[#text + 1], fields = held, fields or held
   end
   text[#text + 1] = s.others
@@ -63,7 +65,7 @@ local function keep(s, limits)
   end
   local set
   if fields then
-    set = holding().store(s, table.concat(text), limits, ttl_of(last))
+    set = holds_lib().store(s, table.concat(text), limits, ttl_of(last))
   else
     set = pcall('SET', s.key, table.concat(text), 'PX', ttl_of(last))
   end

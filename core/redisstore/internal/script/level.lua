@@ -1,21 +1,20 @@
--- A level is how many units a bucket has at an instant, which is the last step that has counted. `out` is how many tokens are
--- held: they keep their room in the bucket.
+-- Refills levels (in Go: level.go). A level is how many units a bucket has, at the instant of the last step that has counted.
+-- `held` is how many tokens are held: they still count against the Capacity.
 
--- How high the level may rise while `out` tokens are held. It may be below 0, as a level may.
-local function room(limit, out)
-  return math.max(limit.full - out * limit.unit, -limit.deepest)
+-- How high the level may rise while `held` tokens are held; at least the deepest debt
+local function room(limit, held)
+  return math.max(limit.full - held * limit.unit, -limit.max_debt)
 end
 
--- What a step brings to a level: no more than what fills the bucket, also when a debt is paid for which no tokens are held
--- any more
-local function gain_to(limit, level, out)
-  if limit.gain > limit.full and -level > out * limit.unit then
+-- The gain of a step at a level: in a debt for which no tokens are held any more, at most what fills the bucket
+local function gain_to(limit, level, held)
+  if limit.gain > limit.full and -level > held * limit.unit then
     return limit.full
   end
   return limit.gain
 end
 
--- The step that an instant is in: one of a refilled level, or any if the limit is aligned
+-- The last step up to an instant, which is that of a level
 local function stepped_at(limit, at)
   if limit.starts then
     return start(limit, period(limit, at))
@@ -34,11 +33,11 @@ local function steps_since(limit, at, to)
   return steps, limit.aligned and to or at + steps * limit.step
 end
 
--- Refills a level at `at` to an instant not before it. `most` is the room while `out` tokens are held.
-local function refill(limit, level, at, to, most, out)
+-- Refills a level at `at` to an instant not before it. `most` is the room while `held` tokens are held.
+local function refill(limit, level, at, to, most, held)
   local gain = limit.gain
   if gain > limit.full then
-    gain = gain_to(limit, level, out)
+    gain = gain_to(limit, level, held)
   end
   local steps
   steps, at = steps_since(limit, at, to)
@@ -49,14 +48,14 @@ local function refill(limit, level, at, to, most, out)
   return level, at
 end
 
--- µs until a refilled level has `need` units, if there is room for them
-local function wait(limit, level, at, need, out)
+-- µs after now until a level, refilled to now, has `need` units, if there is room for them
+local function wait(limit, level, at, need, held)
   if level >= need then
     return 0
   end
   local gain = limit.gain
   if gain > limit.full then
-    gain = gain_to(limit, level, out)
+    gain = gain_to(limit, level, held)
   end
   local steps = (need - level) / gain
   steps = steps + -steps % 1
@@ -69,7 +68,7 @@ local function wait(limit, level, at, need, out)
   return steps * limit.step - (now - stepped_at(limit, at))
 end
 
--- What a level becomes if n tokens are taken from it, whether or not they are there
-local function owing(limit, n)
-  return math.max(-limit.deepest, limit.level - n * limit.unit)
+-- What a level becomes if n tokens are taken from it, whether or not they are there; at least the deepest debt
+local function debit(limit, n)
+  return math.max(-limit.max_debt, limit.level - n * limit.unit)
 end

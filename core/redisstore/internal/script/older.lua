@@ -1,20 +1,20 @@
--- The level that follows from a limit's records: the last one, and that of an earlier definition beside it. What was used
--- stays used when the Capacity changes. See older.go, which has an example.
+-- Computes a limit's level from its records: the last one, and the older one of an earlier definition. What was used stays used
+-- when the Capacity changes. older.go has the rule and an example.
 
--- The level at now that follows from a record, which matters until then. What is full is as if it was not used yet.
+-- The level at now that follows from a record, which matters until the instant `matters`. After that the bucket is full.
 local function since(limit, record, matters)
   if matters <= now then
-    return limit.holds and holding().room(limit) or limit.full, now
+    return limit.holds and holds_lib().room(limit) or limit.full, now
   end
   local level, at = level_of(limit, record)
   if limit.holds then
-    return holding().refill_around(limit, level, at, record.at)
+    return holds_lib().refill_around(limit, level, at, record.at)
   end
   return refill(limit, level, at, now, limit.full, 0)
 end
 
--- So many tokens of a record in units, after the limit has refilled since the record was written; how many steps that were,
--- and the last of them
+-- So many tokens of a record, in units, plus what the limit has gained since the record was written; how many steps that were,
+-- and the last of them. Without the bounds of a level.
 local function left_after(limit, record, tokens)
   local _, at = level_of(limit, record)
   local steps
@@ -23,35 +23,34 @@ local function left_after(limit, record, tokens)
   return math.max(-most, math.min(most, floor_units(tokens * limit.unit))) + math.min(most, steps * limit.gain), steps, at
 end
 
--- The record that must stay beside one of limit.level: of the last one and that beside it, the one that says that most is
--- used, if that is more than the level says. If the limit refills no slower than the record's definition, what it has
--- refilled is added.
-local function deeper(limit)
-  local kept, least = nil, limit.level
+-- The record that must be stored behind one of limit.level: of the last and the older one, the one under which most is used, if
+-- that is more than the level says. If the limit refills no slower than that record's definition, what it has refilled is added.
+local function most_used(limit)
+  local chosen, least = nil, limit.level
   for i = 1, 2 do
     local record = i == 1 and limit.last.keep > now and limit.last or i == 2 and limit.older
     if record then
       local units, steps, at = left_after(limit, record, left(limit, record))
       if units < least then
         least = units
-        kept = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
-          most = record.most, pace = record.pace }
+        chosen = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
+          fill_capacity = record.fill_capacity, pace = record.pace }
         if math.abs(limit.pace) <= math.abs(record.pace) then
-          kept.tokens, kept.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.most), math.min(at, now)
+          chosen.tokens, chosen.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.fill_capacity), math.min(at, now)
         end
       end
     end
   end
-  return kept
+  return chosen
 end
 
 -- Whether the limit's definition wrote a record
 local function wrote(limit, record)
-  return record.hash == limit.hash and record.most == limit.most and record.pace == limit.pace
+  return record.hash == limit.hash and record.fill_capacity == limit.fill_capacity and record.pace == limit.pace
 end
 
--- Moves what is stored of a limit back to now, where the clock has stepped back to: nothing refills for the time between. If
--- the last step is ahead of now, steps count anew. Returns whether this must be stored.
+-- Moves the stored instants of a limit back to now, to which the clock has stepped back: nothing refills for the time between. If
+-- the last step is ahead of now, the steps begin again at now. Returns whether this must be stored. decide.go has an example.
 local function step_back(limit)
   local record = limit.last
   local _, at = level_of(limit, record)
@@ -61,7 +60,7 @@ local function step_back(limit)
     if limit.starts then
       periods = period(limit, record.at) - period(limit, now)
       steps = 0
-      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- later ones may be too far away to count
+      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- another definition's keep may be too many periods away
         steps = record.keep - earlier(limit, record.keep, periods)
       end
     end
@@ -70,38 +69,39 @@ local function step_back(limit)
     return false
   end
   if limit.holds then
-    holding().move(limit, limit.aligned and by - by % limit.step or steps, periods, by)
+    holds_lib().move(limit, limit.aligned and by - by % limit.step or steps, periods, by)
   end
   record.at = now
   return true
 end
 
--- Sets the level that follows from the last record and the one beside it, `older`, which another definition wrote than the
--- last. limit.also gets levels with other steps, which bound it as well.
+-- Lowers limit.level to what the older record leaves, when another definition wrote the last record. limit.bounds gets levels with
+-- other steps that also bound when tokens are there.
 local function lower(limit, older)
   local record = limit.last
   if wrote(limit, older) then
     local level, at = since(limit, older, FOREVER)
     if at ~= limit.at and limit.level < limit.full then -- the steps of the two begin at different instants
-      limit.also = { { limit.level, limit.at }, { level, at } }
+      limit.bounds = { { limit.level, limit.at }, { level, at } }
     end
     if level <= limit.level then
       limit.level, limit.at = level, at
     end
     return
   end
-  -- A third definition has what the record beside the last one leaves it, but no less than the last one had.
+  -- A third definition: neither record is its own. It has what the older record leaves it, but no less than the last one had, and
+  -- no more than the last one leaves it.
   local units, _, at = left_after(limit, older, left(limit, older))
   local had, _, last_at = left_after(limit, record, record.tokens)
   if at ~= limit.at or last_at ~= limit.at then
-    limit.also = { { limit.level, limit.at } }
+    limit.bounds = { { limit.level, limit.at } }
   end
-  limit.level = math.max(-limit.deepest, math.min(limit.level, math.max(units, had)))
+  limit.level = math.max(-limit.max_debt, math.min(limit.level, math.max(units, had)))
   limit.at = math.max(limit.at, at, last_at)
 end
 
--- Refills a limit to now: a limit that was not used yet starts full, and its steps begin here. Forgets the holds that ended
--- before. limit.kept becomes what must stay beside the record that follows. Returns whether this must be stored.
+-- Refills a limit to now, and drops the holds that ended before. A limit that was not used yet is full, and its steps begin here.
+-- Sets limit.next_older to the older record if the decision is stored. Returns whether a clock that stepped back must be stored.
 local function refill_stored(limit)
   local record, older = limit.last, limit.older
   if not record then
@@ -117,7 +117,7 @@ local function refill_stored(limit)
     if ends <= now then
       older = nil
     elseif math.abs(limit.pace) < math.abs(older.pace) then
-      older.at = math.max(older.at, math.min(record.at, now)) -- the faster rate holds since the last record was written
+      older.at = math.max(older.at, math.min(record.at, now)) -- the faster rate counts only since the last record was written
     end
   end
   limit.level, limit.at = since(limit, record, record.keep)
@@ -127,10 +127,10 @@ local function refill_stored(limit)
     lower(limit, older)
   end
   if older or not same then
-    limit.kept, limit.before = deeper(limit), limit.level
+    limit.next_older, limit.before = most_used(limit), limit.level
   end
   if limit.holds then
-    holding().prune(limit)
+    holds_lib().prune(limit)
   end
   return write
 end

@@ -1,8 +1,8 @@
--- What a decision does with holds
+-- What a decision does with holds: use, end and add them, and find when a reservation is due.
 
--- Uses up to `tokens` of the reservations that were due at once. A refund in the same microsecond comes after they
--- were used, so these tokens can't come back a second time when the reservation is cancelled.
-function made.use_now(holds, tokens)
+-- Makes up to so many tokens of reservations that were due at once used. A refund calls it: the refunded tokens may be theirs,
+-- and must not come back again when the reservation is cancelled.
+function lib.use_now(holds, tokens)
   local list, front = holds.front, {}
   for i = 1, #list, 3 do
     local at, ticket, own = list[i], list[i + 1], list[i + 2]
@@ -17,15 +17,15 @@ function made.use_now(holds, tokens)
   holds.front = front
 end
 
--- Ends holds in every limit that has them, and puts back with `give` as many of their tokens as `endings` say. Returns
--- whether any limit had one.
-function made.finish(limits, endings, give)
+-- Ends holds in every limit that has them, and puts back with `credit` as many of their tokens as `endings` say. Returns whether
+-- there were any.
+function lib.finish(limits, endings, credit)
   local ended = false
   for _, limit in ipairs(limits) do
     for _, ending in ipairs(limit.holds and endings or {}) do
       local tokens = remove(limit, ending.ticket, ending.at)
       if tokens then
-        give(limit, math.min(tokens, ending.back))
+        credit(limit, math.min(tokens, ending.back))
         ended = true
       end
     end
@@ -33,8 +33,8 @@ function made.finish(limits, endings, give)
   return ended
 end
 
--- Holds tokens of every limit that n counts for: as many, or n.
-function made.hold(s, limits, at, ticket, tokens)
+-- Adds a hold of so many tokens, or of n, to every limit that n is taken from.
+function lib.hold(s, limits, at, ticket, tokens)
   for _, limit in ipairs(limits) do
     if limit.n > 0 then
       limit.holds = limit.holds or new(s, limit)
@@ -43,14 +43,14 @@ function made.hold(s, limits, at, ticket, tokens)
   end
 end
 
--- When the n tokens of every limit are there, and not before those that were reserved earlier; and whether they can be
--- promised
-function made.promise(limits)
+-- When every limit will have n tokens, but not before earlier reservations are due; and whether no debt becomes too deep and there
+-- are not too many holds
+function lib.promise(limits)
   local due, granted = now, true
   for _, limit in ipairs(limits) do
     local need, holds = limit.n * limit.unit, limit.holds
-    due = math.max(due, math.min(FOREVER, now + made.wait_around(limit, need)))
-    granted = granted and limit.level - need >= -limit.deepest
+    due = math.max(due, math.min(FOREVER, now + lib.wait_around(limit, need)))
+    granted = granted and limit.level - need >= -limit.max_debt
     if holds then
       local heads = holds.heads
       local b = #heads - HEAD + 1
@@ -58,7 +58,7 @@ function made.promise(limits)
         b = b - HEAD
       end
       due = math.max(due, b > 0 and heads[b + ITS_DUE] or 0)
-      granted = granted and made.count(holds) < MAX_HOLDS
+      granted = granted and lib.count(holds) < MAX_HOLDS
     end
   end
   return due, granted

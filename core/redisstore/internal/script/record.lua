@@ -1,44 +1,46 @@
--- The level's record at a place of the state; nil if this script did not write it
+-- Reads records, and what follows from one (in Go: record.go, with examples).
+
+-- The record at a place of the state; nil if this script did not write it
 local function read_record(state, from)
   if from + RECORD_SIZE - 1 > #state then
     return nil
   end
-  local tag, hash, tokens, at, keep, most, pace = unpack(RECORD, state, from)
+  local tag, hash, tokens, at, keep, fill_capacity, pace = unpack(RECORD, state, from)
   if tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
-    and most >= 0 and most <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
-    return { tag = tag, hash = hash, tokens = tokens, at = at, keep = keep, most = most, pace = pace }
+    and fill_capacity >= 0 and fill_capacity <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
+    return { tag = tag, hash = hash, tokens = tokens, at = at, keep = keep, fill_capacity = fill_capacity, pace = pace }
   end
 end
 
--- When a bucket that a record describes is full under its own definition
+-- When the bucket of a record is full under the definition that wrote it
 local function until_full(record)
   local pace = math.abs(record.pace)
-  local micros = (record.most - record.tokens) * pace
+  local micros = (record.fill_capacity - record.tokens) * pace
   if record.pace < 0 then
-    micros = micros + record.most * pace
+    micros = micros + record.fill_capacity * pace
   end
   return math.min(FOREVER - 1, record.at + math.ceil(math.max(0, math.min(FOREVER, micros))))
 end
 
--- How many tokens a limit has left when as many are used as a record says
+-- How many tokens a limit has left if as many are used as a record says
 local function left(limit, record)
-  if record.most == limit.most then
+  if record.fill_capacity == limit.fill_capacity then
     return record.tokens
   end
-  return limit.capacity - (record.most - record.tokens)
+  return limit.capacity - (record.fill_capacity - record.tokens)
 end
 
--- A product of tokens and units, rounded down. The margin is what rounding may have taken.
+-- Rounds a product of tokens and unit down, after adding what the division and the multiplication may have lost by rounding.
 local function floor_units(units)
   units = units + math.abs(units) * ROUNDING_ERROR
   return units - units % 1
 end
 
--- The level that follows from a record, at the instant of its write or the last step before. A lower Capacity makes no
--- debt. Steps that the record was written in go on; another definition's begin with the write.
+-- The level of a record, and its instant: the last step up to the write. A lower Capacity makes no debt. If the record was written
+-- in the limit's steps, they go on; otherwise new steps begin with the write.
 local function level_of(limit, record)
   local level, at = floor_units(math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit), record.at
-  level = math.max(-limit.deepest, math.min(level, limit.full))
+  level = math.max(-limit.max_debt, math.min(level, limit.full))
   if not limit.aligned and record.hash == limit.hash then
     at = at - (at - record.keep) % limit.step
   end

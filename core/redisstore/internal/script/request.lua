@@ -1,4 +1,6 @@
--- Returns the limits of a request. They are parsed when a request first uses them: those of a call mostly share them.
+-- Parses requests: their limits, and what follows these. The parts before were read by usual.lua.
+
+-- Returns the limits of a request. They are parsed once and shared, because most requests of a script call have the same limits.
 local lists, calendar_at = {}, 1
 local function limits_of(r)
   local limits = lists[r.at_limits]
@@ -10,11 +12,11 @@ local function limits_of(r)
     local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
     local limit = {
       tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
-      full = capacity * unit, most = most, pace = pace, level = 0, at = 0, deepest = MAX_DEBT,
+      full = capacity * unit, fill_capacity = most, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT,
     }
     if aligned == CALENDAR then
       local periods
-      limit.deepest, periods = unpack(PAIR, ARGV[3], calendar_at)
+      limit.max_debt, periods = unpack(PAIR, ARGV[3], calendar_at)
       calendar_at = calendar_at + PAIR_SIZE
       limit.starts = {}
       for k = 1, periods do
@@ -28,7 +30,7 @@ local function limits_of(r)
   return limits
 end
 
--- Reads what follows the limits of a request.
+-- Reads what follows the limits of a request, and takes the flags out of its action.
 local function read(r)
   local action, from = r.action, r.from
   local ending = action >= ENDS
@@ -60,19 +62,19 @@ local function read(r)
   end
 end
 
--- The answer to a request once, and if it is an error of the server, what that said
+-- Answers a request once. Returns the answer, and the server's error if there was one.
 local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n = r.n[j]
   end
   local done, sign, answer, refused = protect(decide, r, state, dry)
-  if not done then -- nobody looks at all that is stored: bytes that mean nothing concern their key alone
+  if not done then -- an error of Lua: not all of the state was checked, and its bytes were not what they seemed
     sign, answer = '!', 'is not a rate limit state: ' .. tostring(type(sign) == 'table' and sign.err or sign)
   end
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     refused = refused and answer
-    answer = answer .. (' '):rep(-(3 + #answer) % RECORD_SIZE) -- so no reply with an error is as long as records alone
+    answer = answer .. (' '):rep(-(3 + #answer) % RECORD_SIZE) -- no reply with an error may be as long as records alone
     return sign .. pack(ERROR, #answer, answer), refused
   end
   return sign .. answer

@@ -1,5 +1,5 @@
-// Package script has the Lua script that decides in Redis. Its files are those of core/internal/bucket in Lua; script.lua is
-// their frame.
+// Package script has the Lua script that decides in Redis. script.lua is its frame, with the format of its arguments and its
+// reply. Its other files have the same names and functions as those of core/internal/bucket, the reference implementation in Go.
 package script
 
 import (
@@ -13,17 +13,18 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// Script is what decides, and its name in the server's cache. Both are strings, in the form of arguments.
+// Script is a script and its SHA-1 digest, by which EVALSHA calls it. Both are strings; as any they need no conversion when
+// they become arguments of a command.
 type Script struct{ Text, SHA any }
 
-// Ordinary is for all servers but those that lack Lua's struct library, as miniredis does. WithStruct has a stand-in for it
-// ahead of the same.
+// Ordinary is the script for servers with Lua's struct library. WithStruct begins with a replacement of that library, and is for
+// the others, such as miniredis.
 var Ordinary, WithStruct = newScript(assemble("script")), newScript(Struct + assemble("script"))
 
-// Struct is what the script uses of that library.
+// Struct is the replacement of the struct library: the functions that the script uses.
 var Struct = file("struct")
 
-// all constants by name, as they are written in Lua.
+// all has the constants of constants.lua by name, as text.
 var all = constants()
 
 func newScript(text string) *Script {
@@ -50,7 +51,7 @@ func constants() map[string]string {
 	return values
 }
 
-// assemble returns a file with those that it includes, and constants replaced by their values.
+// assemble returns a file with the files that it includes, and with the values of constants in place of their names.
 func assemble(name string) string {
 	text := regexp.MustCompile(`(?m)^ *include (\w+)$`).ReplaceAllStringFunc(file(name), func(include string) string {
 		_, name, _ := strings.Cut(strings.TrimSpace(include), " ")

@@ -1,7 +1,11 @@
--- Gives each limit what is stored of it: its records and holds; `last` is nil if it was not used yet. Returns an error if this
--- script did not write the state. s gets the records of other limits, until when they matter, and whether there are holds
--- on these limits and on others. Other limits are kept as long as they matter: when two versions of a policy are in use at
--- once, neither forgets what the other's limits lost. s.gone gets the fields of those that no longer do.
+-- Reads the state of a key (in Go: stored.go).
+
+-- Sets limit.last, limit.older and limit.holds of each limit; `last` is nil if the limit was not used yet. Returns an error if
+-- this script did not write the state.
+--
+-- s gets the records of other limits as long as they matter: two versions of a policy may be in use at once, and each must find
+-- its own. s also gets until when they matter, and whether these limits and others have holds. s.removed gets the fields of holds
+-- that no longer matter.
 local function arrange(s, limits, state)
   local own, seen, others, n = {}, {}, {}, 0
   for _, limit in ipairs(limits) do
@@ -31,9 +35,9 @@ local function arrange(s, limits, state)
     end
     local blocks = following == NO_TAG
     if blocks then
-      holds, from = holding().read(s.key, tag, state, from)
+      holds, from = holds_lib().read(s.key, tag, state, from)
     elseif following == name then
-      holds, from = holding().former_holds(s.key, tag, state, from, last.at)
+      holds, from = holds_lib().former_holds(s.key, tag, state, from, last.at)
     end
     if not from or blocks and not s.hashed then
       return 'is not a rate limit state'
@@ -45,7 +49,7 @@ local function arrange(s, limits, state)
     if limit then
       limit.last, limit.older, limit.holds = last, older, holds or nil
       if holds then
-        s.held, holds.gone = true, s.gone
+        s.held, holds.removed = true, s.removed
       end
     elseif matters > now then
       n = n + 1
@@ -54,7 +58,7 @@ local function arrange(s, limits, state)
       s.fields = s.fields or blocks
     else
       for b = 1, blocks and #holds.heads or 0, HEAD do
-        s.gone[#s.gone + 1] = pack(FIELD, tag, holds.heads[b])
+        s.removed[#s.removed + 1] = pack(FIELD, tag, holds.heads[b])
       end
     end
   end
@@ -64,12 +68,12 @@ local function arrange(s, limits, state)
   s.others = table.concat(others)
 end
 
--- What is stored of a key, which GET has answered with `state`. Returns an error instead if these limits can't use it, and
--- whether the server is at fault, not the key.
+-- Reads the state of a key, for which GET has returned `state`. Returns nil if it can't be used, an error, and whether the error
+-- is the server's and not the key's.
 local function stored_of(key, state, limits)
   local s = {
-    key = key, hashed = false, -- while tokens are held the key is a hash
-    others = '', keeps = 0, held = false, fields = false, gone = {}, -- fields: whether there are some of other limits
+    key = key, hashed = false, -- hashed: the key is a hash, because tokens are held
+    others = '', keeps = 0, held = false, fields = false, removed = {}, -- fields: other limits have fields in the hash
   }
   if type(state) == 'table' then
     local records = state.err:find('^%-?WRONGTYPE') and pcall('HGET', key, '')
@@ -81,7 +85,7 @@ local function stored_of(key, state, limits)
   s.new = not state
   for i = 1, #limits do
     local limit = limits[i]
-    limit.last, limit.older, limit.holds, limit.kept, limit.lost, limit.also, limit.retry = nil, nil, nil, nil, 0, nil, nil
+    limit.last, limit.older, limit.holds, limit.next_older, limit.uncredited, limit.bounds, limit.retry = nil, nil, nil, nil, 0, nil, nil
   end
   if not state then
     return s

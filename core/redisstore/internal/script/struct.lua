@@ -1,12 +1,12 @@
--- What script.lua uses of the struct library. It is sent ahead of the script to servers whose Lua lacks that library, such as
--- miniredis. Formats are big-endian: '>', and then for each value I and its number of bytes, B for I1, d, f, or c0, the text
--- itself.
+-- A replacement of Lua's struct library: the functions and formats that the script uses. It is sent in front of the script to
+-- servers whose Lua lacks the library, such as miniredis. Formats are big-endian: '>', then for each value I and its number of
+-- bytes, B for I1, d or f for a number, or c0 for a text.
 --
--- I4, a limit's tag, is read as a number below 0, less 2^32. The script uses tags as keys of tables, and miniredis' Lua makes
--- a table with a key of 60,000,000 as long as that.
+-- I4, a limit's tag, is read as the number less 2^32, which is below 0. The script uses tags as keys of tables, and miniredis'
+-- Lua makes a table with the key 60,000,000 as long as that.
 --
--- Older miniredis, such as v2.30, answers redis.pcall with nil if there was an error. The script's commands have only this
--- one there: a key of another type. Lua's own pcall would tell the text, but in Lua in Go it detaches the script's locals.
+-- Older miniredis, such as v2.30, returns nil from redis.pcall after an error. The only error that the script's commands have there
+-- is a key of another type. Lua's own pcall would have the text, but in miniredis' Lua it detaches the script's locals.
 local redis = {
   call = redis.call,
   pcall = function(...)

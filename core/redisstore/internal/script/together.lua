@@ -1,5 +1,7 @@
--- Answers requests that belong together: all take, or none does. First each is decided as if it were alone, without
--- taking anything. Returns their answers, and what the server said if it refused to write one of them.
+-- Decides the requests that are not usual, and returns the script's reply.
+
+-- Answers requests that are decided together: all take, or none does. First each is decided without taking anything. If all are
+-- allowed, each is decided again, and takes. Returns their answers, and the server's error if it refused to write a key.
 local function together(group)
   local found, refused, states, all = {}, nil, {}, true
   for g, r in ipairs(group) do
@@ -14,14 +16,14 @@ local function together(group)
   end
   local taken, copies = {}, {}
   for g, r in ipairs(group) do
-    copies[g] = type(states[g]) == 'table' and holding().copy(r.key)
+    copies[g] = type(states[g]) == 'table' and holds_lib().copy(r.key)
     taken[g], refused = answer_to(r, pcall('GET', r.key), false)
     local sign = taken[g]:sub(1, 1)
-    if sign == '!' or sign == '?' then -- the server lets only some of the keys be written, or what is left of the tokens lies
-      -- in periods that were not sent: the others become what they were
+    if sign == '!' or sign == '?' then
+      -- The server refuses to write this key, or writing it needs periods that were not sent: restore the keys before it.
       for h = 1, g - 1 do
         if copies[h] then
-          holding().restore(group[h].key, copies[h])
+          holds_lib().restore(group[h].key, copies[h])
         elseif states[h] then
           pcall('SET', group[h].key, states[h], 'KEEPTTL')
         else
@@ -35,8 +37,8 @@ local function together(group)
   return taken
 end
 
--- Answers a request as many times as it has. Returns what the server said, if it refused to write each time.
-local function alone(r)
+-- Answers a request as many times as it says. Returns the server's error if it refused to write each time.
+local function separately(r)
   local each, refused = {}, nil
   for t = 1, r.times do
     local said
@@ -48,8 +50,8 @@ end
 
 local refused, refusal, group = 0, nil, {}
 answers = answers or {}
-for o = 1, #others do
-  local r = others[o]
+for o = 1, #unusual do
+  local r = unusual[o]
   read(r)
   group[#group + 1] = r
   if not r.joint then
@@ -57,7 +59,7 @@ for o = 1, #others do
     if group[2] then
       list, said = together(group)
     else
-      list, said = alone(r)
+      list, said = separately(r)
     end
     if said then
       refused, refusal = refused + #group, said

@@ -1,14 +1,16 @@
--- The usual requests: to take, of limits that wrote all of the key's state themselves, or of a key without state. They are
--- decided here in one piece (in Go: usual.go). All others are left to the rest.
+-- Decides the usual requests, in one loop without functions (in Go: usual.go). A request is usual if it takes tokens, and its
+-- limits wrote all of the key's state, or there is no state. All others are decided by the other files.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
 --   level = level - n * unit                                          take
 --
--- All numbers are whole and below 2^53, so these doubles are exact. A token is `unit` units.
+-- A token is `unit` units. All numbers are whole and below 2^53, so doubles are exact. Example: of 10 tokens, 2 a second, 3 are
+-- left, and 400 ms pass. A token is 500,000 units, the step is 1 µs and the gain 1 unit: 1,500,000 + 400,000 units are 3.8
+-- tokens. A request for 1 is allowed and leaves 2.8.
 
--- A call costs more than a sum here, and so does making a function, which every run does anew. So x - x % 1 stands for
--- floor(x), x + -x % 1 for ceil(x), and comparisons for min and max.
+-- Calling or making a function costs more than the arithmetic. So x - x % 1 stands for floor(x), x + -x % 1 for ceil(x), and
+-- comparisons for min and max.
 local values = unpack -- of a table
 local pack, unpack, format = struct.pack, struct.unpack, string.format
 local protect = pcall -- Lua's own
@@ -24,11 +26,11 @@ if not now then
 end
 
 local keys, requests = KEYS, ARGV[1]
-local answers = keys[2] and {} -- to a single request the answer is returned at once
-local others -- the requests that are not usual, each with its key's place, its own in ARGV[1], and that of its limits
-local from, at_limits = 1
-local same, limits, action, n, times = 0 -- the request, which is that of so many more keys
--- Its only limit, or the last
+local answers = keys[2] and {} -- with one key the answer is returned at once
+local unusual -- the requests that are not usual
+local from, at_limits = 1 -- where the next request and the current limits begin in ARGV[1]
+local same, limits, action, n, times = 0 -- the current request; `same` more keys share it
+-- Its only limit, or the last one read
 local tag, hash, aligned, capacity, unit, gain, step, most, pace
 local parsed, levels, ats -- of each limit, if there are several
 for i = 1, #keys do
@@ -54,9 +56,8 @@ for i = 1, #keys do
     end
   end
 
-  -- The usual request is to take, of limits that wrote all of the key's state themselves, or of a key without state (see
-  -- usual.go). sign becomes nil for any other request.
-  local sign, level, at, kept, since, allowed = '+', nil, nil, 0, 0, times
+  -- sign becomes nil for a request that is not usual. The state matters until kept_until, and was written at written_at.
+  local sign, level, at, kept_until, written_at, allowed = '+', nil, nil, 0, 0, times
   if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
@@ -73,14 +74,14 @@ for i = 1, #keys do
           sign = nil
           break
         end
-        if keep > kept then
-          kept = keep
+        if keep > kept_until then
+          kept_until = keep
         end
-        if written > since then
-          since = written
+        if written > written_at then
+          written_at = written
         end
-        if keep > now then -- else it is full, as if it was not used yet
-          -- Refill. Tokens come back as the units they were, whatever the division has rounded.
+        if keep > now then -- otherwise it is full, as if it was not used yet
+          -- Refill. The tokens become the same whole number of units as before, whatever the division has rounded.
           level = tokens * unit
           if level % 1 ~= 0 then
             level = level + (level < 0 and -level or level) * ROUNDING_ERROR
@@ -91,12 +92,12 @@ for i = 1, #keys do
           steps = steps - steps % 1
           level = level + steps * gain
           at = aligned == 1 and now or at + steps * step
-          if level >= full then -- then its steps begin with its next use
+          if level >= full then -- the steps of a full bucket begin with its next use
             level, at = full, now
           end
         end
       end
-      -- Check. Of several times the first are allowed, as many as the level has tokens for.
+      -- Check. If the request has several times, as many are allowed as the level has tokens for.
       if level < n * unit * allowed then
         sign = '-'
         if level < n * unit then
@@ -130,7 +131,7 @@ for i = 1, #keys do
         local steps = (capacity * unit - level) / gain
         at = aligned == 1 and at - at % step or at
         local keep = at + (steps + -steps % 1) * step
-        if keep >= FOREVER then -- the last step that can be stored
+        if keep >= FOREVER then -- take the last step that can be stored
           keep = FOREVER - 1 - (FOREVER - 1 - at) % step
         end
         if keep > last then
@@ -142,19 +143,19 @@ for i = 1, #keys do
       end
       answer = answer and answer .. record or record
     end
-    -- Store what is answered. The key lives until what was stored no longer mattered, rounded up; most writes need no more.
+    -- Store the records. The TTL is rounded up to a grain, so most writes of a busy key can leave it as it is.
     if write then
       local set -- how long the state is, OK, or a table with an error
       local grain, before = GRAIN, GRAIN
       while last - now > FINE * grain do
         grain = COARSER * grain
       end
-      while kept - since > FINE * before do
+      while kept_until - written_at > FINE * before do
         before = COARSER * before
       end
       last = last - last % grain + grain
-      if state and last <= kept - kept % before + before then
-        set = pcall('SETRANGE', key, '0', answer) -- SET with KEEPTTL, but faster: what was there is as long
+      if state and last <= kept_until - kept_until % before + before then
+        set = pcall('SETRANGE', key, '0', answer) -- as SET with KEEPTTL, but faster; the old state has the same length
       else
         local ttl = (last - now) / 1000
         ttl = ttl + -ttl % 1 + MARGIN
@@ -183,10 +184,10 @@ for i = 1, #keys do
 
   if not sign then
     if answers then
-      answers[2 * i - 1], answers[2 * i] = '', '' -- for now
+      answers[2 * i - 1], answers[2 * i] = '', '' -- a placeholder
     end
-    others = others or {}
-    others[#others + 1] = {
+    unusual = unusual or {}
+    unusual[#unusual + 1] = {
       place = i, key = key, state = not answers and state, limits = limits, at_limits = at_limits, action = action, n = n,
       times = times, from = from,
     }

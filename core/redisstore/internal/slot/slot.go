@@ -1,4 +1,4 @@
-// Package slot knows the slots of a Redis Cluster.
+// Package slot computes the slots of a Redis Cluster, and has a set of them.
 package slot
 
 import (

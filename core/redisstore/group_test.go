@@ -26,7 +26,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		var together, single []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
-			_, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
+			_, err := s.batches.server.scriptCall(t.Context(), s.batches.server.client, []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
@@ -35,16 +35,16 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			together = append(together, callOf(prefix+"1"+key, store.NewRequest("api", key, r)))
 			single = append(single, callOf(prefix+"2"+key, store.NewRequest("api", key, r)))
 		}
-		got, err := s.batches.server.together(t.Context(), s.batches.server.client, together, now, false)
+		got, err := s.batches.server.scriptCall(t.Context(), s.batches.server.client, together, now, false)
 		require.NoError(rt, err)
-		sorted, places := gather(single) // the order that the script keeps
+		sorted, places := groupAlike(single) // the order that the script keeps
 		want := make([]outcome, len(single))
 		for i, c := range sorted {
 			place := i
 			if places != nil {
 				place = places[i]
 			}
-			one, err := s.batches.server.together(t.Context(), s.batches.server.client, []*call{c}, now, false)
+			one, err := s.batches.server.scriptCall(t.Context(), s.batches.server.client, []*call{c}, now, false)
 			require.NoError(rt, err)
 			want[place] = one[0]
 		}
@@ -103,8 +103,8 @@ func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	}{
 		"usual":            {slices.Repeat([]*call{usual}, 2*maxBatch), maxBatch},
 		"few":              {slices.Repeat([]*call{usual}, 3), 3},
-		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / slowness},
-		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * slowness)},
+		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / unusualWeight},
+		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * unusualWeight)},
 		"one that is more": {[]*call{vast, usual}, 1},
 		"before it":        {[]*call{usual, vast, usual}, 1},
 	} {
