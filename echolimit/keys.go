@@ -13,7 +13,7 @@ import (
 type KeyFunc func(echo.Context) (string, error)
 
 // keyed turns a common extractor into a KeyFunc.
-func keyed(key adapter.KeyFunc) KeyFunc { return adapter.ShowReused(key, shown) }
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.AdaptPooled(key, requests) }
 
 // ByIP limits by the client's address. It is the address of the connection's peer, or the one that a trusted proxy
 // reports: see [core.TrustProxies]. IPv6 addresses are grouped by /64.

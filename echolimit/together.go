@@ -28,5 +28,5 @@ func NewTogether(rules []Rule, options ...Option) echo.MiddlewareFunc {
 // AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together,
 // the tightest comes first.
 func AllFromContext(c echo.Context) []core.Result {
-	return adapter.AllFromContext(c.Get(keptKey))
+	return adapter.AllFromContext(c.Get(decisionKey))
 }

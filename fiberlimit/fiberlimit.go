@@ -59,7 +59,7 @@ func configured(options []Option) (o config) {
 
 func middleware(engine *adapter.Engine[*fiber.Ctx], o config) fiber.Handler {
 	return func(c *fiber.Ctx) error {
-		v := engine.Begin(c, exchange{c})
+		v := engine.Begin(c, request{c})
 		if v.Outcome != adapter.Allowed {
 			defer fast.Refused(c.Context())
 			return refuse(c, v, o)
@@ -135,28 +135,28 @@ func errorStatus(_ *fiber.Ctx, err error) int {
 	return 0
 }
 
-type keptKey struct{}
+type decisionKey struct{}
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. Error handlers find a denial too.
 func FromContext(c *fiber.Ctx) (core.Result, bool) {
-	return adapter.FromContext(c.Locals(keptKey{}))
+	return adapter.FromContext(c.Locals(decisionKey{}))
 }
 
-// exchange shows a request to the engine.
-type exchange struct{ c *fiber.Ctx }
+// request is a request as the engine reads it.
+type request struct{ c *fiber.Ctx }
 
-func (x exchange) Context() context.Context  { return x.c.UserContext() }
-func (x exchange) Method() string            { return x.c.Method() }
-func (x exchange) Path() string              { return fast.Path(x.c.Context()) }
-func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
-func (x exchange) Query(name string) string  { return x.c.Query(name) }
-func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.Context()) }
-func (x exchange) RemoteAddr() string        { return x.c.Context().RemoteAddr().String() }
-func (x exchange) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.Context()) }
+func (x request) Context() context.Context  { return x.c.UserContext() }
+func (x request) Method() string            { return x.c.Method() }
+func (x request) Path() string              { return fast.Path(x.c.Context()) }
+func (x request) Cookie(name string) string { return x.c.Cookies(name) }
+func (x request) Query(name string) string  { return x.c.Query(name) }
+func (x request) ContentLength() int64      { return fast.ContentLength(x.c.Context()) }
+func (x request) RemoteAddr() string        { return x.c.Context().RemoteAddr().String() }
+func (x request) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.Context()) }
 
 // Route returns the path of Use, and that the route is not known, if the middleware was installed by Use.
-func (x exchange) Route() (pattern string, known bool) {
+func (x request) Route() (pattern string, known bool) {
 	route := x.c.Route()
 	return route.Path, !installedByUse(route)
 }
@@ -169,28 +169,28 @@ func installedByUse(route *fiber.Route) bool {
 	return hasUseField && useField.Type.Kind() == reflect.Bool && reflect.ValueOf(route).Elem().FieldByIndex(useField.Index).Bool()
 }
 
-func (x exchange) Param(name string) string {
+func (x request) Param(name string) string {
 	return fast.DecodeParam(x.c.Params(name), x.c.App().Config().UnescapePath)
 }
 
-func (x exchange) Header(name string) []string {
+func (x request) Header(name string) []string {
 	return fast.Header(x.c.Context(), name, x.c.App().Config().DisableHeaderNormalizing)
 }
 
-func (x exchange) Response() core.HeaderWriter {
+func (x request) Response() core.HeaderWriter {
 	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}
 }
 
-func (x exchange) Value(key any) any {
+func (x request) Value(key any) any {
 	if v := x.c.Locals(key); v != nil {
 		return v
 	}
 	return x.c.UserContext().Value(key)
 }
 
-func (x exchange) Keep(d *adapter.Decision) { x.c.Locals(keptKey{}, d) }
+func (x request) SetDecision(d *adapter.Decision) { x.c.Locals(decisionKey{}, d) }
 
-func (x exchange) Kept() *adapter.Decision {
-	d, _ := x.c.Locals(keptKey{}).(*adapter.Decision)
+func (x request) Decision() *adapter.Decision {
+	d, _ := x.c.Locals(decisionKey{}).(*adapter.Decision)
 	return d
 }

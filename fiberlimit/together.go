@@ -29,5 +29,5 @@ func NewTogether(rules []Rule, options ...Option) fiber.Handler {
 // AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together,
 // the tightest comes first.
 func AllFromContext(c *fiber.Ctx) []core.Result {
-	return adapter.AllFromContext(c.Locals(keptKey{}))
+	return adapter.AllFromContext(c.Locals(decisionKey{}))
 }

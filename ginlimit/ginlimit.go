@@ -55,7 +55,7 @@ func configured(options []Option) (o config) {
 
 func middleware(engine *adapter.Engine[*gin.Context], o config) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		v := engine.Begin(c, exchange{c})
+		v := engine.Begin(c, request{c})
 		defer remember(c).forget(c)
 		switch {
 		case v.Outcome != adapter.Allowed:
@@ -117,8 +117,8 @@ func answered(c *gin.Context, _ error) int {
 	return 0
 }
 
-// keptKey is a string: gin before v1.11 has no other keys.
-const keptKey = "ratelimit.decision"
+// decisionKey is a string: gin before v1.11 has no other keys.
+const decisionKey = "ratelimit.decision"
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. Error handlers find a denial too.
@@ -126,30 +126,30 @@ func FromContext(c *gin.Context) (core.Result, bool) {
 	return adapter.FromContext(kept(c))
 }
 
-// exchange shows a request to the engine.
-type exchange struct{ c *gin.Context }
+// request is a request as the engine reads it.
+type request struct{ c *gin.Context }
 
-func (x exchange) Context() context.Context    { return x.c.Request.Context() }
-func (x exchange) Method() string              { return x.c.Request.Method }
-func (x exchange) Path() string                { return x.c.Request.URL.Path }
-func (x exchange) RemoteAddr() string          { return x.c.Request.RemoteAddr }
-func (x exchange) ContentLength() int64        { return x.c.Request.ContentLength }
-func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
-func (x exchange) Query(name string) string    { return x.c.Query(name) }
-func (x exchange) Param(name string) string    { return x.c.Param(name) }
-func (x exchange) Response() core.HeaderWriter { return x.c.Writer.Header() }
+func (x request) Context() context.Context    { return x.c.Request.Context() }
+func (x request) Method() string              { return x.c.Request.Method }
+func (x request) Path() string                { return x.c.Request.URL.Path }
+func (x request) RemoteAddr() string          { return x.c.Request.RemoteAddr }
+func (x request) ContentLength() int64        { return x.c.Request.ContentLength }
+func (x request) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
+func (x request) Query(name string) string    { return x.c.Query(name) }
+func (x request) Param(name string) string    { return x.c.Param(name) }
+func (x request) Response() core.HeaderWriter { return x.c.Writer.Header() }
 
-func (x exchange) Route() (pattern string, known bool) {
+func (x request) Route() (pattern string, known bool) {
 	pattern = x.c.FullPath()
 	return pattern, pattern != ""
 }
 
-func (x exchange) Cookie(name string) string {
+func (x request) Cookie(name string) string {
 	value, _ := x.c.Cookie(name) // decoded, unlike net/http's
 	return value
 }
 
-func (x exchange) Value(key any) any {
+func (x request) Value(key any) any {
 	if v, ok := get(x.c, (*gin.Context).Get, key); ok {
 		return v
 	}
@@ -166,6 +166,6 @@ func get[K any](c *gin.Context, method func(*gin.Context, K) (any, bool), key an
 	return method(c, k)
 }
 
-func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
+func (x request) SetDecision(d *adapter.Decision) { x.c.Set(decisionKey, d) }
 
-func (x exchange) Kept() *adapter.Decision { return kept(x.c) }
+func (x request) Decision() *adapter.Decision { return kept(x.c) }

@@ -71,7 +71,7 @@ func keyMistakes[C any, K ~func(C) (string, error)](maker string, keys []K) erro
 			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("%s keys[%d]", maker, i), Value: nil, Reason: "must be a key function, such as ByIP()"})
 			continue
 		}
-		errs = append(errs, Mistake[C, string](key))
+		errs = append(errs, ArgumentError[C, string](key))
 	}
 	return errors.Join(errs...)
 }

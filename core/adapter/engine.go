@@ -22,7 +22,7 @@ type Engine[C any] struct {
 
 // New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
 // mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
-// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [Mistake]).
+// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	rule := Rule[C]{limiter, key}
 	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
@@ -39,11 +39,11 @@ func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
 // the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
 // selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
 // framework routes again, as gin's HandleContext does, passes without another one: each middleware decides a request once.
-func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
+func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Verdict{}
 	}
-	before := x.Kept()
+	before := x.Decision()
 	if before.madeBy(&e.middleware) {
 		return Verdict{}
 	}
@@ -59,7 +59,7 @@ func (e *Engine[C]) Begin(c C, x Exchange) (v Verdict) {
 			})
 		})
 	}
-	outer, advice := takeNotes(x, before, e.Logger)
+	outer, advice := takeMarkers(x, before, e.Logger)
 	if advice != "" {
 		v.advice, v.path = advice, x.Path()
 	}
@@ -132,7 +132,7 @@ func (e *Engine[C]) decide(c C, v *Verdict) (fromUser bool, err error) {
 
 // warnRefused logs the first refusal of each kind that nothing else reports: a request without a usable key, and in
 // shadow mode a request that an enforced policy would refuse.
-func (e *Engine[C]) warnRefused(v *Verdict, x Exchange) {
+func (e *Engine[C]) warnRefused(v *Verdict, x Request) {
 	shadow := e.shadow()
 	switch {
 	case v.Status == http.StatusInternalServerError && shadow:
@@ -159,14 +159,14 @@ func (e *Engine[C]) shadow() bool {
 	return true
 }
 
-func (e *Engine[C]) warn(v *Verdict, x Exchange, message, code string) {
+func (e *Engine[C]) warn(v *Verdict, x Request, message, code string) {
 	e.Logger().Warn(message, "code", code, "policy", e.limiter.Name(), "status", v.Status, "path", x.Path(), "error", v.Err)
 }
 
 // answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
 // once that one policy charged a request twice for the same key, as happens if the same middleware is installed for a
 // group and for a route in it.
-func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
+func (e *Engine[C]) answer(v *Verdict, x Request, outer *Decision) {
 	if v.joint != nil {
 		v.joint.answer(x, outer)
 		return
@@ -175,13 +175,13 @@ func (e *Engine[C]) answer(v *Verdict, x Exchange, outer *Decision) {
 	d := Decision{kept: keep(v.Result), limiter: v.limiter, key: v.key, outer: outer, by: &e.middleware}
 	if writesHeaders(v.Result) {
 		d := &decided{Decision: d}
-		v.kept = &d.Decision
+		v.decision = &d.Decision
 		writeHeaders(v.Result, &d.room, x.Response())
 	} else {
 		d := d
-		v.kept = &d
+		v.decision = &d
 	}
-	x.Keep(v.kept)
+	x.SetDecision(v.decision)
 }
 
 // WantsStatus reports whether Done needs the status of the response.
@@ -211,7 +211,7 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	if v.joint != nil {
 		_ = v.joint.result.Undo(ctx)
 	} else {
-		res := v.kept.result()
+		res := v.decision.result()
 		_ = res.Undo(ctx)
 	}
 	return true
@@ -228,7 +228,7 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 			if v.joint != nil {
 				unsettled(v.ctx, v.joint.result, err)
 			} else {
-				unsettled(v.ctx, core.JointResult{Results: []core.Result{v.kept.result()}}, err)
+				unsettled(v.ctx, core.JointResult{Results: []core.Result{v.decision.result()}}, err)
 			}
 		}
 	}()
@@ -241,7 +241,7 @@ func (e *Engine[C]) settle(c C, v *Verdict, status int) {
 	if v.joint != nil {
 		err = v.joint.result.Settle(ctx, units)
 	} else {
-		res := v.kept.result()
+		res := v.decision.result()
 		err = res.Settle(ctx, units)
 	}
 	if err != nil {

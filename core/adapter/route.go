@@ -13,30 +13,30 @@ import (
 // answered with a status below 400, it has a route after all, and the middleware logs a warning once. The warning
 // ends with advice, which says what to write instead in the framework.
 func ByRoute(advice string) KeyFunc {
-	return func(x Exchange) (string, error) {
+	return func(x Request) (string, error) {
 		pattern, known := x.Route()
 		if !known {
-			x.Keep(note(advice, x.Kept()))
+			x.SetDecision(marker(advice, x.Decision()))
 		}
 		return core.JoinKey("route", pattern), nil
 	}
 }
 
-// takeNotes removes the notes that key functions left since before was kept. What ByIP left is logged to log. takeNotes returns
-// what is kept then, and the advice of ByRoute, or "" if there is none.
-func takeNotes(x Exchange, before *Decision, log func() *slog.Logger) (kept *Decision, advice string) {
-	kept = x.Kept()
-	if kept == before || kept == nil || !kept.isNote() {
-		return kept, ""
+// takeMarkers removes the markers that key functions left since the request's decision was before. What ByIP left is logged to
+// log. takeMarkers returns the decision that is left, and the advice of ByRoute, or "" if there is none.
+func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (d *Decision, advice string) {
+	d = x.Decision()
+	if d == before || d == nil || !d.isMarker() {
+		return d, ""
 	}
-	for ; kept != before && kept != nil && kept.isNote(); kept = kept.outer {
-		if kept.log != nil {
-			kept.log(log())
+	for ; d != before && d != nil && d.isMarker(); d = d.outer {
+		if d.log != nil {
+			d.log(log())
 		} else {
-			advice = kept.key
+			advice = d.key
 		}
 	}
-	x.Keep(before)
+	x.SetDecision(before)
 	return before, advice
 }
 

@@ -24,12 +24,12 @@ func (r Rule[C]) mistakes(limiter, key string) error {
 	if r.Key == nil {
 		errs = append(errs, &core.ConfigError{Field: key, Value: nil, Reason: "must be a key function, such as ByIP()"})
 	}
-	return errors.Join(append(errs, Mistake(r.Key))...)
+	return errors.Join(append(errs, ArgumentError(r.Key))...)
 }
 
 // mistakes returns those in the options.
 func (o *Options[C]) mistakes() error {
-	errs := []error{Mistake(o.Cost), Mistake(o.Limits), Mistake(o.Units)}
+	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Limits), ArgumentError(o.Units)}
 	if o.Settle != nil && o.Refund != nil {
 		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
 	}

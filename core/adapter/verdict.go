@@ -35,13 +35,13 @@ type Verdict struct {
 	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
 	AsIs bool
 
-	limiter *core.Limiter // that decides; of several the first
-	key     string
-	kept    *Decision       // of the limiter; nil without one, or with several
-	joint   *joint          // the decisions of several limiters
-	ctx     context.Context // that of Begin: frameworks may have replaced it when Done is called
-	advice  string          // of a ByRoute that found no route
-	path    string          // of a request with advice
+	limiter  *core.Limiter // that decides; of several the first
+	key      string
+	decision *Decision       // of the limiter; nil without one, or with several
+	joint    *joint          // the decisions of several limiters
+	ctx      context.Context // that of Begin: frameworks may have replaced it when Done is called
+	advice   string          // of a ByRoute that found no route
+	path     string          // of a request with advice
 }
 
 // Outcome is what an adapter does with a request.
@@ -65,4 +65,6 @@ func (v *Verdict) Problem() core.ProblemDetails {
 }
 
 // charged reports whether a limiter allowed the request and took its tokens.
-func (v *Verdict) charged() bool { return v.Outcome == Allowed && (v.kept != nil || v.joint != nil) }
+func (v *Verdict) charged() bool {
+	return v.Outcome == Allowed && (v.decision != nil || v.joint != nil)
+}

@@ -61,7 +61,7 @@ func configured(options []Option) *config {
 func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
-			v := engine.Begin(c, exchange{c})
+			v := engine.Begin(c, request{c})
 			switch v.Outcome {
 			case adapter.Denied, adapter.Failed:
 				return refuse(c, v, o)
@@ -201,43 +201,43 @@ func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status,
 // errorStatus returns the status of echo's own errors, and of errors with a status that echo understands.
 func errorStatus(_ *echo.Context, err error) int { return echo.StatusCode(err) }
 
-const keptKey = "ratelimit.decision"
+const decisionKey = "ratelimit.decision"
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. Error handlers find a denial too.
 func FromContext(c *echo.Context) (core.Result, bool) {
-	return adapter.FromContext(c.Get(keptKey))
+	return adapter.FromContext(c.Get(decisionKey))
 }
 
-// exchange shows a request to the engine.
-type exchange struct{ c *echo.Context }
+// request is a request as the engine reads it.
+type request struct{ c *echo.Context }
 
-func (x exchange) Context() context.Context    { return x.c.Request().Context() }
-func (x exchange) Method() string              { return x.c.Request().Method }
-func (x exchange) Path() string                { return x.c.Request().URL.Path }
-func (x exchange) RemoteAddr() string          { return x.c.Request().RemoteAddr }
-func (x exchange) ContentLength() int64        { return x.c.Request().ContentLength }
-func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
-func (x exchange) Query(name string) string    { return x.c.QueryParam(name) }
-func (x exchange) Response() core.HeaderWriter { return x.c.Response().Header() }
+func (x request) Context() context.Context    { return x.c.Request().Context() }
+func (x request) Method() string              { return x.c.Request().Method }
+func (x request) Path() string                { return x.c.Request().URL.Path }
+func (x request) RemoteAddr() string          { return x.c.Request().RemoteAddr }
+func (x request) ContentLength() int64        { return x.c.Request().ContentLength }
+func (x request) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
+func (x request) Query(name string) string    { return x.c.QueryParam(name) }
+func (x request) Response() core.HeaderWriter { return x.c.Response().Header() }
 
-func (x exchange) Route() (pattern string, known bool) {
+func (x request) Route() (pattern string, known bool) {
 	pattern = x.c.Path()
 	return pattern, pattern != ""
 }
 
-func (x exchange) Param(name string) string {
+func (x request) Param(name string) string {
 	return adapter.DecodeParam(x.c.Request(), x.c.Param(name))
 }
 
-func (x exchange) Cookie(name string) string {
+func (x request) Cookie(name string) string {
 	if c, err := x.c.Cookie(name); err == nil {
 		return c.Value
 	}
 	return ""
 }
 
-func (x exchange) Value(key any) any {
+func (x request) Value(key any) any {
 	if s, ok := key.(string); ok {
 		if v := x.c.Get(s); v != nil {
 			return v
@@ -246,9 +246,9 @@ func (x exchange) Value(key any) any {
 	return x.c.Request().Context().Value(key)
 }
 
-func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
+func (x request) SetDecision(d *adapter.Decision) { x.c.Set(decisionKey, d) }
 
-func (x exchange) Kept() *adapter.Decision {
-	d, _ := x.c.Get(keptKey).(*adapter.Decision)
+func (x request) Decision() *adapter.Decision {
+	d, _ := x.c.Get(decisionKey).(*adapter.Decision)
 	return d
 }

@@ -14,9 +14,9 @@ import (
 type KeyFunc func(*echo.Context) (string, error)
 
 // keyed turns a common extractor into a KeyFunc.
-func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }
 
-func show(c *echo.Context) adapter.Exchange { return exchange{c} }
+func asRequest(c *echo.Context) adapter.Request { return request{c} }
 
 // ByIP limits by the client's address. It is the address of the connection's peer, or the one that a trusted proxy
 // reports: see [core.TrustProxies]. IPv6 addresses are grouped by /64.

@@ -27,13 +27,13 @@ func WithCost(cost func(*echo.Context) (int64, error)) Option {
 // rounded up, and at least one. The size is that of Content-Length, so compressed bodies count compressed. A body of
 // unknown length (chunked) costs the whole Capacity. If bytesPerToken is below 1, New panics.
 func CostByContentLength(bytesPerToken int64) func(*echo.Context) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
+	return adapter.Adapt(adapter.CostByContentLength(bytesPerToken), asRequest)
 }
 
 // CostByContentLengthOr is [CostByContentLength] with another cost for a body of unknown length: unknown tokens, at
 // least 1.
 func CostByContentLengthOr(bytesPerToken, unknown int64) func(*echo.Context) (int64, error) {
-	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+	return adapter.Adapt(adapter.CostByContentLengthOr(bytesPerToken, unknown), asRequest)
 }
 
 // WithUnits sets what a request takes besides requests, such as tokens: see [core.Units]. A nil map takes nothing else. Of

@@ -65,9 +65,9 @@ func middleware(engine *adapter.Engine[fiber.Ctx], o config) fiber.Handler {
 		if unreadable(c) {
 			return c.Next()
 		}
-		x := shown.Show(c)
+		x := requests.Get(c)
 		v := engine.Begin(c, x)
-		shown.Done(x)
+		requests.Put(x)
 		if v.Outcome != adapter.Allowed {
 			defer fast.Refused(c.RequestCtx())
 			return refuse(c, v, o)
@@ -144,54 +144,54 @@ func errorStatus(_ fiber.Ctx, err error) int {
 	return 0
 }
 
-type keptKey struct{}
+type decisionKey struct{}
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. Error handlers find a denial too.
 func FromContext(c fiber.Ctx) (core.Result, bool) {
-	return adapter.FromContext(c.Locals(keptKey{}))
+	return adapter.FromContext(c.Locals(decisionKey{}))
 }
 
-// exchange shows a request to the engine.
-type exchange struct{ c fiber.Ctx }
+// request is a request as the engine reads it.
+type request struct{ c fiber.Ctx }
 
-// shown reuses exchanges, because fiber.Ctx is an interface.
-var shown = adapter.Reuse(func(x *exchange, c fiber.Ctx) { x.c = c })
+// requests are reused, because fiber.Ctx is an interface.
+var requests = adapter.NewPool(func(x *request, c fiber.Ctx) { x.c = c })
 
-func (x exchange) Context() context.Context  { return x.c.Context() }
-func (x exchange) Method() string            { return x.c.Method() }
-func (x exchange) Path() string              { return fast.Path(x.c.RequestCtx()) }
-func (x exchange) Cookie(name string) string { return x.c.Cookies(name) }
-func (x exchange) Query(name string) string  { return x.c.Query(name) }
-func (x exchange) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
-func (x exchange) RemoteAddr() string        { return x.c.RequestCtx().RemoteAddr().String() }
-func (x exchange) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.RequestCtx()) }
+func (x request) Context() context.Context  { return x.c.Context() }
+func (x request) Method() string            { return x.c.Method() }
+func (x request) Path() string              { return fast.Path(x.c.RequestCtx()) }
+func (x request) Cookie(name string) string { return x.c.Cookies(name) }
+func (x request) Query(name string) string  { return x.c.Query(name) }
+func (x request) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
+func (x request) RemoteAddr() string        { return x.c.RequestCtx().RemoteAddr().String() }
+func (x request) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.RequestCtx()) }
 
 // Route is that of the middleware itself, and not known, in what was installed by Use.
-func (x exchange) Route() (pattern string, known bool) { return x.c.Route().Path, x.c.Matched() }
+func (x request) Route() (pattern string, known bool) { return x.c.Route().Path, x.c.Matched() }
 
-func (x exchange) Param(name string) string {
+func (x request) Param(name string) string {
 	return fast.DecodeParam(x.c.Params(name), x.c.App().Config().UnescapePath)
 }
 
-func (x exchange) Header(name string) []string {
+func (x request) Header(name string) []string {
 	return fast.Header(x.c.RequestCtx(), name, x.c.App().Config().DisableHeaderNormalizing)
 }
 
-func (x exchange) Response() core.HeaderWriter {
+func (x request) Response() core.HeaderWriter {
 	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}
 }
 
-func (x exchange) Value(key any) any {
+func (x request) Value(key any) any {
 	if v := x.c.Locals(key); v != nil {
 		return v
 	}
 	return x.c.Context().Value(key)
 }
 
-func (x exchange) Keep(d *adapter.Decision) { x.c.Locals(keptKey{}, d) }
+func (x request) SetDecision(d *adapter.Decision) { x.c.Locals(decisionKey{}, d) }
 
-func (x exchange) Kept() *adapter.Decision {
-	d, _ := x.c.Locals(keptKey{}).(*adapter.Decision)
+func (x request) Decision() *adapter.Decision {
+	d, _ := x.c.Locals(decisionKey{}).(*adapter.Decision)
 	return d
 }

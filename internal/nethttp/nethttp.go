@@ -71,60 +71,60 @@ type Router struct {
 
 // Key turns a common extractor into a key function for this router.
 func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return adapter.ShowReused(key, adapter.Reuse(func(x *exchange, r *http.Request) {
-		*x = exchange{r: r, slot: slotOf(r.Context()), router: &ro}
+	return adapter.AdaptPooled(key, adapter.NewPool(func(x *request, r *http.Request) {
+		*x = request{r: r, slot: slotOf(r.Context()), router: &ro}
 	}))
 }
 
 // CostByContentLength is the function of package adapter, for net/http.
 func CostByContentLength(bytesPerToken int64) func(*http.Request) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
+	return adapter.Adapt(adapter.CostByContentLength(bytesPerToken), show)
 }
 
 // CostByContentLengthOr is the function of package adapter, for net/http.
 func CostByContentLengthOr(bytesPerToken, unknown int64) func(*http.Request) (int64, error) {
-	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+	return adapter.Adapt(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
 }
 
-func show(r *http.Request) adapter.Exchange { return &exchange{r: r} }
+func show(r *http.Request) adapter.Request { return &request{r: r} }
 
-// exchange shows a request: to the engine (w is set), to an extractor (router is set) or to a cost function (neither
+// request is a request as read (w is set), to an extractor (router is set) or to a cost function (neither
 // is).
-type exchange struct {
+type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	slot   *slot // nil outside of a limiter
 	router *Router
 }
 
-func (x *exchange) Context() context.Context    { return x.r.Context() }
-func (x *exchange) Method() string              { return x.r.Method }
-func (x *exchange) Path() string                { return x.r.URL.Path }
-func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
-func (x *exchange) ContentLength() int64        { return x.r.ContentLength }
-func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
-func (x *exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
-func (x *exchange) Param(name string) string    { return x.router.Param(x.r, name) }
-func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
-func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
+func (x *request) Context() context.Context    { return x.r.Context() }
+func (x *request) Method() string              { return x.r.Method }
+func (x *request) Path() string                { return x.r.URL.Path }
+func (x *request) RemoteAddr() string          { return x.r.RemoteAddr }
+func (x *request) ContentLength() int64        { return x.r.ContentLength }
+func (x *request) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
+func (x *request) Query(name string) string    { return x.r.URL.Query().Get(name) }
+func (x *request) Param(name string) string    { return x.router.Param(x.r, name) }
+func (x *request) Value(key any) any           { return x.r.Context().Value(key) }
+func (x *request) Response() core.HeaderWriter { return x.w.Header() }
 
-func (x *exchange) Route() (pattern string, known bool) { return x.router.Route(x.r) }
+func (x *request) Route() (pattern string, known bool) { return x.router.Route(x.r) }
 
-func (x *exchange) Cookie(name string) string {
+func (x *request) Cookie(name string) string {
 	if c, err := x.r.Cookie(name); err == nil {
 		return c.Value
 	}
 	return ""
 }
 
-func (x *exchange) Kept() *adapter.Decision {
+func (x *request) Decision() *adapter.Decision {
 	if x.slot == nil {
 		return nil
 	}
 	return x.slot.decision
 }
 
-func (x *exchange) Keep(d *adapter.Decision) {
+func (x *request) SetDecision(d *adapter.Decision) {
 	if x.slot != nil {
 		x.slot.decision = d
 	}
@@ -163,20 +163,20 @@ type slotKey struct{}
 // slot as its context, and how the engine sees that copy. The slot stands apart, because whoever keeps a context for
 // longer, as a job in the background does, must not keep the request.
 type limited struct {
-	request  http.Request
-	exchange exchange
+	copy http.Request
+	read request
 }
 
-// enter returns the exchange of a request that a limiter passes on.
-func enter(w http.ResponseWriter, r *http.Request) *exchange {
+// enter returns the request that a limiter passes on, as the engine reads it.
+func enter(w http.ResponseWriter, r *http.Request) *request {
 	s := &slot{Context: r.Context()}
 	if outer := slotOf(s.Context); outer != nil {
 		s.decision = outer.decision
 	}
 	l := new(limited)
-	l.request = *r.WithContext(s) // the compiler has WithContext's own copy on the stack
-	l.exchange = exchange{w: w, r: &l.request, slot: s}
-	return &l.exchange
+	l.copy = *r.WithContext(s) // the compiler has WithContext's own copy on the stack
+	l.read = request{w: w, r: &l.copy, slot: s}
+	return &l.read
 }
 
 // leave passes on to the caller's request what others look for there when it is over: the server for files of a form, which

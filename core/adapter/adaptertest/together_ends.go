@@ -96,7 +96,7 @@ func (s *suite[K, O]) jointEnds() {
 		c.wantStatus(app.send(request{header: header("Words", "46")}), http.StatusTooManyRequests, "46 of 45 words")
 		c.wantSettled(&settled, 200)
 	})
-	s.rule("a joint settlement that fails is logged once and not shown", func(c *trial[K, O]) {
+	s.rule("a joint settlement that fails is logged once and not requests", func(c *trial[K, O]) {
 		failing := c.limiterOn(&failingStore{Store: c.store, good: 1}, core.Policy{Name: "two", Limits: []core.Limit{slow(9)}})
 		one := c.named("one", 9)
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}

@@ -8,7 +8,7 @@ import (
 )
 
 // A function that was made from bad arguments, such as ByHeader(""), must not call the user's code before there is a
-// request, but New must find its mistake. So every such function is the closure that invalid returns. Mistake
+// request, but New must find its mistake. So every such function is the closure that invalid returns. ArgumentError
 // recognizes it by its code, and calling it returns the mistake.
 
 // invalid returns a function that only returns mistake. All functions that it returns share their code, so the
@@ -19,9 +19,9 @@ func invalid[C, V any](mistake error) func(C) (V, error) {
 	return func(C) (none V, err error) { return none, mistake }
 }
 
-// Mistake returns what is wrong with the arguments that f was made from, or nil. The error joins a
+// ArgumentError returns what is wrong with the arguments that f was made from, or nil. The error joins a
 // [core.ConfigError] for each mistake. New panics with it.
-func Mistake[C, V any](f func(C) (V, error)) error {
+func ArgumentError[C, V any](f func(C) (V, error)) error {
 	if f == nil || reflect.ValueOf(f).Pointer() != reflect.ValueOf(invalid[C, V](nil)).Pointer() {
 		return nil
 	}
@@ -33,24 +33,24 @@ func Mistake[C, V any](f func(C) (V, error)) error {
 // refuseArguments panics with the mistakes in the arguments of a constructor.
 func refuseArguments(mistakes error) { core.Must[any](nil, fmt.Errorf("ratelimit: %w", mistakes)) }
 
-// Show turns a function on exchanges, such as a key function of this package, into one on the framework's request.
-// show presents that request. A mistake in f's arguments is passed on.
-func Show[C, V any](f func(Exchange) (V, error), show func(C) Exchange) func(C) (V, error) {
-	if err := Mistake(f); err != nil {
+// Adapt turns a function on a Request, such as a key function of this package, into one on the framework's request, of which
+// request makes a Request. If f was made from bad arguments, so was what Adapt returns: see [ArgumentError].
+func Adapt[C, V any](f func(Request) (V, error), request func(C) Request) func(C) (V, error) {
+	if err := ArgumentError(f); err != nil {
 		return invalid[C, V](err)
 	}
-	return func(c C) (V, error) { return f(show(c)) }
+	return func(c C) (V, error) { return f(request(c)) }
 }
 
-// ShowReused is [Show] with exchanges that were used before.
-func ShowReused[C, X, V any, P exchangeOf[X]](f func(Exchange) (V, error), reused *Reused[C, X, P]) func(C) (V, error) {
-	if err := Mistake(f); err != nil {
+// AdaptPooled is [Adapt] with Requests of a [Pool].
+func AdaptPooled[C, X, V any, P requestOf[X]](f func(Request) (V, error), requests *Pool[C, X, P]) func(C) (V, error) {
+	if err := ArgumentError(f); err != nil {
 		return invalid[C, V](err)
 	}
 	return func(c C) (V, error) {
-		x := reused.Show(c)
+		x := requests.Get(c)
 		v, err := f(x)
-		reused.Done(x)
+		requests.Put(x)
 		return v, err
 	}
 }
@@ -63,5 +63,5 @@ func BadArgument[C, V any](field string, value any, reason string) func(C) (V, e
 
 // badKey is BadArgument for extractors.
 func badKey(field string, value any, reason string) KeyFunc {
-	return BadArgument[Exchange, string](field, value, reason)
+	return BadArgument[Request, string](field, value, reason)
 }

@@ -13,7 +13,7 @@ import (
 // kept returns the decision about the request that was kept last, or nil. HandleContext, which routes a request again, removes
 // all values of the context, so the request remembers the decision meanwhile.
 func kept(c *gin.Context) *adapter.Decision {
-	if d, ok := c.Get(keptKey); ok {
+	if d, ok := c.Get(decisionKey); ok {
 		d, _ := d.(*adapter.Decision)
 		return d
 	}
