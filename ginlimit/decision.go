@@ -10,9 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// kept returns the decision about the request that was kept last, or nil. HandleContext, which routes a request again, removes
+// stored returns the decision about the request that was stored last, or nil. HandleContext, which routes a request again, removes
 // all values of the context, so the request remembers the decision meanwhile.
-func kept(c *gin.Context) *adapter.Decision {
+func stored(c *gin.Context) *adapter.Decision {
 	if d, ok := c.Get(decisionKey); ok {
 		d, _ := d.(*adapter.Decision)
 		return d
@@ -37,7 +37,7 @@ var memories = sync.Pool{New: func() any { return new(memory) }}
 
 // remember keeps the decision about c's request in the request until forget. It returns nil if there is none.
 func remember(c *gin.Context) *memory {
-	d := kept(c)
+	d := stored(c)
 	if d == nil {
 		return nil
 	}

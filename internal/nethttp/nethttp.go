@@ -9,24 +9,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// Config is what the user sets for one middleware.
-type Config struct {
-	adapter.Options[*http.Request]
-	Denied func(http.ResponseWriter, *http.Request, core.Result)
-	Failed func(http.ResponseWriter, *http.Request, error)
-}
-
-// New returns the middleware.
-func New(limiter *core.Limiter, key func(*http.Request) (string, error), config Config) func(http.Handler) http.Handler {
-	return middleware(adapter.New(limiter, key, config.Options), config)
-}
-
-// NewTogether returns the middleware of several limiters.
-func NewTogether(rules []adapter.Rule[*http.Request], config Config) func(http.Handler) http.Handler {
-	return middleware(adapter.NewTogether(rules, config.Options), config)
-}
-
-func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.Handler) http.Handler {
+// Middleware returns the middleware of engine. denied and failed are the app's own answers, or nil.
+func Middleware(
+	engine *adapter.Engine[*http.Request],
+	denied func(http.ResponseWriter, *http.Request, core.Result),
+	failed func(http.ResponseWriter, *http.Request, error),
+) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			x := enter(w, r)
@@ -34,11 +22,11 @@ func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.
 			r = x.r
 			switch v := engine.Begin(r, x); v.Outcome {
 			case adapter.Denied:
-				if config.Denied == nil || silent(w, func(w http.ResponseWriter) { config.Denied(w, r, v.Result) }) {
+				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, v.Result) }) {
 					adapter.WriteProblem(w, v.Problem())
 				}
 			case adapter.Failed:
-				if config.Failed == nil || silent(w, func(w http.ResponseWriter) { config.Failed(w, r, v.Err) }) {
+				if failed == nil || silent(w, func(w http.ResponseWriter) { failed(w, r, v.Err) }) {
 					adapter.WriteProblem(w, adapter.Refuse(v))
 				}
 			case adapter.Allowed:
@@ -69,27 +57,14 @@ type Router struct {
 	Param func(r *http.Request, name string) string
 }
 
-// Key turns a common extractor into a key function for this router.
-func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return adapter.AdaptPooled(key, adapter.NewPool(func(x *request, r *http.Request) {
-		*x = request{r: r, slot: slotOf(r.Context()), router: &ro}
+// Adapt turns a function on a Request, such as a common extractor, into one for the requests of a router.
+func Adapt[V any](f func(adapter.Request) (V, error), router Router) func(*http.Request) (V, error) {
+	return adapter.AdaptPooled(f, adapter.NewPool(func(x *request, r *http.Request) {
+		*x = request{r: r, slot: slotOf(r.Context()), router: &router}
 	}))
 }
 
-// CostByContentLength is the function of package adapter, for net/http.
-func CostByContentLength(bytesPerToken int64) func(*http.Request) (int64, error) {
-	return adapter.Adapt(adapter.CostByContentLength(bytesPerToken), show)
-}
-
-// CostByContentLengthOr is the function of package adapter, for net/http.
-func CostByContentLengthOr(bytesPerToken, unknown int64) func(*http.Request) (int64, error) {
-	return adapter.Adapt(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
-}
-
-func show(r *http.Request) adapter.Request { return &request{r: r} }
-
-// request is a request as read (w is set), to an extractor (router is set) or to a cost function (neither
-// is).
+// request is a request as the engine (w is set) or a function of the user reads it (router is set).
 type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
@@ -130,22 +105,12 @@ func (x *request) SetDecision(d *adapter.Decision) {
 	}
 }
 
-// FromContext returns the decision about the request whose context is ctx.
-func FromContext(ctx context.Context) (core.Result, bool) {
-	s := slotOf(ctx)
-	if s == nil {
-		return core.Result{}, false
+// Stored returns the decision that was stored last about the request whose context is ctx, or nil.
+func Stored(ctx context.Context) *adapter.Decision {
+	if s := slotOf(ctx); s != nil {
+		return s.decision
 	}
-	return adapter.FromContext(s.decision)
-}
-
-// AllFromContext returns all decisions about the request whose context is ctx.
-func AllFromContext(ctx context.Context) []core.Result {
-	s := slotOf(ctx)
-	if s == nil {
-		return nil
-	}
-	return adapter.AllFromContext(s.decision)
+	return nil
 }
 
 // slot is the context of a limited request. Each limiter adds one, before the key function runs, and the limiter's
