@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // CostByContentLength returns a cost function: a request costs one token for every bytesPerToken bytes of its body,
@@ -20,7 +21,7 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(Request) (int64, e
 	f := costByContentLength(name, bytesPerToken, func() (int64, error) { return unknown, nil })
 	if unknown < 1 {
 		wrong := &core.ConfigError{Field: name + " unknown", Value: unknown, Reason: "must be at least 1"}
-		return invalid[Request, int64](errors.Join(ArgumentError(f), wrong))
+		return middleware.Invalid[Request, int64](errors.Join(ArgumentError(f), wrong))
 	}
 	return f
 }

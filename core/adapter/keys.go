@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
@@ -15,7 +16,7 @@ import (
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip, err := core.NewClientIP(options...)
 	if err != nil {
-		return invalid[Request, string](err)
+		return middleware.Invalid[Request, string](err)
 	}
 	return func(x Request) (string, error) {
 		var room [64]byte // on the stack: 257 ns and 2 allocations, with a nil slice 442 ns and 4
@@ -46,7 +47,7 @@ func ByIP(options ...core.IPOption) KeyFunc {
 
 // proxyMarker returns the marker of a peer that sends a proxy's field.
 func proxyMarker(peer, field string, outer *Decision) *Decision {
-	return &Decision{log: func(log *slog.Logger) { warnOfProxy(log, peer, field) }, outer: outer}
+	return middleware.Marker("", func(log *slog.Logger) { warnOfProxy(log, peer, field) }, outer)
 }
 
 // ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts.

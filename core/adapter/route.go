@@ -1,11 +1,11 @@
 package adapter
 
 import (
-	"log/slog"
 	"net/http"
 	"net/url"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // ByRoute limits by the pattern of the route that matched, without its method. All requests whose route is not known
@@ -16,28 +16,10 @@ func ByRoute(advice string) KeyFunc {
 	return func(x Request) (string, error) {
 		pattern, known := x.Route()
 		if !known {
-			x.SetDecision(marker(advice, x.Decision()))
+			x.SetDecision(middleware.Marker(advice, nil, x.Decision()))
 		}
 		return core.JoinKey("route", pattern), nil
 	}
-}
-
-// takeMarkers removes the markers that key functions left since the request's decision was before. What ByIP left is logged to
-// log. takeMarkers returns the decision that is left, and the advice of ByRoute, or "" if there is none.
-func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (d *Decision, advice string) {
-	d = x.Decision()
-	if d == before || d == nil || !d.isMarker() {
-		return d, ""
-	}
-	for ; d != before && d != nil && d.isMarker(); d = d.outer {
-		if d.log != nil {
-			d.log(log())
-		} else {
-			advice = d.key
-		}
-	}
-	x.SetDecision(before)
-	return before, advice
 }
 
 // DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is

@@ -1,4 +1,4 @@
-package adapter
+package middleware
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // keys, or one is nil, New panics.
 func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 	if err := keyMistakes("Join", keys); err != nil {
-		return invalid[C, string](err)
+		return Invalid[C, string](err)
 	}
 	return func(c C) (string, error) {
 		parts := make([]string, len(keys))
@@ -32,7 +32,7 @@ func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 // other than [core.ErrNoKey]. If there are no keys, or one is nil, New panics.
 func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 	if err := keyMistakes("FirstOf", keys); err != nil {
-		return invalid[C, string](err)
+		return Invalid[C, string](err)
 	}
 	return func(c C) (string, error) {
 		var missing missingKeys

@@ -1,4 +1,4 @@
-package adapter
+package middleware
 
 import (
 	"errors"
@@ -36,9 +36,9 @@ func (o *Options[C]) mistakes() error {
 	return errors.Join(errs...)
 }
 
-// decideTogether sets the decisions of v and stores them in j. A rule in shadow mode that can't decide, because its key is
+// decideTogether sets the decisions of a and stores them in j. A rule in shadow mode that can't decide, because its key is
 // missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
-func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *joint, warn func(error)) (fromUser bool, err error) {
+func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
 	policies := snapshots(rules)
 	var charges []core.Charge
@@ -89,12 +89,12 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, v *Verdict, j *j
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
-	j.result, err = core.AllowTogether(o.deciding(v.ctx), charges...)
+	j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
 	if err != nil {
 		return false, err
 	}
-	v.joint, v.Result = j, j.result.Tightest()
-	v.Result.Allowed = j.result.Allowed
+	a.joint, a.Result = j, j.result.Tightest()
+	a.Result.Allowed = j.result.Allowed
 	return false, nil
 }
 
