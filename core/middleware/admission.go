@@ -57,22 +57,6 @@ const (
 	Failed
 )
 
-// Cause is why there is no decision about a request.
-type Cause uint8
-
-const (
-	// Internal means that a function of the user or the policy failed.
-	Internal Cause = iota
-	// ClientError means that a function of the user returned an error that Protocol.ClientError knows.
-	ClientError
-	// NoKey means that the request has no key, or one that can't be used: [core.ErrNoKey], [core.ErrBadKey].
-	NoKey
-	// Unavailable means that the store can't answer and the policy fails closed: [core.ErrUnavailable].
-	Unavailable
-	// Ended means that the request's own context has ended.
-	Ended
-)
-
 // Problem describes a denial: the limits of all limiters that lack tokens.
 func (a *Admission) Problem() core.ProblemDetails {
 	if a.joint != nil {

@@ -7,16 +7,21 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// fail fills in a for a request that has no decision because of err. fromUser says that err is from a function of the user.
-func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
-	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
-	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
-		a.Cause = ClientError
-		if f := (functionError{}); errors.As(err, &f) {
-			a.Err = f.error // as the function returned it
-		}
-	}
-}
+// Cause is why there is no decision about a request.
+type Cause uint8
+
+const (
+	// Internal means that a function of the user or the policy failed.
+	Internal Cause = iota
+	// ClientError means that a function of the user returned an error that Protocol.ClientError knows.
+	ClientError
+	// NoKey means that the request has no key, or one that can't be used: [core.ErrNoKey], [core.ErrBadKey].
+	NoKey
+	// Unavailable means that the store can't answer and the policy fails closed: [core.ErrUnavailable].
+	Unavailable
+	// Ended means that the request's own context has ended.
+	Ended
+)
 
 // causeOf returns the cause of an error, whoever returned it, about a request with the context ctx.
 func causeOf(ctx context.Context, err error) Cause {

@@ -45,12 +45,6 @@ type decided struct {
 // result returns the Result of a decision.
 func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key, &d.ended) }
 
-// Marker returns what a key function leaves with a request for the engine: a Decision without a limiter. The engine removes it, and
-// calls log with its logger. Without a log, the advice is that of the [Admission].
-func Marker(advice string, log func(*slog.Logger), outer *Decision) *Decision {
-	return &Decision{key: advice, log: log, outer: outer}
-}
-
 // isMarker reports whether d is a marker. A marker holds no decision.
 func (d *Decision) isMarker() bool { return d.limiter == nil }
 
@@ -76,22 +70,4 @@ func AllFromContext(stored any) (all []core.Result) {
 		}
 	}
 	return all
-}
-
-// takeMarkers removes the markers that key functions left since the request's decision was before. What ByIP left is logged to
-// log. takeMarkers returns the decision that is left, and the advice of ByRoute, or "" if there is none.
-func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (d *Decision, advice string) {
-	d = x.Decision()
-	if d == before || d == nil || !d.isMarker() {
-		return d, ""
-	}
-	for ; d != before && d != nil && d.isMarker(); d = d.outer {
-		if d.log != nil {
-			d.log(log())
-		} else {
-			advice = d.key
-		}
-	}
-	x.SetDecision(before)
-	return before, advice
 }

@@ -147,6 +147,17 @@ func (e *Engine[C]) decide(c C, a *Admission) (fromUser bool, err error) {
 	return false, nil
 }
 
+// fail fills in a for a request that has no decision because of err. fromUser says that err is from a function of the user.
+func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
+	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
+	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
+		a.Cause = ClientError
+		if f := (functionError{}); errors.As(err, &f) {
+			a.Err = f.error // as the function returned it
+		}
+	}
+}
+
 // warnFailed logs the first failure of each kind that nothing else reports: a request without a usable key, and in
 // shadow mode a request that an enforced policy would refuse.
 func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
@@ -189,10 +200,14 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	}
 	warnTwice(&e.warnTwice, x, outer, a.limiter, a.key)
 	d := Decision{kept: keep(a.Result), limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
+	var fields core.HeaderWriter
 	if writesHeaders(a.Result) {
+		fields = x.Response()
+	}
+	if fields != nil {
 		d := &decided{Decision: d}
 		a.decision = &d.Decision
-		writeHeaders(a.Result, &d.room, x.Response())
+		writeHeaders(a.Result, &d.room, fields)
 	} else {
 		d := d
 		a.decision = &d

@@ -42,5 +42,7 @@ func (j *joint) answer(x Request, outer *Decision) {
 		outer = &Decision{kept: keep(j.result.Results[i]), limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
 	}
 	x.SetDecision(outer)
-	j.result.WriteHeaders(x.Response())
+	if fields := x.Response(); fields != nil {
+		j.result.WriteHeaders(fields)
+	}
 }

@@ -16,6 +16,6 @@ type Request interface {
 	SetDecision(d *Decision)
 	Decision() *Decision
 
-	// Response returns where the response's header fields, or its metadata, are set. It is called only if there are any.
+	// Response returns where the response's header fields, or its metadata, are set. Nil sends none.
 	Response() core.HeaderWriter
 }
