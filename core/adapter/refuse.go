@@ -39,7 +39,7 @@ func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	case middleware.Unavailable, middleware.Ended:
 		return http.StatusServiceUnavailable
 	}
-	return http.StatusInternalServerError
+	return core.ProblemOf(err).Status
 }
 
 // tooLarge reports whether err means a body above [http.MaxBytesReader]'s limit, and nothing that has a status of its own.
