@@ -97,7 +97,7 @@ func mistaken(err error) bool {
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
 	p := now.planOf(r.key)
-	r.under(p)
+	r.bindPlan(p)
 	res.limiter, res.key = l.lasting(), r.key
 	if res.Cost = r.N; r.Action == bucket.AtMost {
 		res.Cost += r.More
@@ -125,7 +125,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	if err != nil {
 		err = l.onFailure(ctx, now, res, r, err)
 	} else {
-		res.readOf(p, r)
+		res.fillFrom(p, r)
 	}
 	if now.policy.Shadow {
 		return res.shadow(err)
@@ -139,7 +139,7 @@ func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 // shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
-	case errors.As(err, &gone{}):
+	case errors.As(err, &callerDone{}):
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
@@ -159,7 +159,7 @@ func (r *Result) asked() bool {
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *request, err error) error {
 	res.answer, res.Cause = store.Answer{}, err
 	failed := l.failed(ctx, r.key, err)
-	if errors.As(failed, &gone{}) {
+	if errors.As(failed, &callerDone{}) {
 		return failed
 	}
 	switch now.policy.OnFailure {
@@ -172,12 +172,12 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 			break
 		}
 		p := now.localPlanOf(r.key)
-		r.under(p)
+		r.bindPlan(p)
 		r.To(p.class, boundedKey(r.key))
 		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
 			break
 		}
-		res.readOf(p, r)
+		res.fillFrom(p, r)
 		res.Source = FromFallback
 		return nil
 	case FailClosed:
@@ -200,13 +200,13 @@ func (r *request) check(ctx context.Context, now *rules) error {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if err := ctx.Err(); err != nil {
-		return gone{err}
+		return callerDone{err}
 	}
 	return nil
 }
 
-// under sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
-func (r *request) under(p *plan) {
+// bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
+func (r *request) bindPlan(p *plan) {
 	r.Plan = p.Plan
 	switch {
 	case r.all:
@@ -218,8 +218,8 @@ func (r *request) under(p *plan) {
 	}
 }
 
-// readOf sets res's fields from its answer to r.
-func (res *Result) readOf(p *plan, r *request) {
+// fillFrom sets res's fields from its answer to r.
+func (res *Result) fillFrom(p *plan, r *request) {
 	if r.Action != bucket.AtMost {
 		res.read(p, r.N, r.Each)
 		return

@@ -116,7 +116,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 func (l *Limiter) settle(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
 	began := time.Now()
 	err := l.giveBack(ctx, now, key, source, p, back)
-	if err != nil && !errors.As(err, &gone{}) {
+	if err != nil && !errors.As(err, &callerDone{}) {
 		l.unsettled(ctx, now, key, source, began, err)
 	}
 	return err
@@ -197,7 +197,7 @@ func (r *rules) refundPlan(key string, p *plan, source Source) *bucket.Plan {
 // returnTo sends r, which returns tokens to key, to the store that the tokens came from: source says which.
 func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
 	if err := ctx.Err(); err != nil {
-		return gone{err}
+		return callerDone{err}
 	}
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil

@@ -131,7 +131,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	}
 	config := l.config
 	if config != nil {
-		errs = append(errs, config.Mistakes...)
+		errs = append(errs, config.ArgumentErrors...)
 	}
 	if l.watch.store = config; config == nil {
 		l.watch.store = new(storeConfig)
@@ -288,14 +288,14 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// failed wraps a store's error about key: in gone if the caller's own context has ended, else in ErrUnavailable. It reports
+// failed wraps a store's error about key: in callerDone if the caller's own context has ended, else in ErrUnavailable. It reports
 // state that can't be used.
 func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return gone{err}
+		return callerDone{err}
 	}
 	l.watch.reportUnreadable(l.Name(), key, err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

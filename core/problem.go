@@ -51,7 +51,7 @@ func ProblemOf(err error) ProblemDetails {
 		p.Status = http.StatusServiceUnavailable
 		p.Type = reducedCapacity
 		p.Title = "Request cannot be satisfied due to temporary server capacity constraints"
-	case errors.As(err, &gone{}):
+	case errors.As(err, &callerDone{}):
 		p.Status = http.StatusServiceUnavailable
 	}
 	if p.Title == "" {

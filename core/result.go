@@ -77,7 +77,7 @@ func (r *Result) end() bool {
 // endIn is end before something is sent under ctx. While ctx has ended, nothing is sent, so r stays as it is.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return gone{err}
+		return callerDone{err}
 	}
 	if !r.end() {
 		return ErrSettled

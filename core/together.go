@@ -127,7 +127,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 		for i, m := range group {
 			p := m.now.planOf(m.key)
 			requests[i] = m.request
-			requests[i].under(p)
+			requests[i].bindPlan(p)
 			requests[i].To(p.class, boundedKey(m.key))
 			asked[i] = requests[i].Request
 		}
@@ -156,7 +156,7 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 		if answers[i].Err == nil {
 			m.res = m.result()
 			m.res.answer = answers[i].Answer
-			m.res.readOf(m.now.planOf(m.key), &requests[i])
+			m.res.fillFrom(m.now.planOf(m.key), &requests[i])
 			j.denied = j.denied || !m.res.Allowed
 			again = append(again, m)
 		}

@@ -150,7 +150,7 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
 	_, err = core.NewLimiter(core.NewMemoryStore(), policy, core.WithKeySecret([]byte("password")))
 	say(err)
-	say(errors.Join(config.Mistakes...))
+	say(errors.Join(config.ArgumentErrors...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
 

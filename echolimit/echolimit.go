@@ -1,68 +1,20 @@
-// Package echolimit limits requests in echo (v4) with token buckets:
-//
-//	e := echo.New()
-//	e.Use(echolimit.PerIP(core.PerMinute(60).WithBurst(20)))
-//
-// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
-//
-//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
-//	...
-//	e.Use(echolimit.New(limiter, echolimit.ByHeader("X-Api-Key")))
 package echolimit
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
-
-// New returns a middleware that lets a request pass if limiter has tokens for its key.
-//
-// The policy chooses the header fields. For a request that does not pass, the middleware returns an [echo.HTTPError],
-// which the app's error handler renders: 429 if it is denied, 400 if it has no key, 503 or 500 if it can't be decided.
-// [OnDenied] and [OnError] replace these answers. [core.Problem] makes a body for a denial.
-//
-// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
-// bad arguments, such as a bad address range.
-func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
-	o := configured(options)
-	return middleware(adapter.New(limiter, key, o.Options), o)
-}
-
-// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A request
-// takes one token from each of limits, or is denied. PerIP panics with all mistakes in limits.
-//
-// Use [New] for everything else: buckets in Redis that all replicas share, other keys, and options. Behind a proxy use New
-// with ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
-func PerIP(limits ...core.Limit) echo.MiddlewareFunc {
-	return New(adapter.InProcess(limits), ByIP())
-}
-
-// configured returns what options set.
-func configured(options []Option) *config {
-	o := new(config)
-	for _, option := range options {
-		if option != nil {
-			option(o)
-		}
-	}
-	o.ErrorStatus = errorStatus
-	return o
-}
 
 // middleware takes o as a pointer, because echo makes the inner closure for each request.
 func middleware(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			x := shown.Show(c)
-			v := engine.Begin(c, x)
-			shown.Done(x)
+			v := begin(engine, c)
 			switch v.Outcome {
 			case adapter.Denied, adapter.Failed:
 				return refuse(c, v, o)
@@ -91,30 +43,6 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 			return next(c)
 		}
 	}
-}
-
-// refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the default
-// answer follows.
-func refuse(c echo.Context, v adapter.Verdict, o *config) error {
-	var custom func() error
-	switch {
-	case v.Outcome == adapter.Denied && o.denied != nil:
-		custom = func() error { return o.denied(c, v.Result) }
-	case v.Outcome == adapter.Failed && o.failed != nil:
-		custom = func() error { return o.failed(c, v.Err) }
-	}
-	if custom != nil {
-		if silent, err := answer(c, custom); !silent {
-			return err
-		}
-	}
-	switch {
-	case v.Outcome == adapter.Denied:
-		return httpError(v.Problem())
-	case v.AsIs:
-		return own(v.Err)
-	}
-	return httpError(adapter.Refuse(v))
 }
 
 // answer calls custom, and reports whether it did nothing: it returned no error and wrote nothing.
@@ -159,8 +87,6 @@ func final(c echo.Context, returned bool, err error) int {
 	return status
 }
 
-func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
-
 // errorStatus returns the status of echo's own errors.
 func errorStatus(_ echo.Context, err error) int {
 	if he := own(err); he != nil {
@@ -169,64 +95,12 @@ func errorStatus(_ echo.Context, err error) int {
 	return 0
 }
 
-// own returns echo's error in err, or nil. Echo's error handler does not unwrap errors itself.
+// own returns echo's error in err, or nil.
 func own(err error) *echo.HTTPError {
 	var he *echo.HTTPError
 	_ = errors.As(err, &he)
 	return he
 }
 
-const keptKey = "ratelimit.decision"
-
-// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
-// the handler. Error handlers find a denial too.
-func FromContext(c echo.Context) (core.Result, bool) {
-	return adapter.FromContext(c.Get(keptKey))
-}
-
-// exchange shows a request to the engine.
-type exchange struct{ c echo.Context }
-
-// shown reuses exchanges, because echo.Context is an interface.
-var shown = adapter.Reuse(func(x *exchange, c echo.Context) { x.c = c })
-
-func (x exchange) Context() context.Context    { return x.c.Request().Context() }
-func (x exchange) Method() string              { return x.c.Request().Method }
-func (x exchange) Path() string                { return x.c.Request().URL.Path }
-func (x exchange) RemoteAddr() string          { return x.c.Request().RemoteAddr }
-func (x exchange) ContentLength() int64        { return x.c.Request().ContentLength }
-func (x exchange) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
-func (x exchange) Query(name string) string    { return x.c.QueryParam(name) }
-func (x exchange) Response() core.HeaderWriter { return x.c.Response().Header() }
-
-func (x exchange) Route() (pattern string, known bool) {
-	pattern = x.c.Path()
-	return pattern, pattern != ""
-}
-
-func (x exchange) Param(name string) string {
-	return adapter.DecodeParam(x.c.Request(), x.c.Param(name))
-}
-
-func (x exchange) Cookie(name string) string {
-	if c, err := x.c.Cookie(name); err == nil {
-		return c.Value
-	}
-	return ""
-}
-
-func (x exchange) Value(key any) any {
-	if s, ok := key.(string); ok {
-		if v := x.c.Get(s); v != nil {
-			return v
-		}
-	}
-	return x.c.Request().Context().Value(key)
-}
-
-func (x exchange) Keep(d *adapter.Decision) { x.c.Set(keptKey, d) }
-
-func (x exchange) Kept() *adapter.Decision {
-	d, _ := x.c.Get(keptKey).(*adapter.Decision)
-	return d
-}
+// asIs returns echo's error in err, because echo's error handler does not unwrap errors.
+func asIs(err error) error { return own(err) }

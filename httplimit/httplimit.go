@@ -1,14 +1,3 @@
-// Package httplimit limits requests in net/http with token buckets:
-//
-//	http.Handle("/", httplimit.PerIP(core.PerMinute(60).WithBurst(20))(handler))
-//
-// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other keys:
-//
-//	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
-//	...
-//	http.Handle("/", httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(handler))
-//
-// It works with every router that takes func(http.Handler) http.Handler. For chi, use package chilimit.
 package httplimit
 
 import (
@@ -16,45 +5,30 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// New returns a middleware that lets a request pass if limiter has tokens for its key.
-//
-// The policy chooses the header fields. A denied request is answered with 429 and an application/problem+json body
-// (RFC 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
-// replace these answers.
-//
-// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made from
-// bad arguments, such as a bad address range.
-func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
-	return nethttp.New(limiter, key, configured(options))
+func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Handler) http.Handler {
+	return nethttp.Middleware(engine, o.denied, o.failed)
 }
 
-// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A request
-// takes one token from each of limits, or is denied. PerIP panics with all mistakes in limits.
-//
-// Use [New] for everything else: buckets in Redis that all replicas share, other keys, and options. Behind a proxy use New
-// with ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
-func PerIP(limits ...core.Limit) func(http.Handler) http.Handler {
-	return New(adapter.InProcess(limits), ByIP())
+// adapt turns a function on a Request into one on *http.Request.
+func adapt[V any](f func(adapter.Request) (V, error)) func(*http.Request) (V, error) {
+	return nethttp.Adapt(f, behindMux)
 }
 
-// configured returns what options set.
-func configured(options []Option) (c nethttp.Config) {
-	for _, option := range options {
-		if option != nil {
-			option(&c)
-		}
+// stored returns the decision about the request whose context is ctx that was stored last.
+func stored(ctx context.Context) *adapter.Decision { return nethttp.Stored(ctx) }
+
+// ByRouteOf is [ByRoute] for a limiter in front of mux. It asks mux.Handler which pattern a request matches. If mux is
+// nil, New panics.
+func ByRouteOf(mux *http.ServeMux) KeyFunc {
+	if mux == nil {
+		return adapter.BadArgument[*http.Request, string]("ByRouteOf mux", nil, "must be the mux that the limiter stands in front of")
 	}
-	return c
+	return nethttp.Adapt(adapter.ByRoute("limit requests that match no pattern of the mux by another key"), inFrontOf(mux))
 }
-
-// FromContext returns the decision about the request whose context is ctx. Of several limiters, that is the decision of
-// the one nearest to the handler.
-func FromContext(ctx context.Context) (core.Result, bool) { return nethttp.FromContext(ctx) }
 
 // behindMux reads what the mux that a request last passed through has stored in it.
 var behindMux = nethttp.Router{

@@ -25,7 +25,7 @@ func ByContextValue(key any) KeyFunc {
 		return badKey("ByContextValue", t, "can't be the key of a context value: use a string or a comparable type of your own")
 	}
 	name := contextKeyName(key)
-	return func(x Exchange) (string, error) {
+	return func(x Request) (string, error) {
 		v, err := valueText(x.Value(key))
 		switch {
 		case err != nil:

@@ -29,10 +29,10 @@ func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 				Name: "api", Limits: []core.Limit{core.PerHour(1)}, Shadow: true}))
-			engine := adapter.New(limiter, func(*exchange) (string, error) { return "", c.err }, adapter.Options[*exchange]{})
+			engine := adapter.New(limiter, func(*request) (string, error) { return "", c.err }, adapter.Options[*request]{})
 			logged := logtest.Capture(func() {
 				for range 3 {
-					x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+					x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 					v := engine.Begin(x, x)
 					require.Equal(t, adapter.Allowed, v.Outcome)
 					require.Equal(t, core.Result{}, v.Result)
@@ -53,10 +53,10 @@ func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 
 func TestFailedVerdictHasNoResult(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	engine := adapter.New(limiter, func(*exchange) (string, error) { return "k", nil }, adapter.Options[*exchange]{
-		Cost: func(*exchange) (int64, error) { return -5, nil },
+	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{
+		Cost: func(*request) (int64, error) { return -5, nil },
 	})
-	x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	assert.Equal(t, adapter.Failed, v.Outcome)
 	assert.ErrorIs(t, v.Err, core.ErrCost)
@@ -66,11 +66,11 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 // An adapter treats a skipped request as an allowed one: Done has nothing to return.
 func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	engine := adapter.New(limiter, func(*exchange) (string, error) { return "k", nil }, adapter.Options[*exchange]{
-		Skip:   func(*exchange) bool { return true },
-		Refund: func(*exchange, int) bool { t.Error("Refund was called"); return true },
+	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{
+		Skip:   func(*request) bool { return true },
+		Refund: func(*request, int) bool { t.Error("Refund was called"); return true },
 	})
-	x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	assert.Equal(t, adapter.Allowed, v.Outcome)
 	assert.Equal(t, core.Result{}, v.Result)
@@ -83,21 +83,21 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 // What a middleware takes must be counted from the moment it is made: a policy can change before the first request.
 func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 	tokens := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithUnit("tokens")}}
-	key := func(*exchange) (string, error) { return "k", nil }
-	for name, install := range map[string]func(*core.Limiter, adapter.Options[*exchange]){
-		"New": func(l *core.Limiter, o adapter.Options[*exchange]) { adapter.New(l, key, o) },
-		"NewTogether": func(l *core.Limiter, o adapter.Options[*exchange]) {
-			adapter.NewTogether([]adapter.Rule[*exchange]{{Limiter: l, Key: key}}, o)
+	key := func(*request) (string, error) { return "k", nil }
+	for name, install := range map[string]func(*core.Limiter, adapter.Options[*request]){
+		"New": func(l *core.Limiter, o adapter.Options[*request]) { adapter.New(l, key, o) },
+		"NewTogether": func(l *core.Limiter, o adapter.Options[*request]) {
+			adapter.NewTogether([]adapter.Rule[*request]{{Limiter: l, Key: key}}, o)
 		},
 	} {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-		install(limiter, adapter.Options[*exchange]{})
+		install(limiter, adapter.Options[*request]{})
 		require.ErrorContains(t, limiter.SetPolicy(tokens), `Policy.Limits: "requests" is a unit that callers take`, name)
 		tokens.Shadow = true
 		require.NoError(t, limiter.SetPolicy(tokens), "in shadow mode nothing is refused")
 		tokens.Shadow = false
 		limiter = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-		install(limiter, adapter.Options[*exchange]{Units: func(*exchange) (core.Units, error) { return core.Units{"tokens": 1}, nil }})
+		install(limiter, adapter.Options[*request]{Units: func(*request) (core.Units, error) { return core.Units{"tokens": 1}, nil }})
 		require.NoError(t, limiter.SetPolicy(tokens), "%s with Units takes what there is", name)
 	}
 }
@@ -106,22 +106,22 @@ func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerDay(20)}}))
-	key := func(*exchange) (string, error) { return "k", nil }
-	options := adapter.Options[*exchange]{
-		Cost:   func(*exchange) (int64, error) { return 3, nil },
-		Refund: func(*exchange, int) bool { return true },
+	key := func(*request) (string, error) { return "k", nil }
+	options := adapter.Options[*request]{
+		Cost:   func(*request) (int64, error) { return 3, nil },
+		Refund: func(*request, int) bool { return true },
 	}
-	for name, engine := range map[string]*adapter.Engine[*exchange]{
+	for name, engine := range map[string]*adapter.Engine[*request]{
 		"New":         adapter.New(limiter, key, options),
-		"NewTogether": adapter.NewTogether([]adapter.Rule[*exchange]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
+		"NewTogether": adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
 	} {
 		_, err := limiter.AllowN(t.Context(), "k", 5)
 		require.NoError(t, err)
-		x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+		x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 		v := engine.Begin(x, x)
 		require.Equal(t, adapter.Allowed, v.Outcome)
 		for i, want := range []error{nil, core.ErrSettled} {
-			res, ok := adapter.FromContext(x.Kept())
+			res, ok := adapter.FromContext(x.Decision())
 			require.True(t, ok)
 			require.ErrorIs(t, res.Undo(t.Context()), want, "%s: Undo %d", name, i+1)
 		}

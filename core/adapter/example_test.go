@@ -10,16 +10,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// An adapter shows the request, asks the engine and writes the refusal. Check yours with package adaptertest.
+// An adapter makes a Request of the framework's request, asks the engine and writes the refusal. Check yours with package adaptertest.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(1)},
 	}))
 	byIP := adapter.ByIP()
-	engine := adapter.New(limiter, func(x *exchange) (string, error) { return byIP(x) }, adapter.Options[*exchange]{})
+	engine := adapter.New(limiter, func(x *request) (string, error) { return byIP(x) }, adapter.Options[*request]{})
 
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{r: r, w: w}
+		x := &request{r: r, w: w}
 		switch v := engine.Begin(x, x); v.Outcome {
 		case adapter.Denied:
 			adapter.WriteProblem(w, core.Problem(v.Result))
@@ -39,29 +39,29 @@ func Example() {
 	// 429 0
 }
 
-// exchange shows a request of plain net/http.
-type exchange struct {
+// request is a request of plain net/http.
+type request struct {
 	r    *http.Request
 	w    http.ResponseWriter
 	kept *adapter.Decision
 }
 
-func (x *exchange) Context() context.Context    { return x.r.Context() }
-func (x *exchange) Method() string              { return x.r.Method }
-func (x *exchange) Path() string                { return x.r.URL.Path }
-func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
-func (x *exchange) ContentLength() int64        { return x.r.ContentLength }
-func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
-func (x *exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
-func (x *exchange) Param(name string) string    { return x.r.PathValue(name) }
-func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
-func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
-func (x *exchange) Keep(d *adapter.Decision)    { x.kept = d }
-func (x *exchange) Kept() *adapter.Decision     { return x.kept }
+func (x *request) Context() context.Context        { return x.r.Context() }
+func (x *request) Method() string                  { return x.r.Method }
+func (x *request) Path() string                    { return x.r.URL.Path }
+func (x *request) RemoteAddr() string              { return x.r.RemoteAddr }
+func (x *request) ContentLength() int64            { return x.r.ContentLength }
+func (x *request) Header(name string) []string     { return adapter.RequestHeader(x.r, name) }
+func (x *request) Query(name string) string        { return x.r.URL.Query().Get(name) }
+func (x *request) Param(name string) string        { return x.r.PathValue(name) }
+func (x *request) Value(key any) any               { return x.r.Context().Value(key) }
+func (x *request) Response() core.HeaderWriter     { return x.w.Header() }
+func (x *request) SetDecision(d *adapter.Decision) { x.kept = d }
+func (x *request) Decision() *adapter.Decision     { return x.kept }
 
-func (x *exchange) Route() (string, bool) { return x.r.Pattern, x.r.Pattern != "" }
+func (x *request) Route() (string, bool) { return x.r.Pattern, x.r.Pattern != "" }
 
-func (x *exchange) Cookie(name string) string {
+func (x *request) Cookie(name string) string {
 	if c, err := x.r.Cookie(name); err == nil {
 		return c.Value
 	}

@@ -30,7 +30,7 @@ func ByHeader(name string) KeyFunc {
 	case "Authorization", "Proxy-Authorization":
 		normalize = normalizeCredentials
 	}
-	return named("header", strings.ToLower(name), func(x Exchange) (string, error) {
+	return named("header", strings.ToLower(name), func(x Request) (string, error) {
 		values := x.Header(name)
 		if len(values) == 0 {
 			return "", nil

@@ -1,25 +1,16 @@
 package adapter
 
 import (
-	"context"
 	"log/slog"
 	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
 // What core lends to middleware.
 var (
-	counts       = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
-	logger       = hook.Logger.(func(*core.Limiter) *slog.Logger)
-	allowAll     = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
-	client       = hook.Client.(func(c *core.ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (netip.Prefix, string, error))
-	warnOfProxy  = hook.WarnOfProxy.(func(log *slog.Logger, peer, field string))
-	keep         = hook.Keep.(func(core.Result) (k hook.Kept, writes bool))
-	kept         = hook.Result.(func(k *hook.Kept, l *core.Limiter, key string) core.Result)
-	writeHeaders = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))
-	order        = hook.Order.(func(core.JointResult) []int)
-	unsettled    = hook.Unsettled.(func(context.Context, core.JointResult, error))
+	logger      = hook.Logger.(func(*core.Limiter) *slog.Logger)
+	client      = hook.Client.(func(c *core.ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (netip.Prefix, string, error))
+	warnOfProxy = hook.WarnOfProxy.(func(log *slog.Logger, peer, field string))
 )

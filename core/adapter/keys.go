@@ -8,6 +8,7 @@ import (
 	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
@@ -15,9 +16,9 @@ import (
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip, err := core.NewClientIP(options...)
 	if err != nil {
-		return invalid[Exchange, string](err)
+		return middleware.Invalid[Request, string](err)
 	}
-	return func(x Exchange) (string, error) {
+	return func(x Request) (string, error) {
 		var room [64]byte // on the stack: 257 ns and 2 allocations, with a nil slice 442 ns and 4
 		key := append(room[:0], "ip:"...)
 		var addr netip.Addr
@@ -33,7 +34,7 @@ func ByIP(options ...core.IPOption) KeyFunc {
 			return "", err
 		}
 		if proxyField != "" {
-			x.Keep(proxyNote(cmp.Or(peer, addr.String()), proxyField, x.Kept()))
+			x.SetDecision(proxyMarker(cmp.Or(peer, addr.String()), proxyField, x.Decision()))
 		}
 		if network.Addr().Is4() {
 			key = network.Addr().AppendTo(key)
@@ -44,9 +45,9 @@ func ByIP(options ...core.IPOption) KeyFunc {
 	}
 }
 
-// proxyNote returns the note of a peer that sends a proxy's field.
-func proxyNote(peer, field string, outer *Decision) *Decision {
-	return &Decision{log: func(log *slog.Logger) { warnOfProxy(log, peer, field) }, outer: outer}
+// proxyMarker returns the marker of a peer that sends a proxy's field.
+func proxyMarker(peer, field string, outer *Decision) *Decision {
+	return middleware.Marker("", func(log *slog.Logger) { warnOfProxy(log, peer, field) }, outer)
 }
 
 // ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts.
@@ -54,7 +55,7 @@ func ByCookie(name string) KeyFunc {
 	if !fieldname.Valid(name) {
 		return badKey("ByCookie", name, `must be the name of a cookie: letters, digits, "-" and "_", such as "session"`)
 	}
-	return named("cookie", name, func(x Exchange) (string, error) { return x.Cookie(name), nil })
+	return named("cookie", name, func(x Request) (string, error) { return x.Cookie(name), nil })
 }
 
 // ByQuery limits by the first value of a query parameter.
@@ -62,7 +63,7 @@ func ByQuery(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByQuery", name, `must be the name of a query parameter, such as "q"`)
 	}
-	return named("query", name, func(x Exchange) (string, error) { return x.Query(name), nil })
+	return named("query", name, func(x Request) (string, error) { return x.Query(name), nil })
 }
 
 // ByParam limits by a parameter of the route, such as id in /items/{id}, percent-decoded.
@@ -70,13 +71,13 @@ func ByParam(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByParam", name, `must be the name of a parameter of the route, such as "id"`)
 	}
-	return named("param", name, func(x Exchange) (string, error) { return x.Param(name), nil })
+	return named("param", name, func(x Request) (string, error) { return x.Param(name), nil })
 }
 
 // ByMethod limits by the request's method: one of RFC 9110, section 9.3, or PATCH. All other methods share one key,
 // because clients can make them up.
 func ByMethod() KeyFunc {
-	return func(x Exchange) (string, error) {
+	return func(x Request) (string, error) {
 		switch method := x.Method(); method {
 		case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
 			http.MethodConnect, http.MethodOptions, http.MethodTrace, http.MethodPatch:
@@ -89,7 +90,7 @@ func ByMethod() KeyFunc {
 // ByPath limits by the path as requested, percent-decoded. Clients choose the path, and every path that they make up
 // gets a full bucket. Join it with a key of the client, or use ByRoute.
 func ByPath() KeyFunc {
-	return func(x Exchange) (string, error) {
+	return func(x Request) (string, error) {
 		return core.JoinKey("path", cmp.Or(x.Path(), "/")), nil // a URL without a path means the root
 	}
 }
@@ -100,12 +101,12 @@ func Global(name string) KeyFunc {
 		return badKey("Global", name, `must be a name for the bucket, such as "all"`)
 	}
 	key := core.JoinKey("global", name)
-	return func(Exchange) (string, error) { return key, nil }
+	return func(Request) (string, error) { return key, nil }
 }
 
 // named makes the extractor of one field. An empty field is missing.
-func named(kind, name string, value func(Exchange) (string, error)) KeyFunc {
-	return func(x Exchange) (string, error) {
+func named(kind, name string, value func(Request) (string, error)) KeyFunc {
+	return func(x Request) (string, error) {
 		v, err := value(x)
 		switch {
 		case err != nil:

@@ -8,28 +8,8 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
-
-// NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
-// and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
-func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
-	var errs []error
-	if len(rules) == 0 {
-		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: 0, Reason: "rules given: it needs at least one, a limiter and a key"})
-	}
-	limiters := make([]string, len(rules))
-	for i, r := range rules {
-		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
-		errs = append(errs, r.mistakes(limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
-	}
-	if options.Limits != nil {
-		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
-	}
-	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
-		refuseArguments(err)
-	}
-	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options}
-}
 
 // InProcess returns the limiter of an adapter's PerIP: of limits that hold together, with buckets in this process. Limits are
 // named as they are written, such as "60/min burst 20", and so is the policy. It panics with all mistakes in limits, as [New]
@@ -56,7 +36,7 @@ func InProcess(limits []core.Limit) *core.Limiter {
 		errs = append(errs, asArguments(err))
 	}
 	if len(errs) > 0 {
-		refuseArguments(errors.Join(errs...))
+		middleware.RefuseArguments(errors.Join(errs...))
 	}
 	return l
 }

@@ -31,63 +31,63 @@ func (m meanwhile) Err() error {
 func TestARequestIsDecidedByOnePolicy(t *testing.T) {
 	tokens := func(n int64) core.Limit { return core.PerHour(n).WithName("tokens").WithUnit("tokens") }
 	requests := func(n int64) core.Limit { return core.PerHour(n).WithName("requests") }
-	unknown := func(*exchange) (int64, error) { return 0, core.ErrUnknownCost }
-	units := func(u core.Units) func(*exchange) (core.Units, error) {
-		return func(*exchange) (core.Units, error) { return u, nil }
+	unknown := func(*request) (int64, error) { return 0, core.ErrUnknownCost }
+	units := func(u core.Units) func(*request) (core.Units, error) {
+		return func(*request) (core.Units, error) { return u, nil }
 	}
 	for name, c := range map[string]struct {
 		before, after []core.Limit
-		options       adapter.Options[*exchange]
+		options       adapter.Options[*request]
 		together      bool
 		cost          int64
 	}{
 		"requests are not counted any more": {
 			before: []core.Limit{requests(10)}, after: []core.Limit{tokens(10)},
-			options: adapter.Options[*exchange]{Units: units(nil)}, cost: 1,
+			options: adapter.Options[*request]{Units: units(nil)}, cost: 1,
 		},
 		"together: a unit is not counted any more": {
 			before: []core.Limit{requests(10), tokens(10)}, after: []core.Limit{requests(10)},
-			options: adapter.Options[*exchange]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
+			options: adapter.Options[*request]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
 		},
 		"together: a unit is counted from now on": {
 			before: []core.Limit{requests(10)}, after: []core.Limit{requests(10), tokens(1)},
-			options: adapter.Options[*exchange]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
+			options: adapter.Options[*request]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
 		},
 		"together: the whole Capacity becomes smaller": {
 			before: []core.Limit{requests(10)}, after: []core.Limit{requests(5)},
-			options: adapter.Options[*exchange]{Cost: unknown}, together: true, cost: 10,
+			options: adapter.Options[*request]{Cost: unknown}, together: true, cost: 10,
 		},
 		"together: the whole Capacity becomes smaller, with units": {
 			before: []core.Limit{requests(10), tokens(10)}, after: []core.Limit{requests(5), tokens(10)},
-			options: adapter.Options[*exchange]{Cost: unknown, Units: units(core.Units{"tokens": 3})}, together: true, cost: 10,
+			options: adapter.Options[*request]{Cost: unknown, Units: units(core.Units{"tokens": 3})}, together: true, cost: 10,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := core.NewMemoryStore()
 			limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "key", Limits: c.before}))
-			c.options.Settle = func(*exchange, int) core.Units { return nil }
-			key := func(*exchange) (string, error) { return "k", nil }
+			c.options.Settle = func(*request, int) core.Units { return nil }
+			key := func(*request) (string, error) { return "k", nil }
 			engine := adapter.New(limiter, key, c.options)
 			if c.together {
 				everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{requests(10), tokens(10)}}))
-				engine = adapter.NewTogether([]adapter.Rule[*exchange]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, c.options)
+				engine = adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, c.options)
 			}
 			changed := 0
 			ctx := meanwhile{t.Context(), func() {
 				require.NoError(t, limiter.SetPolicy(core.Policy{Name: "key", Limits: c.after}))
 				changed++
 			}}
-			x := &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
+			x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
 			v := engine.Begin(x, x)
 			require.NotZero(t, changed, "the policy changed while the request was decided")
 			require.Equal(t, adapter.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
-			results := adapter.AllFromContext(x.Kept())
+			results := adapter.AllFromContext(x.Decision())
 			for _, r := range results {
 				assert.Equal(t, c.cost, r.Cost, "what a request takes is what the policy that decides says: %+v", r)
 			}
 			assert.True(t, engine.WantsStatus(v))
 
-			x = &exchange{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+			x = &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 			v = engine.Begin(x, x)
 			assert.NotEqual(t, adapter.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
 		})

@@ -1,55 +1,57 @@
 package adapter
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// fail fills in v for a request that has no decision because of err. fromUser says that err is from a function of
-// the user. Such an error keeps its own status if it is a client error: one of the framework, or a body above
-// [http.MaxBytesReader]'s limit. It is 503 if the request's context has ended.
-func fail[C any](options Options[C], c C, v *Verdict, err error, fromUser bool) {
-	v.Outcome, v.Err, v.Result = Failed, err, core.Result{}
-	v.Status = core.ProblemOf(err).Status
-	if !fromUser {
-		return
-	}
-	if options.ErrorStatus != nil {
-		if status := options.ErrorStatus(c, err); status >= 400 && status < 500 {
-			v.Status, v.AsIs = status, true
-			if f := (functionError{}); errors.As(err, &f) {
-				v.Err = f.error // as the function returned it
-			}
-			return
-		}
-	}
-	ended := v.ctx.Err()
-	switch {
-	case v.Status != http.StatusInternalServerError:
-	case errors.As(err, new(*http.MaxBytesError)):
-		v.Status = http.StatusRequestEntityTooLarge
-	case ended != nil && errors.Is(err, ended): // the client left, for instance, while its user was looked up
-		v.Status = http.StatusServiceUnavailable
+// protocol returns what HTTP and the framework know of errors.
+func (o *Options[C]) protocol() middleware.Protocol[C] {
+	return middleware.Protocol[C]{
+		ClientError: func(c C, err error) bool { return o.ownStatus(c, err) != 0 || tooLarge(err) },
+		Status:      o.status,
 	}
 }
 
-// functionError is an error of the user's cost or limits function.
-type functionError struct {
-	name string
-	error
+// ownStatus returns the status of a client error of the framework, else 0.
+func (o *Options[C]) ownStatus(c C, err error) int {
+	if o.ErrorStatus == nil {
+		return 0
+	}
+	if status := o.ErrorStatus(c, err); status >= 400 && status < 500 {
+		return status
+	}
+	return 0
 }
 
-func (f functionError) Error() string { return f.name + ": " + f.error.Error() }
-func (f functionError) Unwrap() error { return f.error }
+// status returns the status of the answer to a request that has no decision because of err.
+func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
+	switch cause {
+	case middleware.ClientError:
+		return cmp.Or(o.ownStatus(c, err), http.StatusRequestEntityTooLarge)
+	case middleware.NoKey:
+		return http.StatusBadRequest
+	case middleware.Unavailable, middleware.Ended:
+		return http.StatusServiceUnavailable
+	}
+	return core.ProblemOf(err).Status
+}
+
+// tooLarge reports whether err means a body above [http.MaxBytesReader]'s limit, and nothing that has a status of its own.
+func tooLarge(err error) bool {
+	return errors.As(err, new(*http.MaxBytesError)) && core.ProblemOf(err).Status == http.StatusInternalServerError
+}
 
 // Refuse describes the response to a Failed request. It shows nothing of v.Err. It logs v.Err if the status is 500,
 // because that is a failure of the service, to the limiter's logger.
 func Refuse(v Verdict) core.ProblemDetails {
 	if v.Status == http.StatusInternalServerError {
-		logger(v.limiter).ErrorContext(v.ctx, "ratelimit: request refused", "code", "RL709", "error", v.Err)
+		logger(v.Limiter()).ErrorContext(v.Context(), "ratelimit: request refused", "code", "RL709", "error", v.Err)
 	}
 	if p := core.ProblemOf(v.Err); p.Status == v.Status {
 		return p

@@ -1,11 +1,11 @@
 package adapter
 
 import (
-	"log/slog"
 	"net/http"
 	"net/url"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // ByRoute limits by the pattern of the route that matched, without its method. All requests whose route is not known
@@ -13,31 +13,13 @@ import (
 // answered with a status below 400, it has a route after all, and the middleware logs a warning once. The warning
 // ends with advice, which says what to write instead in the framework.
 func ByRoute(advice string) KeyFunc {
-	return func(x Exchange) (string, error) {
+	return func(x Request) (string, error) {
 		pattern, known := x.Route()
 		if !known {
-			x.Keep(note(advice, x.Kept()))
+			x.SetDecision(middleware.Marker(advice, nil, x.Decision()))
 		}
 		return core.JoinKey("route", pattern), nil
 	}
-}
-
-// takeNotes removes the notes that key functions left since before was kept. What ByIP left is logged to log. takeNotes returns
-// what is kept then, and the advice of ByRoute, or "" if there is none.
-func takeNotes(x Exchange, before *Decision, log func() *slog.Logger) (kept *Decision, advice string) {
-	kept = x.Kept()
-	if kept == before || kept == nil || !kept.isNote() {
-		return kept, ""
-	}
-	for ; kept != before && kept != nil && kept.isNote(); kept = kept.outer {
-		if kept.log != nil {
-			kept.log(log())
-		} else {
-			advice = kept.key
-		}
-	}
-	x.Keep(before)
-	return before, advice
 }
 
 // DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is

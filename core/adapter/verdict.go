@@ -1,9 +1,8 @@
 package adapter
 
 import (
-	"context"
-
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Options are what a user sets for one middleware. C is what the framework's handlers receive. The zero value of
@@ -21,48 +20,31 @@ type Options[C any] struct {
 	ErrorStatus func(C, error) int
 }
 
-// Verdict is what the engine says about a request.
+// life returns the options that do not depend on HTTP.
+func (o *Options[C]) life() middleware.Options[C] {
+	return middleware.Options[C]{Cost: o.Cost, Limits: o.Limits, Units: o.Units, Settle: o.Settle, Skip: o.Skip, Refund: o.Refund}
+}
+
+// Verdict is what the engine says about a request. WantsStatus, Settles and Done take it.
 type Verdict struct {
-	// Outcome is what the adapter does.
-	Outcome Outcome
-	// Result is the decision: of several limiters the tightest. It is zero if there is none: for a failed request and for
-	// one that passes without a limit.
-	Result core.Result
-	// Err is why there is no decision (Failed). Don't show its text to clients, unless AsIs is set.
-	Err error
+	middleware.Admission
+
 	// Status is the status of the answer to a failed request.
 	Status int
 	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
 	AsIs bool
 
-	limiter *core.Limiter // that decides; of several the first
-	key     string
-	kept    *Decision       // of the limiter; nil without one, or with several
-	joint   *joint          // the decisions of several limiters
-	ctx     context.Context // that of Begin: frameworks may have replaced it when Done is called
-	advice  string          // of a ByRoute that found no route
-	path    string          // of a request with advice
+	path string // of a request with Advice
 }
 
 // Outcome is what an adapter does with a request.
-type Outcome uint8
+type Outcome = middleware.Outcome
 
 const (
 	// Allowed means that the request goes on to the handler. If WantsStatus reports true, call Done afterwards.
-	Allowed Outcome = iota
+	Allowed = middleware.Allowed
 	// Denied means that OnDenied answers the request, by default with 429.
-	Denied
+	Denied = middleware.Denied
 	// Failed means that there is no decision. OnError answers the request, by default as Refuse says.
-	Failed
+	Failed = middleware.Failed
 )
-
-// Problem describes a denial: the limits of all limiters that lack tokens.
-func (v *Verdict) Problem() core.ProblemDetails {
-	if v.joint != nil {
-		return v.joint.result.Problem()
-	}
-	return core.Problem(v.Result)
-}
-
-// charged reports whether a limiter allowed the request and took its tokens.
-func (v *Verdict) charged() bool { return v.Outcome == Allowed && (v.kept != nil || v.joint != nil) }

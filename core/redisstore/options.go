@@ -24,7 +24,7 @@ type option func(*settings, *store.Config)
 
 // ConfigureStore reports an option that was given to another store. New does not call it.
 func (option) ConfigureStore(c *store.Config) {
-	c.Mistake("redisstore option", "given", "to another store: it is for redisstore.New alone")
+	c.ArgumentError("redisstore option", "given", "to another store: it is for redisstore.New alone")
 }
 
 // defaults are the settings without any option.
@@ -68,7 +68,7 @@ func WithPrefix(prefix string) Option {
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if d <= 0 {
-			c.Mistake("WithTimeout", d, "must be above 0")
+			c.ArgumentError("WithTimeout", d, "must be above 0")
 			return
 		}
 		s.timeout = d
@@ -83,10 +83,10 @@ func WithTimeout(d time.Duration) Option {
 func WithBreaker(failures int, pause time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if failures < 1 {
-			c.Mistake("WithBreaker failures", failures, "must be at least 1")
+			c.ArgumentError("WithBreaker failures", failures, "must be at least 1")
 		}
 		if pause <= 0 {
-			c.Mistake("WithBreaker pause", pause, "must be above 0")
+			c.ArgumentError("WithBreaker pause", pause, "must be above 0")
 		}
 		s.failures, s.pause = failures, pause
 	})
@@ -100,7 +100,7 @@ func WithBreaker(failures int, pause time.Duration) Option {
 func WithDenyCache(horizon time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if horizon < 0 {
-			c.Mistake("WithDenyCache", horizon, "must not be negative")
+			c.ArgumentError("WithDenyCache", horizon, "must not be negative")
 			return
 		}
 		s.horizon = horizon
@@ -130,7 +130,7 @@ func WithDenyCache(horizon time.Duration) Option {
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *store.Config) {
 		if n < 0 {
-			c.Mistake("WithLease", n, "must not be negative")
+			c.ArgumentError("WithLease", n, "must not be negative")
 			return
 		}
 		s.lease = n

@@ -103,7 +103,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	b.prefix = keyPrefix(set.prefix)
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
-		b.config.Mistake("redisstore.New client", nil, "must be a go-redis client")
+		b.config.ArgumentError("redisstore.New client", nil, "must be a go-redis client")
 		return s
 	}
 	if set.horizon > 0 {
@@ -125,8 +125,8 @@ func (s *Store) Config() *store.Config { return &s.batches.config }
 // mistaken returns an error if there are mistakes in the options. NewLimiter reports them too, but does not see them if
 // another store wraps this one.
 func (s *Store) mistaken() error {
-	if len(s.batches.config.Mistakes) > 0 {
-		return errors.Join(s.batches.config.Mistakes...)
+	if len(s.batches.config.ArgumentErrors) > 0 {
+		return errors.Join(s.batches.config.ArgumentErrors...)
 	}
 	return nil
 }

@@ -19,9 +19,9 @@ type Configured interface {
 
 // Config is the part of a store's configuration that limiters use. Set its fields before you use the store.
 type Config struct {
-	Mistakes []error          // mistakes in the store's options; NewLimiter reports them
-	Clock    func() time.Time // the clock of the store and of its fallback under FailLocal; nil: the default clock
-	Logger   *slog.Logger     // nil: slog.Default
+	ArgumentErrors []error          // mistakes in the store's options; NewLimiter reports them
+	Clock          func() time.Time // the clock of the store and of its fallback under FailLocal; nil: the default clock
+	Logger         *slog.Logger     // nil: slog.Default
 
 	Limiters Limiters // for package core
 }
@@ -35,9 +35,9 @@ type Limiters struct {
 // Unreadable is how often limiters of the store got a [StateError] from it, for the store's statistics.
 func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.Count() }
 
-// Mistake adds a core.ConfigError to c.Mistakes.
-func (c *Config) Mistake(field string, value any, reason string) {
-	c.Mistakes = append(c.Mistakes, &mistake.Error{Field: field, Value: value, Reason: reason})
+// ArgumentError adds a core.ConfigError to c.ArgumentErrors.
+func (c *Config) ArgumentError(field string, value any, reason string) {
+	c.ArgumentErrors = append(c.ArgumentErrors, &mistake.Error{Field: field, Value: value, Reason: reason})
 }
 
 // ClockError is [ErrClock] if the injected clock is out of range.
@@ -88,7 +88,7 @@ func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 // ConfigureStore sets the clock.
 func (o ClockOption) ConfigureStore(c *Config) {
 	if o.now == nil {
-		c.Mistake("WithClock", nil, "must be a function")
+		c.ArgumentError("WithClock", nil, "must be a function")
 		return
 	}
 	c.Clock = o.now

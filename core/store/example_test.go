@@ -107,7 +107,7 @@ func (s *optioned) Config() *store.Config { return &s.config }
 
 func ExampleConfigured() {
 	mine := &optioned{Store: &mapStore{states: map[string][]byte{}}}
-	mine.config.Mistake("WithShards", -1, "must be at least 1")
+	mine.config.ArgumentError("WithShards", -1, "must be at least 1")
 	_, err := core.NewLimiter(mine, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
 	fmt.Println(err)
 	// Output: ratelimit: policy "api": WithShards: -1 must be at least 1
@@ -119,14 +119,14 @@ func ExampleOption() {
 	for _, o := range []store.Option{core.WithClock(time.Now), core.WithLogger(nil)} {
 		o.ConfigureStore(&mine.config)
 	}
-	fmt.Println(mine.config.Clock != nil, len(mine.config.Mistakes))
+	fmt.Println(mine.config.Clock != nil, len(mine.config.ArgumentErrors))
 	// Output: true 0
 }
 
 func ExampleConfig() {
 	var config store.Config
-	config.Mistake("WithShards", -1, "must be at least 1")
-	fmt.Println(config.Mistakes[0])
+	config.ArgumentError("WithShards", -1, "must be at least 1")
+	fmt.Println(config.ArgumentErrors[0])
 	// Output: WithShards: -1 must be at least 1
 }
 

@@ -41,7 +41,7 @@ func (o ClockOption) memory(s *Memory) { o.ConfigureStore(&s.config) }
 func WithMaxKeys(n int) MemoryOption {
 	return memoryOption(func(s *Memory) {
 		if n < 1 {
-			s.config.Mistake("WithMaxKeys", n, "must be at least 1")
+			s.config.ArgumentError("WithMaxKeys", n, "must be at least 1")
 			return
 		}
 		s.maxKeys = n

@@ -67,7 +67,7 @@ func configured(options []Option) (o config) {
 func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(c *fasthttp.RequestCtx) {
-			switch v := engine.Begin(c, exchange{c}); v.Outcome {
+			switch v := engine.Begin(c, request{c}); v.Outcome {
 			case adapter.Denied:
 				if o.denied == nil || silent(c, func() { o.denied(c, v.Result) }) {
 					refuse(c, v.Problem())
@@ -130,7 +130,7 @@ func (w *whenSent) Close() (err error) {
 
 // copyKey copies what key returns: strings of fasthttp are views of buffers that it reuses.
 func copyKey(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
-	if key == nil || adapter.Mistake[*fasthttp.RequestCtx, string](key) != nil {
+	if key == nil || adapter.ArgumentError[*fasthttp.RequestCtx, string](key) != nil {
 		return key
 	}
 	return func(c *fasthttp.RequestCtx) (string, error) {
@@ -152,56 +152,56 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 
 // FromContext returns the decision about the request.
 func FromContext(c *fasthttp.RequestCtx) (core.Result, bool) {
-	return adapter.FromContext(c.UserValue(keptKey{}))
+	return adapter.FromContext(c.UserValue(decisionKey{}))
 }
 
 // AllFromContext returns the decisions of all limiters about the request, the newest first.
 func AllFromContext(c *fasthttp.RequestCtx) []core.Result {
-	return adapter.AllFromContext(c.UserValue(keptKey{}))
+	return adapter.AllFromContext(c.UserValue(decisionKey{}))
 }
 
-type keptKey struct{}
+type decisionKey struct{}
 
-// exchange shows a request to the engine.
-type exchange struct{ c *fasthttp.RequestCtx }
+// request is a request as the engine reads it.
+type request struct{ c *fasthttp.RequestCtx }
 
-func (x exchange) Method() string              { return string(x.c.Method()) }
-func (x exchange) Path() string                { return string(x.c.Path()) }
-func (x exchange) RemoteAddr() string          { return x.c.RemoteAddr().String() }
-func (x exchange) Cookie(name string) string   { return string(x.c.Request.Header.Cookie(name)) }
-func (x exchange) Query(name string) string    { return string(x.c.QueryArgs().Peek(name)) }
-func (x exchange) Keep(d *adapter.Decision)    { x.c.SetUserValue(keptKey{}, d) }
-func (x exchange) Response() core.HeaderWriter { return header{&x.c.Response.Header} }
+func (x request) Method() string                  { return string(x.c.Method()) }
+func (x request) Path() string                    { return string(x.c.Path()) }
+func (x request) RemoteAddr() string              { return x.c.RemoteAddr().String() }
+func (x request) Cookie(name string) string       { return string(x.c.Request.Header.Cookie(name)) }
+func (x request) Query(name string) string        { return string(x.c.QueryArgs().Peek(name)) }
+func (x request) SetDecision(d *adapter.Decision) { x.c.SetUserValue(decisionKey{}, d) }
+func (x request) Response() core.HeaderWriter     { return header{&x.c.Response.Header} }
 
 // Context returns a context of the request's own. The RequestCtx may serve the next request while a store still reads
 // this one's context.
-func (x exchange) Context() context.Context {
+func (x request) Context() context.Context {
 	if ctx, ok := x.c.UserValue(ContextKey).(context.Context); ok {
 		return ctx
 	}
 	return context.Background()
 }
 
-func (x exchange) Route() (pattern string, known bool) {
+func (x request) Route() (pattern string, known bool) {
 	pattern, known = x.c.UserValue(RouteKey).(string)
 	return pattern, known
 }
 
 // Param is percent-decoded already: fasthttp decodes the path.
-func (x exchange) Param(name string) string {
+func (x request) Param(name string) string {
 	value, _ := x.c.UserValue(name).(string)
 	return value
 }
 
 // ContentLength returns -1 for a chunked body. Fasthttp uses -2 for a request without a body.
-func (x exchange) ContentLength() int64 {
+func (x request) ContentLength() int64 {
 	if length := x.c.Request.Header.ContentLength(); length >= -1 {
 		return int64(length)
 	}
 	return 0
 }
 
-func (x exchange) Header(name string) (values []string) {
+func (x request) Header(name string) (values []string) {
 	if name == "Host" { // the host of a whole URL in the request line goes before the field
 		return []string{string(x.c.Host())}
 	}
@@ -211,15 +211,15 @@ func (x exchange) Header(name string) (values []string) {
 	return values
 }
 
-func (x exchange) Value(key any) any {
+func (x request) Value(key any) any {
 	if v := x.c.UserValue(key); v != nil {
 		return v
 	}
 	return x.Context().Value(key)
 }
 
-func (x exchange) Kept() *adapter.Decision {
-	d, _ := x.c.UserValue(keptKey{}).(*adapter.Decision)
+func (x request) Decision() *adapter.Decision {
+	d, _ := x.c.UserValue(decisionKey{}).(*adapter.Decision)
 	return d
 }
 
@@ -231,9 +231,9 @@ func (h header) Get(name string) string { return string(h.Peek(name)) }
 // KeyFunc returns the key of a request: who or what is limited. Without a key it returns [core.ErrNoKey].
 type KeyFunc func(*fasthttp.RequestCtx) (string, error)
 
-func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Show(key, show) }
+func keyed(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }
 
-func show(c *fasthttp.RequestCtx) adapter.Exchange { return exchange{c} }
+func asRequest(c *fasthttp.RequestCtx) adapter.Request { return request{c} }
 
 // ByIP limits by the client's address.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
@@ -289,12 +289,12 @@ func WithCost(cost func(*fasthttp.RequestCtx) (int64, error)) Option {
 
 // CostByContentLength is a cost for WithCost: a token for each bytesPerToken of the request's body.
 func CostByContentLength(bytesPerToken int64) func(*fasthttp.RequestCtx) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
+	return adapter.Adapt(adapter.CostByContentLength(bytesPerToken), asRequest)
 }
 
 // CostByContentLengthOr is CostByContentLength with another cost for a body of unknown length.
 func CostByContentLengthOr(bytesPerToken, unknown int64) func(*fasthttp.RequestCtx) (int64, error) {
-	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
+	return adapter.Adapt(adapter.CostByContentLengthOr(bytesPerToken, unknown), asRequest)
 }
 
 // WithUnits sets what a request takes besides requests, such as tokens.

@@ -16,7 +16,7 @@ import (
 // CopyKey returns a key function that copies what key returns. Strings of fasthttp are views of a buffer that the next
 // request on the connection overwrites, and a store may keep a key for longer.
 func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
-	if key == nil || adapter.Mistake[C, string](key) != nil {
+	if key == nil || adapter.ArgumentError[C, string](key) != nil {
 		return key
 	}
 	return func(c C) (string, error) {

@@ -13,7 +13,7 @@ func TestKeysOfEveryFunctionAreCopied(t *testing.T) {
 	view := func() (string, error) { return unsafe.String(&buffer[0], len(buffer)), nil }
 	for name, key := range map[string]func(int) (string, error){
 		"a user's function":         func(int) (string, error) { return view() },
-		"a function on an exchange": adapter.Show(func(adapter.Exchange) (string, error) { return view() }, func(int) adapter.Exchange { return nil }),
+		"a function on an exchange": adapter.Adapt(func(adapter.Request) (string, error) { return view() }, func(int) adapter.Request { return nil }),
 	} {
 		copy(buffer, "alice")
 		got, err := CopyKey(key)(0)

@@ -9,24 +9,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// Config is what the user sets for one middleware.
-type Config struct {
-	adapter.Options[*http.Request]
-	Denied func(http.ResponseWriter, *http.Request, core.Result)
-	Failed func(http.ResponseWriter, *http.Request, error)
-}
-
-// New returns the middleware.
-func New(limiter *core.Limiter, key func(*http.Request) (string, error), config Config) func(http.Handler) http.Handler {
-	return middleware(adapter.New(limiter, key, config.Options), config)
-}
-
-// NewTogether returns the middleware of several limiters.
-func NewTogether(rules []adapter.Rule[*http.Request], config Config) func(http.Handler) http.Handler {
-	return middleware(adapter.NewTogether(rules, config.Options), config)
-}
-
-func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.Handler) http.Handler {
+// Middleware returns the middleware of engine. denied and failed are the app's own answers, or nil.
+func Middleware(
+	engine *adapter.Engine[*http.Request],
+	denied func(http.ResponseWriter, *http.Request, core.Result),
+	failed func(http.ResponseWriter, *http.Request, error),
+) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			x := enter(w, r)
@@ -34,11 +22,11 @@ func middleware(engine *adapter.Engine[*http.Request], config Config) func(http.
 			r = x.r
 			switch v := engine.Begin(r, x); v.Outcome {
 			case adapter.Denied:
-				if config.Denied == nil || silent(w, func(w http.ResponseWriter) { config.Denied(w, r, v.Result) }) {
+				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, v.Result) }) {
 					adapter.WriteProblem(w, v.Problem())
 				}
 			case adapter.Failed:
-				if config.Failed == nil || silent(w, func(w http.ResponseWriter) { config.Failed(w, r, v.Err) }) {
+				if failed == nil || silent(w, func(w http.ResponseWriter) { failed(w, r, v.Err) }) {
 					adapter.WriteProblem(w, adapter.Refuse(v))
 				}
 			case adapter.Allowed:
@@ -69,83 +57,60 @@ type Router struct {
 	Param func(r *http.Request, name string) string
 }
 
-// Key turns a common extractor into a key function for this router.
-func (ro Router) Key(key adapter.KeyFunc) func(*http.Request) (string, error) {
-	return adapter.ShowReused(key, adapter.Reuse(func(x *exchange, r *http.Request) {
-		*x = exchange{r: r, slot: slotOf(r.Context()), router: &ro}
+// Adapt turns a function on a Request, such as a common extractor, into one for the requests of a router.
+func Adapt[V any](f func(adapter.Request) (V, error), router Router) func(*http.Request) (V, error) {
+	return adapter.AdaptPooled(f, adapter.NewPool(func(x *request, r *http.Request) {
+		*x = request{r: r, slot: slotOf(r.Context()), router: &router}
 	}))
 }
 
-// CostByContentLength is the function of package adapter, for net/http.
-func CostByContentLength(bytesPerToken int64) func(*http.Request) (int64, error) {
-	return adapter.Show(adapter.CostByContentLength(bytesPerToken), show)
-}
-
-// CostByContentLengthOr is the function of package adapter, for net/http.
-func CostByContentLengthOr(bytesPerToken, unknown int64) func(*http.Request) (int64, error) {
-	return adapter.Show(adapter.CostByContentLengthOr(bytesPerToken, unknown), show)
-}
-
-func show(r *http.Request) adapter.Exchange { return &exchange{r: r} }
-
-// exchange shows a request: to the engine (w is set), to an extractor (router is set) or to a cost function (neither
-// is).
-type exchange struct {
+// request is a request as the engine (w is set) or a function of the user reads it (router is set).
+type request struct {
 	w      http.ResponseWriter
 	r      *http.Request
 	slot   *slot // nil outside of a limiter
 	router *Router
 }
 
-func (x *exchange) Context() context.Context    { return x.r.Context() }
-func (x *exchange) Method() string              { return x.r.Method }
-func (x *exchange) Path() string                { return x.r.URL.Path }
-func (x *exchange) RemoteAddr() string          { return x.r.RemoteAddr }
-func (x *exchange) ContentLength() int64        { return x.r.ContentLength }
-func (x *exchange) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
-func (x *exchange) Query(name string) string    { return x.r.URL.Query().Get(name) }
-func (x *exchange) Param(name string) string    { return x.router.Param(x.r, name) }
-func (x *exchange) Value(key any) any           { return x.r.Context().Value(key) }
-func (x *exchange) Response() core.HeaderWriter { return x.w.Header() }
+func (x *request) Context() context.Context    { return x.r.Context() }
+func (x *request) Method() string              { return x.r.Method }
+func (x *request) Path() string                { return x.r.URL.Path }
+func (x *request) RemoteAddr() string          { return x.r.RemoteAddr }
+func (x *request) ContentLength() int64        { return x.r.ContentLength }
+func (x *request) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
+func (x *request) Query(name string) string    { return x.r.URL.Query().Get(name) }
+func (x *request) Param(name string) string    { return x.router.Param(x.r, name) }
+func (x *request) Value(key any) any           { return x.r.Context().Value(key) }
+func (x *request) Response() core.HeaderWriter { return x.w.Header() }
 
-func (x *exchange) Route() (pattern string, known bool) { return x.router.Route(x.r) }
+func (x *request) Route() (pattern string, known bool) { return x.router.Route(x.r) }
 
-func (x *exchange) Cookie(name string) string {
+func (x *request) Cookie(name string) string {
 	if c, err := x.r.Cookie(name); err == nil {
 		return c.Value
 	}
 	return ""
 }
 
-func (x *exchange) Kept() *adapter.Decision {
+func (x *request) Decision() *adapter.Decision {
 	if x.slot == nil {
 		return nil
 	}
 	return x.slot.decision
 }
 
-func (x *exchange) Keep(d *adapter.Decision) {
+func (x *request) SetDecision(d *adapter.Decision) {
 	if x.slot != nil {
 		x.slot.decision = d
 	}
 }
 
-// FromContext returns the decision about the request whose context is ctx.
-func FromContext(ctx context.Context) (core.Result, bool) {
-	s := slotOf(ctx)
-	if s == nil {
-		return core.Result{}, false
+// Stored returns the decision that was stored last about the request whose context is ctx, or nil.
+func Stored(ctx context.Context) *adapter.Decision {
+	if s := slotOf(ctx); s != nil {
+		return s.decision
 	}
-	return adapter.FromContext(s.decision)
-}
-
-// AllFromContext returns all decisions about the request whose context is ctx.
-func AllFromContext(ctx context.Context) []core.Result {
-	s := slotOf(ctx)
-	if s == nil {
-		return nil
-	}
-	return adapter.AllFromContext(s.decision)
+	return nil
 }
 
 // slot is the context of a limited request. Each limiter adds one, before the key function runs, and the limiter's
@@ -163,20 +128,20 @@ type slotKey struct{}
 // slot as its context, and how the engine sees that copy. The slot stands apart, because whoever keeps a context for
 // longer, as a job in the background does, must not keep the request.
 type limited struct {
-	request  http.Request
-	exchange exchange
+	copy http.Request
+	read request
 }
 
-// enter returns the exchange of a request that a limiter passes on.
-func enter(w http.ResponseWriter, r *http.Request) *exchange {
+// enter returns the request that a limiter passes on, as the engine reads it.
+func enter(w http.ResponseWriter, r *http.Request) *request {
 	s := &slot{Context: r.Context()}
 	if outer := slotOf(s.Context); outer != nil {
 		s.decision = outer.decision
 	}
 	l := new(limited)
-	l.request = *r.WithContext(s) // the compiler has WithContext's own copy on the stack
-	l.exchange = exchange{w: w, r: &l.request, slot: s}
-	return &l.exchange
+	l.copy = *r.WithContext(s) // the compiler has WithContext's own copy on the stack
+	l.read = request{w: w, r: &l.copy, slot: s}
+	return &l.read
 }
 
 // leave passes on to the caller's request what others look for there when it is over: the server for files of a form, which

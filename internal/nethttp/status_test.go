@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/adapter"
-	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
 // However a handler answers, Refund gets the status that the client gets.
@@ -48,9 +47,7 @@ func TestRefundGetsTheStatusThatTheClientGets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 			reported := make(chan int, 1)
-			wrap := nethttp.New(limiter, func(*http.Request) (string, error) { return "all", nil }, nethttp.Config{
-				Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { reported <- status; return false }},
-			})
+			wrap := reporting(limiter, reported)
 			server := httptest.NewServer(wrap(handler))
 			defer server.Close()
 			res, err := http.Get(server.URL)
@@ -65,9 +62,7 @@ func TestRefundGetsTheStatusThatTheClientGets(t *testing.T) {
 func TestHijackedConnectionCountsAs200(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 	reported := make(chan int, 1)
-	wrap := nethttp.New(limiter, func(*http.Request) (string, error) { return "all", nil }, nethttp.Config{
-		Options: adapter.Options[*http.Request]{Refund: func(_ *http.Request, status int) bool { reported <- status; return false }},
-	})
+	wrap := reporting(limiter, reported)
 	server := httptest.NewServer(wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -88,4 +83,9 @@ func TestHijackedConnectionCountsAs200(t *testing.T) {
 	require.NoError(t, res.Body.Close())
 	assert.Equal(t, http.StatusSwitchingProtocols, res.StatusCode)
 	assert.Equal(t, http.StatusOK, <-reported)
+}
+
+// reporting returns a middleware whose Refund reports each status.
+func reporting(limiter *core.Limiter, reported chan<- int) func(http.Handler) http.Handler {
+	return httplimit.New(limiter, httplimit.Global("all"), httplimit.WithRefund(func(_ *http.Request, status int) bool { reported <- status; return false }))
 }

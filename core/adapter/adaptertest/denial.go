@@ -15,6 +15,12 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 
 // denial checks the answer to a denied request.
 func (s *suite[K, O]) denial() {
+	s.defaultDenial()
+	s.ownDenial()
+}
+
+// defaultDenial checks the default answer to a denied request.
+func (s *suite[K, O]) defaultDenial() {
 	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial[K, O]) {
 		var calls atomic.Int64
 		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil}))
@@ -49,6 +55,19 @@ func (s *suite[K, O]) denial() {
 			}
 		})
 	}
+	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial[K, O]) {
+		app := c.use(c.holding(3), c.kit.Global("all"), c.kit.WithCost(costHeader))
+		got := app.send(request{header: header("Cost", "4")})
+		c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of 3")
+		if after := got.header.Values(retryAfterField); len(after) > 0 {
+			c.errorf("Retry-After is %q, want none: the request can never pass", after)
+		}
+		c.wantRemaining(app.send(request{header: header("Cost", "3")}), 0, "cost 3, after a denial that takes no tokens")
+	})
+}
+
+// ownDenial checks the app's own answers to a denied request.
+func (s *suite[K, O]) ownDenial() {
 	s.rule("OnDenied replaces the answer and keeps the header fields", func(c *trial[K, O]) {
 		var seen atomic.Pointer[core.Result]
 		app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{burst}}), c.kit.Global("all"),
@@ -98,15 +117,6 @@ func (s *suite[K, O]) denial() {
 		if n := calls.Load(); n != 4 {
 			c.errorf("the functions were called %d times, want once for each refusal", n)
 		}
-	})
-	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial[K, O]) {
-		app := c.use(c.holding(3), c.kit.Global("all"), c.kit.WithCost(costHeader))
-		got := app.send(request{header: header("Cost", "4")})
-		c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of 3")
-		if after := got.header.Values(retryAfterField); len(after) > 0 {
-			c.errorf("Retry-After is %q, want none: the request can never pass", after)
-		}
-		c.wantRemaining(app.send(request{header: header("Cost", "3")}), 0, "cost 3, after a denial that takes no tokens")
 	})
 }
 

@@ -14,6 +14,12 @@ import (
 
 // noKey checks requests that have no usable key.
 func (s *suite[K, O]) noKey() {
+	s.missingKeys()
+	s.noKeyLogged()
+}
+
+// missingKeys checks requests without a usable key.
+func (s *suite[K, O]) missingKeys() {
 	k := s.kit
 	missing, failed := http.StatusBadRequest, http.StatusInternalServerError
 	failingKey := k.Custom(func(Header) (string, error) { return "", errSecret })
@@ -59,12 +65,17 @@ func (s *suite[K, O]) noKey() {
 			}
 		})
 	}
+}
+
+// noKeyLogged checks that a missing key is logged.
+func (s *suite[K, O]) noKeyLogged() {
+	k := s.kit
 	s.rule("each middleware logs once that a key is missing, and which", func(c *trial[K, O]) {
 		log := logtest.Capture(func() {
 			for range 2 {
 				app := c.use(c.holding(1), k.FirstOf(k.ByHeader("User"), k.ByCookie("session")))
 				for range 3 {
-					c.wantRefusal(app.send(request{target: "/items/1"}), missing, "a request without a key")
+					c.wantRefusal(app.send(request{target: "/items/1"}), http.StatusBadRequest, "a request without a key")
 				}
 			}
 		})
@@ -78,6 +89,12 @@ func (s *suite[K, O]) noKey() {
 
 // clientErrors checks errors of the client that the framework or net/http define.
 func (s *suite[K, O]) clientErrors() {
+	s.frameworkErrors()
+	s.clientsFault()
+}
+
+// frameworkErrors checks errors of the framework's own.
+func (s *suite[K, O]) frameworkErrors() {
 	k := s.kit
 	if k.Error != nil {
 		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity} {
@@ -131,6 +148,11 @@ func (s *suite[K, O]) clientErrors() {
 			c.wantRefusal(c.use(c.holding(1), key).send(request{}), http.StatusUnauthorized, "the request")
 		})
 	}
+}
+
+// clientsFault checks errors that clients cause.
+func (s *suite[K, O]) clientsFault() {
+	k := s.kit
 	s.rule("a body above http.MaxBytesReader's limit is 413, unlogged", func(c *trial[K, O]) {
 		cost := k.WithCost(func(Header) (int64, error) { return 0, fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 1}) })
 		log := logtest.Capture(func() {

@@ -79,6 +79,12 @@ func costHeader(h Header) (int64, error) { return strconv.ParseInt(h("Cost"), 10
 
 // stacked checks two limiters, one behind the other.
 func (s *suite[K, O]) stacked() {
+	s.stackedFields()
+	s.stackedDecisions()
+}
+
+// stackedFields checks the header fields of stacked limiters.
+func (s *suite[K, O]) stackedFields() {
 	wide := core.Limit{Name: "wide", Capacity: 9, RefillRate: 1, RefillInterval: 11 * time.Second}
 	tight := core.Limit{Name: "tight", Capacity: 3, RefillRate: 1, RefillInterval: 13 * time.Second}
 	for _, order := range []struct {
@@ -123,6 +129,12 @@ func (s *suite[K, O]) stacked() {
 			}
 		}
 	}
+}
+
+// stackedDecisions checks the decisions of stacked limiters.
+func (s *suite[K, O]) stackedDecisions() {
+	wide := core.Limit{Name: "wide", Capacity: 9, RefillRate: 1, RefillInterval: 11 * time.Second}
+	tight := core.Limit{Name: "tight", Capacity: 3, RefillRate: 1, RefillInterval: 13 * time.Second}
 	s.rule("single-valued fields hold the denial, even if a limiter that allowed has fewer tokens left", func(c *trial[K, O]) {
 		outer, inner := newModel(wide), newModel(tight)
 		app := c.serve(c.app(answer(http.StatusOK),

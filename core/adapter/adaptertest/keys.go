@@ -35,47 +35,69 @@ func with(key, value any) func(context.Context) context.Context {
 
 // keys checks which requests share a bucket under each extractor, and which don't.
 func (s *suite[K, O]) keys() {
+	s.headerKeys()
+	s.requestKeys()
+	s.valueKeys()
+}
+
+// inHeader returns requests with a header field of each value.
+func inHeader(field string, values ...string) (list []request) {
+	for _, v := range values {
+		list = append(list, request{header: header(field, v)})
+	}
+	return list
+}
+
+// to returns requests to each target.
+func to(targets ...string) (list []request) {
+	for _, t := range targets {
+		list = append(list, request{target: t})
+	}
+	return list
+}
+
+// values returns visits whose key is each value in the request's context.
+func (s *suite[K, O]) values(list ...any) (visits []visit[K]) {
+	for _, v := range list {
+		visits = append(visits, visit[K]{key: s.kit.ByContextValue(ValueKey), value: v})
+	}
+	return visits
+}
+
+// long is longer than keys in Redis are.
+var long = strings.Repeat("x", 1000)
+
+// headerKeys checks the keys of ByHeader.
+func (s *suite[K, O]) headerKeys() {
 	k := s.kit
-	long := strings.Repeat("x", 1000)
-	headers := func(field string, values ...string) (list []request) {
-		for _, v := range values {
-			list = append(list, request{header: header(field, v)})
-		}
-		return list
-	}
-	targets := func(list ...string) (requests []request) {
-		for _, t := range list {
-			requests = append(requests, request{target: t})
-		}
-		return requests
-	}
-	values := func(list ...any) (visits []visit[K]) {
-		for _, v := range list {
-			visits = append(visits, visit[K]{key: k.ByContextValue(ValueKey), value: v})
-		}
-		return visits
-	}
-	everything := request{target: "/items/7?id=7", header: header("id", "7", "Cookie", "id=7"), peer: "7.7.7.7:7"}
 	s.groupings([]grouping[K]{
 		{"ByHeader gives each value its own bucket, whatever bytes it holds", inUse, false, of(k.ByHeader("User"),
-			headers("User", "a", "b", "A", "a:b", "a%3Ab", "{a}", "%7Ba%7D", "ä", "a b", "sha256:x", long+"1", long+"2")...)},
+			inHeader("User", "a", "b", "A", "a:b", "a%3Ab", "{a}", "%7Ba%7D", "ä", "a b", "sha256:x", long+"1", long+"2")...)},
 		{"ByHeader gives equal values from different clients one bucket", inUse, true, of(k.ByHeader("User"),
 			request{header: header("User", "ann"), peer: "192.0.2.1:1"},
 			request{header: header("User", "ann"), peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost})},
 		{"names of header fields are case-insensitive", inUse, true, append(
-			of(k.ByHeader("x-user"), headers("X-User", "ann")...), of(k.ByHeader("X-USER"), headers("x-user", "ann")...)...)},
+			of(k.ByHeader("x-user"), inHeader("X-User", "ann")...), of(k.ByHeader("X-USER"), inHeader("x-user", "ann")...)...)},
 		{"a header that came twice with one value is that value", inUse, true, of(k.ByHeader("User"),
 			request{header: header("User", "ann")}, request{header: header("User", "ann", "User", "ann")})},
 		{"credentials are one key, however their scheme is spelled", inUse, true, of(k.ByHeader("Authorization"),
-			headers("Authorization", "Bearer aB3", "bearer aB3", "BEARER aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3", "Bearer\u2003 aB3")...)},
+			inHeader("Authorization", "Bearer aB3", "bearer aB3", "BEARER aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3", "Bearer\u2003 aB3")...)},
 		{"different credentials and different schemes are different keys, and credentials are case-sensitive", inUse, false, of(k.ByHeader("Authorization"),
-			headers("Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c")...)},
+			inHeader("Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c")...)},
 		{"Proxy-Authorization is read like Authorization", inUse, true, of(k.ByHeader("Proxy-Authorization"),
-			headers("Proxy-Authorization", "Basic aB3", "BASIC  aB3")...)},
+			inHeader("Proxy-Authorization", "Basic aB3", "BASIC  aB3")...)},
 		{"two header fields with the same value don't share a bucket", inUse, false, append(
-			of(k.ByHeader("A"), headers("A", "7")...), of(k.ByHeader("B"), headers("B", "7")...)...)},
+			of(k.ByHeader("A"), inHeader("A", "7")...), of(k.ByHeader("B"), inHeader("B", "7")...)...)},
 		{"an API key that looks like an address does not share the address's bucket", inUse, false, append(
-			of(k.ByIP(), request{peer: "192.0.2.1:1"}), of(k.ByHeader("User"), headers("User", "192.0.2.1", "ip:192.0.2.1")...)...)},
+			of(k.ByIP(), request{peer: "192.0.2.1:1"}), of(k.ByHeader("User"), inHeader("User", "192.0.2.1", "ip:192.0.2.1")...)...)},
+	})
+}
+
+// requestKeys checks the keys of the other parts of a request, Global and functions of the app.
+func (s *suite[K, O]) requestKeys() {
+	k := s.kit
+	everything := request{target: "/items/7?id=7", header: header("id", "7", "Cookie", "id=7"), peer: "7.7.7.7:7"}
+	s.groupings([]grouping[K]{
 		{"keys of different extractors don't share a bucket, whatever their names and values", inRoute, false, []visit[K]{
 			{key: k.ByHeader("id"), request: everything}, {key: k.ByCookie("id"), request: everything},
 			{key: k.ByQuery("id"), request: everything}, {key: k.ByParam("id"), request: everything},
@@ -84,19 +106,19 @@ func (s *suite[K, O]) keys() {
 			{key: k.ByMethod(), request: everything}, {key: k.ByIP(), request: everything},
 			{key: k.Global("7"), request: everything}, {key: k.Global("id"), request: everything},
 			{key: k.Join(k.ByHeader("id")), request: everything}}},
-		{"ByCookie gives each value its own bucket", inUse, false, of(k.ByCookie("session"), headers("Cookie",
+		{"ByCookie gives each value its own bucket", inUse, false, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "session=b", "a=session; session=c")...)},
-		{"ByCookie reads its own cookie among others", inUse, true, of(k.ByCookie("session"), headers("Cookie",
+		{"ByCookie reads its own cookie among others", inUse, true, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "sessions=b; session=a; other=c")...)},
 		{"cookies of two names don't share a bucket", inUse, false, append(
-			of(k.ByCookie("a"), headers("Cookie", "a=7; b=7")...), of(k.ByCookie("b"), headers("Cookie", "a=7; b=7")...)...)},
-		{"ByQuery gives each value its own bucket", inUse, false, of(k.ByQuery("q"), targets("/other?q=a", "/other?q=b", "/other?q=a%3Ab", "/other?q=a%26q")...)},
+			of(k.ByCookie("a"), inHeader("Cookie", "a=7; b=7")...), of(k.ByCookie("b"), inHeader("Cookie", "a=7; b=7")...)...)},
+		{"ByQuery gives each value its own bucket", inUse, false, of(k.ByQuery("q"), to("/other?q=a", "/other?q=b", "/other?q=a%3Ab", "/other?q=a%26q")...)},
 		{"ByQuery ignores the encoding and other parameters", inUse, true, of(k.ByQuery("q"),
-			targets("/other?q=a%20b", "/other?q=a+b", "/items/1?x=1&q=%61%20b&q=c")...)},
-		{"ByParam gives each value its own bucket", inRoute, false, of(k.ByParam("id"), targets("/items/1", "/items/2")...)},
+			to("/other?q=a%20b", "/other?q=a+b", "/items/1?x=1&q=%61%20b&q=c")...)},
+		{"ByParam gives each value its own bucket", inRoute, false, of(k.ByParam("id"), to("/items/1", "/items/2")...)},
 		{"ByParam decodes percent-encoding, so every spelling of a parameter is one key", inRoute, true, of(k.ByParam("id"),
-			targets("/items/ab", "/items/%61b", "/items/a%62", "/items/%61%62")...)},
-		{"ByParam decodes only once", inRoute, false, of(k.ByParam("id"), targets("/items/a", "/items/%2561", "/items/a+b", "/items/a%20b")...)},
+			to("/items/ab", "/items/%61b", "/items/a%62", "/items/%61%62")...)},
+		{"ByParam decodes only once", inRoute, false, of(k.ByParam("id"), to("/items/a", "/items/%2561", "/items/a+b", "/items/a%20b")...)},
 		{"ByParam ignores the rest of the request", inRoute, true, of(k.ByParam("id"), request{target: "/items/1"},
 			request{target: "/items/1?id=2", method: http.MethodPost})},
 		{"ByMethod gives each method its own bucket", inUse, false, of(k.ByMethod(),
@@ -104,36 +126,43 @@ func (s *suite[K, O]) keys() {
 		{"ByMethod knows the methods of RFC 9110 and PATCH", inUse, false, of(k.ByMethod(),
 			request{method: http.MethodGet}, request{method: http.MethodPut}, request{method: http.MethodDelete},
 			request{method: http.MethodOptions}, request{method: http.MethodPatch})},
-		{"ByMethod ignores the path", inUse, true, of(k.ByMethod(), targets("/items/1", "/other", "/nowhere")...)},
-		{"ByPath gives each path its own bucket", inUse, false, of(k.ByPath(), targets("/items/1", "/items/2", "/other", "/nowhere")...)},
+		{"ByMethod ignores the path", inUse, true, of(k.ByMethod(), to("/items/1", "/other", "/nowhere")...)},
+		{"ByPath gives each path its own bucket", inUse, false, of(k.ByPath(), to("/items/1", "/items/2", "/other", "/nowhere")...)},
 		{"ByPath decodes percent-encoding, so every spelling of a path is one key", inUse, true, of(k.ByPath(),
-			targets("/items/a", "/items/%61", "/items/a?x=%2F")...)},
+			to("/items/a", "/items/%61", "/items/a?x=%2F")...)},
 		{"ByPath ignores the query and the method", inUse, true, of(k.ByPath(), request{target: "/items/1?a"},
 			request{target: "/items/1?b", method: http.MethodPost})},
-		{"ByContextValue gives each value its own bucket", inUse, false, values("ann", "bob", 7, named("carol"), int64(8))},
-		{"ByContextValue uses the text of a string, a Stringer or an integer", inUse, true, values("7", 7, int64(7), named("7"))},
-		{"ByContextValue takes a whole float, as JSON has it, for the integer", inUse, true, values(7, 7.0, float32(7), new(7.0), "7")},
-		{"whole floats below 2^53 have their own buckets", inUse, false, values(0.0, -7.0, 7.0, float64(1<<53-1), float64(1<<53-2))},
-		{"ByContextValue does not call the methods of strings and integers", inUse, false, values(
+		{"Global limits all requests together", inUse, true, of(k.Global("all"), request{peer: "192.0.2.1:1"},
+			request{peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}, request{target: "/nowhere"})},
+		{"Globals of two names don't share a bucket", inUse, false, []visit[K]{{key: k.Global("a")}, {key: k.Global("b")}}},
+		{"a custom key function gives each key its own bucket", inUse, false, of(k.Custom(func(h Header) (string, error) { return h("User"), nil }),
+			inHeader("User", "a", "b", "a:b", "{a}", long+"1", long+"2")...)},
+	})
+	if k.ParamKnownInUse {
+		s.groupings([]grouping[K]{
+			{"ByParam works in front of the app", inUse, false, of(k.ByParam("id"), to("/items/1", "/items/2")...)},
+		})
+	}
+}
+
+// valueKeys checks the keys of ByContextValue.
+func (s *suite[K, O]) valueKeys() {
+	k := s.kit
+	s.groupings([]grouping[K]{
+		{"ByContextValue gives each value its own bucket", inUse, false, s.values("ann", "bob", 7, named("carol"), int64(8))},
+		{"ByContextValue uses the text of a string, a Stringer or an integer", inUse, true, s.values("7", 7, int64(7), named("7"))},
+		{"ByContextValue takes a whole float, as JSON has it, for the integer", inUse, true, s.values(7, 7.0, float32(7), new(7.0), "7")},
+		{"whole floats below 2^53 have their own buckets", inUse, false, s.values(0.0, -7.0, 7.0, float64(1<<53-1), float64(1<<53-2))},
+		{"ByContextValue does not call the methods of strings and integers", inUse, false, s.values(
 			email("ann@example.com"), email("bob@example.com"), account(7), account(8), redacted("carol"), failing("dave"))},
-		{"ByContextValue uses what a pointer points to", inUse, true, values(email("ann@example.com"), new(email("ann@example.com")), "ann@example.com")},
+		{"ByContextValue uses what a pointer points to", inUse, true, s.values(email("ann@example.com"), new(email("ann@example.com")), "ann@example.com")},
 		{"context keys that print the same don't share a bucket", inUse, false, []visit[K]{
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "7")},
 			{key: k.ByContextValue(otherKey{}), context: with(otherKey{}, "7")}}},
 		{"ByContextValue finds values in the request's own context", inUse, false, []visit[K]{
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "ann")},
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "bob")}}},
-		{"Global limits all requests together", inUse, true, of(k.Global("all"), request{peer: "192.0.2.1:1"},
-			request{peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}, request{target: "/nowhere"})},
-		{"Globals of two names don't share a bucket", inUse, false, []visit[K]{{key: k.Global("a")}, {key: k.Global("b")}}},
-		{"a custom key function gives each key its own bucket", inUse, false, of(k.Custom(func(h Header) (string, error) { return h("User"), nil }),
-			headers("User", "a", "b", "a:b", "{a}", long+"1", long+"2")...)},
 	})
-	if k.ParamKnownInUse {
-		s.groupings([]grouping[K]{
-			{"ByParam works in front of the app", inUse, false, of(k.ByParam("id"), targets("/items/1", "/items/2")...)},
-		})
-	}
 }
 
 // join checks keys that are made from other keys.

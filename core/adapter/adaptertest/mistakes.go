@@ -10,6 +10,12 @@ import (
 
 // mistakes checks that New panics if the program gives it wrong arguments.
 func (s *suite[K, O]) mistakes() {
+	s.panics()
+	s.panicsOfCosts()
+}
+
+// panics checks what New panics with.
+func (s *suite[K, O]) panics() {
 	k := s.kit
 	var none K
 	for _, mistake := range []struct {
@@ -51,6 +57,11 @@ func (s *suite[K, O]) mistakes() {
 	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
 		c.wantPanic(Limiter[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
+}
+
+// panicsOfCosts checks costs that nothing counts, and that New calls no function of the user.
+func (s *suite[K, O]) panicsOfCosts() {
+	k := s.kit
 	s.rule("New panics with every mistake: a cost, which is a number of requests, for a policy that counts none", func(c *trial[K, O]) {
 		l := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{core.PerHour(9).WithUnit("words")}})
 		cost := k.WithCost(func(Header) (int64, error) { return 9, nil })

@@ -32,6 +32,14 @@ func (s *statuses) all() []int {
 
 // refund checks WithRefund.
 func (s *suite[K, O]) refund() {
+	s.refundStatus()
+	s.refundTokens()
+	s.refundOnlyCharged()
+	s.refundWhere()
+}
+
+// refundStatus checks the status that Refund gets.
+func (s *suite[K, O]) refundStatus() {
 	for _, reply := range []Reply{
 		{Status: 200}, {Status: 201}, {Status: 401}, {Status: 401, AsError: true}, {Status: 404, AsError: true},
 		{Status: 500}, {Status: 503, AsError: true},
@@ -64,6 +72,10 @@ func (s *suite[K, O]) refund() {
 			c.errorf("Refund was called with %v, want 500 twice", seen)
 		}
 	})
+}
+
+// refundTokens checks that the tokens of the chosen statuses return.
+func (s *suite[K, O]) refundTokens() {
 	for _, status := range []int{200, 201, 401, 503} {
 		if !s.kit.Streams {
 			break
@@ -105,6 +117,10 @@ func (s *suite[K, O]) refund() {
 			c.wantStatus(c.use(l, c.kit.Global("all")).send(request{}), want, "a third request, with a capacity of 2")
 		})
 	}
+}
+
+// refundOnlyCharged checks which requests may be refunded.
+func (s *suite[K, O]) refundOnlyCharged() {
 	s.rule("Refund is not called for a request that was denied, skipped or not decided", func(c *trial[K, O]) {
 		var reported statuses
 		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(reported.refunding),
@@ -137,6 +153,10 @@ func (s *suite[K, O]) refund() {
 			}
 		}
 	})
+}
+
+// refundWhere checks to which bucket tokens return.
+func (s *suite[K, O]) refundWhere() {
 	s.rule("tokens taken under other limits return to those limits", func(c *trial[K, O]) {
 		few, many := slow(5), slow(8) // two limits, because a single one shares the bucket of the policy
 		few.Name, many.Name = "few", "many"

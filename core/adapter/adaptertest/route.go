@@ -30,6 +30,12 @@ func (s *suite[K, O]) host() {
 
 // route checks ByRoute.
 func (s *suite[K, O]) route() {
+	s.routeKeys()
+	s.routeWarnings()
+}
+
+// routeKeys checks the keys of ByRoute.
+func (s *suite[K, O]) routeKeys() {
 	key := s.kit.ByRoute()
 	item := func(method, target string) request { return request{method: method, target: target} }
 	get := http.MethodGet
@@ -55,6 +61,17 @@ func (s *suite[K, O]) route() {
 			{"requests that match no route don't take tokens from a route's bucket", inUse, false, of(key,
 				item(get, "/nowhere"), item(get, "/items/1"), item(get, "/other"))},
 		})
+	}
+}
+
+// routeWarnings checks what ByRoute logs, and its marker.
+func (s *suite[K, O]) routeWarnings() {
+	key := s.kit.ByRoute()
+	item := func(method, target string) request { return request{method: method, target: target} }
+	get := http.MethodGet
+	places := []place{inRoute}
+	if s.kit.RouteKnownInUse {
+		places = append(places, inUse)
 	}
 	s.rule("ByRoute without a known route logs one warning with advice, for a request that was answered", func(c *trial[K, O]) {
 		if s.kit.RouteKnownInUse {
@@ -86,7 +103,7 @@ func (s *suite[K, O]) route() {
 			c.errorf("it logged %q", log)
 		}
 	})
-	s.rule("the note of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
+	s.rule("the marker of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
 		outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
 		skipped := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
 		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))

@@ -101,6 +101,13 @@ func (s leavingStore) Do(ctx context.Context, r store.Request) (store.Answer, er
 
 // stream checks WithSettle for responses that are streamed.
 func (s *suite[K, O]) stream() {
+	s.streamOver()
+	s.streamLeft()
+	s.streamCharges()
+}
+
+// streamOver checks that a stream is settled when it is over.
+func (s *suite[K, O]) streamOver() {
 	k := s.kit
 	// streaming serves an app whose handler streams, and settles what the stream has written to produced.
 	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
@@ -141,6 +148,17 @@ func (s *suite[K, O]) stream() {
 			c.errorf("the settle function saw the users %q, want that of the request", settled.users)
 		}
 	})
+}
+
+// streamLeft checks a stream whose client leaves.
+func (s *suite[K, O]) streamLeft() {
+	k := s.kit
+	// streaming serves an app whose handler streams, and settles what the stream has written to produced.
+	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
+		settled := &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }, each: make(chan struct{}, 9)}
+		return c.serve(c.app(func(context.Context) Reply { return Reply{Status: http.StatusAccepted, Stream: stream} },
+			Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words), k.WithSettle(settled.settle)}})), settled
+	}
 	s.rule("a streamed response is settled once although the client left in the middle", func(c *trial[K, O]) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
@@ -177,6 +195,11 @@ func (s *suite[K, O]) stream() {
 		c.wantSettled(settled, http.StatusAccepted)
 		c.wantLeft(c.limiter(counting("test", 4, 300)), "after 3 words that were charged as 250", "calls", 3, "words", 297)
 	})
+}
+
+// streamCharges checks what streamed responses are charged, by one limiter and by two.
+func (s *suite[K, O]) streamCharges() {
+	k := s.kit
 	s.rule("a streamed response that is not to be settled is charged once", func(c *trial[K, O]) {
 		l := c.limiter(counting("test", 4, 12))
 		app := c.serve(c.app(func(context.Context) Reply {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // named returns a limiter on the trial's store whose policy and limit have a name, and whose buckets hold n tokens.
@@ -26,6 +25,21 @@ func (c *trial[K, O]) useTogether(rules []Rule[K], options ...O) *server {
 
 // jointly checks NewTogether.
 func (s *suite[K, O]) jointly() {
+	s.jointTakes()
+	s.jointFields()
+	s.jointRetryAfter()
+	s.jointDenial()
+	s.jointCosts()
+	s.jointFailures()
+	s.jointShadow()
+	s.jointShadowUnits()
+	s.jointOutages()
+	s.jointEnds()
+	s.jointMistakes()
+}
+
+// jointTakes checks that all limiters take their tokens, or none.
+func (s *suite[K, O]) jointTakes() {
 	k := s.kit
 	s.rule("NewTogether takes from all limiters or from none", func(c *trial[K, O]) {
 		user, org := c.named("user", 5), c.named("org", 2)
@@ -57,6 +71,11 @@ func (s *suite[K, O]) jointly() {
 			c.wantListed(got, "a request", "one")
 		}
 	})
+}
+
+// jointFields checks the header fields of several limiters.
+func (s *suite[K, O]) jointFields() {
+	k := s.kit
 	s.rule("responses have the fields of all limiters; fields of one value are those of the tightest", func(c *trial[K, O]) {
 		for _, order := range [][]string{{"few", "many", "most"}, {"many", "most", "few"}, {"most", "few", "many"}} {
 			capacity := map[string]int64{"few": 1, "many": 5, "most": 9}
@@ -86,6 +105,11 @@ func (s *suite[K, O]) jointly() {
 			}
 		}
 	})
+}
+
+// jointRetryAfter checks how long several limiters tell a client to wait.
+func (s *suite[K, O]) jointRetryAfter() {
+	k := s.kit
 	s.rule("Retry-After is the longest of all limiters", func(c *trial[K, O]) {
 		for _, order := range [][2]int{{0, 1}, {1, 0}} {
 			quick := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 7 * time.Second}
@@ -116,6 +140,11 @@ func (s *suite[K, O]) jointly() {
 			}
 		}
 	})
+}
+
+// jointDenial checks what is answered if one of several limiters denies.
+func (s *suite[K, O]) jointDenial() {
+	k := s.kit
 	s.rule("the default answer to a denial names the limits of all limiters that lack tokens, and no others", func(c *trial[K, O]) {
 		shadow := core.Policy{Name: "shadow", Limits: []core.Limit{slow(1)}, Shadow: true}
 		app := c.useTogether([]Rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}, {c.named("three", 1), k.Global("all")},
@@ -153,16 +182,11 @@ func (s *suite[K, O]) jointly() {
 			c.errorf("core.Problem of it names %q, want two", p.ViolatedPolicies)
 		}
 	})
-	s.rule("a missing key of any rule is 400, and nothing is taken", func(c *trial[K, O]) {
-		one, two := c.named("one", 3), c.named("two", 3)
-		for _, rules := range [][]Rule[K]{{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, {{one, k.ByHeader("Nobody")}, {two, k.Global("all")}}} {
-			c.wantRefusal(c.useTogether(rules).send(request{}), http.StatusBadRequest, "the request")
-		}
-		failing := k.Custom(func(Header) (string, error) { return "", errSecret })
-		c.wantRefusal(c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, failing}}).send(request{}), http.StatusInternalServerError, "a failing key")
-		c.wantLeft(one, "afterwards", "one", 3)
-		c.wantLeft(two, "afterwards", "two", 3)
-	})
+}
+
+// jointCosts checks what a request takes from each of several limiters.
+func (s *suite[K, O]) jointCosts() {
+	k := s.kit
 	s.rule("cost and units go to each limiter that counts them", func(c *trial[K, O]) {
 		calls, both := c.named("calls only", 9), c.limiter(counting("both", 9, 50))
 		counted := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{counting("", 1, 50).Limits[1]}})
@@ -183,6 +207,29 @@ func (s *suite[K, O]) jointly() {
 		c.wantLeft(one, "afterwards", "one", 0)
 		c.wantLeft(two, "afterwards", "two", 0)
 	})
+	s.rule("a skipped request takes nothing", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 3)
+		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, k.WithSkip(func(Header) bool { return true }))
+		if got := app.send(request{}); got.status != http.StatusOK || got.body != "no result" || len(limitFields(got.header)) > 0 || got.header.Get(AllHeader) != "" {
+			c.errorf("a skipped request was answered %d %q with %v", got.status, got.body, got.header)
+		}
+		c.wantLeft(one, "afterwards", "one", 3)
+	})
+}
+
+// jointFailures checks that a request which can't be decided takes nothing.
+func (s *suite[K, O]) jointFailures() {
+	k := s.kit
+	s.rule("a missing key of any rule is 400, and nothing is taken", func(c *trial[K, O]) {
+		one, two := c.named("one", 3), c.named("two", 3)
+		for _, rules := range [][]Rule[K]{{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, {{one, k.ByHeader("Nobody")}, {two, k.Global("all")}}} {
+			c.wantRefusal(c.useTogether(rules).send(request{}), http.StatusBadRequest, "the request")
+		}
+		failing := k.Custom(func(Header) (string, error) { return "", errSecret })
+		c.wantRefusal(c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, failing}}).send(request{}), http.StatusInternalServerError, "a failing key")
+		c.wantLeft(one, "afterwards", "one", 3)
+		c.wantLeft(two, "afterwards", "two", 3)
+	})
 	for _, bad := range []struct {
 		rule    string
 		options []O
@@ -201,91 +248,4 @@ func (s *suite[K, O]) jointly() {
 			c.wantLeft(two, "afterwards", "calls", 3, "words", 9)
 		})
 	}
-	s.rule("a skipped request takes nothing", func(c *trial[K, O]) {
-		one, two := c.named("one", 3), c.named("two", 3)
-		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, k.WithSkip(func(Header) bool { return true }))
-		if got := app.send(request{}); got.status != http.StatusOK || got.body != "no result" || len(limitFields(got.header)) > 0 || got.header.Get(AllHeader) != "" {
-			c.errorf("a skipped request was answered %d %q with %v", got.status, got.body, got.header)
-		}
-		c.wantLeft(one, "afterwards", "one", 3)
-	})
-	s.rule("a limiter in shadow mode denies nothing, sends no fields, and is charged with the others", func(c *trial[K, O]) {
-		policy := core.Policy{Name: "trial", Limits: []core.Limit{slow(2)}, Shadow: true}
-		one := c.named("one", 4)
-		for _, rules := range [][]Rule[K]{{{c.limiter(policy), k.Global("all")}, {one, k.Global("all")}}} {
-			app := c.useTogether(rules)
-			for i, status := range []int{200, 200, 200, 200, 429} {
-				got := app.send(request{})
-				when := fmt.Sprintf("request %d, of 4, and of 2 that are not enforced", i+1)
-				c.wantStatus(got, status, when)
-				c.wantListed(got, when, "one")
-				if want := fmt.Sprintf("remaining %d of 1 limits, from store", 3-i); status == http.StatusOK && got.body != want {
-					c.errorf("%s: FromContext returned %q, want that of the limiter that is enforced: %q", when, got.body, want)
-				}
-			}
-		}
-		policy.Shadow = false
-		c.wantLeft(c.limiter(policy), "afterwards", "trial", 0)
-	})
-	s.rule("a missing key of a limiter in shadow mode refuses nothing, and the others decide", func(c *trial[K, O]) {
-		policy := core.Policy{Name: "trial", Limits: []core.Limit{slow(2)}, Shadow: true}
-		for _, first := range []bool{true, false} {
-			rules := []Rule[K]{{c.limiter(policy), k.ByHeader("Nobody")}, {c.named("one", 1), k.Global(fmt.Sprint(first))}}
-			if !first {
-				slices.Reverse(rules)
-			}
-			app := c.useTogether(rules)
-			log := logtest.Capture(func() {
-				for _, status := range []int{200, 429, 429} {
-					got := app.send(request{})
-					c.wantStatus(got, status, "a request")
-					c.wantListed(got, "a request", "one")
-				}
-			})
-			if n := strings.Count(log, "shadow mode"); n != 1 {
-				c.errorf("the missing key was logged %d times, want once: %s", n, log)
-			}
-		}
-	})
-	s.rule("a unit that only a limiter in shadow mode counts refuses nothing, with its key or without", func(c *trial[K, O]) {
-		policy := counting("trial", 9, 50)
-		policy.Shadow = true
-		app := c.useTogether([]Rule[K]{{c.named("one", 2), k.Global("all")}, {c.limiter(policy), k.ByHeader("User")}}, k.WithUnits(words))
-		for i, status := range []int{200, 200, 429} {
-			fields := header("Words", "7")
-			if i == 1 {
-				fields = header("Words", "7", "User", "ann")
-			}
-			c.wantStatus(app.send(request{header: fields}), status, fmt.Sprint("request ", i+1))
-		}
-	})
-	s.rule("a limiter in shadow mode that counts no requests refuses nothing without WithUnits", func(c *trial[K, O]) {
-		trying := core.Policy{Name: "trial", Limits: []core.Limit{counting("", 1, 50).Limits[1]}, Shadow: true}
-		app := c.useTogether([]Rule[K]{{c.limiter(trying), k.Global("all")}, {c.named("one", 1), k.Global("all")}})
-		log := logtest.Capture(func() {
-			for _, status := range []int{200, 429} {
-				c.wantStatus(app.send(request{}), status, "a request")
-			}
-		})
-		if n := strings.Count(log, "shadow mode"); n != 1 {
-			c.errorf("the mistake was logged %d times, want once: %s", n, log)
-		}
-	})
-	s.rule("if all limiters are in shadow mode, nothing is refused", func(c *trial[K, O]) {
-		var rules []Rule[K]
-		for _, name := range []string{"one", "two"} {
-			rules = append(rules, Rule[K]{c.limiter(core.Policy{Name: name, Limits: []core.Limit{slow(1)}, Shadow: true}), k.ByHeader("User")})
-		}
-		app := c.useTogether(rules)
-		for _, user := range []string{"ann", "ann", "ann", ""} {
-			got := app.send(request{header: header("User", user)})
-			c.wantStatus(got, http.StatusOK, "a request of "+user)
-			if len(limitFields(got.header)) > 0 {
-				c.errorf("the answer has fields of limits that are not enforced: %v", got.header)
-			}
-		}
-	})
-	s.jointOutages()
-	s.jointEnds()
-	s.jointMistakes()
 }

@@ -69,6 +69,14 @@ func (s *suite[K, O]) jointOutages() {
 
 // jointEnds checks refunds and settlements of a joint decision, and other limiters around it.
 func (s *suite[K, O]) jointEnds() {
+	s.jointReturns()
+	s.jointStacked()
+	s.jointOneBucket()
+	s.jointRequests()
+}
+
+// jointReturns checks refunds and settlements of several limiters.
+func (s *suite[K, O]) jointReturns() {
 	k := s.kit
 	s.rule("WithRefund returns the tokens to all limiters", func(c *trial[K, O]) {
 		var reported statuses
@@ -96,7 +104,7 @@ func (s *suite[K, O]) jointEnds() {
 		c.wantStatus(app.send(request{header: header("Words", "46")}), http.StatusTooManyRequests, "46 of 45 words")
 		c.wantSettled(&settled, 200)
 	})
-	s.rule("a joint settlement that fails is logged once and not shown", func(c *trial[K, O]) {
+	s.rule("a joint settlement that fails is logged once and not requests", func(c *trial[K, O]) {
 		failing := c.limiterOn(&failingStore{Store: c.store, good: 1}, core.Policy{Name: "two", Limits: []core.Limit{slow(9)}})
 		one := c.named("one", 9)
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
@@ -113,6 +121,11 @@ func (s *suite[K, O]) jointEnds() {
 		}
 		c.wantLeft(one, "the limiter whose store answers", "one", 6)
 	})
+}
+
+// jointStacked checks several limiters in front of or behind others.
+func (s *suite[K, O]) jointStacked() {
+	k := s.kit
 	s.rule("limiters in front and behind: all fields are sent, and AllFromContext returns all, the newest first", func(c *trial[K, O]) {
 		app := c.serve(c.app(answer(http.StatusOK),
 			Limiter[K, O]{Limiter: c.named("front", 9), Key: k.Global("all")},
@@ -156,6 +169,11 @@ func (s *suite[K, O]) jointEnds() {
 			c.errorf("two keys of one limiter are no mistake: %s", log)
 		}
 	})
+}
+
+// jointOneBucket checks rules that share a bucket.
+func (s *suite[K, O]) jointOneBucket() {
+	k := s.kit
 	s.rule("rules whose keys give one bucket are one charge of the sum", func(c *trial[K, O]) {
 		one, two := c.named("one", 5), c.named("two", 9)
 		byUser := k.FirstOf(k.ByHeader("User"), k.Global("all"))
@@ -193,6 +211,11 @@ func (s *suite[K, O]) jointEnds() {
 			c.wantLeft(enforced, "afterwards", "twice", left)
 		}
 	})
+}
+
+// jointRequests checks requests that end early, share a connection or come at once.
+func (s *suite[K, O]) jointRequests() {
+	k := s.kit
 	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 3)
 		app := c.app(answer(http.StatusOK), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})

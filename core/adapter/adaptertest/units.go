@@ -65,6 +65,15 @@ func (c *trial[K, O]) wantLeft(l *core.Limiter, when string, what ...any) {
 
 // units checks WithUnits.
 func (s *suite[K, O]) units() {
+	s.unitsTaken()
+	s.unitsUnknown()
+	s.unitsCounted()
+	s.untaken()
+	s.unitsErrors()
+}
+
+// unitsTaken checks what requests with units take.
+func (s *suite[K, O]) unitsTaken() {
 	k := s.kit
 	s.rule("WithUnits takes units and a request together, all or nothing", func(c *trial[K, O]) {
 		l := c.limiter(counting("test", 4, 100))
@@ -116,6 +125,11 @@ func (s *suite[K, O]) units() {
 		c.wantRefusal(app.send(request{header: header("Cost", "x", "Words", "1")}), http.StatusInternalServerError, "an error of the cost function")
 		c.wantLeft(l, "at the end", "calls", 4, "words", 90)
 	})
+}
+
+// unitsUnknown checks an unknown cost beside units.
+func (s *suite[K, O]) unitsUnknown() {
+	k := s.kit
 	s.rule("an unknown cost takes the whole Capacity of the limits that count requests, besides the units", func(c *trial[K, O]) {
 		l := c.limiter(counting("test", 9, 5))
 		app := c.use(l, k.Global("all"), k.WithUnits(words), k.CostByContentLength(1000))
@@ -133,6 +147,11 @@ func (s *suite[K, O]) units() {
 			c.errorf("%v are left, want 0 of 20 calls and 3 of 5 words", left)
 		}
 	})
+}
+
+// unitsCounted checks units that policies count or don't.
+func (s *suite[K, O]) unitsCounted() {
+	k := s.kit
 	s.rule("units that an override counts, or does not, are no mistake", func(c *trial[K, O]) {
 		policy := counting("test", 9, 5)
 		policy.Overrides = map[string][]core.Limit{"vip": policy.Limits[:1]}
@@ -151,7 +170,11 @@ func (s *suite[K, O]) units() {
 		c.wantStatus(app.send(request{header: header("Words", "4")}), http.StatusOK, "4 of 5 words")
 		c.wantLeft(l, "after 4 words", "words", 1)
 	})
-	s.untaken()
+}
+
+// unitsErrors checks errors of a units function, and WithLimits beside it.
+func (s *suite[K, O]) unitsErrors() {
+	k := s.kit
 	s.rule("WithLimits and WithUnits go together", func(c *trial[K, O]) {
 		app := c.use(c.holding(9), k.Global("all"), k.WithUnits(words),
 			k.WithLimits(func(Header) ([]core.Limit, error) { return counting("test", 9, 5).Limits, nil }))

@@ -1,5 +1,5 @@
 // Package hook lends functions of package core to this module's middleware. Apps don't need them, so core does not export them.
-// Core sets them before main begins. Their types name types of core, which imports this package: package adapter asserts them.
+// Core sets them before main begins. Their types name types of core, which imports this package: packages middleware and adapter assert them.
 package hook
 
 import "github.com/tokenbucket-go/ratelimit/core/internal/bucket"

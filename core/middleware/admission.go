@@ -1,0 +1,77 @@
+package middleware
+
+import (
+	"context"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Options are what a user sets for one middleware. C is what handlers receive. The zero value of each field means its default.
+type Options[C any] struct {
+	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
+	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
+	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
+	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
+	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
+	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
+}
+
+// Protocol is what a protocol knows of errors. Nil functions mean that it knows nothing.
+type Protocol[C any] struct {
+	// ClientError reports whether an error of a user's function is one of the client, in the protocol's or the framework's terms.
+	ClientError func(c C, err error) bool
+	// Status returns the status that a failed request is answered with, for the log.
+	Status func(c C, cause Cause, err error) int
+}
+
+// Admission is what the engine says about a request.
+type Admission struct {
+	// Outcome is what the middleware does.
+	Outcome Outcome
+	// Result is the decision: of several limiters the tightest. It is zero if there is none: for a failed request and for
+	// one that passes without a limit.
+	Result core.Result
+	// Err is why there is no decision (Failed). Don't show its text to clients, unless Cause is ClientError.
+	Err error
+	// Cause is what kind of error Err is.
+	Cause Cause
+	// Advice is that of a [Marker], or "".
+	Advice string
+
+	limiter  *core.Limiter // that decides; of several the first
+	key      string
+	decision *Decision       // of the limiter; nil without one, or with several
+	joint    *joint          // the decisions of several limiters
+	ctx      context.Context // that of Begin: frameworks may have replaced it when End is called
+}
+
+// Outcome is what a middleware does with a request.
+type Outcome uint8
+
+const (
+	// Allowed means that the request goes on to the handler. Call End afterwards.
+	Allowed Outcome = iota
+	// Denied means that OnDenied answers the request, by default as the protocol does if there are too many requests.
+	Denied
+	// Failed means that there is no decision. OnError answers the request, by default by its Cause.
+	Failed
+)
+
+// Problem describes a denial: the limits of all limiters that lack tokens.
+func (a *Admission) Problem() core.ProblemDetails {
+	if a.joint != nil {
+		return a.joint.result.Problem()
+	}
+	return core.Problem(a.Result)
+}
+
+// Charged reports whether a limiter allowed the request and took its tokens.
+func (a *Admission) Charged() bool {
+	return a.Outcome == Allowed && (a.decision != nil || a.joint != nil)
+}
+
+// Context is the request's context when Begin was called.
+func (a *Admission) Context() context.Context { return a.ctx }
+
+// Limiter is the one that decides; of several the first.
+func (a *Admission) Limiter() *core.Limiter { return a.limiter }

@@ -1,0 +1,72 @@
+package middleware
+
+import (
+	"log/slog"
+	"sync"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+)
+
+// Decision is what a limiter stores with a request.
+type Decision struct {
+	kept    hook.Kept
+	limiter *core.Limiter // nil: this is a marker
+	key     string        // of the decision; or the text of the marker
+	outer   *Decision     // of the limiter in front
+	by      *middleware
+	log     func(*slog.Logger) // of a marker: what to log
+}
+
+// middleware is one middleware, whatever its framework. Decisions point to the one that made them.
+type middleware struct {
+	// Each warning is logged once.
+	warnTwice, warnNoKey, warnShadowError sync.Once
+}
+
+// madeBy reports whether m made d or one in front of it.
+func (d *Decision) madeBy(m *middleware) bool {
+	for ; d != nil; d = d.outer {
+		if d.by == m {
+			return true
+		}
+	}
+	return false
+}
+
+// decided is a Decision whose result writes header fields. Both are one allocation.
+type decided struct {
+	Decision
+	room field.Room
+}
+
+// result returns the Result of a decision.
+func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key) }
+
+// isMarker reports whether d is a marker. A marker holds no decision.
+func (d *Decision) isMarker() bool { return d.limiter == nil }
+
+// FromContext returns the Result of the newest decision. stored is what the request's Decision returns. An adapter's own
+// FromContext calls it.
+func FromContext(stored any) (core.Result, bool) {
+	d, _ := stored.(*Decision)
+	for d != nil && d.isMarker() {
+		d = d.outer
+	}
+	if d == nil {
+		return core.Result{}, false
+	}
+	return d.result(), true
+}
+
+// AllFromContext returns the Results of all decisions about a request, the newest first. stored is what the request's Decision
+// returns.
+func AllFromContext(stored any) (all []core.Result) {
+	for d, _ := stored.(*Decision); d != nil; d = d.outer {
+		if !d.isMarker() {
+			all = append(all, d.result())
+		}
+	}
+	return all
+}

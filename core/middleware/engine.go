@@ -1,0 +1,281 @@
+// Package middleware is the life of a request behind limiters, whatever its protocol: it is skipped or gets a key and a cost, is
+// decided, and is settled or refunded when it has been answered. Package adapter adds what is HTTP. An interceptor of an RPC framework
+// adds what its protocol answers.
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Engine decides the requests of one middleware. It is safe for concurrent use.
+type Engine[C any] struct {
+	rules    []Rule[C]
+	limiter  *core.Limiter // of the first rule
+	options  Options[C]
+	protocol Protocol[C]
+
+	middleware
+}
+
+// New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
+// mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
+// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [ArgumentError]).
+func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C], protocol Protocol[C]) *Engine[C] {
+	rule := Rule[C]{limiter, key}
+	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
+		RefuseArguments(err)
+	}
+	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol}
+}
+
+// NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
+// and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
+func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C]) *Engine[C] {
+	var errs []error
+	if len(rules) == 0 {
+		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: 0, Reason: "rules given: it needs at least one, a limiter and a key"})
+	}
+	limiters := make([]string, len(rules))
+	for i, r := range rules {
+		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
+		errs = append(errs, r.mistakes(limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
+	}
+	if options.Limits != nil {
+		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	}
+	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
+		RefuseArguments(err)
+	}
+	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol}
+}
+
+// Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's
+// store, else to [slog.Default].
+func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
+
+// Policy returns the name of the limiter's policy, of several the first's.
+func (e *Engine[C]) Policy() string { return e.limiter.Name() }
+
+// Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
+// the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
+// selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
+// framework routes again, as gin's HandleContext does, passes without another one: each middleware decides a request once.
+func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
+	if e.options.Skip != nil && e.options.Skip(c) {
+		return Admission{}
+	}
+	before := x.Decision()
+	if before.madeBy(&e.middleware) {
+		return Admission{}
+	}
+	a.ctx, a.limiter = x.Context(), e.limiter
+	var fromUser bool
+	var err error
+	if len(e.rules) == 1 {
+		fromUser, err = e.decide(c, &a)
+	} else {
+		fromUser, err = decideTogether(e.rules, &e.options, c, &a, &joint{by: &e.middleware}, func(missing error) {
+			e.warnNoKey.Do(func() { e.warn(c, x, causeOf(a.ctx, missing), missing, shadowMessage, "RL708") })
+		})
+	}
+	outer, advice := takeMarkers(x, before, e.Logger)
+	a.Advice = advice
+	if err != nil {
+		e.fail(c, &a, err, fromUser)
+		e.warnFailed(c, &a, x)
+		if e.shadow() {
+			return Admission{} // shadow mode refuses no request, even if its context has ended
+		}
+		return a
+	}
+	e.answer(&a, x, outer)
+	if !a.Result.Allowed {
+		a.Outcome = Denied
+	}
+	return a
+}
+
+// decide sets the Result and the decision of a. fromUser reports whether err is from a function of the user.
+func (e *Engine[C]) decide(c C, a *Admission) (fromUser bool, err error) {
+	key, err := call(e.rules[0].Key, c)
+	if err != nil {
+		return true, err
+	}
+	take, err := e.options.charge(c)
+	if err != nil {
+		return true, err
+	}
+	limiter := e.limiter
+	if e.options.Limits != nil {
+		limits, err := e.options.Limits(c)
+		if err != nil {
+			return true, functionError{"limits", err}
+		}
+		if limits != nil {
+			if limiter, err = e.limiter.WithLimits(limits...); err != nil {
+				return false, err
+			}
+		}
+	}
+	now := limiter
+	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
+		now = limiter.Snapshot()
+		if take.units == nil && !counts(now, "", core.Requests) {
+			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
+		}
+	}
+	ctx := e.options.deciding(a.ctx)
+	switch {
+	case take.units != nil:
+		a.Result, err = now.AllowUnits(ctx, key, take.unitsOf(now, key))
+	case take.all:
+		a.Result, err = allowAll(now, ctx, key)
+	default:
+		a.Result, err = now.AllowN(ctx, key, take.cost)
+	}
+	if err != nil {
+		return false, err
+	}
+	a.limiter, a.key = limiter, key
+	return false, nil
+}
+
+// fail fills in a for a request that has no decision because of err. fromUser says that err is from a function of the user.
+func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
+	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
+	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
+		a.Cause = ClientError
+		if f := (functionError{}); errors.As(err, &f) {
+			a.Err = f.error // as the function returned it
+		}
+	}
+}
+
+// warnFailed logs the first failure of each kind that nothing else reports: a request without a usable key, and in
+// shadow mode a request that an enforced policy would refuse.
+func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
+	shadow := e.shadow()
+	switch {
+	case a.Cause == Internal && shadow:
+		e.warnShadowError.Do(func() { e.warn(c, x, a.Cause, a.Err, shadowMessage, "RL708") })
+	case (a.Cause == NoKey || a.Cause == ClientError) && shadow:
+		e.warnNoKey.Do(func() { e.warn(c, x, a.Cause, a.Err, shadowMessage, "RL708") })
+	case a.Cause == NoKey:
+		e.warnNoKey.Do(func() { e.warn(c, x, a.Cause, a.Err, noKeyMessage, "RL707") })
+	}
+}
+
+const (
+	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses; logged once per middleware"
+	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
+)
+
+// shadow reports whether all policies are in shadow mode.
+func (e *Engine[C]) shadow() bool {
+	return !slices.ContainsFunc(e.rules, func(r Rule[C]) bool { return !r.Limiter.Policy().Shadow })
+}
+
+func (e *Engine[C]) warn(c C, x Request, cause Cause, err error, message, code string) {
+	status := 0
+	if e.protocol.Status != nil {
+		status = e.protocol.Status(c, cause, err)
+	}
+	e.Logger().Warn(message, "code", code, "policy", e.limiter.Name(), "status", status, "path", x.Path(), "error", err)
+}
+
+// answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
+// once that one policy charged a request twice for the same key, as happens if the same middleware is installed for a
+// group and for a route in it.
+func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
+	if a.joint != nil {
+		a.joint.answer(x, outer)
+		return
+	}
+	warnTwice(&e.warnTwice, x, outer, a.limiter, a.key)
+	k, writes := keep(a.Result)
+	d := Decision{kept: k, limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
+	var fields core.HeaderWriter
+	if writes {
+		fields = x.Response()
+	}
+	if fields != nil {
+		d := &decided{Decision: d}
+		a.decision = &d.Decision
+		writeHeaders(a.Result, &d.room, fields)
+	} else {
+		d := d
+		a.decision = &d
+	}
+	x.SetDecision(a.decision)
+}
+
+// WantsStatus reports whether End needs the status of the response.
+func (e *Engine[C]) WantsStatus(a *Admission) bool {
+	return a.Charged() && (e.options.Refund != nil || e.options.Settle != nil)
+}
+
+// Settles reports whether End must be called when the response is over, and not as soon as its status is known.
+func (e *Engine[C]) Settles(a *Admission) bool { return a.Charged() && e.options.Settle != nil }
+
+// End ends an Allowed request that was answered with status, in the protocol's terms. If the user's Refund returns true, it
+// returns the tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what
+// the request took. It does nothing for a request that was not charged.
+func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
+	if !a.Charged() {
+		return false
+	}
+	if e.options.Settle != nil {
+		e.settle(c, a, status)
+	}
+	if e.options.Refund == nil || !e.options.Refund(c, status) {
+		return false
+	}
+	// The error is dropped: the response is on its way, and the buckets refill in time.
+	ctx := context.WithoutCancel(a.ctx)
+	if a.joint != nil {
+		_ = a.joint.result.Undo(ctx)
+	} else {
+		res := a.decision.result()
+		_ = res.Undo(ctx)
+	}
+	return true
+}
+
+// settle settles what a request took, also if the client has gone. A failure is logged and counted, a panic too: the response
+// is on its way, and the client is not to blame.
+func (e *Engine[C]) settle(c C, a *Admission, status int) {
+	const message, code = "ratelimit: what a request took could not be settled", "RL710"
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("panic: %v", p)
+			e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
+			if a.joint != nil {
+				unsettled(a.ctx, a.joint.result, err)
+			} else {
+				unsettled(a.ctx, core.JointResult{Results: []core.Result{a.decision.result()}}, err)
+			}
+		}
+	}()
+	units := e.options.Settle(c, status)
+	if units == nil {
+		return
+	}
+	ctx := context.WithoutCancel(a.ctx)
+	var err error
+	if a.joint != nil {
+		err = a.joint.result.Settle(ctx, units)
+	} else {
+		res := a.decision.result()
+		err = res.Settle(ctx, units)
+	}
+	if err != nil {
+		e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
+	}
+}

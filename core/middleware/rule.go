@@ -1,0 +1,181 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Rule is one of several limiters of a middleware, with its key.
+type Rule[C any] struct {
+	Limiter *core.Limiter
+	Key     func(C) (string, error)
+}
+
+// mistakes returns those in a rule, whose fields the caller calls so.
+func (r Rule[C]) mistakes(limiter, key string) error {
+	var errs []error
+	if r.Limiter == nil {
+		errs = append(errs, &core.ConfigError{Field: limiter, Value: nil, Reason: "must be a limiter from core.NewLimiter"})
+	}
+	if r.Key == nil {
+		errs = append(errs, &core.ConfigError{Field: key, Value: nil, Reason: "must be a key function, such as ByIP()"})
+	}
+	return errors.Join(append(errs, ArgumentError(r.Key))...)
+}
+
+// mistakes returns those in the options.
+func (o *Options[C]) mistakes() error {
+	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Limits), ArgumentError(o.Units)}
+	if o.Settle != nil && o.Refund != nil {
+		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
+	}
+	return errors.Join(errs...)
+}
+
+// decideTogether sets the decisions of a and stores them in j. A rule in shadow mode that can't decide, because its key is
+// missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
+func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, j *joint, warn func(error)) (fromUser bool, err error) {
+	var missing error
+	policies := snapshots(rules)
+	var charges []core.Charge
+	for i, r := range rules {
+		fromUser = true
+		key, err := call(r.Key, c)
+		if err == nil && o.Units == nil && !counts(policies[i], "", core.Requests) {
+			fromUser, err = false, fmt.Errorf("policy %q: %w: %s", r.Limiter.Name(), core.ErrUnit, core.Requests)
+		}
+		switch {
+		case err == nil:
+			j.rules = append(j.rules, owner{r.Limiter, key})
+			charges = append(charges, core.Charge{Limiter: policies[i], Key: key, Units: core.Units{}})
+		case !policies[i].Policy().Shadow:
+			return fromUser, err
+		default:
+			missing = err
+		}
+	}
+	if missing != nil {
+		if len(j.rules) == 0 {
+			return true, missing
+		}
+		warn(missing)
+	}
+	take, err := o.charge(c)
+	if err != nil {
+		return true, err
+	}
+	for i, charge := range charges {
+		if counts(charge.Limiter, "", core.Requests) {
+			charge.Units[core.Requests] = take.cost
+			if take.all {
+				charge.Units[core.Requests] = 0
+				if !slices.Contains(j.rules[:i], j.rules[i]) { // a bucket is charged its whole Capacity once
+					charge.Units[core.Requests] = charge.Limiter.Capacity(charge.Key)
+				}
+			}
+		}
+		for unit, n := range take.units {
+			if counts(charge.Limiter, "", unit) {
+				charge.Units[unit] = n
+			}
+		}
+	}
+	for unit := range take.units {
+		if unit != core.Requests && !slices.ContainsFunc(policies, func(l *core.Limiter) bool { return counts(l, "", unit) }) {
+			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
+		}
+	}
+	j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
+	if err != nil {
+		return false, err
+	}
+	a.joint, a.Result = j, j.result.Tightest()
+	a.Result.Allowed = j.result.Allowed
+	return false, nil
+}
+
+// snapshots returns the rules' limiters with the policies that they have now, for one decision. Rules of one limiter share a
+// snapshot.
+func snapshots[C any](rules []Rule[C]) []*core.Limiter {
+	limiters := make([]*core.Limiter, len(rules))
+	for i, r := range rules {
+		if j := slices.IndexFunc(rules[:i], func(o Rule[C]) bool { return o.Limiter == r.Limiter }); j >= 0 {
+			limiters[i] = limiters[j]
+			continue
+		}
+		limiters[i] = r.Limiter.Snapshot()
+	}
+	return limiters
+}
+
+// unitMistakes returns the mistakes in what the rules' limiters, which the caller calls so, count beside what requests take.
+func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
+	if err := o.costMistake(rules); err != nil {
+		return err // its hint is the one for the units, too
+	}
+	var errs []error
+	for i, r := range rules {
+		errs = append(errs, o.untaken(fields[i], r.Limiter))
+	}
+	return errors.Join(errs...)
+}
+
+// costMistake returns what is wrong with a cost, which is a number of requests, if no limiter counts these. In shadow mode it
+// refuses nothing.
+func (o *Options[C]) costMistake(rules []Rule[C]) error {
+	if o.Cost == nil || o.Limits != nil {
+		return nil
+	}
+	enforced := ""
+	for _, r := range rules {
+		switch {
+		case r.Limiter == nil || counts(r.Limiter, "", core.Requests):
+			return nil
+		case enforced == "" && !r.Limiter.Policy().Shadow:
+			enforced = r.Limiter.Name()
+		}
+	}
+	if enforced == "" {
+		return nil
+	}
+	return &core.ConfigError{Field: "WithCost", Value: enforced, Reason: "is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead"}
+}
+
+// untaken returns the mistakes in what a limiter, which the caller calls field, counts beside what requests take. A unit that a
+// middleware never takes is a limit that never applies. Without requests among its units, every request would fail. Options with
+// Units may take any unit, so a limiter's own warning must do. In shadow mode no mistake may refuse anything.
+func (o *Options[C]) untaken(field string, l *core.Limiter) error {
+	if l == nil || o.Units != nil {
+		return nil
+	}
+	l.Require(core.Requests)
+	policy := l.Policy()
+	if policy.Shadow {
+		return nil
+	}
+	counted := make(map[string]bool)
+	for _, limits := range append(slices.Collect(maps.Values(policy.Overrides)), policy.Limits) {
+		for _, limit := range limits {
+			counted[limit.Unit] = true
+		}
+	}
+	requests := counted[""] || counted[core.Requests]
+	delete(counted, "")
+	delete(counted, core.Requests)
+	var errs []error
+	for _, unit := range slices.Sorted(maps.Keys(counted)) {
+		if o.Settle == nil {
+			errs = append(errs, &core.ConfigError{Field: field, Value: unit, Reason: fmt.Sprintf(
+				"is a unit that policy %q counts and this middleware never takes, so its limit would never apply: take it by WithUnits, or leave the unit out to count requests", policy.Name)})
+		}
+	}
+	if len(errs) == 0 && !requests {
+		errs = append(errs, &core.ConfigError{Field: field, Value: core.Requests, Reason: fmt.Sprintf(
+			"is a unit that no limit of policy %q counts, and that this middleware takes without WithUnits, so every request would fail", policy.Name)})
+	}
+	return errors.Join(errs...)
+}
