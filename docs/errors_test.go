@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -113,9 +112,7 @@ func TestMessagesAreAsOnThePage(t *testing.T) {
 // The program at the top of the page prints what the page says.
 func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
 	top := sections(t)[""]
-	file := filepath.Join(t.TempDir(), "main.go")
-	require.NoError(t, os.WriteFile(file, []byte(fence.FindStringSubmatch(top)[1]), 0o600))
-	out, err := exec.Command("go", "run", file).CombinedOutput()
+	out, err := command(t, nameOf("errors.md", 0), "").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, textFence.FindStringSubmatch(top)[1], string(out))
 }

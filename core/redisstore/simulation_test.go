@@ -9,32 +9,32 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // Tests of lives: several processes make random calls on one key, in any order. An oracle that shares no code with the
 // library checks what is admitted. See life, player and oracle.
 
 var (
-	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each test of lives makes (default 400,000 in memory, 100,000 on Redis)")
+	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each simulation makes (default 20,000 in memory and 2,000 on Redis, under ./scripts/soak 400,000 and 100,000)")
+	simulationFor       = flag.Duration("simulation.for", 0, "how long each simulation plays at least")
 	simulationAll       = flag.Int("simulation.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
 	simulationSeed      = flag.Uint64("simulation.seed", 0, "play the life of this seed only")
 )
 
 func TestSimulationKeepsEveryPromiseInMemory(t *testing.T) {
 	t.Parallel()
-	checkSimulations(t, 400_000, func() environment { return &memoryEnvironment{} })
+	checkSimulations(t, soak.Budget(20_000, 400_000), func() environment { return &memoryEnvironment{} })
 }
 
 func TestSimulationKeepsEveryPromiseOnRedis(t *testing.T) {
 	t.Parallel()
-	checkSimulations(t, 100_000, func() environment { return newRedisEnvironment(t) })
+	checkSimulations(t, soak.Budget(2_000, 100_000), func() environment { return newRedisEnvironment(t) })
 }
 
 // checkLives plays lives until they have made enough decisions. It fails the test if one breaks a promise.
 func checkSimulations(t *testing.T, decisions int, newEnvironment func() environment) {
-	if testing.Short() {
-		decisions /= 4
-	}
 	if *simulationDecisions > 0 {
 		decisions = *simulationDecisions
 	}
@@ -60,7 +60,7 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 		w := newEnvironment()
 		wg.Go(func() {
 			own := &matrix{}
-			for made.Load() < int64(decisions) && !failed.Load() {
+			for (made.Load() < int64(decisions) || time.Since(began) < *simulationFor) && !failed.Load() {
 				seed := base + next.Add(1)
 				l := drawSimulation(seed, w.leases())
 				var b *breach
