@@ -20,6 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // ring is a client of two databases, as of two servers.
@@ -118,7 +119,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	)
 	for range 8 {
 		wg.Go(func() {
-			for range 60 {
+			for range soak.Budget(20, 60) {
 				var charges []core.Charge
 				var at [][2]int
 				pairs := rand.Perm(3 * keys)[:1+rand.IntN(4)]
