@@ -72,7 +72,7 @@ func TestEveryCodeIsOnThePage(t *testing.T) {
 	})
 	page := sections(t)
 	delete(page, "")
-	require.Greater(t, len(page), 60)
+	require.NotEmpty(t, page)
 	assert.Equal(t, slices.Sorted(maps.Keys(inSource)), slices.Sorted(maps.Keys(page)))
 }
 
