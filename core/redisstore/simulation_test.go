@@ -9,15 +9,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // Tests of lives: several processes make random calls on one key, in any order. An oracle that shares no code with the
 // library checks what is admitted. See life, player and oracle.
 
 var (
-	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each simulation makes (default 20,000 in memory and 2,000 on Redis, under ./scripts/soak 400,000 and 100,000)")
+	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each simulation makes (default 20,000 in memory and 2,000 on Redis)")
 	simulationFor       = flag.Duration("simulation.for", 0, "how long each simulation plays at least")
 	simulationAll       = flag.Int("simulation.all", 0, "continue after a life that breaks a promise, and report so many lives for each promise")
 	simulationSeed      = flag.Uint64("simulation.seed", 0, "play the life of this seed only")
@@ -25,12 +23,12 @@ var (
 
 func TestSimulationKeepsEveryPromiseInMemory(t *testing.T) {
 	t.Parallel()
-	checkSimulations(t, soak.Budget(20_000, 400_000), func() environment { return &memoryEnvironment{} })
+	checkSimulations(t, 20_000, func() environment { return &memoryEnvironment{} })
 }
 
 func TestSimulationKeepsEveryPromiseOnRedis(t *testing.T) {
 	t.Parallel()
-	checkSimulations(t, soak.Budget(2_000, 100_000), func() environment { return newRedisEnvironment(t) })
+	checkSimulations(t, 2_000, func() environment { return newRedisEnvironment(t) })
 }
 
 // checkLives plays lives until they have made enough decisions. It fails the test if one breaks a promise.
@@ -86,7 +84,7 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 		t.Logf("lives that broke a promise: %v", bad)
 	}
 	t.Logf("%d decisions in %d lives, %.1f s\n%s", made.Load(), next.Load(), time.Since(began).Seconds(), &met)
-	if pairs := met.missing(newEnvironment().leases()); len(pairs) > 0 && decisions >= enough && !t.Failed() {
+	if pairs := met.missing(newEnvironment().leases()); len(pairs) > 0 && made.Load() >= enough && !t.Failed() {
 		t.Errorf("these operations never followed each other on one key: %s", strings.Join(pairs, ", "))
 	}
 }
