@@ -13,18 +13,16 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-var turnsRounds = flag.Int("turns", 4000, "how many keys two definitions decide in turns")
+var turnsRounds = flag.Int("turns", soak.Budget(1000, 4000), "how many keys two definitions decide in turns")
 
 // Two definitions of one limit decide a key in turns, with reservations far ahead that are canceled, and clocks that step
 // back. No window admits more than the larger Capacity and what the definitions in use there refill in it.
 func TestDefinitionsInTurnsAdmitNoMoreThanTheirMaxIn(t *testing.T) {
 	t.Parallel()
 	rounds := *turnsRounds
-	if testing.Short() {
-		rounds /= 4
-	}
 	base := rand.Uint64()
 	for i := range uint64(rounds) {
 		r := rand.New(rand.NewPCG(base+i, 0))

@@ -40,7 +40,7 @@ func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
 			}
 		}
 	}
-	require.Greater(t, rows, 20)
+	require.Positive(t, rows)
 }
 
 // declares reports whether a test file of the package in dir has the function.

@@ -2,17 +2,21 @@
 package docs_test
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
 )
 
 // known are the packages a snippet may name without importing them.
@@ -45,39 +49,100 @@ var given = map[string]string{
 var (
 	fence     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 	qualifier = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
-	clause    = regexp.MustCompile(`(?m)^package `)
+	clause    = regexp.MustCompile(`(?m)^package (\w+)$`)
 	declared  = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
 )
 
-func TestSnippetsCompile(t *testing.T) {
+// shown are the binaries of all Go of the pages: of its programs, and of its tests. They are compiled once for all tests.
+var shown = sync.OnceValues(func() (b binaries, err error) {
 	pages, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	pages = append(pages, "../README.md")
-
-	dir, err := os.Getwd()
-	require.NoError(t, err)
-	overlay := map[string]map[string]string{"Replace": {}}
-	args := []string{"build", "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
-	for _, page := range pages {
+	if err != nil {
+		return b, err
+	}
+	set := onebinary.New("github.com/tokenbucket-go/ratelimit/docs", "_shown")
+	for _, page := range append(pages, "../README.md") {
 		if page == "migrating.md" {
 			continue // see TestMigratingShowsCodeThatCompiles
 		}
 		text, err := os.ReadFile(page)
-		require.NoError(t, err)
+		if err != nil {
+			return b, err
+		}
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
-			name := fmt.Sprintf("snippet_%s_%d", strings.Trim(strings.TrimSuffix(page, ".md"), "./"), i+1)
-			real := filepath.Join(t.TempDir(), "snippet.go")
-			require.NoError(t, os.WriteFile(real, []byte(program(block[1])), 0o600))
-			overlay["Replace"][filepath.Join(dir, name, "snippet.go")] = real
-			args = append(args, "./"+name)
+			name := nameOf(page, i)
+			switch found := clause.FindStringSubmatch(block[1]); {
+			case found == nil:
+				set.File("statements", name+".go", statements(block[1]))
+			case found[1] == "main":
+				addProgram(set, name, block[1], slices.Contains(programPages, page))
+			case strings.HasSuffix(found[1], "_test"):
+				set.File("tests", name+"_test.go", clause.ReplaceAllString(block[1], "package tests_test"))
+				b.testFunctions += strings.Count(block[1], "\nfunc Test")
+			default:
+				set.File(name, "shown.go", block[1])
+			}
 		}
 	}
-	require.Greater(t, len(args), 5, "the README has Go snippets")
-	text, err := json.Marshal(overlay)
+	for _, example := range []string{"gin", "http"} {
+		source, err := os.ReadFile("../examples/" + example + "/main.go")
+		if err != nil {
+			return b, err
+		}
+		set.Program("example_"+example, string(source))
+	}
+	b.programs, b.tests = filepath.Join(buildDir, "programs"), filepath.Join(buildDir, "tests")
+	return b, errors.Join(set.Build(b.programs), set.BuildTests("tests", b.tests))
+})
+
+type binaries struct {
+	programs      string // runs the program that PROGRAM names
+	tests         string
+	testFunctions int
+}
+
+// nameOf is the name of a page's i-th block of Go.
+func nameOf(page string, i int) string {
+	return strings.ReplaceAll(strings.ToLower(strings.Trim(strings.TrimSuffix(page, ".md"), "./")), "-", "_") + "_" + strconv.Itoa(i+1)
+}
+
+// addProgram adds a program of a page. It listens on the address that the variable ADDRESS tells.
+func addProgram(set *onebinary.Set, name, source string, clockStands bool) {
+	if clockStands {
+		source = strings.ReplaceAll(source, "core.NewMemoryStore()", "core.NewMemoryStore(stopped())")
+		set.File(name, "stopped.go", "package "+name+stopped)
+	}
+	set.File(name, "address.go", "package "+name+"\n\nimport \"os\"\n\nvar address = os.Getenv(\"ADDRESS\")\n")
+	set.Program(name, strings.ReplaceAll(source, `"localhost:8080"`, "address"))
+}
+
+// command returns a command that runs a program of the pages, on an address if it listens.
+func command(t *testing.T, program, address string, args ...string) *exec.Cmd {
+	t.Helper()
+	b, err := shown()
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(args[2], text, 0o600))
-	out, err := exec.Command("go", args...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	c := exec.Command(b.programs, args...)
+	c.Env = append(os.Environ(), "PROGRAM="+program, "ADDRESS="+address)
+	return c
+}
+
+// buildDir is where binaries are.
+var buildDir string
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "docs"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(buildDir) }()
+	return m.Run()
+}
+
+func TestSnippetsCompile(t *testing.T) {
+	_, err := shown()
+	require.NoError(t, err)
 }
 
 // TestTheAdapterShownIsTheExample: what adapters.md shows is what the suite has checked.
@@ -89,12 +154,8 @@ func TestTheAdapterShownIsTheExample(t *testing.T) {
 	require.Contains(t, string(page), "```go\n"+string(file)+"```\n", "copy examples/adapter/adapter.go into adapters.md")
 }
 
-// program makes a compilable file of a snippet: whole files stay as they are, statements become a
-// function's.
-func program(snippet string) string {
-	if clause.MatchString(snippet) {
-		return snippet
-	}
+// statements makes a file of a snippet without a package clause: it becomes the body of a function.
+func statements(snippet string) string {
 	var uses []string
 	for _, d := range declared.FindAllStringSubmatch(snippet, -1) {
 		for _, name := range strings.Split(d[1], ", ") {
@@ -123,5 +184,5 @@ func program(snippet string) string {
 			imports = append(imports, path)
 		}
 	}
-	return "package snippet\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\n" + body
+	return "package statements\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\n" + body
 }

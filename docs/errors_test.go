@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -73,7 +72,7 @@ func TestEveryCodeIsOnThePage(t *testing.T) {
 	})
 	page := sections(t)
 	delete(page, "")
-	require.Greater(t, len(page), 60)
+	require.NotEmpty(t, page)
 	assert.Equal(t, slices.Sorted(maps.Keys(inSource)), slices.Sorted(maps.Keys(page)))
 }
 
@@ -113,9 +112,7 @@ func TestMessagesAreAsOnThePage(t *testing.T) {
 // The program at the top of the page prints what the page says.
 func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
 	top := sections(t)[""]
-	file := filepath.Join(t.TempDir(), "main.go")
-	require.NoError(t, os.WriteFile(file, []byte(fence.FindStringSubmatch(top)[1]), 0o600))
-	out, err := exec.Command("go", "run", file).CombinedOutput()
+	out, err := command(t, nameOf("errors.md", 0), "").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, textFence.FindStringSubmatch(top)[1], string(out))
 }

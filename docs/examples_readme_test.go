@@ -2,15 +2,12 @@ package docs_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -21,24 +18,8 @@ func TestTheGinExampleAnswersAsItsPageShows(t *testing.T) {
 	require.NoError(t, err)
 	want := regexp.MustCompile("(?ms)^```text\n(.*?)^```").FindStringSubmatch(string(text))
 	require.NotNil(t, want)
-	program := filepath.Join(t.TempDir(), "gin")
-	out, err := exec.Command("go", "build", "-o", program, "../examples/gin").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
 	addr := freeAddr(t)
-	run := exec.Command(program, "-addr", addr)
-	require.NoError(t, run.Start())
-	t.Cleanup(func() {
-		_ = run.Process.Kill()
-		_ = run.Wait()
-	})
-	require.Eventually(t, func() bool {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	}, time.Minute, 10*time.Millisecond, "the program does not listen")
+	serve(t, command(t, "example_gin", "", "-addr", addr), addr)
 
 	var got strings.Builder
 	for range strings.Count(want[1], "\n") {

@@ -1,8 +1,8 @@
 package docs_test
 
 import (
+	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,9 +16,6 @@ import (
 // The commands of failure.md stop a Redis, and the example answers every request as the page says.
 func TestOutageOnTheFailurePage(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it takes about 15 seconds")
-	}
 	_, commands, found := strings.Cut(string(read(t, "failure.md")), "```sh\n")
 	require.True(t, found)
 	commands, _, _ = strings.Cut(commands, "```")
@@ -27,7 +24,7 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	root, err := filepath.Abs("..")
+	b, err := shown()
 	require.NoError(t, err)
 	server, addr, dir := redistest.Start(t), freeAddr(t), t.TempDir()
 	port := server.Addr[strings.LastIndex(server.Addr, ":")+1:]
@@ -35,16 +32,17 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 	// take longer than the timeout and count as a failure.
 	warm := "for i in $(seq 5); do curl -s -o /dev/null " + addr + "/; done\n"
 	for shown, run := range map[string]string{
-		"go build -o http-example":                 "go build -C " + root + " -o " + dir + "/http-example",
+		"go build -o http-example ./examples/http": "ln -s " + b.programs + " http-example",
 		"./http-example -redis localhost:6379 &\n": "./http-example -addr " + addr + " -redis " + server.Addr + " &\n",
-		"localhost:8080":                           addr,
-		"redis-cli CLIENT PAUSE 5000 ALL\n":        warm + "redis-cli -p " + port + " CLIENT PAUSE 20000 ALL >&2\n",
+		"localhost:8080":                    addr,
+		"redis-cli CLIENT PAUSE 5000 ALL\n": warm + "redis-cli -p " + port + " CLIENT PAUSE 20000 ALL >&2\n",
 	} {
 		require.Contains(t, commands, shown)
 		commands = strings.ReplaceAll(commands, shown, run)
 	}
 	shell := exec.Command("sh", "-e", "-c", commands)
 	shell.Dir, shell.Stderr = dir, t.Output()
+	shell.Env = append(os.Environ(), "PROGRAM=example_http")
 	out, err := shell.Output()
 	require.NoError(t, err)
 

@@ -2,10 +2,8 @@ package docs_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,15 +34,4 @@ func TestTheWayOfARequestIsTrue(t *testing.T) {
 	}
 	require.NotEmpty(t, seen)
 	require.LessOrEqual(t, len(seen), 12)
-}
-
-// What a newcomer reads first is short.
-func TestTheFirstPagesAreShort(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	require.NoError(t, err)
-	require.LessOrEqual(t, strings.Count(string(readme), "\n"), 150, "README.md")
-	overview, err := exec.Command("go", "doc", "../core").Output()
-	require.NoError(t, err)
-	require.Greater(t, strings.Count(string(overview), "\n"), 50)
-	require.LessOrEqual(t, strings.Count(string(overview), "\n"), 120, "go doc of core")
 }

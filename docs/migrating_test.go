@@ -22,7 +22,7 @@ func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 
 	befores, err := filepath.Glob("../benchmarks/migration/*_before.go")
 	require.NoError(t, err)
-	require.Len(t, befores, 9)
+	require.NotEmpty(t, befores)
 	for _, before := range befores {
 		for _, path := range []string{before, strings.Replace(before, "_before", "_after", 1)} {
 			source, err := os.ReadFile(path)

@@ -4,9 +4,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +20,9 @@ import (
 //   - an sh block and a text block: the program listens on localhost:8080, and the commands print the text.
 var programPages = []string{"adapters.md", "choosing-limits.md", "failure.md", "headers.md", "how-it-works.md", "introducing-a-limit.md", "keys-and-trust.md", "language-models.md"}
 
-// stopped is added to each program. The clock of its MemoryStore stands still, so that no number depends on the machine.
-const stopped = `package main
+// stopped follows the package clause of a file of each program. The clock of its MemoryStore stands still, so that no
+// number depends on the machine.
+const stopped = `
 
 import (
 	"time"
@@ -41,57 +40,43 @@ var anyFence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```")
 
 func TestProgramsPrintWhatThePageShows(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp(".", "_programs") // within the module, and no package of ./...
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for _, page := range programPages {
 		t.Run(page, func(t *testing.T) {
 			text, err := os.ReadFile(page)
 			require.NoError(t, err)
 			found := anyFence.FindAllStringSubmatch(string(text), -1)
-			programs := 0
+			blocks, programs := 0, 0 // of Go
 			for i, block := range found {
-				if block[1] != "go" || !strings.HasPrefix(block[2], "package main") {
+				if block[1] != "go" {
+					continue
+				}
+				blocks++
+				if !strings.HasPrefix(block[2], "package main") {
 					continue
 				}
 				programs++
 				require.Less(t, i+1, len(found), "a program is followed by what it prints, or by commands")
-				source := filepath.Join(dir, strings.TrimSuffix(page, ".md")+strconv.Itoa(i))
 				addr := freeAddr(t)
-				binary := build(t, source, strings.ReplaceAll(block[2], "localhost:8080", addr))
+				program := command(t, nameOf(page, blocks-1), addr)
 				if found[i+1][1] == "text" {
-					out, err := exec.Command(binary).Output()
+					out, err := program.Output()
 					require.NoError(t, err)
 					require.Equal(t, found[i+1][2], string(out))
 					continue
 				}
 				require.Less(t, i+2, len(found), "commands are followed by what they print")
 				require.Equal(t, []string{"sh", "text"}, []string{found[i+1][1], found[i+2][1]}, "what follows a program")
-				serve(t, binary, addr)
-				require.Equal(t, strings.TrimSpace(found[i+2][2]), run(t, strings.ReplaceAll(found[i+1][2], "localhost:8080", addr)))
+				serve(t, program, addr)
+				require.Equal(t, strings.TrimSpace(found[i+2][2]), printed(t, strings.ReplaceAll(found[i+1][2], "localhost:8080", addr)))
 			}
 			require.NotZero(t, programs, "the page shows a program")
 		})
 	}
 }
 
-// build returns the program whose main.go is source.
-func build(t *testing.T, dir, source string) (binary string) {
-	t.Helper()
-	source = strings.ReplaceAll(source, "core.NewMemoryStore()", "core.NewMemoryStore(stopped())")
-	require.NoError(t, os.Mkdir(dir, 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "stopped.go"), []byte(stopped), 0o600))
-	binary = filepath.Join(t.TempDir(), "program")
-	out, err := exec.Command("go", "build", "-o", binary, "./"+dir).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return binary
-}
-
 // serve runs the program until the test ends, and returns when it listens on addr.
-func serve(t *testing.T, binary, addr string) {
+func serve(t *testing.T, program *exec.Cmd, addr string) {
 	t.Helper()
-	program := exec.Command(binary)
 	program.Stderr = t.Output()
 	require.NoError(t, program.Start())
 	t.Cleanup(func() {
@@ -107,8 +92,8 @@ func serve(t *testing.T, binary, addr string) {
 	}, time.Minute, 10*time.Millisecond, "the program does not listen")
 }
 
-// run returns what the commands print. The time at which a server answered is replaced.
-func run(t *testing.T, commands string) string {
+// printed returns what the commands print. The time at which a server answered is replaced.
+func printed(t *testing.T, commands string) string {
 	t.Helper()
 	for _, needed := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(needed); err != nil {

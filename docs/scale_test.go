@@ -15,7 +15,7 @@ func TestQuotedNumbersAreThoseMeasured(t *testing.T) {
 	text, err := os.ReadFile("scale.md")
 	require.NoError(t, err)
 	quotes := regexp.MustCompile(`<!-- quoted: (\S+) -->\n((?:\|.*\n)+)`).FindAllStringSubmatch(string(text), -1)
-	require.Greater(t, len(quotes), 4)
+	require.NotEmpty(t, quotes)
 	for _, q := range quotes {
 		source, err := os.ReadFile(q[1])
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // quota is a bucket on a calendar, written from the documentation: it knows when its periods begin, and counts.
@@ -128,9 +129,9 @@ func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
 		for name := range periods {
 			list := begins(name, limittest.Zone(zone), 2017)
 			for store, s := range stores {
-				steps := 600
+				steps := soak.Budget(60, 600)
 				if store == "memory" {
-					steps = 3000
+					steps *= 5
 				}
 				playCalendar(t, s, clock, zone, name, list, store+" "+name+" in "+zone, steps)
 			}
@@ -247,7 +248,7 @@ func TestCalendarsOfAServerWithAnotherClock(t *testing.T) {
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), longTimeout)
 	for zone, from := range map[string]int{"America/Santiago": 2005, "Europe/Berlin": 2045} {
 		for name := range periods {
-			playCalendar(t, store, far.clock, zone, name, begins(name, limittest.Zone(zone), from), "far server, "+name+" in "+zone, 300)
+			playCalendar(t, store, far.clock, zone, name, begins(name, limittest.Zone(zone), from), "far server, "+name+" in "+zone, soak.Budget(60, 300))
 		}
 	}
 	if decisions := store.Stats().Decisions; int64(far.asked) <= decisions {

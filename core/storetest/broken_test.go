@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -178,7 +179,8 @@ func TestSuiteFindsEachMistake(t *testing.T) {
 	for name, mistake := range allMistakes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenStore$", "-test.v")
+			// The rules that the mistake breaks besides may wait for what never comes.
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenStore$/^"+regexp.QuoteMeta(mistake.rule), "-test.v")
 			cmd.Env = append(os.Environ(), mistakeVar+"="+name)
 			out, err := cmd.CombinedOutput()
 			if mistake.rule == "" {

@@ -14,29 +14,34 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
 )
 
 // The programs to copy compile, and their policy is the one in force.
 func TestProgramsHaveThePolicyInForce(t *testing.T) {
-	dir, err := os.MkdirTemp(".", "_shown") // within the module, and no package of ./...
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	tell := "package main\n\nimport (\n\t\"encoding/json\"\n\t\"os\"\n)\n\nfunc init() { _ = json.NewEncoder(os.Stdout).Encode(policy); os.Exit(0) }\n"
+	set := onebinary.New("github.com/tokenbucket-go/ratelimit/examples/demo", "_shown")
+	policies := map[string]core.Policy{}
 	for i, f := range frameworks {
 		s := presets[(i+2)%len(presets)].Settings
 		s.Headers = []string{"default", "legacy", "ietf", "draft6", "none"}[i]
 		s.Cost = int64(i)
+		policies[f.name] = s.policy()
 		text, err := s.program(f.name)
 		require.NoError(t, err)
-		own := filepath.Join(dir, f.name)
-		require.NoError(t, os.Mkdir(own, 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(own, "main.go"), []byte(text), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(own, "tell.go"), []byte(tell), 0o600))
-		out, err := exec.Command("go", "run", "./"+own).CombinedOutput()
-		require.NoError(t, err, "%s\n%s", out, text)
-		want, err := json.Marshal(s.policy())
+		set.Program(f.name, text)
+		set.File(f.name, "tell.go", "package "+f.name+"\n\nimport (\n\t\"encoding/json\"\n\t\"os\"\n)\n\n"+
+			"func init() {\n\tif os.Getenv(\"PROGRAM\") == \""+f.name+"\" {\n\t\t_ = json.NewEncoder(os.Stdout).Encode(policy)\n\t\tos.Exit(0)\n\t}\n}\n")
+	}
+	binary := filepath.Join(t.TempDir(), "programs")
+	require.NoError(t, set.Build(binary))
+	for name, policy := range policies {
+		program := exec.Command(binary)
+		program.Env = append(os.Environ(), "PROGRAM="+name)
+		out, err := program.Output()
+		require.NoError(t, err, name)
+		want, err := json.Marshal(policy)
 		require.NoError(t, err)
-		require.JSONEq(t, string(want), string(out), text)
+		require.JSONEq(t, string(want), string(out), name)
 	}
 }
 

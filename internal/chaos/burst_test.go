@@ -17,6 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // nearBench is a limiter on a healthy server, that no fallback stands in for.
@@ -90,7 +91,7 @@ func TestBurstOfRequestsFailsNone(t *testing.T) {
 			users := keyNames(4000)
 			transport := &http.Transport{MaxIdleConnsPerHost: len(users)}
 			defer transport.CloseIdleConnections()
-			for range 3 {
+			for range soak.Budget(1, 3) {
 				inTime(t, w, func() (int64, time.Duration) { return requested(t, transport, server.URL, users) })
 			}
 			assert.Zero(t, store.Stats().Opened, "no breaker may open")

@@ -18,6 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // shards is a Cluster or a Ring of which one shard fails.
@@ -78,6 +79,9 @@ func ofCluster(t *testing.T, servers []*redistest.Server, client *redis.ClusterC
 	return shards{client: client, ofShard: of, lost: master.Addr, fail: func() { fail(master, replica) }}
 }
 
+// quickLoss is the case without a Cluster, whose start takes seconds.
+const quickLoss = "Ring: a shard hangs"
+
 func TestLostShardConcernsItsOwnKeys(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -124,7 +128,7 @@ func TestLostShardConcernsItsOwnKeys(t *testing.T) {
 			}
 			return s
 		}},
-		{"Ring: a shard hangs", func(t *testing.T) shards {
+		{quickLoss, func(t *testing.T) shards {
 			return ofRing(t, time.Hour, (*redistest.Server).Pause)
 		}},
 		{"Ring: a shard is killed, and others get its keys", func(t *testing.T) shards {
@@ -133,7 +137,12 @@ func TestLostShardConcernsItsOwnKeys(t *testing.T) {
 			return s
 		}},
 	} {
-		t.Run(c.name, func(t *testing.T) { loseShard(t, c.name, c.setUp(t), c.setUp(t)) })
+		t.Run(c.name, func(t *testing.T) {
+			if c.name != quickLoss && *reportFile == "" {
+				soak.Only(t, "TestLostShardConcernsItsOwnKeys/"+quickLoss)
+			}
+			loseShard(t, c.name, c.setUp(t), c.setUp(t))
+		})
 	}
 }
 

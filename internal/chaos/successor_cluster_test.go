@@ -11,9 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 func TestSuccessorInAClusterGrantsTwiceOnlyWhatItLacks(t *testing.T) {
+	if *reportFile == "" {
+		soak.Only(t, "TestSuccessorBySentinelGrantsTwiceOnlyWhatItLacks")
+	}
 	beside(t)
 	servers, client := cluster(t)
 	var nodes []string

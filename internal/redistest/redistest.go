@@ -1,6 +1,6 @@
 // Package redistest gives tests a real Redis.
 //
-// ./scripts/test starts a server and sets REDIS_ADDR to its address. Without REDIS_ADDR, the package starts the
+// ./scripts/test and ./scripts/soak start a server and set REDIS_ADDR to its address. Without REDIS_ADDR, the package starts the
 // redis-server on the PATH for the test binary. Without that too, tests skip, or fail if REQUIRE_REDIS is set.
 // REDIS_PROTOCOL=2 or 3 chooses the version of RESP.
 package redistest

@@ -233,6 +233,9 @@ func slow() map[string]any {
 	}
 }
 
+// nearlyAnHour is a pattern of the seconds until a token of a slow bucket comes back. They count from the first request.
+const nearlyAnHour = `3(?:[0-5]\d\d|600)`
+
 // set changes settings past the page.
 func (p *process) set(settings map[string]any) {
 	p.t.Helper()

@@ -15,15 +15,18 @@ func TestKeepUpLetsOthersRun(t *testing.T) {
 	var ran atomic.Int64
 	var all sync.WaitGroup
 	const many = 20_000
+	start := make(chan struct{}) // or the first have ended before the last are there
 	for range many {
 		all.Go(func() {
+			<-start
 			for range 3 { // steps, as of a call
 				runtime.Gosched()
 			}
 			ran.Add(1)
 		})
 	}
-	assert.True(t, Crowded(), "so many goroutines are a maxGoroutines")
+	assert.True(t, Crowded(), "so many goroutines are a crowd")
+	close(start)
 	KeepUp(time.Minute)
 	assert.EqualValues(t, many, ran.Load(), "all have run")
 	all.Wait()
