@@ -51,13 +51,17 @@ func constants() map[string]string {
 	return values
 }
 
-// assemble returns a file with the files that it includes, and with the values of constants in place of their names.
+// assemble returns a file with the files that it includes, without comments, and with the values of constants in place of
+// their names.
 func assemble(name string) string {
 	text := regexp.MustCompile(`(?m)^ *include (\w+)$`).ReplaceAllStringFunc(file(name), func(include string) string {
 		_, name, _ := strings.Cut(strings.TrimSpace(include), " ")
 		return file(name)
 	})
 	return regexp.MustCompile(`'[^'\n]*'|--.*|\b[A-Z][A-Z_]*\b`).ReplaceAllStringFunc(text, func(word string) string {
+		if strings.HasPrefix(word, "--") {
+			return ""
+		}
 		if value, ok := all[word]; ok {
 			return "(" + value + ")"
 		}
