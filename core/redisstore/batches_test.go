@@ -115,7 +115,7 @@ func (b *callBench) sendsBatch(calls int) sending {
 		require.Equal(b, calls, s.calls, "requests in the call")
 		return s
 	default:
-		require.Fail(b, "no call is under way")
+		require.Fail(b, "no call is in flight")
 		return sending{}
 	}
 }
@@ -226,7 +226,7 @@ func TestStuckCallIsAbandoned(t *testing.T) {
 		for _, s := range stuck {
 			close(s.answer)
 		}
-		b.completed("an abandoned call must not count as under way")
+		b.completed("an abandoned call must not count as in flight")
 		b.failures(3, "an abandoned call must not fail again")
 	})
 }

@@ -148,7 +148,7 @@ func (h *panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A panic in the client must not end the process, and must not leave a call under way for ever. So more requests than the
+// A panic in the client must not end the process, and must not leave a call in flight for ever. So more requests than the
 // store sends calls at once must all be answered.
 func TestPanicInTheClientIsAFailure(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), ContextTimeoutEnabled: true})

@@ -39,7 +39,7 @@ func (g *gateHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// held is a command under way that waits for release.
+// held is a command in flight that waits for release.
 type held struct {
 	reached, release chan struct{}
 }

@@ -46,7 +46,7 @@ func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	assert.Equal(t, int64(100_000-90_000-10), res.Remaining, "an hour adds one token at the new rate")
 }
 
-// A larger request must wait for a lease under way, which has the tokens it needs.
+// A larger request must wait for a lease that is being renewed, which has the tokens it needs.
 func TestLargeRequestWaitsForALeaseUnderWay(t *testing.T) {
 	b := newLeaseBench(t, noRefill(1000))
 	gate := &gateHook{}
@@ -63,7 +63,7 @@ func TestLargeRequestWaitsForALeaseUnderWay(t *testing.T) {
 	assert.Never(t, func() bool { return len(large) > 0 }, 50*time.Millisecond, time.Millisecond)
 	close(reply.release)
 	assert.True(t, (<-small).Allowed)
-	assert.True(t, (<-large).Allowed, "the lease under way has the tokens")
+	assert.True(t, (<-large).Allowed, "the renewed lease has the tokens")
 	b.giveBack()
 	assert.Equal(t, int64(10), b.remaining())
 }

@@ -95,7 +95,7 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 		calls = n.router.reroute(n, calls)
 	}
 	calls = claim(calls, sent)
-	if len(calls) == 0 { // their callers have all stopped waiting
+	if len(calls) == 0 { // all were abandoned, or are queued at other nodes now
 		if report != nil {
 			report(breaker.CallerDone{Cause: context.Canceled}) // every trial needs a report: the breaker admits no other until then
 		}

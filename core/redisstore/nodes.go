@@ -85,7 +85,7 @@ func (ns *nodes) add(client *redis.Client) *node {
 	if n := ns.list()[client]; n != nil {
 		return n
 	}
-	list := ns.used()
+	list := ns.inUse()
 	list[client] = ns.of(client)
 	ns.servers.Store(&list)
 	return list[client]
@@ -95,7 +95,7 @@ func (ns *nodes) add(client *redis.Client) *node {
 func (ns *nodes) forget() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	if list := ns.used(); len(list) < len(ns.list()) {
+	if list := ns.inUse(); len(list) < len(ns.list()) {
 		ns.servers.Store(&list)
 	}
 	if ns.clientOf == nil {
@@ -108,8 +108,8 @@ func (ns *nodes) forget() {
 	}
 }
 
-// used returns the nodes that are in use, and retires the breakers of the others. mu is held.
-func (ns *nodes) used() map[*redis.Client]*node {
+// inUse returns the nodes that are in use, and retires the breakers of the others. mu is held.
+func (ns *nodes) inUse() map[*redis.Client]*node {
 	list := make(map[*redis.Client]*node)
 	for client, n := range ns.list() {
 		if n.queue.unused(forgottenAfter) {

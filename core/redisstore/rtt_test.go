@@ -29,7 +29,7 @@ type remoteServer struct {
 	stuck  atomic.Bool   // nothing is answered
 	broken atomic.Bool   // no connection can be made
 
-	calls, most atomic.Int64 // script calls under way, now and at most
+	calls, most atomic.Int64 // script calls in flight, now and at most
 }
 
 func (s *remoteServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
@@ -239,7 +239,7 @@ func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 			assert.Equal(t, store.batches.timeout, time.Since(began), "no request waits longer than the timeout")
 		}
 		assert.Equal(t, int64(1), store.Stats().Opened, "failures one after another open the breaker")
-		time.Sleep(time.Hour + time.Minute) // until the calls under way have ended
+		time.Sleep(time.Hour + time.Minute) // until the calls in flight have ended
 		remote.broken.Store(false)
 		crowd(l, 1)
 		time.Sleep(time.Second)
@@ -254,7 +254,7 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 		for range 3 {
 			crowd(l, 8000)
 		}
-		assert.Greater(t, remote.most.Load(), int64(defaults().failures), "premise: many are under way at once")
+		assert.Greater(t, remote.most.Load(), int64(defaults().failures), "premise: many are in flight at once")
 		remote.stuck.Store(true)
 		crowd(l, 2000)
 		assert.Zero(t, store.Stats().Opened, "calls that fail together count once")

@@ -80,8 +80,8 @@ func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 	return list
 }
 
-// refillThroughBlock is refillThrough of a block's holds in one step. held tokens are held at first, those of the block among them. f is the
-// stepping for which the block's deficit is computed.
+// refillThroughBlock is refillThrough of a block's holds in one step. held tokens are held at first, those of the block among
+// them. f is the stepping for which the block's deficit was computed.
 //
 // Until a hold ends, the level is at most the room that all holds leave. From then on it gains as if there were no more holds.
 // So at the end of the last hold the level is the least of these: what it gains from l on, and for each hold, the room before
