@@ -1,7 +1,7 @@
-// Package adapter holds what rate-limiting middleware has in common in every framework: the engine that decides
-// requests, the key extractors, the status codes and the header fields. An adapter adds three things: it makes a [Request] of
-// the framework's request, it names these functions in the framework's types, and it writes refusals
-// the way the framework does. Package adaptertest checks the result.
+// Package adapter holds what rate-limiting middleware for HTTP has in common in every framework: the engine that decides
+// requests, the key extractors, the status codes and the header fields. What holds in any protocol is in package middleware. An
+// adapter adds three things: it makes a [Request] of the framework's request, it names these functions in the framework's types,
+// and it writes refusals the way the framework does. Package adaptertest checks the result.
 package adapter
 
 import (
