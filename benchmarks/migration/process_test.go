@@ -151,14 +151,14 @@ func TestXTimeSetRate(t *testing.T) {
 func TestXTimeManyReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before, after := xtime(t, 1, 1)
-		for range 4096 {
+		for range 2048 {
 			_, ok, err := after.Plan(t.Context(), "h", core.Never)
 			require.NoError(t, err)
 			require.True(t, ok)
 		}
 		_, ok, err := after.Plan(t.Context(), "h", core.Never)
 		require.NoError(t, err)
-		require.False(t, ok, "a key has at most 4,096 reservations")
+		require.False(t, ok, "a key has at most 2,048 reservations")
 		require.ErrorIs(t, after.Wait(t.Context(), "h", 1), core.ErrPromised)
 		for range 5000 {
 			_, ok := before.Plan("h", core.Never)
