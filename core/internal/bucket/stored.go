@@ -121,7 +121,7 @@ func (s *stored) olderOf(i int, now int64) Record {
 		return Record{}
 	}
 	record := s.older[i].record
-	record.At = min(record.At, now) // the clock may have stepped back
+	record.At = min(record.At, now, s.last[i].At) // the clock may have stepped back; and it was written before the last one
 	return record
 }
 

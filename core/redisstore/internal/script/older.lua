@@ -113,7 +113,7 @@ local function refill_stored(limit)
   if older then
     local ends = until_full(older)
     limit.matters = math.max(limit.matters, ends)
-    older.at = math.min(older.at, now) -- the clock may have stepped back
+    older.at = math.min(older.at, now, record.at) -- the clock may have stepped back; and it was written before the last one
     if ends <= now then
       older = nil
     elseif math.abs(limit.pace) < math.abs(older.pace) then
