@@ -36,13 +36,13 @@ type Ending struct {
 type Request struct {
 	Plan    *Plan
 	Action  Action
+	Dry     bool      // Take: take nothing, only find out whether there are tokens
 	N       int64     // tokens, of each limit that counts requests
 	Each    *[]int64  // Take, Refund: the tokens of each limit, in place of N
 	More    int64     // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
 	Ticket  int64     // Reserve, Await, Lease: of the hold that may begin
 	Ends    Ending    // a hold that ends before the action
 	EndsToo *[]Ending // End: more holds that end
-	Dry     bool      // Take: take nothing, only find out whether there are tokens
 }
 
 // Of is how many tokens r takes from the i-th limit, or returns to it.
