@@ -35,7 +35,7 @@ func TestErrorsOfOldServersAreRead(t *testing.T) {
 		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
-		cmd := command(t.Context(), eval, oldRedis+script.Ordinary.Text.(string), scriptArgs(calls, "", false))
+		cmd := command(t.Context(), eval, oldRedis+script.Ordinary().Text.(string), scriptArgs(calls, "", false))
 		err := client.Process(t.Context(), cmd)
 		return cmd.Val(), err
 	}

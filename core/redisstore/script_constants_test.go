@@ -111,6 +111,6 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		assert.Equal(t, constants(t)[format+"_SIZE"], fmt.Sprint(sizeOf(constants(t)[format])), "the size of %s", format)
 	}
 	for _, err := range []error{bucket.ErrUnreadable, bucket.ErrLater, bucket.ErrCrowded} {
-		assert.Contains(t, script.Ordinary.Text, "'"+err.Error()+"'", "the error in the script's words")
+		assert.Contains(t, script.Ordinary().Text, "'"+err.Error()+"'", "the error in the script's words")
 	}
 }

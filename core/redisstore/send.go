@@ -267,9 +267,9 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		}
 		s.rediscover(ctx, err)
 		switch {
-		case lua == script.Ordinary && lacksStruct(err):
+		case lua == script.Ordinary() && lacksStruct(err):
 			s.noStruct.Store(true)
-			lua = script.WithStruct
+			lua = script.WithStruct()
 			name, sent = eval, lua.Text
 		case redis.HasErrorPrefix(err, compileError):
 			return nil, fmt.Errorf("%w: %w", errNoCompile, err)

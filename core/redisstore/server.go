@@ -30,6 +30,7 @@ type server struct {
 
 // setClient sets the client.
 func (s *server) setClient(client redis.UniversalClient) {
+	script.Ordinary() // now, because the first decision has a timeout
 	s.client = client
 	s.inline = endsWithContext(client)
 	s.address = address.Of(client)
@@ -57,9 +58,9 @@ const longestWait = 10
 // script returns the script that the servers can run.
 func (s *server) script() *script.Script {
 	if s.noStruct.Load() {
-		return script.WithStruct
+		return script.WithStruct()
 	}
-	return script.Ordinary
+	return script.Ordinary()
 }
 
 // Each calls do with each server that has keys: the client's one, the masters of a Cluster, or the shards of a Ring. It returns

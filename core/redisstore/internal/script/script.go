@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 //go:embed *.lua
@@ -17,15 +18,14 @@ var files embed.FS
 // they become arguments of a command.
 type Script struct{ Text, SHA any }
 
-// Ordinary is the script for servers with Lua's struct library. WithStruct begins with a replacement of that library, and is for
-// the others, such as miniredis.
-var Ordinary, WithStruct = newScript(assemble("script")), newScript(Struct + assemble("script"))
+// Ordinary returns the script for servers with Lua's struct library. The first call assembles it, which takes some milliseconds.
+var Ordinary = sync.OnceValue(func() *Script { return newScript(assemble("script")) })
+
+// WithStruct returns the script that begins with a replacement of that library, for the others, such as miniredis.
+var WithStruct = sync.OnceValue(func() *Script { return newScript(Struct + Ordinary().Text.(string)) })
 
 // Struct is the replacement of the struct library: the functions that the script uses.
 var Struct = file("struct")
-
-// all has the constants of constants.lua by name, as text.
-var all = constants()
 
 func newScript(text string) *Script {
 	sum := sha1.Sum([]byte(text))
@@ -40,6 +40,7 @@ func file(name string) string {
 	return string(text)
 }
 
+// constants returns the constants of constants.lua by name, as text.
 func constants() map[string]string {
 	values := make(map[string]string)
 	for _, line := range regexp.MustCompile(`(?m)^local (.+?) = (.+?)( --.*)?$`).FindAllStringSubmatch(file("constants"), -1) {
@@ -54,6 +55,7 @@ func constants() map[string]string {
 // assemble returns a file with the files that it includes, without comments, and with the values of constants in place of
 // their names.
 func assemble(name string) string {
+	values := constants()
 	text := regexp.MustCompile(`(?m)^ *include (\w+)$`).ReplaceAllStringFunc(file(name), func(include string) string {
 		_, name, _ := strings.Cut(strings.TrimSpace(include), " ")
 		return file(name)
@@ -62,7 +64,7 @@ func assemble(name string) string {
 		if strings.HasPrefix(word, "--") {
 			return ""
 		}
-		if value, ok := all[word]; ok {
+		if value, ok := values[word]; ok {
 			return "(" + value + ")"
 		}
 		return word
