@@ -7,8 +7,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Layer is the part of a store around another one that passes everything on. Such a store embeds it, and has methods of its
-// own for what it changes.
+// Layer is the part that stores around another one have in common. Such a store embeds it.
 type Layer struct {
 	Next store.Store
 
@@ -29,20 +28,10 @@ func On(next store.Store) Layer {
 // Config returns the configuration of the store around which the layers are.
 func (l *Layer) Config() *store.Config { return l.config }
 
-// Do has the next store decide r.
-func (l *Layer) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	return l.Next.Do(ctx, r)
-}
-
-// DoTogether has the next store decide requests in one step. It returns [ErrApart] if that can't.
+// DoTogether has the next store decide requests in one step. It returns [store.ErrApart] if that can't.
 func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if l.joint == nil {
 		return nil, store.ErrApart
 	}
 	return l.joint.DoTogether(ctx, requests)
-}
-
-// Reset has the next store forget a bucket.
-func (l *Layer) Reset(ctx context.Context, policy, key string) error {
-	return l.Next.Reset(ctx, policy, key)
 }
