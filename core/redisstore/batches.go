@@ -81,7 +81,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	}
 	o, err := s.decide(ctx, requests[0], others)
 	if err != nil {
-		return nil, serverClock(err)
+		return nil, &failure{"", serverClock(err)}
 	}
 	s.eviction.Look(s.server)
 	for i, a := range o.joint {

@@ -89,13 +89,18 @@ func lacksStruct(err error) bool {
 
 // failure is the error of a decision or a reset: what failed, and why.
 type failure struct {
-	what string
+	what string // "": err says it
 	err  error
 }
 
 func inPolicy(name string) string { return fmt.Sprintf("policy %q", name) }
 
-func (f *failure) Error() string { return f.what + ": " + f.err.Error() }
+func (f *failure) Error() string {
+	if f.what == "" {
+		return f.err.Error()
+	}
+	return f.what + ": " + f.err.Error()
+}
 
 func (f *failure) Unwrap() error { return f.err }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -56,5 +57,26 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 			err = calls[1].err
 		}
 		assert.Equal(t, doubted, !(&failure{"", err}).Certain(), "tokens may still return to %q", key)
+	}
+}
+
+// The deny cache must not wait for tokens of a request that nobody has sent.
+func TestErrorsOfAnOpenBreakerAreCertain(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", MaxRetries: -1, DialerRetries: 1})
+	defer client.Close()
+	s := New(client, WithBreaker(1, time.Hour))
+	p := planOf(core.PerDay(10))
+	request := func(key string) store.Request {
+		return store.NewRequest("api", key, bucket.Request{Plan: p, Action: bucket.Refund, N: 1})
+	}
+	_, err := s.Do(t.Context(), request("a"))
+	require.Error(t, err, "premise: the breaker opens")
+	_, single := s.Do(t.Context(), request("a"))
+	_, joint := s.DoTogether(t.Context(), []store.Request{request("a"), request("b")})
+	for name, err := range map[string]error{"one request": single, "several requests": joint, "a reset": s.Reset(t.Context(), "api", "a")} {
+		require.ErrorIs(t, err, core.ErrBreakerOpen, name)
+		var f *failure
+		require.ErrorAs(t, err, &f, name)
+		assert.True(t, f.Certain(), "%s: %v", name, err)
 	}
 }
