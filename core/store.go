@@ -3,6 +3,7 @@ package core
 import (
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -29,20 +30,20 @@ func WithMaxKeys(n int) store.MemoryOption { return store.WithMaxKeys(n) }
 func WithClock(now func() time.Time) store.ClockOption { return store.WithClock(now) }
 
 // Source is who made a decision.
-type Source = store.Source
+type Source = bucket.Source
 
 const (
 	// FromStore means that the limiter's store decided.
-	FromStore = store.FromStore
+	FromStore = bucket.FromStore
 	// FromDenyCache means that this process repeated an earlier denial that still holds, without asking the store.
-	FromDenyCache = store.FromDenyCache
+	FromDenyCache = bucket.FromDenyCache
 	// FromLease means that this process allowed the request with tokens that it had leased from the store before.
-	FromLease = store.FromLease
+	FromLease = bucket.FromLease
 	// FromFallback means that this process decided alone, because the store could not answer (FailLocal).
-	FromFallback = store.FromFallback
+	FromFallback = bucket.FromFallback
 	// FromFailOpen means that the request was allowed without a decision, because the store could not answer
 	// (FailOpen), or there was no decision in shadow mode.
-	FromFailOpen = store.FromFailOpen
+	FromFailOpen = bucket.FromFailOpen
 )
 
 // duration converts µs to a time.Duration.

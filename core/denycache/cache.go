@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -36,10 +35,10 @@ type cache struct {
 
 // denialShard is a part of the cache, with a lock of its own.
 type denialShard struct {
-	mu        sync.Mutex              // guards all below
-	entries   map[uint64]*denial      // by a hash of policy and key: of two buckets with the same hash, the last stays
-	repeated  int64                   // how many denials were repeated
-	returning map[bucketname.Name]int // how many requests in flight return tokens to a key
+	mu        sync.Mutex         // guards all below
+	entries   map[uint64]*denial // by a hash of policy and key: of two buckets with the same hash, the last stays
+	repeated  int64              // how many denials were repeated
+	returning map[uint64]int     // how many requests in flight return tokens to a key, by the same hash
 	// versions count, by slot, the requests that returned or took tokens.
 	versions       [denialSlots]uint32
 	uncertainUntil [denialSlots]instant // by slot: a denial that was asked for before is not kept
@@ -48,9 +47,7 @@ type denialShard struct {
 
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
-	bucket   bucketname.Name
-	plan     *bucket.Plan
-	cost     int64 // the cost that was denied: all higher costs are denied too
+	request  store.Request // what was denied: all higher costs are denied too
 	answer   store.Answer
 	answered instant // when the answer came, rounded down to the microsecond: not before its instant
 	until    instant // when it no longer holds
@@ -63,15 +60,16 @@ type instant int64
 func (t instant) sinceMicro() instant { return t % 1000 }
 
 // repeat sets a to a denial that still holds for r at now. If there is none, ok is false, and version is for keep.
-func (d *cache) repeat(b bucketname.Name, r *store.Request, a *store.Answer, now instant) (ok bool, version uint32) {
-	sh, slot := d.shard(b)
+func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool, version uint32) {
+	hash := r.Hash()
+	sh, slot := d.shard(hash)
 	sh.mu.Lock()
-	known := sh.entries[b.Hash]
+	known := sh.entries[hash]
 	version = sh.versions[slot]
 	switch {
-	case known == nil, known.bucket != b, known.plan != r.Plan, r.N < known.cost, r.N > known.cost && known.answer.Waits != nil:
+	case known == nil, !known.request.SameBucket(r), known.request.Plan != r.Plan, r.N < known.request.N, r.N > known.request.N && known.answer.Waits != nil:
 	case now >= known.until, now < known.answered:
-		delete(sh.entries, b.Hash)
+		delete(sh.entries, hash)
 	default:
 		ok = true
 		sh.repeated++
@@ -86,7 +84,7 @@ func (d *cache) repeat(b bucketname.Name, r *store.Request, a *store.Answer, now
 
 // keep remembers the denial a of r, which was asked for at asked and answered at answered. It does not if a request that
 // returned or took tokens may have been executed since repeat returned version.
-func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, version uint32, asked, answered instant) {
+func (d *cache) keep(r *store.Request, a *store.Answer, version uint32, asked, answered instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}
@@ -102,48 +100,51 @@ func (d *cache) keep(b bucketname.Name, r *store.Request, a *store.Answer, versi
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
 	}
 	wait = min(wait, d.horizon)
-	sh, slot := d.shard(b)
+	hash := r.Hash()
+	sh, slot := d.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.versions[slot] != version || sh.returning[b] > 0 || asked < sh.uncertainUntil[slot] {
+	if sh.versions[slot] != version || sh.returning[hash] > 0 || asked < sh.uncertainUntil[slot] {
 		return
 	}
 	if sh.entries == nil {
 		sh.entries = make(map[uint64]*denial)
 	}
-	if _, known := sh.entries[b.Hash]; !known && len(sh.entries) >= maxDenials/denialShards {
+	if _, known := sh.entries[hash]; !known && len(sh.entries) >= maxDenials/denialShards {
 		for victim := range sh.entries { // any: a key under attack is back at once
 			delete(sh.entries, victim)
 			break
 		}
 	}
-	known := &denial{b.Clone(), r.Plan, r.N, *a, answered - answered.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
-	known.answer.Source = store.FromDenyCache
-	sh.entries[b.Hash] = known
+	known := &denial{r.Clone(), *a, answered - answered.sinceMicro(), asked - asked.sinceMicro() + instant(wait)}
+	known.answer.Source = bucket.FromDenyCache
+	sh.entries[hash] = known
 }
 
 // beginReturn drops the denial of a key to which a request is about to return tokens, and blocks caching until endReturn.
-func (s *Store) beginReturn(b bucketname.Name) {
-	sh, _ := s.shard(b)
+func (s *Store) beginReturn(r *store.Request) {
+	hash := r.Hash()
+	sh, _ := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.returning == nil {
-		sh.returning = make(map[bucketname.Name]int)
+		sh.returning = make(map[uint64]int)
 	}
-	sh.returning[b]++
-	delete(sh.entries, b.Hash)
+	sh.returning[hash]++
+	delete(sh.entries, hash)
 }
 
 // endReturn ends what beginReturn began. If err leaves it open whether the tokens may still come back, caching stays blocked
 // for the time uncertain.
-func (s *Store) endReturn(b bucketname.Name, err error) {
+func (s *Store) endReturn(r *store.Request, err error) {
 	now, clockErr := s.now()
-	sh, slot := s.shard(b)
+	hash := r.Hash()
+	sh, slot := s.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.versions[slot]++
-	if sh.returning[b]--; sh.returning[b] == 0 {
-		delete(sh.returning, b)
+	if sh.returning[hash]--; sh.returning[hash] == 0 {
+		delete(sh.returning, hash)
 	}
 	if err != nil && clockErr == nil && !certain(err) {
 		sh.uncertainUntil[slot] = max(sh.uncertainUntil[slot], now+instant(uncertain))
@@ -157,12 +158,13 @@ func certain(err error) bool {
 }
 
 // invalidate drops the denial of a key from which tokens were taken: its RetryAfter would be too short now.
-func (d *cache) invalidate(b bucketname.Name) {
-	sh, slot := d.shard(b)
+func (d *cache) invalidate(r *store.Request) {
+	hash := r.Hash()
+	sh, slot := d.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.versions[slot]++
-	delete(sh.entries, b.Hash)
+	delete(sh.entries, hash)
 }
 
 // Repeated returns how many denials s has repeated.
@@ -176,7 +178,7 @@ func (d *cache) Repeated() (n int64) {
 	return n
 }
 
-// shard returns the shard of b, and its slot there.
-func (d *cache) shard(b bucketname.Name) (sh *denialShard, slot int) {
-	return &d.shards[b.Hash%denialShards], int(b.Hash / denialShards % denialSlots)
+// shard returns the shard of a bucket with this hash, and its slot there.
+func (d *cache) shard(hash uint64) (sh *denialShard, slot int) {
+	return &d.shards[hash%denialShards], int(hash / denialShards % denialSlots)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -19,14 +18,14 @@ func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
 	r := store.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
 	now := instant(time.Now().UnixNano())
 	var a store.Answer
-	mine, other := bucketname.Of(&r), bucketname.New("api", "other")
-	d.keep(mine, &r, &a, 0, now, now)
-	known, _ := d.repeat(mine, &r, &a, now)
+	q := store.NewRequest("api", "other", r.Request)
+	d.keep(&r, &a, 0, now, now)
+	known, _ := d.repeat(&r, &a, now)
 	require.True(t, known, "the premise: the denial is remembered")
 
-	from, _ := d.shard(mine)
-	to, _ := d.shard(other)
-	to.entries = map[uint64]*denial{other.Hash: from.entries[mine.Hash]}
-	known, _ = d.repeat(other, &r, &a, now)
+	from, _ := d.shard(r.Hash())
+	to, _ := d.shard(q.Hash())
+	to.entries = map[uint64]*denial{q.Hash(): from.entries[r.Hash()]}
+	known, _ = d.repeat(&q, &a, now)
 	assert.False(t, known, "a bucket gets the denial of another one with the same hash")
 }

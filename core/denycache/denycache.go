@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -18,7 +17,7 @@ import (
 // somebody gives tokens back or resets it. So until t, or until the horizon is over, the Store denies the same key in this
 // process, with the right RetryAfter. A refund or reset through this Store ends a repeated denial at once. Those of other
 // processes are seen when the horizon is over. A repeated denial costs no call and no allocation, and has the Source
-// [store.FromDenyCache]. The Store holds at most 65,536 keys.
+// core.FromDenyCache. The Store holds at most 65,536 keys.
 type Store struct {
 	layer.Layer
 	cache
@@ -36,67 +35,64 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	if s.horizon <= 0 {
 		return s.Next.Do(ctx, r)
 	}
-	b := bucketname.Of(&r)
 	if !applies(&r) {
-		s.begin(b, &r)
+		s.begin(&r)
 		a, err = s.Next.Do(ctx, r)
-		s.end(b, &r, a.Allowed, err)
+		s.end(&r, a.Allowed, err)
 		return a, err
 	}
 	asked, err := s.now()
 	if err != nil {
 		return a, err
 	}
-	repeated, version := s.repeat(b, &r, &a, asked)
+	repeated, version := s.repeat(&r, &a, asked)
 	if repeated {
 		return a, nil
 	}
 	a, err = s.Next.Do(ctx, r)
 	if err != nil || a.Allowed {
-		s.invalidate(b)
+		s.invalidate(&r)
 	} else if answered, err := s.now(); err == nil {
-		s.keep(b, &r, &a, version, asked, answered)
+		s.keep(&r, &a, version, asked, answered)
 	}
 	return a, err
 }
 
 // DoTogether has next decide requests in one step.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	names := make([]bucketname.Name, len(requests))
 	for i := range requests {
-		names[i] = bucketname.Of(&requests[i])
-		s.begin(names[i], &requests[i])
+		s.begin(&requests[i])
 	}
 	answers, err := s.Layer.DoTogether(ctx, requests)
 	for i := range requests {
-		s.end(names[i], &requests[i], true, err)
+		s.end(&requests[i], true, err)
 	}
 	return answers, err
 }
 
 // Reset has next forget a bucket, and drops its denial.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
-	b := bucketname.New(policy, key)
-	s.beginReturn(b)
+	r := store.NewRequest(policy, key, bucket.Request{})
+	s.beginReturn(&r)
 	err := s.Next.Reset(ctx, policy, key)
-	s.endReturn(b, err)
+	s.endReturn(&r, err)
 	return err
 }
 
 // begin must be called before next decides a request that the cache can't answer.
-func (s *Store) begin(b bucketname.Name, r *store.Request) {
+func (s *Store) begin(r *store.Request) {
 	if r.Gives() {
-		s.beginReturn(b)
+		s.beginReturn(r)
 	}
 }
 
 // end must be called after begin, with the result.
-func (s *Store) end(b bucketname.Name, r *store.Request, allowed bool, err error) {
+func (s *Store) end(r *store.Request, allowed bool, err error) {
 	switch {
 	case r.Gives():
-		s.endReturn(b, err)
+		s.endReturn(r, err)
 	case r.Moves() && (allowed || err != nil):
-		s.invalidate(b)
+		s.invalidate(r)
 	}
 }
 

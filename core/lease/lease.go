@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -24,7 +24,7 @@ import (
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
-// Source [store.FromLease], and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
+// Source core.FromLease, and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
 type Store struct {
 	layer.Layer
 
@@ -113,13 +113,13 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 
 // Reset has next forget a bucket, and drops its lease.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
-	b := bucketname.New(policy, key)
-	back := s.forget(b) // the reset drops the lease in next too, so it is not given back unless the reset fails
+	r := store.NewRequest(policy, key, bucket.Request{})
+	back := s.forget(&r) // the reset drops the lease in next too, so it is not given back unless the reset fails
 	err := s.Next.Reset(ctx, policy, key)
 	if err != nil && back != nil {
 		go s.giveBack(*back)
 	}
-	s.forget(b) // again, because a lease may have been renewed before next forgot the bucket
+	s.forget(&r) // again, because a lease may have been renewed before next forgot the bucket
 	return err
 }
 

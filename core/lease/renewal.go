@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -26,8 +25,9 @@ func (s *Store) settleAgain(requests []store.Request) {
 		if r.Ends.Back == 0 {
 			continue
 		}
-		b := bucketname.Of(r).Clone() // the caller may reuse the key's memory once it has the error
-		go s.giveBack(store.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}))
+		back := r.Clone() // the caller may reuse the key's memory once it has the error
+		back.Request = bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}
+		go s.giveBack(back)
 	}
 }
 
@@ -75,7 +75,7 @@ func (n *renewal) run() {
 	if n.callerDone && n.err == nil && n.answer.Allowed {
 		back.N = n.request.N
 	}
-	if n.key != n.shard.keys[bucketname.Of(&n.request)] {
+	if n.key != n.shard.keys[n.request.Hash()] {
 		back.Ends = n.key.end()
 	}
 	n.shard.mu.Unlock()

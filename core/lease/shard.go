@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -27,10 +26,10 @@ const (
 
 // shard is a part of the watched keys, with a lock of its own.
 type shard struct {
-	mu   sync.Mutex // guards all below, and the keys and leases in it; never held across I/O
-	keys map[bucketname.Name]*watchedKey
-	used int64    // decisions on leases
-	_    [48]byte // keeps two locks off one cache line
+	mu   sync.Mutex             // guards all below, and the keys and leases in it; never held across I/O
+	keys map[uint64]*watchedKey // by Request.Hash: of two buckets with the same hash, one is watched
+	used int64                  // decisions on leases
+	_    [48]byte               // keeps two locks off one cache line
 }
 
 // watchedKey is a key that may be busy. All its leases are of one plan, that of the first request.
@@ -63,7 +62,7 @@ func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok
 	h.used = true
 	h.left -= n
 	*a = h.brought
-	a.Allowed, a.Source, a.Waits = true, store.FromLease, nil
+	a.Allowed, a.Source, a.Waits = true, bucket.FromLease, nil
 	a.Levels.Unshare()
 	a.AgeAround(p, h.brought.Lent, now.Sub(h.asked).Microseconds())
 	a.Add(p, h.left)
@@ -75,18 +74,29 @@ func (h *lease) over(now time.Time) bool {
 	return now.Before(h.asked) || now.Sub(h.asked) >= bucket.LeaseLife*time.Microsecond
 }
 
-// keyOf returns the watched key of a bucket if its leases are of plan p, and otherwise nil. mu is held.
-func (sh *shard) keyOf(p *bucket.Plan, b bucketname.Name) *watchedKey {
-	if k := sh.keys[b]; k != nil && k.refund.Plan == p {
+// keyOf returns the watched key of r if its leases can decide r, and otherwise nil. mu is held.
+func (sh *shard) keyOf(r *store.Request) *watchedKey {
+	if k := sh.keys[r.Hash()]; k != nil && k.isOf(r) {
 		return k
 	}
 	return nil
 }
 
-// watch returns the watched key of r, which it begins to watch if necessary; nil if too many keys are watched. mu is held.
-func (sh *shard) watch(b bucketname.Name, r *store.Request, now time.Time) *watchedKey {
-	if k := sh.keys[b]; k != nil && (k.refund.Plan == r.Plan || k.busy(now)) {
-		return k
+// isOf reports whether r is for k, under the plan of k's leases.
+func (k *watchedKey) isOf(r *store.Request) bool {
+	return k.refund.Plan == r.Plan && k.refund.SameBucket(r)
+}
+
+// watch returns the watched key of r, which it begins to watch if necessary. It returns nil if too many keys are watched, or a busy
+// one has the same hash or another plan. mu is held.
+func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
+	if k := sh.keys[r.Hash()]; k != nil {
+		if k.isOf(r) {
+			return k
+		}
+		if k.busy(now) {
+			return nil
+		}
 	}
 	// For each new key it forgets up to two that are not busy, so that a spike of keys is forgotten as traffic goes on.
 	looks := 2
@@ -102,11 +112,11 @@ func (sh *shard) watch(b bucketname.Name, r *store.Request, now time.Time) *watc
 		return nil
 	}
 	if sh.keys == nil {
-		sh.keys = make(map[bucketname.Name]*watchedKey)
+		sh.keys = make(map[uint64]*watchedKey)
 	}
-	b = b.Clone()
-	k := &watchedKey{refund: store.NewRequest(b.Policy, b.Key, bucket.Request{Plan: r.Plan, Action: bucket.Refund})}
-	sh.keys[b] = k
+	k := &watchedKey{refund: r.Clone()}
+	k.refund.Request = bucket.Request{Plan: r.Plan, Action: bucket.Refund}
+	sh.keys[r.Hash()] = k
 	return k
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -17,11 +16,10 @@ func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) 
 	if !leasable(r) || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
 	}
-	b := bucketname.Of(r)
-	sh := s.shard(b)
+	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.keyOf(r.Plan, b)
+	k := sh.keyOf(r)
 	if k == nil {
 		return false
 	}
@@ -54,11 +52,10 @@ func (s *Store) settle(ctx context.Context, requests []store.Request) error {
 // look returns the channel that is closed when the current renewal of r's key is done; nil: there is none. In that case, and if
 // settles is set, r settles the lease.
 func (s *Store) look(r *store.Request, settles bool) (done <-chan struct{}) {
-	b := bucketname.Of(r)
-	sh := s.shard(b)
+	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.keyOf(r.Plan, b)
+	k := sh.keyOf(r)
 	if k == nil {
 		return nil
 	}
@@ -79,13 +76,12 @@ const (
 
 // choose returns the next step of r: with lead the renewal, which it starts, and with join the channel that its end closes.
 func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-chan struct{}) {
-	b := bucketname.Of(r)
-	sh := s.shard(b)
+	sh := s.shard(r)
 	now := s.Now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.watch(b, r, now)
-	if k == nil || k.refund.Plan != r.Plan { // not watched, or watched under another plan
+	k := sh.watch(r, now)
+	if k == nil {
 		return ask, nil, nil
 	}
 	if k.renewal != nil {
@@ -112,21 +108,21 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 }
 
 // forget stops watching a key, and returns the refund that settles its lease; nil if the key was not watched.
-func (s *Store) forget(b bucketname.Name) (back *store.Request) {
-	sh := s.shard(b)
+func (s *Store) forget(r *store.Request) (back *store.Request) {
+	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.keys[b]
-	if k == nil {
+	k := sh.keys[r.Hash()]
+	if k == nil || !k.refund.SameBucket(r) {
 		return nil
 	}
-	delete(sh.keys, b)
+	delete(sh.keys, r.Hash())
 	refund := k.refund
 	refund.Ends = k.end()
 	return &refund
 }
 
-// shard returns the shard of a key.
-func (s *Store) shard(b bucketname.Name) *shard {
-	return &s.shards[b.Hash%shards]
+// shard returns the shard of r's key.
+func (s *Store) shard(r *store.Request) *shard {
+	return &s.shards[r.Hash()%shards]
 }

@@ -52,7 +52,7 @@ func TestHoldsOfTheFormerLayout(t *testing.T) {
 		r := step.request
 		r.Plan = plan
 		var reference store.Answer
-		next, _, err := r.DecideState(&reference.Answer, state, now.UnixMicro())
+		next, _, err := r.DecideState(&reference, state, now.UnixMicro())
 		require.NoError(t, err)
 		got, err := stores["script"].Do(t.Context(), store.NewRequest("api", "k", r))
 		require.NoError(t, err)

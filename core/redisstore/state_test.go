@@ -362,7 +362,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 	if len(records) != len(r.Plan.Rates) || !inRange(r.Plan.Rates, records) {
 		return s.DecidingStore.Do(ctx, r)
 	}
-	_, write, ok := r.Usual(&a.Answer, records, s.clock().UnixMicro())
+	_, write, ok := r.Usual(&a, records, s.clock().UnixMicro())
 	if !ok {
 		return s.DecidingStore.Do(ctx, r)
 	}

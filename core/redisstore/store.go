@@ -133,9 +133,9 @@ func (s *Store) mistaken() error {
 
 // Do decides r in one round trip, which it may share with other decisions. It needs no round trip if the deny cache has a
 // denial of r, or the key's lease has tokens for it.
-func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+func (s *Store) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if err := s.mistaken(); err != nil {
-		return a, err
+		return store.Answer{}, err
 	}
 	return s.top.Do(ctx, r)
 }

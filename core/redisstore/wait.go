@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucketname"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -76,22 +75,21 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 			return outcome{}, ctx.Err()
 		}
 		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
-			go n.cancelReservation(c, bucketname.Of(r).Clone()) // a clone, because the caller may reuse the key's memory once it has the error
+			go n.cancelReservation(c, r.Clone()) // a clone, because the caller may reuse the key's memory once it has the error
 		}
 		return outcome{}, ctx.Err()
 	}
 }
 
-// cancelReservation waits for c and cancels the reservation that it made: the caller has an error and will never use it.
-func (n *node) cancelReservation(c *call, b bucketname.Name) {
+// cancelReservation waits for c, the call of r, and cancels the reservation that it made: the caller has an error and will never use it.
+func (n *node) cancelReservation(c *call, r store.Request) {
 	<-c.done
-	r, a := &c.request, &c.outcome.answer
+	a := &c.outcome.answer
 	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
 		return
 	}
-	_, _ = n.decide(context.Background(), c.key, store.NewRequest(b.Policy, b.Key, bucket.Request{
-		Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N},
-	}), nil)
+	r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N}}
+	_, _ = n.decide(context.Background(), c.key, r, nil)
 }
 
 // inlineClient returns the client by which c's caller may send the task next itself; nil if another goroutine must.

@@ -115,12 +115,12 @@ func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int
 	if i >= 0 {
 		sh.uses++
 		sh.entries[i].rank[use] = sh.uses
-		if sh.usual(i, &r.Request, &a.Answer, now) {
+		if sh.usual(i, &r.Request, a, now) {
 			return nil
 		}
 		records = sh.records(i)
 	}
-	next, until, err := r.Request.Decide(&a.Answer, records, now)
+	next, until, err := r.Request.Decide(a, records, now)
 	switch {
 	case err != nil:
 		return r.stateError(err)

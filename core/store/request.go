@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -45,13 +46,21 @@ func (r *Request) Hash() uint64 {
 	return r.hash
 }
 
-// Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other
-// fields of bucket.Answer are for the limiter.
-type Answer struct {
-	bucket.Answer
-
-	Source Source // who decided; the zero value is FromStore
+// SameBucket reports whether r and o are on the same bucket.
+func (r *Request) SameBucket(o *Request) bool {
+	return r.key == o.key && (r.class == o.class || r.class.policy == o.class.policy)
 }
+
+// Clone returns a copy of r that may be kept. The key of r may be a view of a buffer that its owner reuses after the decision.
+func (r *Request) Clone() Request {
+	c := *r
+	c.key = strings.Clone(r.key)
+	return c
+}
+
+// Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other fields
+// are for the limiter.
+type Answer = bucket.Answer
 
 // Decide is the token bucket's arithmetic, for stores that keep state as bytes. It answers r at the instant now. state is
 // what the store keeps under r's policy and key, or nil if it keeps nothing.
@@ -66,7 +75,7 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	if err != nil {
 		return Answer{}, nil, 0, err
 	}
-	next, keep, err := r.Request.DecideState(&answer.Answer, state, at)
+	next, keep, err := r.Request.DecideState(&answer, state, at)
 	if err != nil {
 		return Answer{}, nil, 0, r.stateError(err)
 	}
