@@ -38,10 +38,15 @@ type Store struct {
 }
 
 // New returns a Store around next, with leases of at most so many tokens. A decision that waits for a lease which another one
-// renews fails after the timeout, which should be that of next.
+// renews fails after the timeout, which should be that of next. [core.NewLimiter] reports a timeout that is not above 0.
+//
+// [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, most int64, timeout time.Duration) *Store {
 	s := &Store{Layer: layer.On(next), Idle: idle, timeout: timeout, most: most}
 	s.Now = s.Config().Now
+	if timeout <= 0 {
+		s.Config().ArgumentError("lease.New timeout", timeout, "must be above 0")
+	}
 	return s
 }
 

@@ -7,7 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -22,7 +23,7 @@ type batches struct {
 	config   store.Config
 	prefix   string // of keys
 	nodes    nodes
-	breakers breaker.Group
+	breakers circuit.Group // its Name and Describe are set by attach
 
 	eviction eviction.Watch
 }
@@ -35,6 +36,7 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 		maxInFlight = 1
 	}
 	clientOf, known := route(client)
+	s.breakers.Name, s.breakers.Describe = "Redis", cause.Describe
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
 	s.nodes.of = func(client *redis.Client) *node {
@@ -122,7 +124,7 @@ func (s *batches) del(ctx context.Context, key string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return breaker.CallerDone{Cause: ctx.Err()}
+		return circuit.CallerDone{Cause: ctx.Err()}
 	case <-time.After(s.timeout):
 		return timeoutError(s.timeout)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -24,7 +24,7 @@ type node struct {
 
 	router  router        // of a Cluster or a Ring; nil: one server has all keys
 	client  *redis.Client // the server's own client; nil: the store's client chooses the server
-	breaker *breaker.Breaker
+	breaker *circuit.Breaker
 	queue   queue
 }
 
@@ -97,7 +97,7 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 	calls = claim(calls, sent)
 	if len(calls) == 0 { // all were abandoned, or are queued at other nodes now
 		if report != nil {
-			report(breaker.CallerDone{Cause: context.Canceled}) // every trial needs a report: the breaker admits no other until then
+			report(circuit.CallerDone{Cause: context.Canceled}) // every trial needs a report: the breaker admits no other until then
 		}
 		return true
 	}
@@ -155,11 +155,11 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 			refused, last = refused+1, o.err
 		}
 	}
-	n.breaker.Count(answered, breaker.Answered, nil)
+	n.breaker.Count(answered, circuit.Answered, nil)
 	if refused > 0 {
-		result := breaker.Refused
+		result := circuit.Refused
 		if lost(last) {
-			result = breaker.Unanswered
+			result = circuit.Unanswered
 		}
 		n.breaker.Count(refused, result, last)
 	}
@@ -216,7 +216,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 		if givenUp {
 			n.noteResult(sending, began, err, report)
 		}
-		n.fail(late, breaker.Unanswered, err)
+		n.fail(late, circuit.Unanswered, err)
 		if givenUp {
 			n.perform(n.queue.completed(sending), nil)
 		}
@@ -239,7 +239,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 }
 
 // fail answers claimed calls with an error.
-func (n *node) fail(calls []*call, result breaker.Outcome, err error) {
+func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 	n.breaker.Count(len(calls), result, err)
 	finish(calls, nil, err)
 }

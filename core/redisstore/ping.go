@@ -12,7 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -58,7 +58,7 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // unreachable is the error of a ping that ctx ended with err.
 func (s *Store) unreachable(err error) error {
-	return fmt.Errorf("%s: %s: %w", s.batches.server.address, breaker.Describe(err), err)
+	return fmt.Errorf("%s: %s: %w", s.batches.server.address, cause.Describe(err), err)
 }
 
 // ping is Ping without a time limit of its own.
@@ -67,7 +67,7 @@ func (s *Store) ping(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		return fmt.Errorf("%s: %s: %w", where, breaker.Describe(err), err)
+		return fmt.Errorf("%s: %s: %w", where, cause.Describe(err), err)
 	}
 	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
 		return at(address.Of(one), withoutArguments(one.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})))

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
@@ -147,7 +147,7 @@ func (s *server) connect(only *redis.Client) error {
 			if !s.sharded.Load() { // the error of one of several servers does not concern the others
 				s.dialError.Store(&why)
 			}
-			err = &breaker.Unconnected{Address: s.addressOf(only), Cause: err}
+			err = &cause.Unconnected{Address: s.addressOf(only), Cause: err}
 		}
 		all <- err
 	}()
@@ -203,7 +203,7 @@ func (s *server) addressOf(only *redis.Client) string {
 
 // noConnection is the error of a call that waited so long for a connection to the server only, or to any if only is nil.
 func (s *server) noConnection(only *redis.Client, after time.Duration) error {
-	e := &breaker.Unconnected{Address: s.addressOf(only), After: after}
+	e := &cause.Unconnected{Address: s.addressOf(only), After: after}
 	if last := s.dialError.Load(); last != nil {
 		e.Cause = *last
 	}

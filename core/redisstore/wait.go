@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -121,7 +121,7 @@ func (n *node) trial(c *call, report func(error)) {
 		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
 			if late := claim([]*call{c}, abandoned); len(late) > 0 {
-				n.fail(late, breaker.Unanswered, n.server.noConnection(n.client, n.timeout))
+				n.fail(late, circuit.Unanswered, n.server.noConnection(n.client, n.timeout))
 			}
 		})
 		err := n.connect()
@@ -133,7 +133,7 @@ func (n *node) trial(c *call, report func(error)) {
 			report(err)
 			return
 		default:
-			report(breaker.CallerDone{Cause: context.Canceled})
+			report(circuit.CallerDone{Cause: context.Canceled})
 			return
 		}
 	}
@@ -151,12 +151,12 @@ func (n *node) expire() {
 	switch {
 	case len(late) == 0:
 	case why == queueTimeout:
-		n.fail(late, breaker.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longestWait)))
+		n.fail(late, circuit.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longestWait)))
 	case why == noConnection:
 		err := n.server.noConnection(n.client, n.timeout)
 		n.breaker.Fail(late[0].since, err)
-		n.fail(late, breaker.Unanswered, err)
+		n.fail(late, circuit.Unanswered, err)
 	default:
-		n.fail(late, breaker.Unanswered, timeoutError(n.timeout))
+		n.fail(late, circuit.Unanswered, timeoutError(n.timeout))
 	}
 }

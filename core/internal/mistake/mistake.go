@@ -63,7 +63,8 @@ var codesOfNames = map[string]string{
 	"policy": "RL208",
 
 	"newlimiter": "RL301", "new client": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
-	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withclock": "RL305",
+	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304",
+	"new timeout": "RL304", "new failures": "RL304", "new pause": "RL304", "withclock": "RL305",
 	"withkeysecret": "RL318",
 
 	"new limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",

@@ -1,4 +1,4 @@
-package breaker
+package circuit
 
 import (
 	"log/slog"
@@ -11,9 +11,9 @@ import (
 type Outcome int
 
 const (
-	// Answered decisions were made by Redis.
+	// Answered decisions were made by the store.
 	Answered Outcome = iota
-	// Waited decisions were in the queue for too long and were not sent, while Redis answered others.
+	// Waited decisions were in the queue for too long and were not sent, while it answered others.
 	Waited
 	// Unanswered decisions had no answer in time, or their connection broke, or there was none.
 	Unanswered
@@ -35,8 +35,9 @@ const (
 )
 
 // outage logs that OnFailure decides in place of a server: all requests from when the breaker opens, or a share of them while it
-// is closed. It logs the end when Redis has made all decisions of a second.
+// is closed. It logs the end when it has made all decisions of a second.
 type outage struct {
+	group  *Group
 	server string
 	logger func() *slog.Logger
 	open   *atomic.Bool // whether the breaker is open
@@ -80,13 +81,13 @@ func (o *outage) turn(now time.Time) {
 	case failed == 0:
 		o.counts.Store(false)
 		if o.failingSeconds = 0; o.logged {
-			o.log().Warn("ratelimit: Redis is back", "code", "RL713")
+			o.log().Warn("ratelimit: "+o.group.Name+" is back", "code", "RL713")
 		}
 		o.logged, o.opened = false, false
 	default:
 		if o.failingSeconds++; o.failingSeconds >= minSeconds && o.n[Answered] > 0 && now.Sub(o.share) > logInterval {
 			o.logged, o.share = true, now
-			o.log().Warn("ratelimit: Redis decides only a part; each policy's OnFailure decides the rest", "code", "RL717",
+			o.log().Warn("ratelimit: "+o.group.Name+" decides only a part; each policy's OnFailure decides the rest", "code", "RL717",
 				"fallback_percent", 100*failed/all, "waited_to_be_sent", o.n[Waited], "no_answer", o.n[Unanswered],
 				"refused", o.n[Refused], "error", o.err)
 		}
@@ -105,7 +106,7 @@ func (o *outage) began(err error) {
 		o.since = time.Now()
 	}
 	o.logged, o.opened = true, true
-	o.log().Warn("ratelimit: "+Describe(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
+	o.log().Warn("ratelimit: "+o.group.Describe(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
 // end logs that the server has no keys any more, if its outage was logged.
@@ -113,7 +114,7 @@ func (o *outage) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.logged {
-		o.log().Warn("ratelimit: Redis is back: other servers have the keys of the one that did not answer", "code", "RL713")
+		o.log().Warn("ratelimit: "+o.group.Name+" is back: other servers have the keys of the one that did not answer", "code", "RL713")
 	}
 	o.logged, o.opened = false, false
 }

@@ -1,4 +1,5 @@
-package breaker
+// Package cause says what is wrong with Redis, by the errors of calls.
+package cause
 
 import (
 	"context"

@@ -1,6 +1,6 @@
-// Package breaker has circuit breakers for the servers of a store, and logs outages. A Breaker opens after so many failed calls
+// Package circuit has circuit breakers for the servers of a store, and logs outages. A Breaker opens after so many failed calls
 // in a row; it then admits none for a while, and after that one trial. A successful trial closes it.
-package breaker
+package circuit
 
 import (
 	"errors"
@@ -27,6 +27,9 @@ type openError struct{ cause error }
 func (e *openError) Error() string   { return core.ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{core.ErrBreakerOpen, e.cause} }
 
+// Certain reports that the request will never be executed.
+func (*openError) Certain() bool { return true }
+
 // Breaker keeps calls from a server that does not answer, so that callers need not wait for it.
 type Breaker struct {
 	group   *Group
@@ -43,7 +46,7 @@ type Breaker struct {
 // server's address, unless that is "".
 func (g *Group) New(server string, trip int, openFor time.Duration, logger func() *slog.Logger) *Breaker {
 	b := &Breaker{group: g, created: time.Now()}
-	b.outage = outage{server: server, logger: logger, open: &b.open}
+	b.outage = outage{group: g, server: server, logger: logger, open: &b.open}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		MaxRequests: 1,
 		Timeout:     openFor,

@@ -1,12 +1,15 @@
-package breaker
+package circuit
 
 import (
 	"sync"
 	"time"
 )
 
-// Group counts the outages of all breakers of a store. The zero value is ready.
+// Group counts the outages of all breakers of a store. Set its exported fields before you use it.
 type Group struct {
+	Name     string             // of the store in the log, such as "Redis"
+	Describe func(error) string // what is wrong with the store, by the error of a call, such as "Redis does not answer"
+
 	mu     sync.Mutex    // guards all below; the clock is read under it, so that Away never decreases
 	opened int64         // how often breakers have opened
 	open   int           // how many breakers are not closed

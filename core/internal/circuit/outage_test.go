@@ -1,4 +1,4 @@
-package breaker
+package circuit
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ var errAway = errors.New("away")
 
 func onLogBench(t *testing.T, server string, test func(b *logBench)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &logBench{T: t}
+		b := &logBench{T: t, group: Group{Name: "the store", Describe: func(error) string { return "the store does not answer" }}}
 		logger := slog.New(slog.NewTextHandler(&b.text, nil))
 		b.breaker = b.group.New(server, 3, 500*time.Millisecond, func() *slog.Logger { return logger })
 		test(b)
@@ -147,7 +147,7 @@ func TestRetiredBreakerDoesNotCount(t *testing.T) {
 // The time away is that of the store, not the sum of its servers' times.
 func TestServersAwayTogetherCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var g Group
+		g := Group{Describe: func(error) string { return "" }}
 		var all []*Breaker
 		for range 3 {
 			all = append(all, g.New("n", 1, time.Minute, func() *slog.Logger { return slog.New(slog.DiscardHandler) }))

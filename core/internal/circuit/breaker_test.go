@@ -1,4 +1,4 @@
-package breaker
+package circuit
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 
 // TestAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
 func TestAwayNeverDecreases(t *testing.T) {
-	var g Group
+	g := Group{Describe: func(error) string { return "" }}
 	b := g.New("", 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
