@@ -87,6 +87,18 @@ func lacksStruct(err error) bool {
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
+// ofSlot reports whether err concerns one slot of a Cluster: no server serves it, or it is moving to another. The server that
+// replies so works.
+func ofSlot(err error) bool {
+	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
+		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
+}
+
+// compileError is how the reply of a server that can't compile the script begins, after "ERR ".
+const compileError = "Error compiling script"
+
+var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
+
 // failure is the error of a decision or a reset: what failed, and why.
 type failure struct {
 	what string // "": err says it

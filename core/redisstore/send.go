@@ -7,7 +7,6 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -235,11 +234,6 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 // executed, and within the store's timeout.
 const maxAttempts = 5
 
-// compileError is how the reply of a server that can't compile the script begins, after "ERR ".
-const compileError = "Error compiling script"
-
-var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
-
 // The commands that run a script. Each is converted to any once, because the conversion allocates.
 var eval, evalsha any = "eval", "evalsha"
 
@@ -285,13 +279,6 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		}
 		args = slices.Clone(args) // the command that failed keeps its own
 	}
-}
-
-// ofSlot reports whether err concerns one slot of a Cluster: no server serves it, or it is moving to another. The server that
-// replies so works.
-func ofSlot(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
-		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
 }
 
 // rediscover makes a Cluster client ask again, in the background, which server has which slot, if err says that one can't be
