@@ -34,7 +34,7 @@ func skipField(t reflect.Type) []int {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct {
 		return nil
 	}
-	if field, ok := t.Elem().FieldByName("skipNonUseRoutes"); ok && field.Type.Kind() == reflect.Bool {
+	if field, ok := t.Elem().FieldByName("shouldSkipNonUseRoutes"); ok && field.Type.Kind() == reflect.Bool {
 		return field.Index
 	}
 	return nil
