@@ -69,8 +69,8 @@ func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
-// Age changes a to what it would be so many µs later if nothing was taken until then. a must share its levels with no other answer.
-// If a has Waits, only these become shorter: what the levels gain does not follow from a then.
+// Age changes a to what it would be so many µs later if nothing was taken until then. If a has Waits, only these become shorter:
+// what the levels gain does not follow from a then. a must share its levels with no other answer.
 func (a *Answer) Age(p *Plan, micros int64) {
 	if a.Waits == nil {
 		a.AgeAround(p, 0, micros)

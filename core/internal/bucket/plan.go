@@ -67,8 +67,8 @@ func (p *Plan) Successor(key string) *Plan {
 // their current rates. It returns nil if there are none. Limits that p did not have were not charged, so they get nothing back.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
-// Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back has
-// these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
+// Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back
+// has these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	each, any := make([]int64, len(p.Rates)), false
 	for i := range p.Rates {
