@@ -52,7 +52,7 @@ type denial struct {
 	plan     *bucket.Plan
 	cost     int64 // the cost that was denied: all higher costs are denied too
 	answer   store.Answer
-	answered instant // when the answer came, rounded down to the microsecond: not before its instant
+	answered instant // when the answer came, rounded down to the microsecond: the answer's delays count from then
 	until    instant // when it no longer holds
 }
 

@@ -18,8 +18,8 @@ const (
 	FullBatch = 2 * time.Millisecond
 	// BusyBatch is how long a full batch may take if the server shares its processors with its clients.
 	BusyBatch = 3 * FullBatch
-	// easyInterval is the mean time between script calls, small ones too, at which a server is not under load. As many batches as
-	// fit into a round trip at this rate may be in flight, so that decisions need not wait for each other; at most EasyInFlight.
+	// easyInterval: one script call, small ones too, in so long is no load for a server. So small batches, which spare decisions the
+	// wait for each other, may be sent at this rate: a round trip of 1 ms has room for 10 of them in flight.
 	easyInterval = 100 * time.Microsecond
 	// EasyInFlight bounds the batches in flight to a server that is not under load.
 	EasyInFlight = 12
