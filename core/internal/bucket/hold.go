@@ -22,7 +22,7 @@ const (
 	FirstLease = 1 << 52
 	// AtOnce is added to the ticket of a reservation that is due when it is made. It holds nothing: see holdsAt.
 	AtOnce = 1 << 51
-	// MaxHolds bounds the holds on one limit's tokens: they are some 45 kB of stored state, and docs/how-it-works.md tells how long
+	// MaxHolds bounds the holds on one limit's tokens: they are some 45 kB of stored state, and docs/how-it-works.md has how long
 	// a decision with so many keeps the server busy.
 	MaxHolds = 2048
 	// MaxHeld bounds the tokens that stored holds may have: no bucket's Capacity and largest debt together are as many.

@@ -20,7 +20,7 @@ import (
 // A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum stays below 2^53, the last integer up to
 // which doubles are exact, and Level/Unit×Unit rounds back to the same level.
 type Rate struct {
-	Tag uint32 // tells the limits of one key apart in stored state
+	Tag uint32 // a hash of the limit's name, by which stored state of a key is the limit's
 	// StepsHash is a hash of Step, Aligned and the calendar. Definitions with different steps have different ones, but for chance.
 	StepsHash uint16
 	Aligned   bool  // steps are multiples of Step on the Unix clock, or periods of the calendar
@@ -119,7 +119,7 @@ func precise(perStep *big.Rat, largest *big.Int) bool {
 
 // Fill bounds how long a bucket of a definition takes to be full: Pace µs for each token that it lacks of Capacity. A negative
 // Pace means steps of more than 1 µs: then it is -Pace µs for each token, and up to Capacity × -Pace µs more. Both numbers are
-// rounded up. Together with StepsHash, Fill tells the definitions of a limit apart.
+// rounded up. StepsHash and Fill together identify a definition of a limit.
 //
 // Example: of 100 tokens, 10 every second, 30 are left. Capacity is 100 and Pace 100,000 µs, so the bucket is full within 7 s.
 type Fill struct{ Capacity, Pace float32 }

@@ -34,7 +34,7 @@ const (
 // process. So the round trip is at most the time of the call, and at least that time without the work.
 //
 // The estimate falls with the first call that took less. It rises when no call has confirmed it for raiseAfter, to the least
-// that explains these calls. So a near server that is busy with this process's calls is not taken for a far one.
+// that explains these calls. So the work of a busy server on calls of this process is not taken for a longer round trip.
 //
 // Example: the estimate is 1 ms, and a call takes 5 ms. If the server may have worked 4 ms for this process, the call confirms
 // the estimate. If at most 1 ms, the round trip was 4 ms or more; if that goes on for 250 ms, the estimate becomes 4 ms.

@@ -1,4 +1,4 @@
-// Package scheduler tells whether this process keeps up with its goroutines. If it does not, an answer of Redis may be in time
+// Package scheduler finds out whether this process keeps up with its goroutines. If it does not, an answer of Redis may be in time
 // and only its reader late.
 package scheduler
 
