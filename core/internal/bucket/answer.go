@@ -31,8 +31,8 @@ func (a *Answer) Remaining(p *Plan, i int) int64 {
 // Never is the delay of a request that costs more than a limit's Capacity.
 const Never = math.MaxInt64
 
-// RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never if n is above its Capacity. If a was denied, n must
-// be what it was denied, and if it was allowed, 1: Waits are of these.
+// RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never if n is above its Capacity. n must be what was
+// denied, or 1 if a was allowed: Waits has the delays of these.
 func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
 	rate := &p.Rates[i]
 	switch {
@@ -62,8 +62,8 @@ func (a *Answer) NextStep(p *Plan, i int) int64 {
 	return rate.Step - (a.Now - rate.steppedAt(*a.Levels.At(i)))
 }
 
-// EarnedIn is how long, in µs, a refill takes to bring as many tokens as the i-th limit of p has left. Header fields say so within
-// how many seconds these tokens should be used.
+// EarnedIn is how long, in µs, a refill takes to bring as many tokens as the i-th limit of p has left. The RateLimit header field
+// of an allowed request has it as t.
 func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)

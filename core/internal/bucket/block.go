@@ -34,8 +34,9 @@ func (r *Rate) stepping(l Level) stepping {
 	return f
 }
 
-// stepsUntil numbers the steps: between two instants there are as many steps as the difference of their numbers.
-func (r *Rate) stepsUntil(f stepping, at int64) int64 {
+// stepNumber is the number of the last step up to the instant at. Between two instants there are as many steps as their numbers
+// differ.
+func (r *Rate) stepNumber(f stepping, at int64) int64 {
 	switch {
 	case r.Calendar != nil:
 		return r.Calendar.Number(at)
@@ -51,7 +52,7 @@ func (b *block) last() hold { return b.holds[len(b.holds)-1] }
 func (b *block) add(r *Rate, f stepping, h hold) {
 	own, gained := mulDiv(h.tokens, f.unit, 1), int64(0)
 	if len(b.holds) > 0 {
-		gained = mulDiv(r.stepsUntil(f, h.at)-r.stepsUntil(f, b.last().at), f.gain, 1)
+		gained = mulDiv(r.stepNumber(f, h.at)-r.stepNumber(f, b.last().at), f.gain, 1)
 	}
 	b.holds = append(b.holds, h)
 	if b.tokens += h.tokens; mulDiv(b.tokens, f.unit, 1) < Forever {
@@ -95,7 +96,7 @@ func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64) Lev
 		l, _ = r.refillThrough(b.holds, l, held)
 		return l
 	}
-	steps := r.stepsUntil(f, last) - r.stepsUntil(f, l.At)
+	steps := r.stepNumber(f, last) - r.stepNumber(f, l.At)
 	l.Units = min(l.Units+mulDiv(steps, f.gain, 1), r.Full-(held-b.tokens)*r.Unit-b.deficit)
 	if l.At += steps * r.Step; r.Aligned {
 		l.At = last

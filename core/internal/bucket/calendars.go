@@ -12,7 +12,7 @@ type calendars struct {
 	// them begins, in µs since 1970.
 	packed string
 
-	from, to int64 // for decisions at instants from from until before to: in the same period of every calendar
+	from, to int64 // the instants for which it was made, which are in one period of each calendar: not before from, and before to
 	reach    int64 // how many more periods it has, before and after these instants, than a bucket needs to fill
 	all      bool  // it has all periods from 1970 on
 }

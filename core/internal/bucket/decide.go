@@ -175,7 +175,8 @@ func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	}
 }
 
-// grants reports whether every limit has r's tokens: now, or for a reservation by the instant a.Due, which it sets.
+// grants reports whether every limit has r's tokens now. Of a reservation it reports whether every limit will have them within More
+// µs, and sets a.Due to when.
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
 	for i := range r.Plan.Rates {

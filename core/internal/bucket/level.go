@@ -11,8 +11,8 @@ type Level struct {
 	At    int64 // µs since 1970: the last step that has counted; in the Aligned mode the instant of the last refill
 }
 
-// steppedAt is the last step that has counted for l. Aligned steps are computed from the clock at each refill, so a limit may
-// change its mode, and no time counts twice.
+// steppedAt is the last step that has counted for l. In the Aligned mode it follows from the clock, and l.At is later: should the
+// limit change its mode, no time before l.At counts again.
 func (r *Rate) steppedAt(l Level) int64 {
 	switch {
 	case !r.Aligned:

@@ -11,8 +11,8 @@ local function phase_of(limit, at)
   return limit.aligned and 0 or at % limit.step
 end
 
--- Numbers the steps: between two instants there are as many steps as the difference of their numbers
-local function steps_until(limit, phase, at)
+-- The number of the last step up to an instant. Between two instants there are as many steps as their numbers differ.
+local function step_number(limit, phase, at)
   if limit.starts then
     return period(limit, at)
   end
@@ -46,14 +46,14 @@ end
 local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
   local heads, full, unit, step, starts = holds.heads, limit.full, limit.unit, limit.step, limit.starts
   local aligned, gain, phase, most_held = limit.aligned, holds.gain, holds.phase, limit.full + limit.max_debt
-  local steps_at -- the steps until `at`, if the deficits are right for this level
+  local steps_at -- the number of the step at `at`, if the deficits are right for this level
   while heads[b] do
     local last = heads[b + ITS_END]
     if last >= to then
       return level, at, held, b
     end
     if not steps_at and fits(limit, holds, at) then
-      steps_at = steps_until(limit, phase, at)
+      steps_at = step_number(limit, phase, at)
     end
     local next_level, next_at, next_steps, next_held = nil, nil, nil, held - heads[b + ITS_TOKENS]
     if steps_at and held * unit <= most_held then

@@ -170,7 +170,7 @@ local function add(limit, at, ticket, tokens)
     end
     recount(limit, b)
   elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- it ends last, the usual case
-    local id, gained = heads[last], (steps_until(limit, holds.phase, at) - steps_until(limit, holds.phase, heads[last + ITS_END])) * holds.gain
+    local id, gained = heads[last], (step_number(limit, holds.phase, at) - step_number(limit, holds.phase, heads[last + ITS_END])) * holds.gain
     holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
     holds.lists[id], holds.stale[id], holds.changed[last] = nil, true, true
     heads[last + ITS_COUNT], heads[last + ITS_TOKENS] = heads[last + ITS_COUNT] + 1, heads[last + ITS_TOKENS] + tokens

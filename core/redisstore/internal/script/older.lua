@@ -61,7 +61,7 @@ local function step_back(limit)
     if limit.starts then
       periods = period(limit, record.at) - period(limit, now)
       steps = 0
-      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- another definition's keep may be too many periods away
+      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- further away only if another definition wrote it
         steps = record.keep - earlier(limit, record.keep, periods)
       end
     end
