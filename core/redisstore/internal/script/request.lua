@@ -1,13 +1,13 @@
 -- Parses the requests that are not usual, and answers each. usual.lua has read what comes before their limits.
 --
 -- A limit is a table with the fields of Rate in rate.go. For the key that is decided it also has:
---   n                    what the request takes of it, set by answer_to
---   last, older, holds   its records and holds as stored, set by stored_of; `last` is nil if it was not used yet
---   level, at            its level and the instant of that; until when its records matter is `matters`. refill_stored sets these,
---   next_older, before   the older record if the decision is stored, the level before tokens are taken or returned,
---   bounds               and levels whose steps begin at other instants: a wait is the longest of any
---   uncredited           tokens that came back and had no room in it, counted by credit
---   retry, fills         µs until it has n tokens, and until it is full, set by decide and full_at
+--   n                    what the request takes of it
+--   last, older, holds   its records and holds as stored; last is nil if it was not used yet (stored_of sets these)
+--   level, at, matters   its level, the instant of that, and until when its records matter (refill_stored)
+--   bounds               levels whose steps begin at other instants than this one's: a wait is the longest of any (lower)
+--   next_older, before   the older record if the decision is stored, and the level before tokens are taken or returned (refill_stored)
+--   uncredited           tokens that came back and had no room in it (credit)
+--   retry, fills         µs until it has n tokens (decide), and until it is full (full_at)
 
 -- Returns the limits of a request. They are parsed once and shared, because most requests of a script call have the same limits.
 local lists, calendar_at = {}, 1 -- limits by where they begin in ARGV[1]; where the next calendar begins in ARGV[3]
