@@ -22,41 +22,41 @@ func init() {
 	}
 	hook.WarnOfProxy = warnOfProxy
 	hook.AllowAll = (*Limiter).allowAll
-	hook.Keep = keep
-	hook.Result = kept
+	hook.Pack = pack
+	hook.Unpack = unpack
 	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }
 	hook.Order = func(j JointResult) []int { return j.order() }
 	hook.Unsettled = func(ctx context.Context, j JointResult, why error) { j.unsettled(ctx, why) }
 }
 
-// keep is hook.Keep.
-func keep(r Result) (k hook.Kept, writes bool) {
+// pack is hook.Pack.
+func pack(r Result) (p hook.PackedResult, writes bool) {
 	a := &r.answer
 	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
 		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.each == nil && !r.inShadow && !r.untaken
 	if usual {
-		k = hook.Kept{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
+		p = hook.PackedResult{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
 	} else {
 		whole := r
-		k = hook.Kept{From: &whole, Once: r.once}
+		p = hook.PackedResult{From: &whole, Once: r.once}
 	}
-	return k, r.writesHeaders()
+	return p, r.writesHeaders()
 }
 
-// kept is hook.Result.
-func kept(k *hook.Kept, l *Limiter, key string) (r Result) {
-	switch from := k.From.(type) {
+// unpack is hook.Unpack.
+func unpack(p *hook.PackedResult, l *Limiter, key string) (r Result) {
+	switch from := p.From.(type) {
 	case *Result:
 		r = *from
 	case *plan:
-		r.answer.Allowed, r.answer.Now, r.answer.Source = true, k.Now, Source(k.Source)
-		*r.answer.Levels.At(0) = k.Level
-		r.headers = HeaderStyle(k.Headers)
-		r.read(from, k.Cost, nil)
+		r.answer.Allowed, r.answer.Now, r.answer.Source = true, p.Now, Source(p.Source)
+		*r.answer.Levels.At(0) = p.Level
+		r.headers = HeaderStyle(p.Headers)
+		r.read(from, p.Cost, nil)
 	}
 	r.limiter, r.key = l, key
-	if r.once = k.Once; r.once == nil {
-		r.once = &k.Ended
+	if r.once = p.Once; r.once == nil {
+		r.once = &p.Ended
 	}
 	return r
 }

@@ -21,10 +21,10 @@ import (
 
 var allowAll = hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))
 
-// What is kept of a Result is all of it, whatever the policy and however the request ended.
-func TestKeptResultIsTheSame(t *testing.T) {
-	keep := hook.Keep.(func(core.Result) (hook.Kept, bool))
-	restore := hook.Result.(func(*hook.Kept, *core.Limiter, string) core.Result)
+// Packing a Result loses nothing of it, whatever the policy and however the request ended.
+func TestUnpackedResultIsTheSame(t *testing.T) {
+	pack := hook.Pack.(func(core.Result) (hook.PackedResult, bool))
+	unpack := hook.Unpack.(func(*hook.PackedResult, *core.Limiter, string) core.Result)
 	one, two := []core.Limit{core.PerMinute(5)}, []core.Limit{core.PerMinute(5), core.PerDay(20)}
 	for name, policy := range map[string]core.Policy{
 		"one limit":     {Limits: one},
@@ -47,8 +47,8 @@ func TestKeptResultIsTheSame(t *testing.T) {
 			for range 200 {
 				want, err := limiter.AllowN(context.Background(), "k", rand.Int64N(9))
 				require.NoError(t, err)
-				kept, _ := keep(want)
-				got := restore(&kept, limiter, "k")
+				packed, _ := pack(want)
+				got := unpack(&packed, limiter, "k")
 				require.Equal(t, fmt.Sprintf("%+v", want.Limits()), fmt.Sprintf("%+v", got.Limits()))
 				require.Equal(t, public(want), public(got))
 				header := func(r core.Result) http.Header { h := http.Header{}; r.WriteHeaders(h); return h }

@@ -85,7 +85,7 @@ type Option func(*Telemetry)
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(t *Telemetry) {
 		if provider == nil {
-			t.settings.Mistake("WithMeterProvider", nil, "must be a MeterProvider")
+			t.settings.ArgumentError("WithMeterProvider", nil, "must be a MeterProvider")
 			return
 		}
 		t.meters = provider

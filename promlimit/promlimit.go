@@ -72,12 +72,12 @@ func WithBuckets(seconds ...float64) Option {
 	return func(c *Collector) {
 		for i, s := range seconds {
 			if math.IsNaN(s) || i > 0 && s <= seconds[i-1] {
-				c.settings.Mistake("WithBuckets", seconds, "must be in increasing order")
+				c.settings.ArgumentError("WithBuckets", seconds, "must be in increasing order")
 				return
 			}
 		}
 		if len(seconds) == 0 {
-			c.settings.Mistake("WithBuckets", seconds, "must be at least one bound")
+			c.settings.ArgumentError("WithBuckets", seconds, "must be at least one bound")
 			return
 		}
 		c.buckets = slices.Clone(seconds)

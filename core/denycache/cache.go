@@ -49,7 +49,7 @@ type denialShard struct {
 type denial struct {
 	request  store.Request // what was denied: all higher costs are denied too
 	answer   store.Answer
-	answered instant // when the answer came, rounded down to the microsecond: not before its instant
+	answered instant // when the answer came, rounded down to the microsecond: the answer's delays count from then
 	until    instant // when it no longer holds
 }
 

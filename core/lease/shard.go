@@ -37,7 +37,7 @@ type watchedKey struct {
 	refund  store.Request   // a refund of 0 tokens: with Ends set it settles a lease
 	asked   time.Time       // when next was last asked for a decision
 	size    int64           // of the next lease
-	rest    time.Time       // no leases until then: the bucket has too few tokens
+	rest    time.Time       // no leases until then: the bucket has too few tokens, or callers want too many at once
 	lease   *lease          // nil: none
 	renewal <-chan struct{} // closed when the current renewal is done; nil: none
 	waiting int64           // tokens that callers want who wait for it

@@ -11,7 +11,7 @@ import (
 
 // Decision is what a limiter stores with a request.
 type Decision struct {
-	kept    hook.Kept
+	packed  hook.PackedResult
 	limiter *core.Limiter // nil: this is a marker
 	key     string        // of the decision; or the text of the marker
 	outer   *Decision     // of the limiter in front
@@ -42,7 +42,7 @@ type decided struct {
 }
 
 // result returns the Result of a decision.
-func (d *Decision) result() core.Result { return kept(&d.kept, d.limiter, d.key) }
+func (d *Decision) result() core.Result { return unpack(&d.packed, d.limiter, d.key) }
 
 // isMarker reports whether d is a marker. A marker holds no decision.
 func (d *Decision) isMarker() bool { return d.limiter == nil }

@@ -199,8 +199,8 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 		return
 	}
 	warnTwice(&e.warnTwice, x, outer, a.limiter, a.key)
-	k, writes := keep(a.Result)
-	d := Decision{kept: k, limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
+	packed, writes := pack(a.Result)
+	d := Decision{packed: packed, limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
 	var fields core.HeaderWriter
 	if writes {
 		fields = x.Response()

@@ -39,8 +39,8 @@ func (j *joint) answer(x Request, outer *Decision) {
 		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
 	}
 	for _, i := range order(j.result) {
-		k, _ := keep(j.result.Results[i])
-		outer = &Decision{kept: k, limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
+		packed, _ := pack(j.result.Results[i])
+		outer = &Decision{packed: packed, limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
 	}
 	x.SetDecision(outer)
 	if fields := x.Response(); fields != nil {

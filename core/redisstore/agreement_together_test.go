@@ -48,7 +48,7 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 		for range rapid.IntRange(1, 20).Draw(t, "operations") {
 			clock.Move(limittest.DrawMove(lists[0], retry).Draw(t, "move"))
 			if rapid.IntRange(0, 9).Draw(t, "back") == 0 {
-				// No farther than for how long a MemoryStore keeps a full bucket: of what it has forgotten the other store may know.
+				// No longer than a MemoryStore keeps a full bucket: the other store may still know what it has forgotten.
 				clock.Move(-min(limittest.DrawBack.Draw(t, "by"), 10*time.Second))
 			}
 			type part struct {

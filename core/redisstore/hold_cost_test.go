@@ -106,7 +106,7 @@ func TestHoldsCostLittle(t *testing.T) {
 // Waits that end at once share calls, so that the next caller waits as if they had never come.
 func TestThousandWaitsEndAtOnce(t *testing.T) {
 	client := redistest.Client(t)
-	// On a busy machine a call may take longer than the default timeout: what it takes then is held, and nobody knows.
+	// On a busy machine a call may take longer than the default timeout. Its tokens are then held, though its caller got an error.
 	store := New(client, WithPrefix(redistest.Prefix()), WithTimeout(time.Minute), WithDenyCache(0))
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)

@@ -178,7 +178,7 @@ func (h *refusingOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// What was on lease when a call began that was to settle it is not lost with the call.
+// If a call fails that was to settle a lease, the unused tokens of the lease are not lost.
 func TestLeaseComesBackAfterACallThatFailed(t *testing.T) {
 	ctx := context.Background()
 	for name, call := range map[string]func(l *core.Limiter) error{

@@ -9,6 +9,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// The oracle's upper bound: within says how many tokens a window may have. It is exact, in integers and fractions.
+//
+// Example: 10 tokens, 10 a minute, Continuous. A window of 30 s has at most 10 + 5 tokens. With Stepped one of 30 s may have 20,
+// because a step may lie in it.
+
 // limitRule is a limit as the oracle reads it, in integers: it gains num/den tokens every interval.
 type limitRule struct {
 	name     string
@@ -20,8 +25,8 @@ type limitRule struct {
 	calendar *simulatedCalendar // nil: none
 }
 
-// fills returns in which time a limit refills all that it can lack: its capacity, and debits. What it wrote is forgotten then,
-// whatever other limits of its name have not refilled.
+// fills returns in which time a limit refills all that it can lack: its capacity, and debits. After that a store need no longer
+// remember what it wrote, even if other limits of its name have not refilled.
 func (x *limitRule) fills(debits int64) int64 {
 	num, den := x.perStep()
 	return int64(float64(x.capacity+debits)*float64(den)/float64(num)+2) * x.longestStep()
@@ -81,7 +86,7 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 	return rules
 }
 
-// simulationIntervals holds the intervals that simulations draw, as they appear in derived names.
+// simulatedIntervals holds the intervals that simulations draw, as they appear in derived names.
 var simulatedIntervals = map[time.Duration]string{
 	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
 	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",
@@ -110,8 +115,8 @@ type stepBack struct {
 
 const never = 1 << 62
 
-// within reports whether the limits of a name may admit need tokens from s to t, both included. They may admit a full
-// bucket of the largest capacity and its refill in the meantime.
+// within reports whether the limits of a name may admit sum tokens from s to t, both included. They may admit a full bucket of the
+// largest capacity and its refill in the meantime.
 func (tl *timeline) within(sum, s, t int64) bool {
 	var capacity int64
 	var only *inUse
@@ -166,8 +171,8 @@ func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 // term stands for times × num/den tokens.
 type term struct{ times, num, den int64 }
 
-// terms returns the refill from s to t under several limits of one name. A stretch of time counts once, at the rate of
-// the fastest Continuous limit in use. The refills of each interval of Stepped and Aligned limits are added.
+// terms returns the refill from s to t under several limits of one name. A stretch of time counts once, at the rate of the fastest
+// Continuous limit in use. The steps of Stepped and Aligned limits are added: once for limits with the same steps, as the fastest.
 func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 	marks := append(make([]int64, 0, 8), s, t)
 	for _, u := range tl.uses {

@@ -11,6 +11,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
+// Calendars, for the oracle and for what is drawn. The oracle's are computed day by day from what clocks in a location show, without
+// the library's code.
+
 // simulatedCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
 type simulatedCalendar struct {
 	begins            []int64 // µs since 1970, from before any simulation to after the last

@@ -9,8 +9,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// tell records how many tokens a store says are left.
-func (pl *player) tell(h *handle, res core.Result) {
+// The checker: the player gives each answer of the library to check. It looks at the result by itself (sane), and asks the oracle
+// whether as much may be admitted (oracle.admit), or whether a denial and its RetryAfter have a reason (denial). What was taken it
+// adds to the player's takings, from which later operations give back.
+
+// noteLeft records how many tokens a store says are left.
+func (pl *player) noteLeft(h *handle, res core.Result) {
 	pl.left = leftover{amount: leftOf(h, res)}
 	if byBucket(res.Source) && res.Allowed { // a denial may be one because of a debt
 		pl.left = leftover{h, pl.left.amount, pl.oracle.now, pl.count}
@@ -51,11 +55,11 @@ func (pl *player) check(h *handle, a amount, res core.Result, err error) error {
 	if err := pl.sane(h, a, res); err != nil {
 		return err
 	}
-	pl.tell(h, res)
+	pl.noteLeft(h, res)
 	if !res.Allowed {
 		pl.retry = res.RetryAfter.Microseconds()
-		if p := h.p; res.Source == core.FromStore && (p.noteResult == 0 || pl.oracle.now > p.since+time.Second.Microseconds()) {
-			p.before, p.noteResult, p.since = p.noteResult, pl.count, pl.oracle.now
+		if p := h.p; res.Source == core.FromStore && (p.denied == 0 || pl.oracle.now > p.deniedAt+time.Second.Microseconds()) {
+			p.deniedBefore, p.denied, p.deniedAt = p.denied, pl.count, pl.oracle.now
 		}
 		if err := pl.denial(h, a, res); err != nil {
 			return err
@@ -87,11 +91,11 @@ func (pl *player) onOldLease(p *process, n int64, s core.Source) bool {
 	if s != core.FromLease {
 		return false
 	}
-	pl.now = append(pl.now, isLease)
-	if n > p.lent || pl.oracle.now >= p.until {
+	pl.marked = append(pl.marked, isLease)
+	if n > p.oldLease || pl.oracle.now >= p.oldLeaseEnd {
 		return false
 	}
-	p.lent -= n
+	p.oldLease -= n
 	return true
 }
 

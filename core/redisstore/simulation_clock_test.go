@@ -6,6 +6,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
+// The clock: before most operations it goes on, to an instant at which something may go wrong, and at times it steps back.
+
 // shift moves the clock as o says.
 func (pl *player) shift(o op) {
 	rules := pl.rules[o.pick%len(pl.rules)]
@@ -49,6 +51,7 @@ func (pl *player) canMove(d int64) bool {
 	return to >= limittest.Earliest.UnixMicro() && to <= limittest.Latest.UnixMicro()
 }
 
+// moveBy moves the clock of the environment and of all oracles, if it can.
 func (pl *player) moveBy(d int64) {
 	if d == 0 || !pl.canMove(d) {
 		return
@@ -58,12 +61,12 @@ func (pl *player) moveBy(d int64) {
 	}
 	pl.everyOracle(func(o *oracle) { o.move(d) })
 	pl.clock.wall.Store(pl.wall)
-	pl.now = append(pl.now, map[bool]opKind{true: isForward, false: isBack}[d > 0])
+	pl.marked = append(pl.marked, map[bool]opKind{true: isForward, false: isBack}[d > 0])
 	if d < 0 {
 		pl.count++
 		for _, p := range pl.procs {
-			if p != nil && p.before > 0 {
-				p.noteResult, p.since = p.before, pl.oracle.now
+			if p != nil && p.deniedBefore > 0 {
+				p.denied, p.deniedAt = p.deniedBefore, pl.oracle.now
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
+// Operations that are decided at once: Allow in its forms, Peek, Debit, and a request that is repeated after its RetryAfter.
+
 // amount is what a request takes: requests, and tokens, which is the other unit of simulations.
 type amount struct{ n, tokens int64 }
 
@@ -26,16 +28,17 @@ func (a amount) units(h *handle) core.Units {
 	return u
 }
 
-// call counts a call that a process makes to the library.
+// call counts a call to the library by h's process, which may now have a lease.
 func (pl *player) call(h *handle) {
 	pl.count++
 	pl.decisions++
 	pl.acted[h.p.id] = pl.count
 	if h.p.lease > 0 && !pl.local() {
-		h.p.asked, pl.leases = true, true
+		h.p.mayLease, pl.leases = true, true
 	}
 }
 
+// allow takes an amount. What Remaining promised an instant ago must be allowed.
 func (pl *player) allow(h *handle, a amount) error {
 	left, before := pl.left, pl.count
 	pl.call(h)
@@ -69,13 +72,13 @@ func (pl *player) take(h *handle, a amount) (way string, took amount, res core.R
 	ctx := context.Background()
 	switch {
 	case pl.decisions%4 == 1 || a.n == 0 && a.tokens > 0 && h.p.lease > 0:
-		pl.now = append(pl.now, isUnits)
-		pl.takes(a)
+		pl.marked = append(pl.marked, isUnits)
+		pl.markTokens(a)
 		res, err = h.AllowUnits(ctx, simulatedKey, a.units(h))
 		return "AllowUnits", a, res, err
 	case pl.decisions%4 == 2 && (h.p.lease == 0 || pl.local()) || a.n == 0: // tokens on lease are not there for several buckets
-		pl.now = append(pl.now, isTogether)
-		pl.takes(a)
+		pl.marked = append(pl.marked, isTogether)
+		pl.markTokens(a)
 		return pl.together(h, a)
 	}
 	res, err = h.AllowN(ctx, simulatedKey, a.n)
@@ -95,11 +98,11 @@ func (pl *player) together(h *handle, a amount) (way string, took amount, res co
 			charge.Units[core.Requests] = 0
 		}
 	}
-	charges := []core.Charge{charge, {Limiter: h.p.wide, Key: simulatedKey}}
+	charges := []core.Charge{charge, {Limiter: h.p.other, Key: simulatedKey}}
 	way = together
 	switch variant := pl.decisions / 4 % 3; {
 	case variant == 1:
-		pl.now = append(pl.now, isBeside)
+		pl.marked = append(pl.marked, isBeside)
 		if !pl.spoiled {
 			pl.spoiled = true
 			if err := pl.environment.spoil(); err != nil {
@@ -108,7 +111,7 @@ func (pl *player) together(h *handle, a amount) (way string, took amount, res co
 		}
 		charges = append(charges, core.Charge{Limiter: h.p.bad, Key: simulatedKey})
 	case variant == 2 && a.n > 1:
-		pl.now = append(pl.now, isSplit)
+		pl.marked = append(pl.marked, isSplit)
 		way = split
 		part := 1 + int64(pl.decisions)%(a.n-1)
 		charges[0].Cost -= part
@@ -124,17 +127,17 @@ func (pl *player) together(h *handle, a amount) (way string, took amount, res co
 	return way, a, j.Results[0], nil
 }
 
-// takes notes that an operation takes another unit.
-func (pl *player) takes(a amount) {
+// markTokens marks an operation that takes tokens.
+func (pl *player) markTokens(a amount) {
 	if a.tokens > 0 {
-		pl.now = append(pl.now, isTokens)
+		pl.marked = append(pl.marked, isTokens)
 	}
 }
 
-// otherSince reports whether another process has made a call since the store last denied a request of p.
+// otherSince reports whether another process has made a call since the oldest denial that p's deny cache may repeat.
 func (pl *player) otherSince(p *process) bool {
 	for id, last := range pl.acted {
-		if id != p.id && last > p.noteResult {
+		if id != p.id && last > p.denied {
 			return true
 		}
 	}
@@ -146,7 +149,7 @@ func (pl *player) again(d lastDenial) error {
 	if d.retry <= 0 || !d.h.fits(d.a) {
 		return nil
 	}
-	pl.now = append(pl.now, doRetry)
+	pl.marked = append(pl.marked, doRetry)
 	pl.moveBy(d.retry)
 	pl.call(d.h)
 	res, err := d.h.AllowUnits(context.Background(), simulatedKey, d.a.units(d.h))
@@ -190,7 +193,7 @@ func (pl *player) atMost(h *handle, most int64) error {
 	return pl.check(h, amount{n: res.Cost}, res, err)
 }
 
-// charge calls Debit or DebitUnits. Without leases, which end with it, every limit then has so many tokens less.
+// charge calls Debit or DebitUnits. Every limit then has so many tokens less, unless there were leases: these end with it.
 func (pl *player) charge(h *handle, a amount) error {
 	before, err := pl.peek(h)
 	if err != nil {
@@ -200,7 +203,7 @@ func (pl *player) charge(h *handle, a amount) error {
 	if a.tokens == 0 {
 		err = h.Debit(context.Background(), simulatedKey, a.n)
 	} else {
-		pl.takes(a)
+		pl.markTokens(a)
 		u := core.Units{core.Requests: a.n, tokens: a.tokens}
 		maps.DeleteFunc(u, func(_ string, n int64) bool { return n == 0 })
 		err = h.DebitUnits(context.Background(), simulatedKey, u)
@@ -247,6 +250,7 @@ func (a amount) of(x *limitRule) int64 {
 	return a.n
 }
 
+// peek calls Peek. No limit may have less than it must.
 func (pl *player) peek(h *handle) (core.Result, error) {
 	pl.call(h)
 	res, err := h.Peek(context.Background(), simulatedKey)
@@ -261,6 +265,6 @@ func (pl *player) peek(h *handle) (core.Result, error) {
 		}
 	}
 	pl.seen(h.rules)
-	pl.tell(h, res)
+	pl.noteLeft(h, res)
 	return res, pl.sane(h, amount{}, res)
 }

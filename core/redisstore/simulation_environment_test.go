@@ -16,6 +16,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
+// The environment: the stores on which simulations are played, with a clock that the player moves. There are two, a MemoryStore and
+// Redis. What differs between them is here: the player and the checker know only the interface.
+
 // simulatedClock is a simulation's clock.
 type simulatedClock struct{ wall atomic.Int64 }
 
@@ -26,30 +29,30 @@ type environment interface {
 	begin(*simulatedClock)
 	store(proc) core.Store  // of a new process
 	settle(core.Store)      // makes a process give its leases back, as if they were idle
-	stepBack(time.Duration) // is called before the clock steps back; the processes' own clocks do not
+	stepBack(time.Duration) // is called before the clock steps back, as a server's does: the processes' own clocks go on
 	flush()                 // loses all keys
 	spoil() error           // makes the key of the policy "bad" unusable
-	end()
-	leases() bool
+	end()                   // the simulation is over
+	leases() bool           // whether stores can have leases
 }
 
 // memoryEnvironment has one MemoryStore that all processes share.
 type memoryEnvironment struct{ shared *core.MemoryStore }
 
-func (w *memoryEnvironment) begin(c *simulatedClock) {
-	w.shared = core.NewMemoryStore(core.WithClock(c.Now), core.WithMaxKeys(1000))
+func (env *memoryEnvironment) begin(c *simulatedClock) {
+	env.shared = core.NewMemoryStore(core.WithClock(c.Now), core.WithMaxKeys(1000))
 }
-func (w *memoryEnvironment) store(proc) core.Store  { return w.shared }
-func (w *memoryEnvironment) settle(core.Store)      {}
-func (w *memoryEnvironment) stepBack(time.Duration) {}
-func (w *memoryEnvironment) flush() {
-	_ = w.shared.Reset(context.Background(), simulatedPolicy, simulatedKey)
+func (env *memoryEnvironment) store(proc) core.Store  { return env.shared }
+func (env *memoryEnvironment) settle(core.Store)      {}
+func (env *memoryEnvironment) stepBack(time.Duration) {}
+func (env *memoryEnvironment) flush() {
+	_ = env.shared.Reset(context.Background(), simulatedPolicy, simulatedKey)
 }
-func (w *memoryEnvironment) end() {}
+func (env *memoryEnvironment) end() {}
 
 // spoil uses the key under too many limits.
-func (w *memoryEnvironment) spoil() error {
-	l, err := core.NewLimiter(w.shared, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen})
+func (env *memoryEnvironment) spoil() error {
+	l, err := core.NewLimiter(env.shared, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen})
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
@@ -69,72 +72,72 @@ func (w *memoryEnvironment) spoil() error {
 	return broken("bad key", "a key can be used under 360 limits")
 }
 
-func (w *memoryEnvironment) leases() bool { return false }
+func (env *memoryEnvironment) leases() bool { return false }
 
 // redisEnvironment has a Redis, with a prefix for each simulation. Keys expire by the simulation's clock.
 type redisEnvironment struct {
 	client *redis.Client
-	shelf  *shelf
+	expiry *keyExpiry
 	prefix string
 	stores []*redisstore.Store
 }
 
 func newRedisEnvironment(t testing.TB) *redisEnvironment {
-	w := &redisEnvironment{client: redistest.Client(t), shelf: &shelf{}}
-	w.client.AddHook(w.shelf)
-	return w
+	env := &redisEnvironment{client: redistest.Client(t), expiry: &keyExpiry{}}
+	env.client.AddHook(env.expiry)
+	return env
 }
 
-func (w *redisEnvironment) begin(c *simulatedClock) {
-	w.shelf.begin(c)
-	w.prefix, w.stores = redistest.Prefix(), nil
+func (env *redisEnvironment) begin(c *simulatedClock) {
+	env.expiry.begin(c)
+	env.prefix, env.stores = redistest.Prefix(), nil
 }
 
-func (w *redisEnvironment) store(p proc) core.Store {
-	options := []redisstore.Option{redisstore.WithPrefix(w.prefix), core.WithClock(w.shelf.clock.Now), redisstore.WithTimeout(time.Minute)}
+func (env *redisEnvironment) store(p proc) core.Store {
+	options := []redisstore.Option{redisstore.WithPrefix(env.prefix), core.WithClock(env.expiry.clock.Now), redisstore.WithTimeout(time.Minute)}
 	if !p.deny {
 		options = append(options, redisstore.WithDenyCache(0))
 	}
 	if p.lease > 0 {
 		options = append(options, redisstore.WithLease(p.lease))
 	}
-	s := redisstore.New(w.client, options...)
+	s := redisstore.New(env.client, options...)
 	s.KeepLeases()
-	w.stores = append(w.stores, s)
+	env.stores = append(env.stores, s)
 	return s
 }
 
-func (w *redisEnvironment) settle(s core.Store) { s.(*redisstore.Store).GiveBack() }
-func (w *redisEnvironment) leases() bool        { return true }
+func (env *redisEnvironment) settle(s core.Store) { s.(*redisstore.Store).GiveBack() }
+func (env *redisEnvironment) leases() bool        { return true }
 
-func (w *redisEnvironment) stepBack(by time.Duration) {
-	for _, s := range w.stores {
+func (env *redisEnvironment) stepBack(by time.Duration) {
+	for _, s := range env.stores {
 		s.StepBack(by)
 	}
 }
 
-func (w *redisEnvironment) flush() {
-	if keys := w.shelf.keys(); len(keys) > 0 {
-		w.client.Del(context.Background(), keys...)
+func (env *redisEnvironment) flush() {
+	if keys := env.expiry.keys(); len(keys) > 0 {
+		env.client.Del(context.Background(), keys...)
 	}
 }
 
-func (w *redisEnvironment) spoil() error {
-	return w.client.Set(context.Background(), redisstore.RedisKey(w.prefix, "bad", simulatedKey), "text", 0).Err()
+func (env *redisEnvironment) spoil() error {
+	return env.client.Set(context.Background(), redisstore.RedisKey(env.prefix, "bad", simulatedKey), "text", 0).Err()
 }
 
 // end removes leases, whose timers would run on, and keys.
-func (w *redisEnvironment) end() {
-	for _, s := range w.stores {
+func (env *redisEnvironment) end() {
+	for _, s := range env.stores {
 		s.GiveBack()
 	}
-	w.flush()
-	w.client.Del(context.Background(), redisstore.RedisKey(w.prefix, "bad", simulatedKey))
+	env.flush()
+	env.client.Del(context.Background(), redisstore.RedisKey(env.prefix, "bad", simulatedKey))
 }
 
-// shelf is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too
+// keyExpiry is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too
 // short. It keeps other keys however slow the machine is, give or take the second that a simulation may take.
-type shelf struct {
+type keyExpiry struct {
 	redistest.Hook
 
 	clock   *simulatedClock
@@ -142,13 +145,13 @@ type shelf struct {
 	expires map[string]int64 // by that clock, µs since 1970
 }
 
-func (s *shelf) begin(c *simulatedClock) {
+func (s *keyExpiry) begin(c *simulatedClock) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clock, s.expires = c, make(map[string]int64)
 }
 
-func (s *shelf) keys() (keys []string) {
+func (s *keyExpiry) keys() (keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.expires {
@@ -158,7 +161,7 @@ func (s *shelf) keys() (keys []string) {
 }
 
 // ProcessHook sets the TTLs of a script's keys before it runs, and reads them after.
-func (s *shelf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (s *keyExpiry) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if !strings.HasPrefix(cmd.Name(), "eval") {
 			return next(ctx, cmd)
@@ -180,7 +183,7 @@ func (s *shelf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 // before returns the TTL in ms that it gives to key, or 0.
-func (s *shelf) before(ctx context.Context, next redis.ProcessHook, key string) (left int64) {
+func (s *keyExpiry) before(ctx context.Context, next redis.ProcessHook, key string) (left int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.wall.Load()
@@ -196,9 +199,9 @@ func (s *shelf) before(ctx context.Context, next redis.ProcessHook, key string) 
 	return left
 }
 
-// after notes what TTL the script gave to key. It leaves alone what the script left alone: left is what before gave, and
-// real time has passed since began.
-func (s *shelf) after(ctx context.Context, next redis.ProcessHook, key string, left int64, began time.Time) {
+// after records the TTL that the script gave to key. A TTL that is left, which before gave, less the real time since began, is
+// not the script's: then the key expires as before.
+func (s *keyExpiry) after(ctx context.Context, next redis.ProcessHook, key string, left int64, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.clock.wall.Load()

@@ -8,15 +8,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A denial must have a reason: this check finds tokens that a store lost. The tokens that a bucket must hold at least
-// follow from what was taken from it, at the slowest rate of the limits in use. Reserved tokens keep their room in the
-// bucket until they are due, which leaves less for others.
+// The oracle's lower bound: surely says how many tokens must be there, so that a denial without a reason is found: the store lost
+// tokens. They follow from what was taken from the bucket, at the slowest rate of the limits in use. Reserved tokens keep their room
+// in the bucket until they are due, which leaves less for others. Where it is not known what a store must have, nothing must be.
 
 // flow is tokens taken at an instant, or given back if negative.
 type flow struct {
 	at, n    int64
 	of       *grant
-	reserved bool // so others could not have them before either
+	reserved bool // others could not have them before at either
 }
 
 // surely reports whether all limits must have n tokens at an instant from now on, if there is no request until then. A
@@ -30,7 +30,7 @@ func (o *oracle) surely(rules []limitRule, n, at int64) bool {
 		if n > x.capacity {
 			return false
 		}
-		tl := o.lines[x.name]
+		tl := o.timelines[x.name]
 		if tl == nil {
 			continue // never used: it is full
 		}

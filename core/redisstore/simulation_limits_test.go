@@ -11,6 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// What is drawn of limits: the lists of a simulation, which are the versions and tiers of one policy.
+
 // limitDraw draws limits of a simulation.
 type limitDraw struct {
 	*rand.Rand

@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+// What was covered: docs/reliability.md shows this table.
+
 // matrix counts, for each pair of kinds of operations, how often the second followed the first on one key.
 type matrix struct {
 	counts [kinds][kinds]int64

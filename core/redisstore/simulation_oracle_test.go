@@ -6,21 +6,28 @@ import (
 	"time"
 )
 
-// oracle keeps a timeline of the tokens admitted on one key, and reports when they are more than the limits promise. It
-// shares no code with the library and knows nothing of buckets: it only adds up the tokens in every window.
+// The oracle: it remembers what was taken on one key, and answers two questions. Each has a file with its arithmetic:
 //
-// Its time is effective time: the sum of all steps of the clock forward. A step back adds nothing.
+//	admit    may so many be admitted? Not more in any window than the limits promise (_bound)
+//	surely   must so many be there? As many as are left after all that was taken, at the slowest rate (_level)
+//
+// It shares no code with the library, and the first answer needs no bucket: it adds up the tokens in every window. Between the
+// questions the player records what else happened: touch, wrote and seen are decisions that may have written, certainly have, or
+// took nothing; takeBack, moved, debit and settled are tokens that came back or were charged.
+
+// oracle has a timeline for each name of a limit. Its time is effective time: the sum of all steps of the clock forward. A step
+// back adds nothing.
 type oracle struct {
 	now, wall int64 // µs
 	offset    int64 // wall - now, while no step back happened
-	lines     map[string]*timeline
+	timelines map[string]*timeline
 	stepsBack []stepBack // since the key was new
 	reserved  []*grant   // promised, in the order of the calls
 	era       int        // how often the key was reset
 	returned  int64      // when something was last given back
 	stale     bool       // something from before a reset was given back
 	leases    bool       // some process may hold a lease
-	charged   int64      // debits
+	charged   int64      // the tokens of all debits
 }
 
 // grant is tokens that were admitted, or promised for an instant. A refund is a grant of a negative number.
@@ -29,25 +36,25 @@ type grant struct {
 	n         int64
 	rules     []limitRule
 	era       int
-	reserved  bool
+	reserved  bool  // by Reserve or WaitN
 	undone    bool  // all was given back before it was due
 	kept      bool  // but not to all its limits: the policy no longer had some
-	first     int64 // the original n
+	first     int64 // n before something was given back
 }
 
 // timeline holds the tokens admitted under one name.
 type timeline struct {
 	oracle  *oracle
 	grants  []*grant // by their instants; at one instant, reservations come last
-	uses    []inUse
-	written int64 // when the key was last written for sure
-	flows   []flow
-	clean   int64 // the first decision after the last step back; never: there was none
+	uses    []inUse  // which limits had the name, and when
+	written int64    // when the key was last written for sure
+	flows   []flow   // in the order of their instants
+	clean   int64    // the first decision after the last step of the clock back; never: there was none
 }
 
 // breach is a promise that was broken.
 type breach struct {
-	rule string // in few words
+	rule string // the promise in few words: shrink looks for the same one
 	text string
 }
 
@@ -68,15 +75,15 @@ func newOracle(wall int64) *oracle {
 func (o *oracle) reset() {
 	o.era++
 	o.offset = o.wall - o.now
-	o.lines = make(map[string]*timeline)
+	o.timelines = make(map[string]*timeline)
 	o.stepsBack, o.reserved, o.stale = nil, nil, false
 }
 
 func (o *oracle) line(name string) *timeline {
-	tl := o.lines[name]
+	tl := o.timelines[name]
 	if tl == nil {
 		tl = &timeline{oracle: o, written: o.now, clean: o.now}
-		o.lines[name] = tl
+		o.timelines[name] = tl
 	}
 	return tl
 }
@@ -87,7 +94,7 @@ func (tl *timeline) backs() []stepBack { return tl.oracle.stepsBack }
 func (o *oracle) move(d int64) {
 	if d < 0 {
 		o.stepsBack = append(o.stepsBack, stepBack{o.now, o.wall, o.wall + d})
-		for _, tl := range o.lines {
+		for _, tl := range o.timelines {
 			tl.clean = never
 		}
 	} else {

@@ -7,20 +7,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// farStore is a store that can't answer while it is away. Limiters then decide by their fallback.
-type highLatencyStore struct {
+// Operations while the store is away. Each process then decides by its fallback, whose buckets have an oracle of their own.
+
+// outageStore is a store that can't answer while it is away.
+type outageStore struct {
 	core.Store
 	away bool
 }
 
-func (s *highLatencyStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+func (s *outageStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.away {
 		return store.Answer{}, errAway
 	}
 	return s.Store.Do(ctx, r)
 }
 
-func (s *highLatencyStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (s *outageStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.away {
 		return nil, errAway
 	}
@@ -28,7 +30,7 @@ func (s *highLatencyStore) DoTogether(ctx context.Context, requests []store.Requ
 }
 
 // Config returns the store's, for the fallback's clock.
-func (s *highLatencyStore) Config() *store.Config { return s.Store.(store.Configured).Config() }
+func (s *outageStore) Config() *store.Config { return s.Store.(store.Configured).Config() }
 
 // inOutage says which operations are also drawn while the store is away.
 var inOutage = map[opKind]bool{
@@ -36,14 +38,14 @@ var inOutage = map[opKind]bool{
 	doCancel: true, doUndo: true, doCorrect: true,
 }
 
-// outage has act decided by p's fallback, which has buckets of its own. If answers is true the store is there meanwhile: what
-// comes back goes to the fallback if that gave it.
+// outage calls act while p's store is away, so that p's fallback decides. If answers is true the store is there again: act then
+// gives back what the fallback admitted, which must go to the fallback.
 func (pl *player) outage(p *process, answers bool, act func() error) error {
-	pl.now = append(pl.now, isFallback)
+	pl.marked = append(pl.marked, isFallback)
 	pl.count++ // what the store said last does not count here
-	pl.oracle, p.far.away = p.local, !answers
+	pl.oracle, p.outages.away = p.local, !answers
 	defer func() {
-		pl.oracle, p.far.away = pl.shared, false
+		pl.oracle, p.outages.away = pl.shared, false
 		pl.count++
 	}()
 	return act()
@@ -65,7 +67,7 @@ func (pl *player) everyOracle(do func(*oracle)) {
 // recoverLocal is recover for the fallbacks.
 func (pl *player) recoverLocal() error {
 	for _, p := range pl.procs {
-		if p.far == nil {
+		if p.outages == nil {
 			continue
 		}
 		err := pl.outage(p, false, func() error {

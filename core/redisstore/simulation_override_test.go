@@ -7,16 +7,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// mark notes of which kinds an operation by h is in addition.
+// Operations that change limits: SetPolicy, with another list for all keys or an override for the simulation's key.
+
+// mark marks of which kinds an operation by h is in addition.
 func (pl *player) mark(h *handle) {
 	if slices.ContainsFunc(pl.procs, func(other *process) bool { return other.base.list != h.list }) {
-		pl.now = append(pl.now, isVersion)
+		pl.marked = append(pl.marked, isVersion)
 	}
 	if h.list < 0 {
-		pl.now = append(pl.now, isOverride)
+		pl.marked = append(pl.marked, isOverride)
 	}
 	if slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.calendar != nil }) {
-		pl.now = append(pl.now, isCalendar)
+		pl.marked = append(pl.marked, isCalendar)
 	}
 }
 
@@ -32,7 +34,7 @@ func (pl *player) setPolicy(p *process, list, override int) error {
 		return broken("an error", "SetPolicy: %v", err)
 	}
 	p.list, p.override = list, override
-	p.base.hold(pl.effective(list, override))
+	p.base.setRules(pl.effective(list, override))
 	return nil
 }
 
@@ -71,7 +73,7 @@ func (pl *player) setOverride(p *process, override int) error {
 // onlyCapacity reports whether b differs from a in its capacity only, and nothing but a was used on the bucket, so that the
 // change shows: tokens that are owed, reserved or on lease do not.
 func (pl *player) onlyCapacity(a, b *limitRule) bool {
-	tl := pl.lines[a.name]
+	tl := pl.timelines[a.name]
 	same := a.sameSteps(b) && a.num == b.num && a.den == b.den
 	return same && tl != nil && !pl.leases && pl.charged == 0 && len(pl.reserved) == 0 && len(pl.stepsBack) == 0 &&
 		!slices.ContainsFunc(tl.uses, func(u inUse) bool { return u.rule != *a })

@@ -10,6 +10,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// The player: it carries out the operations of a simulation, in doBy. Each operation moves the clock, calls the library, has the
+// checker compare the answer, and records in the oracle what was taken or came back. The files _decide, _reserve, _return,
+// _override, _outage and _clock have its operations.
+
 const (
 	simulatedPolicy = "api"
 	simulatedKey    = "k"
@@ -25,20 +29,20 @@ type player struct {
 
 	rules [][]limitRule // of the simulation's lists
 	procs []*process
-	taken []*taking // tokens that may be given back
-	met   *matrix
+	taken []*taking        // tokens that may be given back
+	met   *matrix          // nil: operations are not counted
 	log   *strings.Builder // nil: no log
 
 	decisions int
-	count     int // of calls of the library
-	now       []opKind
+	count     int      // of calls of the library
+	marked    []opKind // the kinds of the current operation, for the matrix
 	denied    lastDenial
 	left      leftover
 	retry     int64 // the last RetryAfter, µs
 	unclear   bool  // the rest of the simulation can't be checked
 	spoiled   bool  // the key of the policy "bad" can't be used
 	each      bool  // the decision that is checked was asked for in units
-	acted     []int // the counts of the processes' last calls, and that of the last FLUSHALL
+	acted     []int // what count was at each process's last call, and at the last FLUSHALL
 }
 
 // taking is a decision or a reservation whose tokens may come back.
@@ -53,9 +57,9 @@ type taking struct {
 	lent    bool        // on a lease from before a reset
 	res     core.Result
 	r       *core.Reservation // nil: a decision
-	backs   int               // how many steps back came before it
-	era     int
-	touched bool // some of it was refunded
+	backs   int               // how many steps of the clock back came before it
+	era     int               // oracle.era then
+	touched bool              // some of it was refunded
 }
 
 // lastDenial is the last answer, if it was a denial and there was no other call since.
@@ -99,11 +103,11 @@ func (pl *player) play() (err error) {
 		}
 	}
 	for _, o := range pl.simulation.ops {
-		pl.now = pl.now[:0]
+		pl.marked = pl.marked[:0]
 		if err := pl.do(o); err != nil || pl.unclear {
 			return err
 		}
-		pl.met.add(pl.now)
+		pl.met.add(pl.marked)
 	}
 	if err := pl.recover(); err != nil || pl.unclear {
 		return err
@@ -118,7 +122,7 @@ func (pl *player) do(o op) error {
 	if err != nil {
 		return err
 	}
-	if p.far != nil && o.away && inOutage[o.kind] {
+	if p.outages != nil && o.away && inOutage[o.kind] {
 		back := o.kind == doCancel || o.kind == doUndo || o.kind == doCorrect
 		return pl.outage(p, back && o.pick%2 == 0, func() error { return pl.doBy(h, o) })
 	}
@@ -135,7 +139,7 @@ func (pl *player) doBy(h *handle, o op) error {
 		o.kind = doAllow
 	}
 	pl.shift(o)
-	pl.now = append(pl.now, o.kind)
+	pl.marked = append(pl.marked, o.kind)
 	pl.mark(h)
 	ctx := context.Background()
 	switch o.kind {
@@ -219,16 +223,16 @@ func (pl *player) at() moment { return moment(pl.oracle.now) }
 
 type moment int64
 
-func (w moment) String() string { return "at " + instant(int64(w)) }
+func (m moment) String() string { return "at " + instant(int64(m)) }
 
-// forgotten begins a new timeline, because a process reset the bucket or it was lost. Other processes may still use leases
-// from before.
+// forgotten begins new timelines, because a process reset the bucket or, with nil, the key was lost. Other processes may still use
+// leases from before.
 func (pl *player) forgotten(by *process) {
 	pl.reset()
 	for _, p := range pl.procs {
-		p.lent = 0
-		if p.asked && p != by {
-			p.lent, p.until = p.lease, pl.oracle.now+3_000_000
+		p.oldLease = 0
+		if p.mayLease && p != by {
+			p.oldLease, p.oldLeaseEnd = p.lease, pl.oracle.now+3_000_000
 		}
 	}
 }

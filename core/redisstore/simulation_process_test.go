@@ -8,25 +8,30 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// The processes of a simulation. Each has limiters with a store of its own on the environment's shared buckets. The player asks
+// them, and the checker looks here for what the caches of each, leases and denials, may still say.
+
 // process is a running proc.
 type process struct {
 	proc
 	id             int
 	store          core.Store
-	far            *highLatencyStore // nil: the store is never away
-	local          *oracle           // of the fallback
-	base           *handle
-	wide           *core.Limiter      // of another policy, which denies nothing
+	outages        *outageStore       // nil: the store is never away
+	local          *oracle            // of the fallback
+	base           *handle            // the limiter of its policy
+	other          *core.Limiter      // of another policy, which denies nothing
 	bad            *core.Limiter      // of a policy that fails open
 	tiers          map[[2]int]*handle // by list and override
 	list, override int                // of its policy
-	reply          func()             // called by the observer
-	lent           int64              // how many tokens a lease from before a reset may still have
-	until          int64              // when that lease ends
-	asked          bool
-	noteResult     int   // the count at the store's last denial: the oldest that a deny cache may repeat
-	since          int64 // when that was
-	before         int   // heard before that: a clock that steps back makes a denial of then valid again
+	onDecision     func()             // called by the observer
+
+	mayLease    bool  // it has asked its store, so it may have leases
+	oldLease    int64 // how many tokens a lease from before a reset may still have
+	oldLeaseEnd int64 // when that lease ends
+
+	denied       int   // player.count at the oldest denial that its deny cache may repeat
+	deniedAt     int64 // when that was, in effective µs
+	deniedBefore int   // denied before that: if the clock steps back, its denial holds again
 }
 
 // handle is a limiter and its current rules.
@@ -40,8 +45,8 @@ type handle struct {
 	tokens   []limitRule // and those that count tokens
 }
 
-// hold sets the rules of h.
-func (h *handle) hold(list int, rules []limitRule) {
+// setRules sets the rules of h.
+func (h *handle) setRules(list int, rules []limitRule) {
 	h.list, h.rules = list, rules
 	h.requests, h.tokens = counting(rules, core.Requests), counting(rules, tokens)
 }
@@ -78,30 +83,30 @@ func (pl *player) run(i int, spec proc) error {
 	p.store = pl.environment.store(spec)
 	used := p.store
 	if pl.simulation.outages {
-		p.far = &highLatencyStore{Store: p.store}
-		used = p.far
+		p.outages = &outageStore{Store: p.store}
+		used = p.outages
 	}
 	p.local = &oracle{now: pl.shared.now, wall: pl.shared.wall}
 	p.local.reset()
 	list := spec.list % len(pl.simulation.lists)
 	p.list = list
 	observer := core.WithObserver(func(context.Context, core.Observation) {
-		if p.reply != nil {
-			p.reply()
+		if p.onDecision != nil {
+			p.onDecision()
 		}
 	})
 	l, err := core.NewLimiter(used, pl.policy(list, p.override), observer, silent)
 	if err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
-	if p.wide, err = core.NewLimiter(used, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: pl.onFailure()}); err != nil {
+	if p.other, err = core.NewLimiter(used, core.Policy{Name: "wide", Limits: []core.Limit{core.PerSecond(1e9)}, OnFailure: pl.onFailure()}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	if p.bad, err = core.NewLimiter(used, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	p.base = &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d", i)}
-	p.base.hold(pl.effective(list, p.override))
+	p.base.setRules(pl.effective(list, p.override))
 	pl.procs[i] = p
 	return nil
 }
@@ -111,7 +116,7 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 	if o.tier == 0 {
 		return p.base, nil
 	}
-	pl.now = append(pl.now, isTier)
+	pl.marked = append(pl.marked, isTier)
 	list := (o.tier - 1) % len(pl.simulation.lists)
 	tier := [2]int{list, p.override}
 	if p.tiers[tier] == nil {
@@ -120,7 +125,7 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 			return nil, broken("an error", "WithLimits: %v", err)
 		}
 		h := &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list)}
-		h.hold(pl.effective(list, p.override))
+		h.setRules(pl.effective(list, p.override))
 		p.tiers[tier] = h
 	}
 	return p.tiers[tier], nil

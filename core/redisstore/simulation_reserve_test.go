@@ -9,6 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// Operations that promise tokens ahead: Reserve and WaitN.
+
 // lifetime is how far ahead tokens can always be promised: almost 100 years.
 const lifetime = 90 * 365 * 24 * time.Hour
 
@@ -59,7 +61,7 @@ func (pl *player) promised() (n int64) {
 func (pl *player) behind(rules []limitRule) bool {
 	return slices.ContainsFunc(pl.reserved, func(g *grant) bool {
 		return (!g.undone || g.kept) && g.at > pl.oracle.now && shareName(g.rules, rules)
-	}) || slices.ContainsFunc(rules, func(x limitRule) bool { tl := pl.lines[x.name]; return tl != nil && tl.delayed() })
+	}) || slices.ContainsFunc(rules, func(x limitRule) bool { tl := pl.timelines[x.name]; return tl != nil && tl.delayed() })
 }
 
 // wait calls WaitN and cancels it once it waits. It peeks first.
@@ -71,8 +73,8 @@ func (pl *player) wait(h *handle, n int64) error {
 	there := res.Allowed && leftOf(h, res).n >= n && !pl.behind(h.rules)
 	ctx, leave := context.WithCancel(context.Background())
 	defer leave()
-	h.p.reply = leave
-	defer func() { h.p.reply = nil }()
+	h.p.onDecision = leave
+	defer func() { h.p.onDecision = nil }()
 	pl.call(h)
 	began := time.Now()
 	err = h.WaitN(ctx, simulatedKey, n)

@@ -10,7 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// giveBack cancels, undoes or refunds something that was taken.
+// Operations that give back what was taken, Cancel, Undo, Refund and Settle; and the end of a simulation, when all must come back.
+
+// giveBack cancels, undoes, refunds or settles something that was taken.
 func (pl *player) giveBack(h *handle, o op) error {
 	var may []*taking
 	for _, k := range pl.taken {
@@ -19,7 +21,7 @@ func (pl *player) giveBack(h *handle, o op) error {
 		}
 	}
 	if len(may) == 0 {
-		pl.now = pl.now[:0] // no operation
+		pl.marked = pl.marked[:0] // no operation
 		return nil
 	}
 	k := may[o.pick%len(may)]
@@ -142,7 +144,7 @@ func (pl *player) correct(k *taking, o op) error {
 	}
 	units := core.Units{core.Requests: actual.n}
 	if actual.tokens != k.tokens {
-		pl.takes(k.amount)
+		pl.markTokens(k.amount)
 		units[tokens] = actual.tokens
 	}
 	err := k.res.Settle(context.Background(), units)
@@ -194,7 +196,7 @@ func (pl *player) drop(k *taking) {
 
 // recover ends a simulation. It waits until all debts, leases and refills are over, and then checks that every limit is full.
 func (pl *player) recover() error {
-	pl.now = pl.now[:0]
+	pl.marked = pl.marked[:0]
 	if h := pl.procs[0].base; pl.simulation.last {
 		res, err := pl.peek(h)
 		if err != nil {
@@ -251,7 +253,7 @@ func (pl *player) full(h *handle, what string) error {
 	return nil
 }
 
-// longest returns how long the slowest limit takes at most to earn all promised tokens and fill up.
+// longestWait returns how long the slowest limit takes at most to earn all promised tokens and fill up.
 func (pl *player) longestWait() int64 {
 	owed, last := pl.charged, int64(0)
 	for _, g := range pl.reserved {

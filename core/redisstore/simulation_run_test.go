@@ -9,8 +9,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// simulation is a list of random calls that several processes make on one key. It is drawn in advance, as plain data, so that a
-// test can leave out operations and still play the rest.
+// The simulation: what is drawn. drawSimulation makes it of a seed, and the player plays it. It is plain data, drawn in advance, so
+// that shrink can leave out operations and still play the rest.
+
+// simulation is a list of random calls that several processes make on one key.
 type simulation struct {
 	seed    uint64
 	start   int64          // µs since 1970
@@ -18,10 +20,10 @@ type simulation struct {
 	procs   []proc
 	ops     []op
 	outages bool // the store is away at times
-	last    bool // ends with a check of ResetAfter
+	last    bool // it ends with a check of ResetAfter
 }
 
-// proc is one process: a limiter with its own store on a shared Redis.
+// proc is one process: a limiter with a store of its own on the shared buckets.
 type proc struct {
 	override int   // 0: none; i: its policy has lists[i-1] for the key
 	list     int   // the version of the policy that it starts with
@@ -36,12 +38,12 @@ type op struct {
 	who   int
 	tier  int // 0: the process's own list; i: WithLimits(lists[i-1])
 	cost  costKind
-	n     int64 // of costN
-	times int   // how often an allow is repeated
-	away  bool  // the store is
-	pick  int   // which reservation, decision or list
-	move  move  // of the clock, before
-	part  float64
+	n     int64   // of costN
+	times int     // how often an allow is repeated
+	away  bool    // the store is away
+	pick  int     // which reservation, decision or list
+	move  move    // of the clock, before
+	part  float64 // a share from 0 to 1, such as of an interval or a capacity
 }
 
 // opKind is what an operation does.
@@ -122,42 +124,42 @@ const (
 // drawSimulation draws the simulation of a seed. Without leases it can be played on a MemoryStore too.
 func drawSimulation(seed uint64, leases bool) *simulation {
 	r := rand.New(rand.NewPCG(seed, 0x11fe))
-	l := &simulation{seed: seed, last: r.IntN(2) == 0}
-	l.start = time.Date(2000+r.IntN(60), time.January, 1+r.IntN(365), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC).UnixMicro() + r.Int64N(1_000_000)
+	sim := &simulation{seed: seed, last: r.IntN(2) == 0}
+	sim.start = time.Date(2000+r.IntN(60), time.January, 1+r.IntN(365), r.IntN(24), r.IntN(60), r.IntN(60), 0, time.UTC).UnixMicro() + r.Int64N(1_000_000)
 	leases = leases && r.IntN(3) == 0
 	d := limitDraw{r, leases, r.IntN(3) == 0, r.IntN(4) == 0}
 	if leases { // these are fewer simulations
 		d.units, d.calendars = r.IntN(2) == 0, r.IntN(2) == 0
 	}
-	l.lists = d.lists()
-	if x := l.lists[0][0]; x.Location != nil && r.IntN(2) == 0 {
-		l.start = clocksAreSet(time.UnixMicro(l.start), x.Location).Add(-time.Duration(r.Int64N(int64(72 * time.Hour)))).UnixMicro()
+	sim.lists = d.lists()
+	if x := sim.lists[0][0]; x.Location != nil && r.IntN(2) == 0 {
+		sim.start = clocksAreSet(time.UnixMicro(sim.start), x.Location).Add(-time.Duration(r.Int64N(int64(72 * time.Hour)))).UnixMicro()
 	}
 	for range 1 + r.IntN(4) {
 		p := proc{deny: r.IntN(2) == 0}
 		if r.IntN(3) == 0 {
-			p.list = r.IntN(len(l.lists))
+			p.list = r.IntN(len(sim.lists))
 		}
 		if r.IntN(4) == 0 {
-			p.override = 1 + r.IntN(len(l.lists))
+			p.override = 1 + r.IntN(len(sim.lists))
 		}
 		if leases && r.IntN(3) > 0 {
 			p.lease = []int64{1, 5, 20, 100}[r.IntN(4)]
 		}
-		l.procs = append(l.procs, p)
+		sim.procs = append(sim.procs, p)
 	}
 	still, steps := r.IntN(3) == 0, r.IntN(3) == 0 // still: the clock rarely moves; steps: it steps back at times
-	l.outages = r.IntN(4) == 0
+	sim.outages = r.IntN(4) == 0
 	away := false
 	for range 10 + r.IntN(51) {
-		if away = away != (r.IntN(6) == 0); !l.outages {
+		if away = away != (r.IntN(6) == 0); !sim.outages {
 			away = false
 		}
-		o := drawOp(r, l, leases, still, steps)
+		o := drawOp(r, sim, leases, still, steps)
 		o.away = away
-		l.ops = append(l.ops, o)
+		sim.ops = append(sim.ops, o)
 	}
-	return l
+	return sim
 }
 
 // weights say how often each kind is drawn.
@@ -167,8 +169,8 @@ var weights = [...]int{
 	doAtMost: 6, doDebit: 4, doCorrect: 6, doOverride: 4,
 }
 
-func drawOp(r *rand.Rand, l *simulation, leases, still, steps bool) op {
-	o := op{who: r.IntN(len(l.procs)), pick: r.IntN(1 << 16), part: r.Float64(), times: 1, n: 1 + r.Int64N(9)}
+func drawOp(r *rand.Rand, sim *simulation, leases, still, steps bool) op {
+	o := op{who: r.IntN(len(sim.procs)), pick: r.IntN(1 << 16), part: r.Float64(), times: 1, n: 1 + r.Int64N(9)}
 	total := 0
 	for _, w := range weights {
 		total += w
@@ -180,8 +182,8 @@ func drawOp(r *rand.Rand, l *simulation, leases, still, steps bool) op {
 			break
 		}
 	}
-	if len(l.lists) > 1 && r.IntN(3) == 0 {
-		o.tier = 1 + r.IntN(len(l.lists))
+	if len(sim.lists) > 1 && r.IntN(3) == 0 {
+		o.tier = 1 + r.IntN(len(sim.lists))
 	}
 	o.cost = []costKind{costN, costN, costLeft, costLeft, costLeft, costCapacity, costCapacity, costPart, costPart, costPart}[r.IntN(10)]
 	if r.IntN(60) == 0 {
@@ -216,16 +218,16 @@ func drawOp(r *rand.Rand, l *simulation, leases, still, steps bool) op {
 }
 
 // String returns the setup of the simulation in readable form. The player's log has the operations.
-func (l *simulation) String() string {
+func (sim *simulation) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(l.start).UTC().Format("2006-01-02 15:04:05.000000"))
-	if l.outages {
+	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(sim.start).UTC().Format("2006-01-02 15:04:05.000000"))
+	if sim.outages {
 		b.WriteString("the store is away at times\n")
 	}
-	for i, list := range l.lists {
+	for i, list := range sim.lists {
 		fmt.Fprintf(&b, "list %d: %s\n", i, listText(list))
 	}
-	for i, p := range l.procs {
+	for i, p := range sim.procs {
 		fmt.Fprintf(&b, "process %d: list %d, override by list %d (-1: none), WithLease(%d), deny cache %v\n", i, p.list, p.override-1, p.lease, p.deny)
 	}
 	return b.String()

@@ -11,18 +11,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// The report: a simulation that breaks a promise is made as small as possible, and played once more with a log.
+
 // report shrinks a simulation that broke a promise and reports it.
-func report(t *testing.T, w environment, l *simulation, err error) {
+func report(t *testing.T, env environment, sim *simulation, err error) {
 	t.Helper()
-	seed := l.seed
-	l, err = shrink(w, l, err, 20*time.Second)
-	pl := &player{simulation: l, environment: w, log: &strings.Builder{}}
+	seed := sim.seed
+	sim, err = shrink(env, sim, err, 20*time.Second)
+	pl := &player{simulation: sim, environment: env, log: &strings.Builder{}}
 	_ = pl.play()
-	t.Errorf("%v\n-run %s -simulation.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, l, pl.log)
+	t.Errorf("%v\n-run %s -simulation.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, sim, pl.log)
 }
 
 // shrink leaves out operations and makes numbers smaller while the simulation still breaks the same promise.
-func shrink(w environment, l *simulation, err error, atMost time.Duration) (*simulation, error) {
+func shrink(env environment, sim *simulation, err error, atMost time.Duration) (*simulation, error) {
 	var first *breach
 	errors.As(err, &first)
 	deadline := time.Now().Add(atMost)
@@ -31,17 +33,17 @@ func shrink(w environment, l *simulation, err error, atMost time.Duration) (*sim
 			return false
 		}
 		var b *breach
-		if e := checkSimulation(w, next, nil, new(atomic.Int64)); errors.As(e, &b) && b.rule == first.rule {
-			l, err = next, e
+		if e := checkSimulation(env, next, nil, new(atomic.Int64)); errors.As(e, &b) && b.rule == first.rule {
+			sim, err = next, e
 			return true
 		}
 		return false
 	}
 	for again := true; again; {
 		again = false
-		for size := len(l.ops); size > 0; size /= 2 {
-			for i := 0; i < len(l.ops); {
-				next := l.clone()
+		for size := len(sim.ops); size > 0; size /= 2 {
+			for i := 0; i < len(sim.ops); {
+				next := sim.clone()
 				next.ops = slices.Delete(next.ops, i, min(i+size, len(next.ops)))
 				if try(next) {
 					again = true
@@ -50,18 +52,18 @@ func shrink(w environment, l *simulation, err error, atMost time.Duration) (*sim
 				}
 			}
 		}
-		for _, next := range l.simpler() {
-			if candidate := next(l.clone()); candidate != nil && try(candidate) {
+		for _, next := range sim.simpler() {
+			if candidate := next(sim.clone()); candidate != nil && try(candidate) {
 				again = true
 			}
 		}
 	}
-	return l, err
+	return sim, err
 }
 
-func (l *simulation) clone() *simulation {
-	next := *l
-	next.ops, next.procs, next.lists = slices.Clone(l.ops), slices.Clone(l.procs), slices.Clone(l.lists)
+func (sim *simulation) clone() *simulation {
+	next := *sim
+	next.ops, next.procs, next.lists = slices.Clone(sim.ops), slices.Clone(sim.procs), slices.Clone(sim.lists)
 	for i := range next.lists {
 		next.lists[i] = slices.Clone(next.lists[i])
 	}
@@ -69,19 +71,19 @@ func (l *simulation) clone() *simulation {
 }
 
 // simpler returns changes that make a simulation easier to read. A change returns nil if it does not apply.
-func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
+func (sim *simulation) simpler() (tries []func(*simulation) *simulation) {
 	add := func(f func(*simulation) *simulation) { tries = append(tries, f) }
 	change := func(f func(o *op)) {
-		for i := range l.ops {
-			add(func(l *simulation) *simulation {
-				if i >= len(l.ops) {
+		for i := range sim.ops {
+			add(func(sim *simulation) *simulation {
+				if i >= len(sim.ops) {
 					return nil
 				}
-				before := l.ops[i]
-				if f(&l.ops[i]); l.ops[i] == before {
+				before := sim.ops[i]
+				if f(&sim.ops[i]); sim.ops[i] == before {
 					return nil
 				}
-				return l
+				return sim
 			})
 		}
 	}
@@ -95,18 +97,18 @@ func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
 	change(func(o *op) { o.cost = costCapacity })
 	change(func(o *op) { o.pick = 0 })
 	lists := func(f func(list []core.Limit, i int) []core.Limit) {
-		for at := range l.lists {
-			for i := range l.lists[at] {
-				add(func(l *simulation) *simulation {
-					if at >= len(l.lists) || i >= len(l.lists[at]) {
+		for at := range sim.lists {
+			for i := range sim.lists[at] {
+				add(func(sim *simulation) *simulation {
+					if at >= len(sim.lists) || i >= len(sim.lists[at]) {
 						return nil
 					}
-					before := slices.Clone(l.lists[at])
-					l.lists[at] = f(l.lists[at], i)
-					if len(l.lists[at]) == 0 || !validList(l.lists[at]) || slices.Equal(l.lists[at], before) {
+					before := slices.Clone(sim.lists[at])
+					sim.lists[at] = f(sim.lists[at], i)
+					if len(sim.lists[at]) == 0 || !validList(sim.lists[at]) || slices.Equal(sim.lists[at], before) {
 						return nil
 					}
-					return l
+					return sim
 				})
 			}
 		}
@@ -118,42 +120,42 @@ func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
 	})
 	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list })
 	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list })
-	add(func(l *simulation) *simulation {
-		if len(l.lists) < 2 {
+	add(func(sim *simulation) *simulation {
+		if len(sim.lists) < 2 {
 			return nil
 		}
-		l.lists = l.lists[:len(l.lists)-1]
-		return l
+		sim.lists = sim.lists[:len(sim.lists)-1]
+		return sim
 	})
-	for i := range l.procs {
-		add(func(l *simulation) *simulation {
-			if i >= len(l.procs) || len(l.procs) < 2 {
+	for i := range sim.procs {
+		add(func(sim *simulation) *simulation {
+			if i >= len(sim.procs) || len(sim.procs) < 2 {
 				return nil
 			}
-			l.procs = slices.Delete(l.procs, i, i+1)
-			return l
+			sim.procs = slices.Delete(sim.procs, i, i+1)
+			return sim
 		})
-		add(func(l *simulation) *simulation {
-			if i >= len(l.procs) || l.procs[i] == (proc{list: l.procs[i].list}) {
+		add(func(sim *simulation) *simulation {
+			if i >= len(sim.procs) || sim.procs[i] == (proc{list: sim.procs[i].list}) {
 				return nil
 			}
-			l.procs[i] = proc{list: l.procs[i].list}
-			return l
+			sim.procs[i] = proc{list: sim.procs[i].list}
+			return sim
 		})
-		add(func(l *simulation) *simulation {
-			if i >= len(l.procs) || l.procs[i].list == 0 {
+		add(func(sim *simulation) *simulation {
+			if i >= len(sim.procs) || sim.procs[i].list == 0 {
 				return nil
 			}
-			l.procs[i].list = 0
-			return l
+			sim.procs[i].list = 0
+			return sim
 		})
 	}
-	add(func(l *simulation) *simulation {
-		if !l.last {
+	add(func(sim *simulation) *simulation {
+		if !sim.last {
 			return nil
 		}
-		l.last = false
-		return l
+		sim.last = false
+		return sim
 	})
 	return tries
 }

@@ -11,8 +11,22 @@ import (
 	"time"
 )
 
-// Simulations: several processes make random calls on one key, in any order. An oracle that shares no code with the
-// library checks what is admitted. See simulation, player and oracle.
+// Simulations test the promises of a store: several processes make random calls on one key, in any order, and each answer is
+// checked. The parts, from what is drawn to what is reported:
+//
+//	simulation    _run, _limits, _calendar   a seed's limits, processes and operations, drawn in advance as plain data
+//	environment   _environment, _process     the stores, and the processes whose limiters use them
+//	operations    _player, _decide, …        the player carries the operations out, one after another
+//	checker       _checker                   compares each answer with what the oracle allows
+//	oracle        _oracle, _bound, _level    knows what was taken, and so how much may and must be there
+//	report        _shrink, _matrix           the smallest simulation that breaks the promise; what was covered
+//
+// For an operation the player moves the clock, calls the library, gives the answer to the checker, and records in the oracle what
+// was taken or came back. The oracle shares no code with the library. It has two bounds: more tokens in a window than the limits
+// promise are a breach, and so is a denial although the tokens must be there.
+//
+// Example: 10 tokens a minute, full at 0 s. 10 are taken at 0 s. At 30 s 5 must be there: a denial of 5 loses tokens, and
+// admitting 6 makes 16 in 30 s, which is more than MaxIn.
 
 var (
 	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each simulation makes (default 20,000 in memory and 2,000 on Redis)")
@@ -37,9 +51,9 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 		decisions = *simulationDecisions
 	}
 	if *simulationSeed != 0 {
-		w := newEnvironment()
-		if err := checkSimulation(w, drawSimulation(*simulationSeed, w.leases()), nil, new(atomic.Int64)); err != nil {
-			report(t, w, drawSimulation(*simulationSeed, w.leases()), err)
+		env := newEnvironment()
+		if err := checkSimulation(env, drawSimulation(*simulationSeed, env.leases()), nil, new(atomic.Int64)); err != nil {
+			report(t, env, drawSimulation(*simulationSeed, env.leases()), err)
 		}
 		return
 	}
@@ -55,14 +69,14 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 	)
 	began := time.Now()
 	for range 2 {
-		w := newEnvironment()
+		env := newEnvironment()
 		wg.Go(func() {
 			own := &matrix{}
 			for (made.Load() < int64(decisions) || time.Since(began) < *simulationFor) && !failed.Load() {
 				seed := base + next.Add(1)
-				l := drawSimulation(seed, w.leases())
+				sim := drawSimulation(seed, env.leases())
 				var b *breach
-				if !errors.As(checkSimulation(w, l, own, &made), &b) {
+				if !errors.As(checkSimulation(env, sim, own, &made), &b) {
 					continue
 				}
 				mu.Lock()
@@ -71,7 +85,7 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 				mu.Unlock()
 				failed.Store(*simulationAll == 0)
 				if first {
-					report(t, w, l, b)
+					report(t, env, sim, b)
 				}
 			}
 			mu.Lock()
@@ -97,13 +111,13 @@ const enough = 100_000
 const steady = 700 * time.Millisecond
 
 // checkSimulation runs a simulation and returns the promise it broke, or nil. If the machine paused meanwhile, it runs the simulation again.
-func checkSimulation(w environment, l *simulation, met *matrix, made *atomic.Int64) error {
+func checkSimulation(env environment, sim *simulation, met *matrix, made *atomic.Int64) error {
 	for again := 0; ; again++ {
 		began := time.Now()
 		if met != nil {
 			met.begin()
 		}
-		pl := &player{simulation: l, environment: w, met: met}
+		pl := &player{simulation: sim, environment: env, met: met}
 		err := pl.play()
 		made.Add(int64(pl.decisions))
 		if err == nil || time.Since(began) < steady || again == 20 {

@@ -369,7 +369,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 	if write {
 		var state []byte
 		for _, each := range records {
-			state = append(state, record{each.Tag, each.Steps, each.Tokens, uint64(each.At), uint64(each.Keep), each.Fill.Capacity, each.Fill.Pace}.bytes()...)
+			state = append(state, record{each.Tag, each.StepsHash, each.Tokens, uint64(each.At), uint64(each.Keep), each.Fill.Capacity, each.Fill.Pace}.bytes()...)
 		}
 		s.States[address] = state
 	}

@@ -96,7 +96,7 @@ func (s keepingStore) Do(ctx context.Context, r store.Request) (store.Answer, er
 	return s.Store.Do(ctx, r)
 }
 
-// Nobody else learns that a bucket keeps the tokens of a request that was denied.
+// If a bucket keeps the tokens of a request that was denied, only observers learn it.
 func TestObserversReceiveWhatCouldNotBeGivenBack(t *testing.T) {
 	ctx := t.Context()
 	var seen []core.Observation

@@ -345,7 +345,7 @@ func TestTogetherUndoesWhatItWroteWhereAnotherWriteIsRefused(t *testing.T) {
 	assert.Positive(t, ttl, "the key keeps a TTL")
 }
 
-// The first try to take may find that the periods of a calendar were not sent after another bucket was charged.
+// When one bucket is charged already, the script may find that periods of the next one's calendar were not sent.
 func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	for days := range 40 {
 		clock := limittest.NewClock()

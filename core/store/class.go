@@ -14,7 +14,7 @@ import (
 type Class struct {
 	policy unique.Handle[string]
 	hash   uint64        // of the policy
-	form   bucket.Record // Tag, Steps and Fill of the record, if there is one
+	form   bucket.Record // Tag, StepsHash and Fill of the record, if there is one
 
 	records []bucket.Record // nil if there is one record, without holds
 	key     string          // "" if it is in the entry
@@ -27,7 +27,7 @@ var keySeed = maphash.MakeSeed()
 func NewClass(policy string, p *bucket.Plan) *Class {
 	c := &Class{policy: unique.Make(policy), hash: bits.RotateLeft64(maphash.String(keySeed, policy), 1)}
 	if p != nil && len(p.Rates) == 1 {
-		c.form = bucket.Record{Tag: p.Rates[0].Tag, Steps: p.Rates[0].Steps, Fill: p.Rates[0].Fill}
+		c.form = bucket.Record{Tag: p.Rates[0].Tag, StepsHash: p.Rates[0].StepsHash, Fill: p.Rates[0].Fill}
 	}
 	return c
 }

@@ -59,7 +59,7 @@ func (e *entry) hash() uint64 {
 // that were just written in parts.
 func (e *entry) read(r *bucket.Record) {
 	form := &e.class.form
-	r.Tag, r.Steps, r.Fill.Capacity, r.Fill.Pace = form.Tag, form.Steps, form.Fill.Capacity, form.Fill.Pace
+	r.Tag, r.StepsHash, r.Fill.Capacity, r.Fill.Pace = form.Tag, form.StepsHash, form.Fill.Capacity, form.Fill.Pace
 	r.Tokens, r.At, r.Keep = e.tokens, e.at, e.rank[full]
 }
 

@@ -28,7 +28,7 @@ var reportFile = flag.String("report", "", "write the measured tables to this fi
 
 var tables struct {
 	sync.Mutex
-	outages, failovers, memory, distances, takeovers, evictions, shards, steps []string
+	outages, failovers, memory, latencies, takeovers, evictions, shards, steps []string
 }
 
 // report adds r to the table. Promised times are checked only in a run for the table, which has the machine to itself.
@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if *reportFile != "" && code == 0 {
 		var sections []string
-		for _, rows := range [][]string{tables.outages, tables.failovers, tables.memory, tables.distances, tables.takeovers, tables.evictions, tables.shards, tables.steps} {
+		for _, rows := range [][]string{tables.outages, tables.failovers, tables.memory, tables.latencies, tables.takeovers, tables.evictions, tables.shards, tables.steps} {
 			sections = append(sections, strings.Join(rows, ""))
 		}
 		text := strings.Join(sections, "\n")

@@ -19,7 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// stepCallers ask again and again while the distance of Redis changes.
+// stepCallers ask again and again while the latency of Redis changes.
 const stepCallers = 20
 
 // seconds are what became of decisions in each second after a step.
@@ -30,20 +30,20 @@ func (s *seconds) share(second int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(failed)/float64(max(1, failed+s.decided[second].Load())))
 }
 
-// The distance of a healthy Redis changes under load, between any two of these round trips. The last is beyond the timeout.
-func TestDistanceThatChanges(t *testing.T) {
-	distances := []time.Duration{0, 35 * time.Millisecond, 60 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond}
-	for _, from := range distances {
-		for _, to := range distances {
+// The latency of a healthy Redis changes under load, between any two of these round trips. The last is beyond the timeout.
+func TestLatencyThatChanges(t *testing.T) {
+	roundTrips := []time.Duration{0, 35 * time.Millisecond, 60 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond}
+	for _, from := range roundTrips {
+		for _, to := range roundTrips {
 			quick := from == 0 && to == 60*time.Millisecond || from == 200*time.Millisecond && to == 0
 			if from != to && (*reportFile != "" || quick || soak.On() && (from == 0 || to == 0)) {
-				t.Run(fmt.Sprint(from, " to ", to), func(t *testing.T) { stepDistance(t, from, to) })
+				t.Run(fmt.Sprint(from, " to ", to), func(t *testing.T) { stepLatency(t, from, to) })
 			}
 		}
 	}
 }
 
-func stepDistance(t *testing.T, from, to time.Duration) {
+func stepLatency(t *testing.T, from, to time.Duration) {
 	t.Helper()
 	proxy := faultproxy.New(t, redistest.Start(t).Addr)
 	proxy.SetLatency(from)
@@ -69,7 +69,7 @@ func stepDistance(t *testing.T, from, to time.Duration) {
 	require.Eventually(t, func() bool {
 		one := steps(l, time.Now(), 200*time.Millisecond)
 		return one.fallback[0].Load() == 0 && one.decided[0].Load() >= stepCallers
-	}, 2*wait, tick, "at a distance below the timeout all decisions must come back")
+	}, 2*wait, tick, "at a latency below the timeout all decisions must come back")
 }
 
 // steps makes decisions for a while, and counts them by the second since a step.
@@ -97,7 +97,7 @@ func steps(l *core.Limiter, step time.Time, during time.Duration) *seconds {
 	return &s
 }
 
-// reportStep adds a row to the table of changed distances.
+// reportStep adds a row to the table of changed latencies.
 func reportStep(t *testing.T, from, to time.Duration, s *seconds) {
 	t.Helper()
 	line := fmt.Sprintf("| %v | %v | %s | %s | %s | %d |\n", from, to, s.share(0), s.share(1), s.share(2), s.decided[2].Load())

@@ -24,27 +24,27 @@ type Store struct {
 	Name string
 }
 
-// Settings holds what the options of all metrics packages set, and the mistakes in them.
+// Settings holds what the options of all metrics packages set, and the errors in their arguments.
 type Settings struct {
 	Package string // the package of the options, for messages
 	Most    int    // bound of the number of series
 	Stores  []Store
 
-	mistakes []error
+	errs []error
 }
 
-// Mistake adds a mistake in an option.
-func (s *Settings) Mistake(option string, value any, reason string) {
-	s.mistakes = append(s.mistakes, &core.ConfigError{Field: fmt.Sprintf("%s.%s", s.Package, option), Value: value, Reason: reason})
+// ArgumentError adds a core.ConfigError to those of Err.
+func (s *Settings) ArgumentError(option string, value any, reason string) {
+	s.errs = append(s.errs, &core.ConfigError{Field: fmt.Sprintf("%s.%s", s.Package, option), Value: value, Reason: reason})
 }
 
-// Err returns the joined mistakes, or nil.
-func (s *Settings) Err() error { return errors.Join(s.mistakes...) }
+// Err returns all errors of arguments, or nil.
+func (s *Settings) Err() error { return errors.Join(s.errs...) }
 
 // SetMost implements the option WithMaxSeries.
 func (s *Settings) SetMost(n int) {
 	if n < 1 {
-		s.Mistake("WithMaxSeries", n, "must be at least 1")
+		s.ArgumentError("WithMaxSeries", n, "must be at least 1")
 		return
 	}
 	s.Most = n
@@ -54,15 +54,15 @@ func (s *Settings) SetMost(n int) {
 func (s *Settings) AddStore(name string, store storestats.Source) {
 	switch {
 	case isNil(store):
-		s.Mistake("WithRedisStore", name, "has no store: it must not be nil")
+		s.ArgumentError("WithRedisStore", name, "has no store: it must not be nil")
 		return
 	case !utf8.ValidString(name):
-		s.Mistake("WithRedisStore", name, "must be a name in UTF-8")
+		s.ArgumentError("WithRedisStore", name, "must be a name in UTF-8")
 		return
 	}
 	for _, known := range s.Stores {
 		if known.Name == name {
-			s.Mistake("WithRedisStore", name, "must be a name that no other store has")
+			s.ArgumentError("WithRedisStore", name, "must be a name that no other store has")
 			return
 		}
 	}

@@ -40,7 +40,7 @@ var cases = []measurement{
 	{"redis", (*suite).redis},
 	{"servers", (*suite).servers},
 	{"open loop", (*suite).openLoop},
-	{"distance", (*suite).distance},
+	{"latency", (*suite).latency},
 	{"redis memory", (*suite).redisMemory},
 	{"denied", (*suite).denied},
 	{"hot key", (*suite).hotKey},

@@ -84,8 +84,8 @@ func (s *suite) redisTargets(at map[int][]measure.Series) {
 		s.target(report.AtLeast(fmt.Sprintf("Redis decisions/s, goroutines: %d", t.goroutines), t.peer,
 			against(t.goroutines, t.peer, measure.PerSecond), t.least))
 	}
-	s.target(report.AtMost("a lone decision, p50", peers.RedisRate, against(1, peers.RedisRate, measure.P50), 0.95))
-	s.target(report.UpTo("a lone decision", "allocations", measure.Named(at[1], peers.Library).Median(measure.Allocs), 20))
+	s.target(report.AtMost("a single decision, p50", peers.RedisRate, against(1, peers.RedisRate, measure.P50), 0.95))
+	s.target(report.UpTo("a single decision", "allocations", measure.Named(at[1], peers.Library).Median(measure.Allocs), 20))
 	s.target(report.AtMost("script time of a call with one decision", peers.RedisRate, against(1, peers.RedisRate, scriptTime), 0.85))
 	s.target(report.AtMost("script time per decision, 64 goroutines", peers.RedisRate, against(64, peers.RedisRate, scriptTime), 0.5))
 }

@@ -30,7 +30,7 @@ const (
 	Bytes      Metric = "bytes"       // allocated, for one operation
 )
 
-// Times of calls. Interleave measures P50 alone, of a lone goroutine or where Options.Timed says so.
+// Times of calls. Interleave measures P50 alone, of one goroutine or where Options.Timed says so.
 const (
 	P50  Metric = "p50 µs"
 	P99  Metric = "p99 µs"

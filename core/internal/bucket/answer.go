@@ -13,11 +13,11 @@ type Answer struct {
 	Allowed bool
 	Source  Source // who decided; the zero value is FromStore
 
-	Now    int64  // the instant of the decision, in µs since 1970 on the store's clock
-	Levels Levels // of the plan's limits, at Now
-	Due    int64  // Reserve, Await: when the tokens are there, in µs since 1970
-	Lent   int64  // Lease, AtMost: tokens taken beyond N
-	Waits  *[]Waits
+	Now    int64    // the instant of the decision, in µs since 1970 on the store's clock
+	Levels Levels   // of the plan's limits, at Now
+	Due    int64    // Reserve, Await: when the tokens are there, in µs since 1970
+	Lent   int64    // Lease, AtMost: tokens taken beyond N
+	Waits  *[]Waits // of each limit; nil: the delays follow from Levels
 }
 
 // Waits are the delays of one limit, in µs. An [Answer] has them only where they do not follow from its levels: while
@@ -35,8 +35,8 @@ func (a *Answer) Remaining(p *Plan, i int) int64 {
 // Never is the delay of a request that costs more than a limit's Capacity.
 const Never = math.MaxInt64
 
-// RetryAfter is how long, in µs, until the i-th limit of p has n tokens: those that were denied, or one; Never if it
-// can't have so many.
+// RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never if n is above its Capacity. n must be what was
+// denied, or 1 if a was allowed: Waits has the delays of these.
 func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
 	rate := &p.Rates[i]
 	switch {
@@ -57,7 +57,7 @@ func (a *Answer) ResetAfter(p *Plan, i int) int64 {
 	return rate.wait(*a.Levels.At(i), rate.Full, 0, a.Now)
 }
 
-// NextStep is how long, in µs, until the i-th limit of p gains its next tokens.
+// NextStep is how long, in µs, until the next step of the i-th limit of p, whether or not its bucket is full by then.
 func (a *Answer) NextStep(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
 	if rate.Calendar != nil {
@@ -66,14 +66,15 @@ func (a *Answer) NextStep(p *Plan, i int) int64 {
 	return rate.Step - (a.Now - rate.steppedAt(*a.Levels.At(i)))
 }
 
-// EarnedIn is how long, in µs, the i-th limit of p takes to earn the tokens it has left.
+// EarnedIn is how long, in µs, a refill takes to bring as many tokens as the i-th limit of p has left. The RateLimit header field
+// of an allowed request has it as t.
 func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
-// Age changes a to what it would be some µs later if nothing was taken. a must share its levels with no other answer. With
-// Waits only the delays change, because what the levels gain is not known.
+// Age changes a to what it would be so many µs later if nothing was taken until then. If a has Waits, only these become shorter:
+// what the levels gain does not follow from a then. a must share its levels with no other answer.
 func (a *Answer) Age(p *Plan, micros int64) {
 	if a.Waits == nil {
 		a.AgeAround(p, 0, micros)
@@ -87,7 +88,7 @@ func (a *Answer) Age(p *Plan, micros int64) {
 	a.Waits = &list
 }
 
-// AgeAround is Age of an answer without Waits, while held tokens of every limit stay held.
+// AgeAround is Age while so many tokens of every limit are held, such as those on a lease. a must have no Waits.
 func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 	a.Now += micros
 	for i := range p.Rates {
@@ -96,14 +97,14 @@ func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 	}
 }
 
-// Add puts tokens on top of the levels of p's limits, as far as the buckets have room.
+// Add puts so many tokens into every limit of p, up to its Capacity.
 func (a *Answer) Add(p *Plan, tokens int64) {
 	for i := range p.Rates {
 		a.AddTo(p, i, tokens)
 	}
 }
 
-// AddTo puts tokens on top of the level of the i-th limit, as far as the bucket has room.
+// AddTo puts so many tokens into the i-th limit of p, up to its Capacity.
 func (a *Answer) AddTo(p *Plan, i int, tokens int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
 	l.Units = min(l.Units+rate.units(tokens), max(l.Units, rate.Full))

@@ -7,34 +7,36 @@ type block struct {
 	holds  []hold // at least one, at most BlockSize
 	tokens int64  // of all holds
 	due    int64  // when the last reservation among them is due; 0: there is none
-	// deficit is the room at the end of the last hold less the highest level that is possible there, in units. The level is lower
-	// than the room, because earlier there was less room.
+	// deficit is by how much, in units, the level stays below the room when the last hold ends, even if it was as high as it could
+	// be before: while more was held, it could not rise that far.
 	//
-	// Example: a token is one unit, and one is gained a second. Two holds of 10 tokens end at 60 s and 64 s. At 60 s the level is
-	// at most Capacity - 20, and at 64 s 4 more: Capacity - 16. The room is then the Capacity, so the deficit is 16.
+	// Example: a token is one unit, and one is gained a second. A hold of 10 tokens ends at 60 s, another one of 10 at 64 s. Until
+	// 60 s the level is at most Capacity - 20, so at 64 s at most Capacity - 16. The room is then the Capacity: the deficit is 16.
 	deficit int64
 }
 
 // BlockSize is the most holds in a block. A decision with n holds reads n/BlockSize blocks, and the holds of one or two.
 const BlockSize = 64
 
-// stepping is what the deficits of blocks depend on, besides the holds: the units and steps of a limit.
+// stepping is what the deficits of blocks depend on, besides the holds: the units and steps of a limit. With another stepping the
+// blocks are computed anew.
 type stepping struct {
-	steps             uint16 // Rate.Steps
+	stepsHash         uint16 // Rate.StepsHash
 	unit, gain, phase int64  // phase: how long after a multiple of Step the steps begin
 }
 
 // stepping returns the stepping of a limit with the refilled level l.
 func (r *Rate) stepping(l Level) stepping {
-	f := stepping{r.Steps, r.Unit, min(r.Gain, r.Full), 0} // a step can't bring more than fills the bucket: see gainTo
+	f := stepping{r.StepsHash, r.Unit, min(r.Gain, r.Full), 0} // a step can't bring more than fills the bucket: see gainTo
 	if r.Step > 1 && !r.Aligned {
 		f.phase = l.At - floorTo(l.At, r.Step)
 	}
 	return f
 }
 
-// stepsUntil is how many steps there are until the instant at, from a fixed one on.
-func (r *Rate) stepsUntil(f stepping, at int64) int64 {
+// stepNumber is the number of the last step up to the instant at. Between two instants there are as many steps as their numbers
+// differ.
+func (r *Rate) stepNumber(f stepping, at int64) int64 {
 	switch {
 	case r.Calendar != nil:
 		return r.Calendar.Number(at)
@@ -46,16 +48,16 @@ func (r *Rate) stepsUntil(f stepping, at int64) int64 {
 
 func (b *block) last() hold { return b.holds[len(b.holds)-1] }
 
-// add adds h to b. It ends last.
+// add adds h, which must end after b's other holds, to b.
 func (b *block) add(r *Rate, f stepping, h hold) {
 	own, gained := mulDiv(h.tokens, f.unit, 1), int64(0)
 	if len(b.holds) > 0 {
-		gained = mulDiv(r.stepsUntil(f, h.at)-r.stepsUntil(f, b.last().at), f.gain, 1)
+		gained = mulDiv(r.stepNumber(f, h.at)-r.stepNumber(f, b.last().at), f.gain, 1)
 	}
 	b.holds = append(b.holds, h)
 	if b.tokens += h.tokens; mulDiv(b.tokens, f.unit, 1) < Forever {
 		b.deficit = max(b.deficit+own-gained, own)
-	} else { // more than any bucket of these units: refillThroughBlock does not use the deficit then
+	} else { // no bucket of r has so many tokens: refillThroughBlock then uses no deficit
 		b.deficit = Forever
 	}
 	if h.ticket < FirstLease {
@@ -83,16 +85,18 @@ func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 // refillThroughBlock is refillThrough of a block's holds in one step. held tokens are held at first, those of the block among
 // them. f is the stepping for which the block's deficit was computed.
 //
-// Until a hold ends, the level is at most the room that all holds leave. From then on it gains as if there were no more holds.
-// So at the end of the last hold the level is the least of these: what it gains from l on, and for each hold, the room before
-// its end plus what is gained from there on. The latter don't depend on l: the least of them is the room less the deficit.
+// When the last hold ends, the level is the lower of two: l plus all that is gained until then, and the highest level that the
+// holds allow, which does not depend on l: the room less the deficit.
+//
+// Example: the block is that of deficit, the Capacity is 100, and no other tokens are held. A level of 50 at 40 s is
+// min(50 + 24, 100 - 16) = 74 at 64 s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room, from 45 to 60 s.
 func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64) Level {
 	last := b.last().at
-	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) { // the room is bounded, or the deficit is of other steps: one by one
+	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) { // the room ends at the deepest debt, or other steps
 		l, _ = r.refillThrough(b.holds, l, held)
 		return l
 	}
-	steps := r.stepsUntil(f, last) - r.stepsUntil(f, l.At)
+	steps := r.stepNumber(f, last) - r.stepNumber(f, l.At)
 	l.Units = min(l.Units+mulDiv(steps, f.gain, 1), r.Full-(held-b.tokens)*r.Unit-b.deficit)
 	if l.At += steps * r.Step; r.Aligned {
 		l.At = last

@@ -12,12 +12,12 @@ type calendars struct {
 	// them begins, in µs since 1970.
 	packed string
 
-	from, to int64 // the instants for which it was made
+	from, to int64 // the instants for which it was made, which are in one period of each calendar: not before from, and before to
 	reach    int64 // how many more periods it has, before and after these instants, than a bucket needs to fill
 	all      bool  // it has all periods from 1970 on
 }
 
-// leastReach is the reach of the first calendars that are sent.
+// leastReach is the reach without wide. With wide it is four times that at first, and four times as much with each WidenCalendars.
 const leastReach = 2
 
 // Calendars returns periods around the instant at, before and after it, as many as buckets of these limits need to fill. With
@@ -30,7 +30,7 @@ func (p *Plan) Calendars(at int64, wide bool) string {
 	return ""
 }
 
-// around returns what Calendars returns.
+// around returns the calendars that Calendars packs, and keeps them until another period begins; nil if no limit has one.
 func (p *Plan) around(at int64, wide bool) *calendars {
 	if p.Simple {
 		return nil
@@ -49,8 +49,8 @@ func (p *Plan) around(at int64, wide bool) *calendars {
 	return c
 }
 
-// WidenCalendars makes Calendars return more periods than sent, with wide, until another period begins. It returns false if sent
-// has all of them.
+// WidenCalendars is called when sent, which Calendars has returned for wide, had too few periods. Calendars then returns more for
+// wide, until another period begins. It returns false if sent has all periods there are.
 func (p *Plan) WidenCalendars(at int64, sent string) bool {
 	c := p.around(at, true)
 	switch {

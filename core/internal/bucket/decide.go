@@ -2,9 +2,9 @@ package bucket
 
 import "slices"
 
-// Decide decides r in a, at the instant now. records are the key's stored records; nil if there are none. If the decision changes
-// the state, Decide returns the records to store, and until when they matter. Otherwise next is nil. It returns an error if it
-// can't use the records.
+// Decide decides r at the instant now, and sets a. records are the key's stored records; nil if there are none. If the decision
+// changes the state, Decide returns the records to store, and keep, until when they matter. Otherwise next is nil. It returns an
+// error if it can't use the records.
 //
 // A denied request changes nothing, with one exception. If the clock stepped back, the new instant must be stored: otherwise
 // nothing would refill until the clock reaches the old one again.
@@ -42,7 +42,7 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 	return next, keep, nil
 }
 
-// decide decides r in a and changes s. It reports whether s must be stored. The steps are: refill, end holds, then the action.
+// decide decides r, sets a and changes s. It reports whether s must be stored. It refills, ends holds, and then does the action.
 func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	rates := r.Plan.Rates
 	a.Now, a.Allowed = now, true
@@ -88,8 +88,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 	case End:
 	}
-	takes := r.Action != Refund && r.Action != End // the callers of these two need no waits
-	if takes && s.holds != nil || !write && s.fullEarlier(a, r) {
+	if r.Takes() && s.holds != nil || !write && s.fullEarlier(a, r) { // callers of the others need no waits
 		s.setWaits(a, r, write)
 	}
 	return write
@@ -99,7 +98,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 // time between. It reports whether the change must be stored.
 //
 // If the last step is ahead of now, the steps begin again at now. Leases keep their remaining time, and reservations the number
-// of steps until they are due. Reservations that were due at once hold nothing any more.
+// of steps until they are due. Reservations that were due at once still hold nothing.
 //
 // Example: a limit refills every minute, at 60 s and 120 s, and the clock steps from 130 s back to 40 s. If the limit is aligned
 // to the clock, its next step is at 60 s. Otherwise the step at 120 s moves to 40 s, and the next one is at 100 s.
@@ -114,7 +113,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	c, periods := rate.Calendar, int64(0)
 	if c != nil && steps > 0 {
 		periods, steps = c.Number(own.At)-c.Number(now), 0
-		if (own.Keep-own.At)/rate.Step < MaxPeriods { // a Keep of another definition may be more periods away than are counted
+		if (own.Keep-own.At)/rate.Step < MaxPeriods { // further away only if another definition wrote it: it may stay
 			steps = own.Keep - c.Earlier(own.Keep, periods)
 		}
 	}
@@ -126,7 +125,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	if holds == nil {
 		return true
 	}
-	moved := append(slices.Clone(holds.front), holds.all()...)
+	moved := append(slices.Clone(holds.front), holds.inBlocks()...)
 	for j := range moved {
 		h := &moved[j]
 		switch {
@@ -176,7 +175,8 @@ func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	}
 }
 
-// grants reports whether every limit has r's tokens: now, or for a reservation by the instant a.Due, which it sets.
+// grants reports whether every limit has r's tokens now. Of a reservation it reports whether every limit will have them within More
+// µs, and sets a.Due to when.
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
 	for i := range r.Plan.Rates {

@@ -18,14 +18,14 @@ type hold struct {
 }
 
 const (
-	// FirstLease is the smallest ticket of a lease. Those of reservations are smaller.
+	// FirstLease is the smallest ticket of a lease. Tickets of reservations are below AtOnce.
 	FirstLease = 1 << 52
-	// AtOnce is more than the ticket of any reservation. It is added to the ticket of a reservation that was due when it was made.
+	// AtOnce is added to the ticket of a reservation that is due when it is made. It holds nothing: see holdsAt.
 	AtOnce = 1 << 51
-	// MaxHolds bounds the holds on one limit's tokens: some 45 kB of stored state, and how long one decision
-	// keeps the server: see docs/how-it-works.md.
+	// MaxHolds bounds the holds on one limit's tokens: they are some 45 kB of stored state, and docs/how-it-works.md has how long
+	// a decision with so many keeps the server busy.
 	MaxHolds = 2048
-	// MaxHeld is more tokens than any bucket's Capacity and largest debt together.
+	// MaxHeld bounds the tokens that stored holds may have: no bucket's Capacity and largest debt together are as many.
 	MaxHeld = 1 << 52
 )
 
@@ -50,8 +50,8 @@ func heldAt(holds []hold, now int64) (tokens int64) {
 	return tokens
 }
 
-// refillThrough refills l until the last of holds ends, which are in the order of their ends. held tokens are held at first,
-// those of holds among them. It returns how many stay held.
+// refillThrough refills l until the last of holds ends. holds are in the order of their ends. held tokens are held at first, those
+// of holds among them, and rest are held after that.
 func (r *Rate) refillThrough(holds []hold, l Level, held int64) (_ Level, rest int64) {
 	for _, h := range holds {
 		l = r.refill(l, held, h.at)

@@ -15,10 +15,10 @@ import "encoding/binary"
 const (
 	HoldsSize = 40
 	HoldSize  = 21
-	BlockHead = 37 // of a block
+	BlockHead = 37 // of a block, without its holds
 )
 
-// untagged reports whether state begins with the tag 0. Behind a record that is how holds begin.
+// untagged reports whether state begins with the tag 0, as holds do behind a record.
 func untagged[B ~string | ~[]byte](state B) bool {
 	return len(state) >= 4 && state[0] == 0 && state[1] == 0 && state[2] == 0 && state[3] == 0
 }
@@ -37,7 +37,7 @@ func (h *Holds) appendTo(state []byte) []byte {
 		return state
 	}
 	state = binary.BigEndian.AppendUint32(state, 0)
-	state = binary.BigEndian.AppendUint16(state, h.stepping.steps)
+	state = binary.BigEndian.AppendUint16(state, h.stepping.stepsHash)
 	state = append7(state, h.stepping.unit, h.stepping.gain, h.stepping.phase)
 	moved := 0
 	if h.moved {
@@ -59,7 +59,7 @@ func (h *Holds) appendTo(state []byte) []byte {
 		state = binary.BigEndian.AppendUint16(state, uint16(len(b.holds)))
 		state = append7(state, b.tokens, b.last().at, b.last().ticket, b.due, b.deficit)
 	}
-	for _, x := range h.all() {
+	for _, x := range h.inBlocks() {
 		state = append7(state, x.at, x.ticket, x.tokens)
 	}
 	return state
@@ -113,7 +113,7 @@ func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 		before = x
 		return x, valid
 	}
-	ahead, inside := 0.0, 0.0 // tokens in front and in blocks, as doubles like the script's
+	ahead, inside := 0.0, 0.0 // tokens in front and in blocks, added as the script adds them: as doubles
 	for ; front > 0; front-- {
 		x, valid := next()
 		if !valid {

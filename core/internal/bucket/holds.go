@@ -2,18 +2,22 @@ package bucket
 
 import "slices"
 
-// Holds are the holds on one limit's tokens. Those that have not ended are in blocks of up to 64. A decision mostly needs only
-// what a whole block does to the level, so 4,096 holds cost it 64 steps.
+// Holds are the holds on one limit's tokens. Those that end after the last write are in blocks of up to 64. A decision mostly needs
+// only what a whole block does to the level, so 2,048 holds cost it 32 steps.
+//
+// The others are in front, in the order of their ends. Almost always these end in the microsecond of the last write: they still
+// hold their tokens in it (see holdsAt), or are reservations that were due when they were made, and can be cancelled in it.
 //
 // The Holds of a stored Record never change: a decision that writes makes new ones.
 type Holds struct {
-	stepping stepping
-	moved    bool    // a clock that stepped back has moved their ends, so Ending.At does not find them
-	front    []hold  // those that end with the last write or before, in the order of their ends
-	blocks   []block // the others, in the order of hold.compare
+	stepping stepping // for which the blocks' deficits were computed
+	moved    bool     // a clock that stepped back has moved their ends, so Ending.At does not find them
+	front    []hold
+	blocks   []block // in the order of hold.compare
 }
 
-// refillAround is refill of a bucket with holds. l is the level at the instant written.
+// refillAround is refill of a bucket with holds. h and the level l were written at the instant written. As holds end, the bucket
+// has more room.
 func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
 	held := heldAt(h.front, written) + tokensIn(h.blocks)
 	for _, f := range h.front {
@@ -35,7 +39,7 @@ func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
 	return r.refill(l, h.Held(now), now)
 }
 
-// prune returns the holds that have not ended before now, with the stepping of the level l. h does not change.
+// prune returns the holds that have not ended before now, with blocks for the stepping of the level l. h does not change.
 func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 	rest := &Holds{stepping: r.stepping(l), moved: h.moved}
 	for _, f := range h.front {
@@ -59,7 +63,7 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 		rest.replace(r, 0, holds)
 	}
 	if h.stepping != rest.stepping { // another definition wrote them, the steps have begun again, or the clock has moved them
-		rest.blocks = r.blocksOf(rest.stepping, rest.all())
+		rest.blocks = r.blocksOf(rest.stepping, rest.inBlocks())
 	}
 	return rest
 }
@@ -82,7 +86,7 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 			held -= b.tokens
 			continue
 		}
-		for _, hold := range b.holds { // with the end of one of these holds there is room for need
+		for _, hold := range b.holds { // the level reaches need before the last of these holds ends
 			if need <= r.room(held) {
 				if micros := r.wait(l, need, held, now); now+micros <= hold.at {
 					return min(Forever, micros)
@@ -123,8 +127,8 @@ func (h *Holds) count() (n int) {
 	return n
 }
 
-// all is the holds in blocks.
-func (h *Holds) all() (list []hold) {
+// inBlocks is the holds in all blocks.
+func (h *Holds) inBlocks() (list []hold) {
 	for i := range h.blocks {
 		list = append(list, h.blocks[i].holds...)
 	}
@@ -151,7 +155,8 @@ func (h *Holds) lastReservation() int64 {
 	return 0
 }
 
-// blockWith returns the index of the first block that does not end before x, where x belongs; len(h.blocks) if all do.
+// blockWith returns the index of the block in which x is or belongs: the first one that does not end before x, or len(h.blocks) if
+// all do.
 func (h *Holds) blockWith(x hold) int {
 	i, _ := slices.BinarySearchFunc(h.blocks, x, func(b block, x hold) int { return b.last().compare(x) })
 	return i
@@ -166,7 +171,7 @@ func (h *Holds) replace(r *Rate, i int, holds []hold) {
 	h.blocks[i] = r.blockOf(h.stepping, holds)
 }
 
-// add adds x, which ends at now or later. A block that gets too large becomes two.
+// add adds x, which must end at now or later. A block that gets too large becomes two.
 func (h *Holds) add(r *Rate, x hold, now int64) {
 	if x.at <= now {
 		h.front = append(h.front, x)
@@ -232,8 +237,8 @@ func (h *Holds) join(r *Rate, i int) {
 	h.replace(r, i, both)
 }
 
-// useNow makes up to so many tokens of reservations that were due at once used. A refund calls it: the refunded tokens may be
-// theirs, and must not come back again when the reservation is cancelled.
+// useNow takes so many tokens, or all, from the reservations that were due when they were made. A refund calls it: the tokens that
+// it puts back may be those of such a reservation, and must not come back again when that is cancelled.
 func (h *Holds) useNow(tokens, now int64) {
 	var rest []hold
 	for _, f := range h.front {
@@ -261,7 +266,7 @@ func holdsOf(list []hold, now int64) *Holds {
 	}
 	slices.SortStableFunc(later, hold.compare)
 	if len(later) > 0 {
-		h.blocks = []block{{holds: later}} // one block without a stepping: prune divides it
+		h.blocks = []block{{holds: later}} // one block of any size, without a stepping: prune divides it
 		for _, x := range later {
 			h.blocks[0].tokens += x.tokens
 		}

@@ -3,7 +3,7 @@ package bucket
 // This file has what a decision stores, and until when that matters. A record matters until its bucket is full and nothing is
 // held: from then on the bucket is the same as one that was never used.
 
-// fullAt is the instant of the step with which the i-th limit will be full, if nothing is taken from it.
+// fullAt is the instant of the step with which the i-th limit, whose level is l at now, will be full, if nothing is taken from it.
 func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 	if l.Units >= rate.Full {
 		return rate.steppedAt(l)
@@ -21,11 +21,11 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	if end := s.holdsOf(i).end(); end > 0 {
 		keep = rate.outlast(keep, end+1)
 	}
-	return Record{rate.Tag, rate.Steps, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep, nil}
+	return Record{rate.Tag, rate.StepsHash, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep, nil}
 }
 
-// storable bounds keep, a step of l, to what a record can hold: it returns keep, or the last step that can be stored. It must be
-// a step, because the next decision counts steps from it. Only a period of a calendar can begin before 1970.
+// storable returns keep, a step of l, or the nearest step that a record can hold: its instants are from 0 to 2^53. It must be a
+// step, because the next decision counts steps from it. Only a period of a calendar can begin before 1970.
 func (r *Rate) storable(keep int64, l Level) int64 {
 	switch {
 	case keep < Forever:
@@ -37,7 +37,7 @@ func (r *Rate) storable(keep int64, l Level) int64 {
 	return at + floorTo(Forever-1-at, r.Step)
 }
 
-// outlast is keep, or if last is later, the first step from keep on that is not before last. A record must be kept as long as
+// outlast is keep, which is a step, or if last is later, the first step that is not before last. A record must be kept as long as
 // tokens are held. Example: steps are 10 s, keep is 100 s, and the last hold ends at 133 s. The result is 140 s.
 func (r *Rate) outlast(keep, last int64) int64 {
 	if last <= keep {
@@ -67,7 +67,7 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 		list[len(list)-1].Holds = s.holdsOf(i).orNil()
 	}
 	for _, other := range s.others {
-		if list = append(list, other); other.Fill != (Fill{}) { // a level, which its holds don't outlast; else a former hold
+		if list = append(list, other); other.Fill != (Fill{}) { // otherwise a hold of the former layout: its limit's Keep outlasts it
 			keep = max(keep, other.Keep, other.until())
 		}
 	}

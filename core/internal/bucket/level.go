@@ -11,8 +11,8 @@ type Level struct {
 	At    int64 // µs since 1970: the last step that has counted; in the Aligned mode the instant of the last refill
 }
 
-// steppedAt is the last step that has counted for l. Aligned steps are computed from the clock at each refill, so a limit may
-// change its mode, and no time counts twice.
+// steppedAt is the last step that has counted for l. In the Aligned mode it follows from the clock, and l.At is later: should the
+// limit change its mode, no time before l.At counts again.
 func (r *Rate) steppedAt(l Level) int64 {
 	switch {
 	case !r.Aligned:
@@ -23,8 +23,7 @@ func (r *Rate) steppedAt(l Level) int64 {
 	return floorTo(l.At, r.Step)
 }
 
-// stepsSince is how many steps there are after the instant at, which is not after now, and up to now. last is the Level.At that
-// follows.
+// stepsSince is how many steps a level at the instant at, which is not after now, gains until now, and last is its At after them.
 func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 	switch {
 	case !r.Aligned:
@@ -68,8 +67,10 @@ func (r *Rate) room(held int64) int64 {
 	return r.Full - held*r.Unit
 }
 
-// gainTo is the gain of a step at the level l: Gain, but in a debt for which no tokens are held any more, at most Full. So a
-// step that brings more than the Capacity pays no more of a debt than fills the bucket.
+// gainTo is what a step brings to the level l: Gain, but at most Full in a debt of more tokens than are held. Such a debt is of
+// tokens that were used already. No window admits more than Full for each step (see MaxIn), so a step pays no more of that debt.
+//
+// Example: Capacity is 10, and 25 tokens come every minute. A debt of 30 tokens, all used, is 20 after a minute, not 5.
 func (r *Rate) gainTo(l Level, held int64) int64 {
 	if r.Gain > r.Full && l.Units < 0 && -l.Units/r.Unit >= held && -l.Units > held*r.Unit {
 		return r.Full
@@ -77,7 +78,8 @@ func (r *Rate) gainTo(l Level, held int64) int64 {
 	return r.Gain
 }
 
-// wait is how many µs after now a level has need units, if there is room for them. l must be refilled to now.
+// wait is how many µs after now a level has need units, while held tokens are held, if there is room for need. l must be refilled
+// to now.
 func (r *Rate) wait(l Level, need, held, now int64) int64 {
 	if l.Units >= need {
 		return 0

@@ -21,8 +21,8 @@ package bucket
 //
 // Set back to 100 a day, the last record alone would say 89 left. The older one has refilled 50 since: 29 + 50 = 79 are left.
 
-// refill returns the level of the i-th limit at now. It drops the holds that ended before, and sets which record will be the
-// older one if this decision is stored.
+// refill returns the level of the i-th limit at now. It drops the holds that ended before, and sets s.older[i].next: the older
+// record if this decision is stored.
 func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	last, holds := &s.last[i], s.holdsOf(i)
 	l := rate.since(last, last.Keep, holds, now) // as if there was no older record
@@ -62,8 +62,8 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	return l
 }
 
-// since is the level at now that follows from s, which matters until the instant until. After that the bucket is full, whatever
-// its Capacity has become, and its steps begin with its next use.
+// since is the level at now that follows from s. s matters until the instant until: then the bucket is full, whatever its Capacity
+// has become, and its steps begin with its next use.
 func (r *Rate) since(s *Record, until int64, holds *Holds, now int64) Level {
 	switch {
 	case until <= now:
@@ -74,9 +74,11 @@ func (r *Rate) since(s *Record, until int64, holds *Holds, now int64) Level {
 	return r.refillAround(holds, r.Level(s), s.At, now)
 }
 
-// mostUsed returns the record that must be stored behind one of level l: of the two given ones, the one under which most is
-// used, if that is more than l says; otherwise a record without a Tag. If r refills no slower than that record's definition,
-// what r has refilled since is added to the record.
+// mostUsed returns the record that must be stored behind one of level l, to be the older one: last or before, whichever leaves r
+// fewer tokens. If neither leaves it less than l, it returns a record without a Tag.
+//
+// If r refills no slower than that record's definition, what r has refilled until now is added to the record. Otherwise the record
+// stays, and a later decision counts the time since, at the rate of the definition that it is decided by. The example above is one.
 func (r *Rate) mostUsed(l Level, last, before *Record, now int64) (chosen Record) {
 	least := l.Units
 	for _, s := range [...]*Record{last, before} {
@@ -96,8 +98,8 @@ func (r *Rate) mostUsed(l Level, last, before *Record, now int64) (chosen Record
 	return chosen
 }
 
-// leftAfter is tokens plus the gain of some steps, in units, without the bounds of a level: it may be below 0 where a lower
-// Capacity makes no debt, and above the Capacity.
+// leftAfter is tokens plus the gain of so many steps, in units. It is not bounded as a level is: it may be above the Capacity, and
+// below 0 where a lower Capacity makes no debt.
 func (r *Rate) leftAfter(tokens float64, steps int64) int64 {
 	const most = 1 << 52
 	gained := min(most, float64(float64(steps)*float64(r.Gain)))

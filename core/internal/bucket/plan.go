@@ -13,8 +13,8 @@ type Plan struct {
 	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
 	Simple bool   // all limits count requests, and none has a calendar
 
-	calendar  atomic.Pointer[calendars] // what Calendars returns
-	wide      atomic.Pointer[calendars] // what it returns if wide
+	calendar  atomic.Pointer[calendars] // what Calendars has returned last
+	wide      atomic.Pointer[calendars] // what it has returned last with wide
 	successor atomic.Pointer[successor]
 }
 
@@ -36,7 +36,7 @@ func NewPlan(rates []Rate) *Plan {
 	return p
 }
 
-// LeastCapacity is the most tokens that one request can take of the limits that count requests; 0 if there are none.
+// LeastCapacity is the smallest Capacity of the limits that count requests; 0 if there are none.
 func (p *Plan) LeastCapacity() (least int64) {
 	for i := range p.Rates {
 		if rate := &p.Rates[i]; !rate.Other && (least == 0 || rate.Capacity < least) {
@@ -67,8 +67,8 @@ func (p *Plan) Successor(key string) *Plan {
 // their current rates. It returns nil if there are none. Limits that p did not have were not charged, so they get nothing back.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
-// Refunding returns what to refund, by which plan, of tokens that were taken under before: back is for each limit of before, and
-// the result for each limit of p. The plan is nil if nothing is to be refunded.
+// Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back
+// has these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	each, any := make([]int64, len(p.Rates)), false
 	for i := range p.Rates {
@@ -110,7 +110,7 @@ func (p *Plan) Common(before *Plan) *Plan {
 	return NewPlan(rates)
 }
 
-// indexOf returns the index of the rate with a tag, or -1.
+// indexOf returns the index of the rate with this tag, or -1.
 func (p *Plan) indexOf(tag uint32) int {
 	for i := range p.Rates {
 		if p.Rates[i].Tag == tag {
@@ -123,7 +123,7 @@ func (p *Plan) indexOf(tag uint32) int {
 // appendTo appends r in the format '>I4I2Bddddff'.
 func (r *Rate) appendTo(packed []byte) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.Tag)
-	packed = binary.BigEndian.AppendUint16(packed, r.Steps)
+	packed = binary.BigEndian.AppendUint16(packed, r.StepsHash)
 	aligned := byte(0)
 	switch {
 	case r.Calendar != nil:

@@ -20,17 +20,18 @@ import (
 // A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum stays below 2^53, the last integer up to
 // which doubles are exact, and Level/Unit×Unit rounds back to the same level.
 type Rate struct {
-	Tag      uint32 // tells the limits of one key apart in stored state
-	Steps    uint16 // a hash of Step, Aligned and the calendar: definitions with other steps have another one
-	Aligned  bool   // steps are multiples of Step on the Unix clock, or periods of the calendar
-	Other    bool   // the limit counts another unit than requests
-	Capacity int64  // tokens
-	Unit     int64  // units in a token
-	Full     int64  // units in a full bucket: Capacity × Unit
-	Gain     int64  // units gained every step, at most what fills the bucket from the deepest debt
-	Step     int64  // µs
-	Fill     Fill
-	Calendar *calendar.Calendar // its periods are the steps, and Step is their mean length; nil: all steps are Step long
+	Tag uint32 // a hash of the limit's name, by which stored state of a key is the limit's
+	// StepsHash is a hash of Step, Aligned and the calendar. Definitions with different steps have different ones, but for chance.
+	StepsHash uint16
+	Aligned   bool  // steps are multiples of Step on the Unix clock, or periods of the calendar
+	Other     bool  // the limit counts another unit than requests, so a request's N is not for it
+	Capacity  int64 // tokens
+	Unit      int64 // units in a token
+	Full      int64 // units in a full bucket: Capacity × Unit
+	Gain      int64 // units gained every step, at most what fills the bucket from the deepest debt
+	Step      int64 // µs
+	Fill      Fill
+	Calendar  *calendar.Calendar // its periods are the steps, and Step is their mean length; nil: all steps are Step long
 
 	maxSteps int64 // the most steps that a delay may have
 	maxDebt  int64 // the most units that a debt may have
@@ -85,7 +86,7 @@ func NewRate(s Spec, tag uint32) Rate {
 		h.Write([]byte(s.Location.String()))
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(s.Anchor.UnixMicro())))
 	}
-	r.Steps = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
+	r.StepsHash = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
 	return r
 }
 
@@ -111,14 +112,14 @@ func (s Spec) continuousStep() (step int64, perStep *big.Rat) {
 	}
 }
 
-// precise reports whether perStep stays within a millionth if it is rounded down to a multiple of 1/most token.
+// precise reports whether perStep loses less than a millionth if it is rounded down to a multiple of 1/largest token.
 func precise(perStep *big.Rat, largest *big.Int) bool {
 	return perStep.Denom().Cmp(largest) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), largest)) >= 0
 }
 
 // Fill bounds how long a bucket of a definition takes to be full: Pace µs for each token that it lacks of Capacity. A negative
 // Pace means steps of more than 1 µs: then it is -Pace µs for each token, and up to Capacity × -Pace µs more. Both numbers are
-// rounded up. Together with Steps, Fill tells the definitions of a limit apart.
+// rounded up. StepsHash and Fill together identify a definition of a limit.
 //
 // Example: of 100 tokens, 10 every second, 30 are left. Capacity is 100 and Pace 100,000 µs, so the bucket is full within 7 s.
 type Fill struct{ Capacity, Pace float32 }
@@ -149,7 +150,7 @@ func upTo32(x float64) float32 {
 	return f
 }
 
-// units is n tokens in units, without overflow: larger n are as n that fills the bucket from the deepest debt.
+// units is n tokens in units. It does not overflow: of more tokens than fill the bucket from the deepest debt it counts so many.
 func (r *Rate) units(n int64) int64 { return min(n, (r.Full+MaxDebt)/r.Unit+1) * r.Unit }
 
 // floorTo rounds t down to a multiple of step; t may be negative.

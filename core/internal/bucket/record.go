@@ -9,13 +9,13 @@ import (
 // Record is a limit's level as it is stored. A limit has one record, or two: behind the last one the record of an earlier
 // definition (see older.go).
 type Record struct {
-	Tag    uint32  // the limit's: a hash of its name
-	Steps  uint16  // Rate.Steps of the definition that wrote it
-	Fill   Fill    // of the definition that wrote it
-	Tokens float64 // at the instant At; below 0: a debt
-	At     int64   // µs since 1970: when it was written
-	Keep   int64   // µs since 1970: a step, until which the record matters
-	Holds  *Holds  // on the limit's tokens, in the last of its records; nil: none
+	Tag       uint32  // the limit's: a hash of its name
+	StepsHash uint16  // Rate.StepsHash of the definition that wrote it
+	Fill      Fill    // of the definition that wrote it
+	Tokens    float64 // left at the instant At; below 0: a debt
+	At        int64   // µs since 1970: when it was written
+	Keep      int64   // µs since 1970: a step, until which the record matters
+	Holds     *Holds  // on the limit's tokens, in the last of its records; nil: none
 }
 
 // RecordSize is the size of a record as bytes, in the format '>I4I2dI7I7ff' of Lua's struct library. Its holds follow.
@@ -33,7 +33,7 @@ var (
 // appendTo appends s as bytes.
 func (s *Record) appendTo(state []byte) []byte {
 	state = binary.BigEndian.AppendUint32(state, s.Tag)
-	state = binary.BigEndian.AppendUint16(state, s.Steps)
+	state = binary.BigEndian.AppendUint16(state, s.StepsHash)
 	state = binary.BigEndian.AppendUint64(state, math.Float64bits(s.Tokens))
 	for _, n := range [...]int64{s.At, s.Keep} {
 		var eight [8]byte
@@ -62,12 +62,12 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 		copy(b[15:22], state[14:21])
 		copy(b[23:], state[21:RecordSize])
 		s := Record{
-			Tag:    binary.BigEndian.Uint32(b[0:]),
-			Steps:  binary.BigEndian.Uint16(b[4:]),
-			Tokens: math.Float64frombits(binary.BigEndian.Uint64(b[6:])),
-			At:     int64(binary.BigEndian.Uint64(b[14:])),
-			Keep:   int64(binary.BigEndian.Uint64(b[22:])),
-			Fill:   Fill{math.Float32frombits(binary.BigEndian.Uint32(b[30:])), math.Float32frombits(binary.BigEndian.Uint32(b[34:]))},
+			Tag:       binary.BigEndian.Uint32(b[0:]),
+			StepsHash: binary.BigEndian.Uint16(b[4:]),
+			Tokens:    math.Float64frombits(binary.BigEndian.Uint64(b[6:])),
+			At:        int64(binary.BigEndian.Uint64(b[14:])),
+			Keep:      int64(binary.BigEndian.Uint64(b[22:])),
+			Fill:      Fill{math.Float32frombits(binary.BigEndian.Uint32(b[30:])), math.Float32frombits(binary.BigEndian.Uint32(b[34:]))},
 		}
 		if !s.valid() {
 			return nil, ErrUnreadable
@@ -90,10 +90,10 @@ func (s *Record) valid() bool {
 }
 
 // wrote reports whether r is the definition that wrote s.
-func (r *Rate) wrote(s *Record) bool { return s.Steps == r.Steps && s.Fill == r.Fill }
+func (r *Rate) wrote(s *Record) bool { return s.StepsHash == r.StepsHash && s.Fill == r.Fill }
 
-// left is how many tokens a bucket of r has left if as many are used as s says. Example: s has 30 of 100 left, so 70 are used;
-// of a Capacity of 200, 130 are left, and of 20 it is -50.
+// left is how many tokens a bucket of r has left if as many are used as s says. Example: s has 30 of 100 left, so 70 are used. A
+// Capacity of 200 has 130 left, and one of 20 has -50.
 func (r *Rate) left(s *Record) float64 {
 	if s.Fill.Capacity == r.Fill.Capacity {
 		return s.Tokens
@@ -101,7 +101,7 @@ func (r *Rate) left(s *Record) float64 {
 	return float64(r.Capacity) - float64(float64(s.Fill.Capacity)-s.Tokens)
 }
 
-// until is when the bucket of s is full under the definition that wrote s.
+// until is when the bucket of s is full under the definition that wrote s, at the latest.
 func (s *Record) until() int64 {
 	capacity, pace := float64(s.Fill.Capacity), s.Fill.pace()
 	micros := float64((capacity - s.Tokens) * pace)
@@ -129,7 +129,7 @@ func (r *Rate) Level(s *Record) Level {
 	tokens := max(r.left(s), min(s.Tokens, 0)) // a lower Capacity makes no debt
 	units := floorUnits(tokens * float64(r.Unit))
 	l := Level{int64(max(-float64(r.maxDebt), min(units, float64(r.Full)))), s.At}
-	if r.Step > 1 && !r.Aligned && s.Steps == r.Steps {
+	if r.Step > 1 && !r.Aligned && s.StepsHash == r.StepsHash {
 		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
 	}
 	return l

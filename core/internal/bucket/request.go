@@ -9,20 +9,20 @@ const (
 	// Refund puts N tokens back into every limit, as far as there is room. A negative N is a debit: it takes tokens
 	// whether or not they are there, as far as a debt may go.
 	Refund
-	// End ends a hold and does nothing else.
+	// End ends holds and does nothing else.
 	End
 	// Reserve takes N tokens that the bucket will have within More µs, and holds them until it has. A later reservation is never
 	// due before an earlier one.
 	Reserve
 	// Await is Reserve, but holds nothing if the bucket has the tokens now.
 	Await
-	// Lease takes N tokens and up to More beyond them. It holds the latter for LeaseLife.
+	// Lease takes N tokens and up to More beyond them, at most half of what is left. It holds the latter for LeaseLife.
 	Lease
 	// AtMost takes N tokens and up to More beyond them, as many as are there.
 	AtMost
 )
 
-// LeaseLife is how long, in µs, tokens on lease may be used.
+// LeaseLife is how long, in µs, leased tokens may be used.
 const LeaseLife = 2_000_000
 
 // Ending ends a hold early, as part of a [Request]. Unused tokens come back.
@@ -69,8 +69,8 @@ func (r *Request) Moves() bool {
 // promises reports whether r may take tokens before the bucket has them.
 func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
 
-// Takes reports whether r may be denied.
+// Takes reports whether r asks for tokens, so it may be denied. A debit does not ask.
 func (r *Request) Takes() bool { return r.Action != Refund && r.Action != End }
 
-// Gives reports whether r returns tokens to the bucket.
+// Gives reports whether r may return tokens to the bucket. It does not tell a debit, which returns none, from a refund.
 func (r *Request) Gives() bool { return r.Action == Refund || r.Ends.Back > 0 }

@@ -14,15 +14,15 @@ type stored struct {
 // older is the record of an earlier definition behind a limit's last one: see older.go.
 type older struct {
 	record     Record  // as it is stored; Tag 0: there is none
-	next       Record  // the older record if the decision is stored: this one, or the last one; Tag 0: none
+	next       Record  // what will be the older record if the decision is stored: this one, or the last one; Tag 0: none
 	units      int64   // the limit's level before r takes or returns tokens
 	uncredited float64 // tokens that came back and had no room in the limit's bucket
-	bounds     []Level // levels with other steps that also bound when tokens are there
+	bounds     []Level // if the steps of two records begin at different instants, their levels: a wait is the longest of any
 }
 
 // arrange puts the key's records into s, in the order of p's rates. It keeps the records of other limits as long as they matter:
-// two versions of a policy may be in use at once, and each must find its own. The usual case, one record for each rate, costs no
-// allocation: s.last is records then.
+// two versions of a policy may be in use at once, and each must find its own. In the usual case, one record for each rate, s.last
+// is records, and nothing is allocated.
 func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	if matches(p, records) {
 		s.last = records
@@ -31,7 +31,7 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	s.last = make([]Record, len(p.Rates))
 	seen, others := make(map[uint32]bool), 0
 	for len(records) > 0 {
-		// The last record of a limit; then perhaps an older one; then, in the former layout, records that are holds.
+		// Next are the last record of a limit, perhaps an older one, and in the former layout records that are holds.
 		level, rest, earlier := records[0], records[1:], Record{}
 		holds := level.Holds
 		if len(rest) > 0 && rest[0].Tag == level.Tag && rest[0].Fill.Pace != 0 && holds == nil {
@@ -149,14 +149,14 @@ func (s *stored) olderRecord(i int) Record {
 	return s.older[i].record
 }
 
-// formerHolds reads holds in the layout of earlier versions: records behind that of their limit, which was written at the instant
-// written. At is the hold's end, Keep its ticket. It returns nil if this package did not write them.
+// formerHolds reads holds in the layout of earlier versions, where each was a record: At was its end, and Keep its ticket. They
+// stand behind their limit's record, which was written at the instant written. It returns nil for bytes of any other origin.
 func formerHolds(records []Record, written int64) *Holds {
 	var list []hold
 	before, sum := int64(0), 0.0
 	for _, s := range records {
 		whole := s.Tokens >= 1 && s.Tokens == float64(int64(s.Tokens))
-		if sum += s.Tokens; !whole || sum > MaxHeld || s.At < before || s.Keep == 0 || s.Steps != 0 || s.Fill != (Fill{}) || s.Holds != nil {
+		if sum += s.Tokens; !whole || sum > MaxHeld || s.At < before || s.Keep == 0 || s.StepsHash != 0 || s.Fill != (Fill{}) || s.Holds != nil {
 			return nil
 		}
 		before = s.At

@@ -1,7 +1,7 @@
 package bucket
 
-// Usual decides the usual request in a, and reports whether it could. Otherwise it has changed nothing in records, and Decide
-// must decide.
+// Usual decides r at the instant now and sets a, if r is usual. Otherwise ok is false, records have not changed, and Decide must
+// decide.
 //
 // A request is usual if it takes tokens, if r's limits wrote all records of the key and hold no tokens, and if the clock did not
 // step back. If write is set, Usual has changed records in place: the caller must store them, and they matter until keep.
@@ -16,7 +16,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 	allowed, simple := true, r.Each == nil && r.Plan.Simple
 	for i := range rates {
 		rate, s := &rates[i], &records[i]
-		if s.Tag != rate.Tag || s.Steps != rate.Steps || s.Fill != rate.Fill || s.At > now || s.Holds != nil {
+		if s.Tag != rate.Tag || s.StepsHash != rate.StepsHash || s.Fill != rate.Fill || s.At > now || s.Holds != nil {
 			return 0, false, false
 		}
 		l := Level{rate.Full, now}
@@ -46,7 +46,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 		s.Tokens, s.At = float64(l.Units)/float64(rate.Unit), now
 		if l.Units < rate.Full {
 			s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l)
-		} else { // full, because r takes nothing from this limit
+		} else { // still full: r takes nothing from this limit
 			s.Keep = rate.storable(rate.steppedAt(*l), *l)
 		}
 		keep = max(keep, s.Keep)

@@ -34,11 +34,11 @@ func (*openError) Certain() bool { return true }
 type Breaker struct {
 	group   *Group
 	circuit *gobreaker.TwoStepCircuitBreaker[any]
-	open    atomic.Bool // open or half-open; written under the group's lock
-	retired bool        // guarded by the group's lock
-	last    atomic.Pointer[openError]
+	open    atomic.Bool               // open or half-open; written under the group's lock
+	retired bool                      // guarded by the group's lock
+	last    atomic.Pointer[openError] // what Enter returns while open: it has the last failure that counted
 	created time.Time
-	failed  atomic.Int64 // when a failure was last counted, in ns since created
+	failed  atomic.Int64 // when that failure was reported, in ns since created
 	outage  outage
 }
 
@@ -58,13 +58,13 @@ func (g *Group) New(server string, trip int, openFor time.Duration, logger func(
 	return b
 }
 
-// Enter asks to send a call to the server. If it returns no error, the caller must call report once with the call's result. The
-// error wraps [core.ErrBreakerOpen] and the failure that opened the breaker.
+// Enter asks to send a call to the server. If it returns no error, the caller must call report once with the call's result.
+// Otherwise the error wraps [core.ErrBreakerOpen] and the failure that opened the breaker.
 func (b *Breaker) Enter() (report func(error), err error) {
 	return b.enterSince(time.Now())
 }
 
-// Fail reports a failure that is not a call's, such as of a connection. What failed began at began.
+// Fail reports the failure of something other than a call that began at began, such as of opening a connection.
 func (b *Breaker) Fail(began time.Time, err error) {
 	if report, shut := b.enterSince(began); shut == nil {
 		report(err)
@@ -77,7 +77,7 @@ func (b *Breaker) Open() bool { return b.open.Load() }
 // Failures is how many failures have counted since the breaker last opened or closed.
 func (b *Breaker) Failures() int { return int(b.circuit.Counts().TotalFailures) }
 
-// State is the state of the circuit; closed after EndOutage.
+// State is the state of the circuit. After EndOutage it is closed, whatever the circuit's is.
 func (b *Breaker) State() storestats.BreakerState {
 	if !b.Open() {
 		return storestats.BreakerClosed

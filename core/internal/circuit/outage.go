@@ -28,7 +28,7 @@ const (
 	second = time.Second
 	// minSeconds is in how many seconds in a row decisions must fail before their share is logged: single lost calls are not.
 	minSeconds = 2
-	// minShare: a smaller share of failed decisions than 1 in so many is not logged.
+	// minShare is of how many decisions at least one must have failed in a second for the second to count as failing.
 	minShare = 100
 	// logInterval is the least time between two logged shares.
 	logInterval = time.Minute
@@ -47,7 +47,7 @@ type outage struct {
 	since          time.Time     // when the current second began
 	n              [outcomes]int // decisions in it
 	err            error         // the last one's
-	failingSeconds int           // seconds in a row in which a share failed
+	failingSeconds int           // failing seconds in a row
 	logged         bool          // an outage or a share was logged, and its end was not
 	opened         bool          // it was an outage
 	share          time.Time     // when a share was last logged
@@ -95,7 +95,7 @@ func (o *outage) turn(now time.Time) {
 	o.n, o.since = [outcomes]int{}, now
 }
 
-// began logs that the breaker has opened, once an outage.
+// began logs that the breaker has opened. It logs once an outage.
 func (o *outage) began(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

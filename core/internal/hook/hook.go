@@ -25,13 +25,13 @@ var (
 	// a request of the key can have, for a request of unknown cost.
 	AllowAll any
 
-	// Keep is a func(core.Result) (k Kept, writes bool). It returns the Result, as a limiter returned it, as a Kept, and whether
-	// WriteHeaders writes anything.
-	Keep any
+	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the Result, which must be as a limiter returned it.
+	// writes is whether WriteHeaders writes anything.
+	Pack any
 
-	// Result is a func(k *Kept, l *core.Limiter, key string) core.Result. It returns what was kept of a decision of l on
-	// key. All that it returns of one Kept are undone or settled once.
-	Result any
+	// Unpack is a func(p *PackedResult, l *core.Limiter, key string) core.Result. It returns the packed Result of a decision of l
+	// on key. All Results of one p together can be undone or settled once.
+	Unpack any
 
 	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It is Result.WriteHeaders without the allocation:
 	// values that are made for this response are in room.
@@ -47,10 +47,10 @@ var (
 	Unsettled any
 )
 
-// Kept is a core.Result in a quarter of its memory, for middleware that keeps one with every request although few handlers ask
-// for it. It costs no allocation for what most requests are: allowed by one limit, without a failure. Of any other Result it
-// keeps a copy.
-type Kept struct {
+// PackedResult is a core.Result in a quarter of its memory, for middleware that keeps one with every request although few handlers
+// ask for it. Packing what most requests are, allowed by one limit and without a failure, costs no allocation. Any other Result is
+// copied.
+type PackedResult struct {
 	From      any // the plan, or a copy of the whole Result
 	Now, Cost int64
 	Level     bucket.Level

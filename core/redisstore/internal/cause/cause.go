@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replies maps how a server's error begins to what it means.
+// replies says what a server's errors mean, by how they begin.
 var replies = []struct {
 	says   string
 	begins []string
@@ -54,7 +54,7 @@ func (e *Unconnected) Unwrap() error {
 	return e.Cause
 }
 
-// Describe says what is wrong with Redis, by the error of a call: "Redis does not answer" only if it does not.
+// Describe says for the log what is wrong with Redis, by the error of a call.
 func Describe(err error) string {
 	var reply redis.Error
 	switch {

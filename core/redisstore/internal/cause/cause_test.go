@@ -19,8 +19,8 @@ type reply string
 func (e reply) Error() string { return string(e) }
 func (reply) RedisError()     {}
 
-// A server that answers is not said to be silent, and the line says what is wrong with it.
-func TestWordsSayWhatIsWrong(t *testing.T) {
+// Of a server that answers no line says that it does not, but what is wrong.
+func TestDescribeSaysWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want string

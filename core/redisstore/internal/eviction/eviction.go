@@ -15,7 +15,7 @@ import (
 
 // Servers are those that hold keys.
 type Servers interface {
-	// Each calls do with each server.
+	// Each calls do with a client of each server. several is whether there are more than one.
 	Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) error
 	// ConnectTimeout is how long a connection may take to be set up.
 	ConnectTimeout() time.Duration

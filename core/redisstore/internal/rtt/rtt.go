@@ -18,8 +18,8 @@ const (
 	FullBatch = 2 * time.Millisecond
 	// BusyBatch is how long a full batch may take if the server shares its processors with its clients.
 	BusyBatch = 3 * FullBatch
-	// easyInterval is the mean time between script calls, small ones too, at which a server is not under load. As many batches as
-	// fit into a round trip at this rate may be in flight, so that decisions need not wait for each other; at most EasyInFlight.
+	// easyInterval: one script call, small ones too, in so long is no load for a server. So small batches, which spare decisions the
+	// wait for each other, may be sent at this rate: a round trip of 1 ms has room for 10 of them in flight.
 	easyInterval = 100 * time.Microsecond
 	// EasyInFlight bounds the batches in flight to a server that is not under load.
 	EasyInFlight = 12
@@ -34,7 +34,7 @@ const (
 // process. So the round trip is at most the time of the call, and at least that time without the work.
 //
 // The estimate falls with the first call that took less. It rises when no call has confirmed it for raiseAfter, to the least
-// that explains these calls. So a near server that is busy with this process's calls is not taken for a far one.
+// that explains these calls. So the work of a busy server on calls of this process is not taken for a longer round trip.
 //
 // Example: the estimate is 1 ms, and a call takes 5 ms. If the server may have worked 4 ms for this process, the call confirms
 // the estimate. If at most 1 ms, the round trip was 4 ms or more; if that goes on for 250 ms, the estimate becomes 4 ms.

@@ -38,12 +38,12 @@ func TestRoundTripFallsWithTheFirstShorterCall(t *testing.T) {
 func TestRoundTripRisesWhenNoCallConfirmsIt(t *testing.T) {
 	for _, to := range []time.Duration{35 * ms, 60 * ms, 90 * ms, 200 * ms} {
 		n := &noted{T: t, at: time.Now()}
-		n.note(0, ms, 0, ms, "near")
+		n.note(0, ms, 0, ms, "the first call is the estimate")
 		n.note(time.Hour, to, 0, ms, "a first call after a rest proves nothing")
 		for passed := to; passed < raiseAfter; passed += to {
 			n.note(to, to, 0, ms, "a pause does not change the round trip")
 		}
-		n.note(to, to, 0, to, "the estimate raiseAfter to the shortest call since")
+		n.note(to, to, 0, to, "the estimate rises to the shortest call since")
 		if to >= raiseAfter {
 			t.Errorf("premise: %v is a pause", to)
 		}
@@ -52,7 +52,7 @@ func TestRoundTripRisesWhenNoCallConfirmsIt(t *testing.T) {
 
 func TestRoundTripForgetsAPause(t *testing.T) {
 	n := &noted{T: t, at: time.Now()}
-	n.note(0, ms, 0, ms, "near")
+	n.note(0, ms, 0, ms, "the first call is the estimate")
 	n.note(200*ms, 200*ms, 0, ms, "a server that paused")
 	n.note(ms, ms, 0, ms, "and answers")
 	n.note(200*ms, 200*ms, 0, ms, "a pause again")
@@ -60,10 +60,10 @@ func TestRoundTripForgetsAPause(t *testing.T) {
 	n.note(20*ms, 40*ms, 0, 40*ms, "and no others")
 }
 
-// The server works on what this process has sent. That takes time, however near it is.
-func TestBusyServerIsNotFar(t *testing.T) {
+// The server works on what this process has sent. That takes time, however short the round trip is.
+func TestWorkOfTheServerIsNoRoundTrip(t *testing.T) {
 	n := &noted{T: t, at: time.Now()}
-	n.note(0, ms, 0, ms, "near")
+	n.note(0, ms, 0, ms, "the first call is the estimate")
 	for range 100 {
 		n.note(20*ms, 20*ms, 4*BusyBatch, ms, "the work explains the time")
 	}

@@ -1,4 +1,4 @@
-// Package scheduler tells whether this process keeps up with its goroutines. If it does not, an answer of Redis may be in time
+// Package scheduler finds out whether this process keeps up with its goroutines. If it does not, an answer of Redis may be in time
 // and only its reader late.
 package scheduler
 
@@ -54,8 +54,8 @@ func backlog() int {
 	return int(runnable[0].Value.Uint64())
 }
 
-// Crowded reports whether this process has so many goroutines that a ready one may wait longer than a call takes. It can't be
-// told then whether an answer is late, or its reader.
+// Crowded reports whether this process has so many goroutines that a ready one may wait longer than a call takes. An answer that
+// seems late may then have been in time, and only its reader late.
 func Crowded() bool { return runtime.NumGoroutine() > maxGoroutines }
 
 var maxGoroutines = maxPerProcessor * runtime.GOMAXPROCS(0)

@@ -11,8 +11,8 @@ local function phase_of(limit, at)
   return limit.aligned and 0 or at % limit.step
 end
 
--- How many steps there are until an instant, from a fixed one on
-local function steps_until(limit, phase, at)
+-- The number of the last step up to an instant. Between two instants there are as many steps as their numbers differ.
+local function step_number(limit, phase, at)
   if limit.starts then
     return period(limit, at)
   end
@@ -22,12 +22,12 @@ end
 
 -- Whether the deficits of blocks are right for a level at an instant
 local function fits(limit, holds, at)
-  return holds.steps == limit.hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
+  return holds.steps_hash == limit.steps_hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
 end
 
 -- Sets the stepping of holds, on which deficits depend, to that of the limit's level.
 local function set_stepping(limit, holds)
-  holds.steps, holds.unit, holds.gain, holds.phase = limit.hash, limit.unit, gain_of(limit), phase_of(limit, limit.at)
+  holds.steps_hash, holds.unit, holds.gain, holds.phase = limit.steps_hash, limit.unit, gain_of(limit), phase_of(limit, limit.at)
 end
 
 -- Refills a level past the ends of holds, from the i-th number of a list on, that end before `to`. `held` tokens are held at first.
@@ -46,14 +46,14 @@ end
 local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
   local heads, full, unit, step, starts = holds.heads, limit.full, limit.unit, limit.step, limit.starts
   local aligned, gain, phase, most_held = limit.aligned, holds.gain, holds.phase, limit.full + limit.max_debt
-  local steps_at -- the steps until `at`, if the deficits are right for this level
+  local steps_at -- the number of the step at `at`, if the deficits are right for this level
   while heads[b] do
     local last = heads[b + ITS_END]
     if last >= to then
       return level, at, held, b
     end
     if not steps_at and fits(limit, holds, at) then
-      steps_at = steps_until(limit, phase, at)
+      steps_at = step_number(limit, phase, at)
     end
     local next_level, next_at, next_steps, next_held = nil, nil, nil, held - heads[b + ITS_TOKENS]
     if steps_at and held * unit <= most_held then
@@ -69,7 +69,7 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
       if next_level > most then
         next_level = most
       end
-    else -- the room is bounded, or the deficit is of other steps: one by one
+    else -- the room ends at the deepest debt, or the deficit is of other steps
       next_level, next_at = refill_through(limit, list_of(holds, b), 1, level, at, FOREVER, held)
     end
     if next_level >= need then
@@ -83,7 +83,7 @@ end
 -- A block's deficit with another hold at its end. `gained` is what the limit gains between the last two ends, and `all` the
 -- block's tokens with the new hold.
 local function deficit_with(holds, deficit, all, tokens, gained)
-  if all * holds.unit >= FOREVER then -- more than any bucket of these units: refill_through_blocks does not use the deficit then
+  if all * holds.unit >= FOREVER then -- no bucket of these units has so many tokens: refill_through_blocks then uses no deficit
     return FOREVER
   end
   local own = tokens * holds.unit
@@ -128,7 +128,7 @@ end
 -- Removes the block at b.
 local function drop(holds, b)
   local id = holds.heads[b]
-  holds.others = true
+  holds.repack = true
   for _ = 1, HEAD do
     table.remove(holds.heads, b)
   end
@@ -141,10 +141,10 @@ local function drop(holds, b)
   end
 end
 
--- Makes a block of a list of holds, at b.
+-- Makes a block of a list of holds, with an id that is not in use, and inserts its head at b.
 local function insert(limit, b, list)
   local holds, id, used = limit.holds, 1, {}
-  holds.others = true
+  holds.repack = true
   local heads = holds.heads
   for other = 1, #heads, HEAD do
     used[heads[other]] = true
@@ -159,7 +159,7 @@ local function insert(limit, b, list)
   recount(limit, b)
 end
 
--- Makes one block of that at b and the next, if there are these and they have as few holds as that.
+-- Makes one block of that at b and the next, if both exist and their holds fit into one.
 local function join(limit, b)
   local holds = limit.holds
   local heads = holds.heads
@@ -191,7 +191,7 @@ local function rebuild(limit)
   end
 end
 
--- The place of the first block that does not end before a hold, where the hold belongs; behind all blocks if there is none
+-- The place of the block in which a hold is or belongs: the first one that does not end before it, or behind all blocks if all do
 local function block_with(heads, at, ticket)
   local low, high = 0, #heads / HEAD
   while low < high do

@@ -1,11 +1,11 @@
 -- Constants of the script. Its text has their values in place of their names, so a run spends nothing on them. The same
 -- constants of the Go side are compared by TestScriptAndGoShareTheirConstants. Formats are those of struct.pack.
 
--- A limit's record is its level: tag, steps, tokens, the instant of the write, the step until which it matters, and the
+-- A limit's record is its level: tag, steps_hash, tokens, the instant of the write, the step until which it matters, and the
 -- definition's capacity and pace. The record of an earlier definition may follow, in the same form, and then the limit's holds.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
 -- While tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds:
--- 0; the stepping (steps, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
+-- 0; the stepping (steps_hash, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
 -- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
 -- block: id, how many holds, their tokens, end and ticket of the last, due, deficit. A block's holds are a field of their own,
 -- which may begin with holds that have ended: the last so many count.

@@ -8,7 +8,7 @@ local function levels_text(limits)
     local limit = limits[i]
     local full = full_at(limit)
     waits = waits or limit.matters > now and limit.matters < full or limit.bounds
-    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, limit.at, limit.at, limit.fill_capacity, limit.pace)
+    answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, limit.at, limit.at, limit.fill_capacity, limit.pace)
   end
   return table.concat(answer), waits
 end
@@ -71,7 +71,7 @@ local function decide(r, state, dry)
   local answer, waits
   local has_waits = s.held and action ~= REFUND and action ~= END -- the callers of these two need no waits
   for i = 1, has_waits and #limits or 0 do
-    limits[i].retry = retry_of(limits[i], allowed) -- before the longer wait until it is full, which goes on from there
+    limits[i].retry = retry_of(limits[i], allowed) -- now: wait_around finds the longer wait until it is full from there on
   end
   if write then
     answer, err = keep(s, limits)

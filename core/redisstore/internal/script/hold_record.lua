@@ -1,12 +1,19 @@
 -- Reads and stores holds. constants.lua has the formats: HOLDS, HOLD, BLOCK and FIELD. The holds of a limit are a table:
---   front    the holds that end with the last write or before: end, ticket, tokens of each
---   heads    the numbers of each block: see HEAD
---   lists    by a block's id, its holds if they were needed: end, ticket, tokens of each
---   bytes    by a block's id, the same as stored bytes
---   stale    by a block's id, whether its field must be written
---   in_blocks, held   the tokens in all blocks; these and the ones in front that are still held
---   text, changed, others   the stored heads; by place, whether a head has changed; whether blocks were added or removed
---   first    when the first hold in a block ends, if known
+--   steps_hash, unit, gain, phase   the stepping for which the deficits of its blocks were computed
+--   moved       1 if a clock that stepped back has moved their ends
+--   front       the holds that end with the last write or before: end, ticket, tokens of each
+--   heads       the numbers of each block, one block after another: see HEAD. A block is known by its place in this list
+--   lists       by a block's id, its holds if they were needed: end, ticket, tokens of each
+--   bytes       by a block's id, the same as stored bytes
+--   stale       by a block's id, whether its field must be written
+--   removed     the key's fields to delete
+--   in_blocks   the tokens in all blocks
+--   held        the tokens that are held now, in blocks and in front; prune sets it
+--   text        the heads as they were stored
+--   changed     by place, whether a head is no longer as in text
+--   repack      whether blocks were added or removed: then text is of no use
+--   first       when the first hold in a block ends, if known
+--   passed      how far wait_around has got, if nothing has changed since
 
 -- Whether a hold holds its tokens at an instant. In the microsecond of its end a hold still holds them: they are used after
 -- everything else in it. A reservation that was due when it was made holds nothing, but can still be cancelled.
@@ -40,14 +47,14 @@ function lib.read(key, tag, state, from)
   if from + HOLDS_SIZE - 1 > #state then
     return nil
   end
-  local _, steps, unit, gain, phase, moved, front, blocks, first, at = unpack(HOLDS, state, from)
+  local _, steps_hash, unit, gain, phase, moved, front, blocks, first, at = unpack(HOLDS, state, from)
   if front + blocks == 0 or at + front * HOLD_SIZE + blocks * BLOCK_SIZE - 1 > #state then
     return nil
   end
   local holds = {
-    key = key, tag = tag, steps = steps, unit = unit, gain = gain, phase = phase, moved = moved, first = first,
+    key = key, tag = tag, steps_hash = steps_hash, unit = unit, gain = gain, phase = phase, moved = moved, first = first,
     front = false, heads = false, in_blocks = 0, held = 0, lists = {}, bytes = {}, stale = {}, removed = false, passed = false,
-    text = '', changed = {}, others = false,
+    text = '', changed = {}, repack = false,
   }
   holds.front, at = unpack_all('I7I7I7', front, state, at)
   local heads
@@ -65,12 +72,12 @@ function lib.read(key, tag, state, from)
   end
 end
 
--- Makes holds of a list. Those that end at the instant `at` or before are in front; the others are one block without a stepping,
--- which prune divides.
+-- Makes holds of a list. Those that end at the instant `at` or before are in front. The others are one block of any size, without a
+-- stepping: prune divides it.
 function lib.holds_of(key, tag, list, at)
   local holds = {
     key = key, tag = tag, moved = 0, front = {}, heads = {}, in_blocks = 0, held = 0, lists = {}, bytes = {}, stale = {},
-    text = '', changed = {}, others = false,
+    text = '', changed = {}, repack = false,
   }
   local later = {}
   for i = 1, #list, 3 do
@@ -96,15 +103,15 @@ function lib.holds_of(key, tag, list, at)
   end
   if entries[1] then
     holds.first, holds.lists[0] = entries[1], entries
-    holds.others = true
+    holds.repack = true
     holds.heads = { 0, #later, holds.in_blocks, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
   end
   return holds
 end
 
--- Reads holds in the layout of earlier versions: records behind the level, in the order of their ends, with the tag, 0, tokens, end,
--- ticket, 0, 0. The level was written at `written`. Returns the holds, nil if there are none, and where they end; only nil if this
--- script did not write them.
+-- Reads holds in the layout of earlier versions: records behind that of the limit, in the order of their ends, with the tag, 0,
+-- tokens, end, ticket, 0, 0. The limit's record was written at `written`. Returns the holds, nil if there are none, and where they
+-- end; only nil if this script did not write them.
 function lib.former_holds(key, tag, state, from, written)
   local list, all, before = {}, 0, 0
   while from + RECORD_SIZE - 1 <= #state do
@@ -173,14 +180,14 @@ function lib.text(limit)
   end
   local blocks = #heads / HEAD
   local text = holds.text
-  if holds.others then
+  if holds.repack then
     text = pack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), values(heads))
   end
-  for b in pairs(holds.others and {} or holds.changed) do
+  for b in pairs(holds.repack and {} or holds.changed) do
     local at = (b - 1) / HEAD * BLOCK_SIZE
     text = text:sub(1, at) .. pack(BLOCK, values(heads, b, b + HEAD - 1)) .. text:sub(at + BLOCK_SIZE + 1)
   end
-  return pack(HOLDS, 0, holds.steps, holds.unit, holds.gain, holds.phase, holds.moved, #front / 3, blocks, blocks > 0 and first_end(holds) or 0)
+  return pack(HOLDS, 0, holds.steps_hash, holds.unit, holds.gain, holds.phase, holds.moved, #front / 3, blocks, blocks > 0 and first_end(holds) or 0)
     .. pack('>' .. ('I7'):rep(#front), values(front)) .. text
 end
 
@@ -219,11 +226,12 @@ function lib.store(s, records, limits, ttl)
   return pcall('PEXPIRE', key, ttl)
 end
 
--- Returns a copy of a hash, from which restore makes it again.
+-- Returns a copy of a key that is a hash, for restore.
 function lib.copy(key)
   return { fields = pcall('HGETALL', key), ttl = pcall('PTTL', key) }
 end
 
+-- Makes a key what it was when `copy` was made.
 function lib.restore(key, copy)
   pcall('DEL', key)
   pcall('HSET', key, values(copy.fields))

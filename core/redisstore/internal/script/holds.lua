@@ -1,7 +1,7 @@
--- Refills, waits, adds and removes with holds (in Go: holds.go). hold.go says what a hold is: tokens of a reservation or on lease,
--- which still count against the Capacity.
+-- Refills and waits in a bucket with holds, adds and removes them (in Go: holds.go). hold.go says what a hold is: tokens of a
+-- reservation or on lease, which still count against the Capacity. hold_record.lua has the table of a limit's holds.
 
--- Holds of a limit, none yet
+-- The table of a limit without holds
 local function new(s, limit)
   local holds = lib.holds_of(s.key, limit.tag, {}, now)
   holds.removed = s.removed
@@ -24,12 +24,12 @@ local function held_now(holds)
   return held
 end
 
--- How much the level can be now
+-- How high the level can be now
 function lib.room(limit)
   return room(limit, held_now(limit.holds))
 end
 
--- refill of a bucket with holds; the level is that of the instant `written`
+-- refill of a bucket with holds. These and the level were written at the instant `written`.
 function lib.refill_around(limit, level, at, written)
   local holds = limit.holds
   local front, held, b = holds.front, held_at(holds.front, written) + holds.in_blocks, nil
@@ -47,7 +47,7 @@ function lib.refill_around(limit, level, at, written)
   return refill(limit, level, at, now, room(limit, held), held)
 end
 
--- Drops the holds that ended before now. The others get the stepping of the limit's level.
+-- Drops the holds that ended before now. The others get blocks for the stepping of the limit's level.
 function lib.prune(limit)
   local holds, front = limit.holds, {}
   local heads = holds.heads
@@ -74,7 +74,7 @@ function lib.prune(limit)
       local stale = holds.stale[heads[1]]
       holds.lists[heads[1]] = { values(list, ended) }
       recount(limit, 1)
-      holds.in_blocks, holds.stale[heads[1]] = holds.in_blocks + heads[1 + ITS_TOKENS], stale -- the field may keep the ended ones
+      holds.in_blocks, holds.stale[heads[1]] = holds.in_blocks + heads[1 + ITS_TOKENS], stale -- its field may keep the ended ones
     end
   end
   holds.front = front
@@ -85,7 +85,7 @@ function lib.prune(limit)
 end
 
 -- wait in a bucket with the holds that prune left. The level rises no higher than they leave room, so the wait may last until some
--- of them end. holds.passed remembers how far the last call got: a call that needs more continues there.
+-- of them end. holds.go has an example. A call that needs more than the last one continues where that got to: at holds.passed.
 function lib.wait_around(limit, need)
   local level, at, holds = limit.level, limit.at, limit.holds
   if level >= need or not holds then
@@ -102,7 +102,7 @@ function lib.wait_around(limit, need)
       break
     end
     local list, gain = list_of(holds, b), gain_of(limit)
-    for i = 1, #list, 3 do -- with the end of one of these holds there is room for `need`
+    for i = 1, #list, 3 do -- the level reaches `need` before the last of these holds ends
       local most, steps, to = room(limit, held), steps_since(limit, at, list[i])
       local filled = level + steps * gain
       if filled >= need and most >= need then
@@ -124,7 +124,8 @@ function lib.count(holds)
   return count
 end
 
--- full, or if the last hold ends later, the first step from there on. A record must be kept as long as tokens are held.
+-- `full`, which is a step, or if the last hold ends later, the first step after that. A record must be kept as long as tokens are
+-- held. keep.go has an example.
 function lib.outlast(limit, full)
   local heads = limit.holds and limit.holds.heads or {}
   local last = heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
@@ -140,7 +141,7 @@ function lib.outlast(limit, full)
   return full + steps * limit.step
 end
 
--- Adds a hold, which ends now or later. A block that gets too large becomes two.
+-- Adds a hold, which must end now or later. A block that gets too large becomes two.
 local function add(limit, at, ticket, tokens)
   local holds = limit.holds
   local heads = holds.heads
@@ -169,7 +170,7 @@ local function add(limit, at, ticket, tokens)
     end
     recount(limit, b)
   elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- it ends last, the usual case
-    local id, gained = heads[last], (steps_until(limit, holds.phase, at) - steps_until(limit, holds.phase, heads[last + ITS_END])) * holds.gain
+    local id, gained = heads[last], (step_number(limit, holds.phase, at) - step_number(limit, holds.phase, heads[last + ITS_END])) * holds.gain
     holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
     holds.lists[id], holds.stale[id], holds.changed[last] = nil, true, true
     heads[last + ITS_COUNT], heads[last + ITS_TOKENS] = heads[last + ITS_COUNT] + 1, heads[last + ITS_TOKENS] + tokens

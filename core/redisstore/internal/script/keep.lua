@@ -1,4 +1,4 @@
--- Stores state: the records, until when they matter, and the TTL (in Go: keep.go)
+-- Stores a key's records with a TTL: they matter until all of its limits are full and hold nothing (in Go: keep.go).
 
 -- µs until a limit has `need` units
 local function wait_for(limit, need)
@@ -34,8 +34,8 @@ local function ttl_of(last)
   return ttl < MAX_INT and format('%d', ttl) or ttl
 end
 
--- Stores limits, and the key's records of other limits. Returns the records of these limits, and the server's error if it
--- refuses.
+-- Stores `limits`, and the key's records of other limits. Returns the last records of `limits`, and the server's error if it
+-- refuses. It stores and returns nothing if periods of a calendar are missing or holds unreadable.
 local function keep(s, limits)
   local answer, text, last, fields = {}, {}, math.max(s.keeps, now), s.fields
   for i = 1, #limits do
@@ -45,7 +45,7 @@ local function keep(s, limits)
       full = holds_lib().outlast(limit, full)
     end
     last = math.max(last, full)
-    answer[i] = pack(RECORD, limit.tag, limit.hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
+    answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
     text[#text + 1] = answer[i]
     local older = limit.next_older
     if older then -- the older record is charged what the limit is charged
@@ -53,7 +53,7 @@ local function keep(s, limits)
       local ends = until_full(older)
       if ends > now then
         last = math.max(last, ends)
-        text[#text + 1] = pack(RECORD, older.tag, older.hash, older.tokens, older.at, older.keep, older.fill_capacity, older.pace)
+        text[#text + 1] = pack(RECORD, older.tag, older.steps_hash, older.tokens, older.at, older.keep, older.fill_capacity, older.pace)
       end
     end
     local held = limit.holds and holds_lib().text(limit)

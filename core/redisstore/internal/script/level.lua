@@ -6,7 +6,8 @@ local function room(limit, held)
   return math.max(limit.full - held * limit.unit, -limit.max_debt)
 end
 
--- The gain of a step at a level: in a debt for which no tokens are held any more, at most what fills the bucket
+-- What a step brings to a level: the gain, but at most what fills the bucket in a debt of more tokens than are held. level.go has
+-- the reason and an example.
 local function gain_to(limit, level, held)
   if limit.gain > limit.full and -level > held * limit.unit then
     return limit.full
@@ -14,7 +15,7 @@ local function gain_to(limit, level, held)
   return limit.gain
 end
 
--- The last step up to an instant, which is that of a level
+-- The last step that has counted for a level at an instant
 local function stepped_at(limit, at)
   if limit.starts then
     return start(limit, period(limit, at))
@@ -22,7 +23,7 @@ local function stepped_at(limit, at)
   return limit.aligned and at - at % limit.step or at
 end
 
--- How many steps end after an instant and until another one, not before it; and the last of them
+-- How many steps a level at an instant gains until another one, not before it; and its instant after them
 local function steps_since(limit, at, to)
   if limit.starts then
     return period(limit, to) - period(limit, at), to
@@ -48,7 +49,7 @@ local function refill(limit, level, at, to, most, held)
   return level, at
 end
 
--- µs after now until a level, refilled to now, has `need` units, if there is room for them
+-- µs after now until a level, refilled to now, has `need` units while `held` tokens are held, if there is room for them
 local function wait(limit, level, at, need, held)
   if level >= need then
     return 0

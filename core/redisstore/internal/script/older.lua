@@ -1,7 +1,7 @@
 -- Computes a limit's level from its records: the last one, and the older one of an earlier definition. What was used stays used
 -- when the Capacity changes. older.go has the rule and an example.
 
--- The level at now that follows from a record, which matters until the instant `matters`. After that the bucket is full.
+-- The level at now that follows from a record. It matters until the instant `matters`: then the bucket is full.
 local function since(limit, record, matters)
   if matters <= now then
     return limit.holds and holds_lib().room(limit) or limit.full, now
@@ -14,7 +14,7 @@ local function since(limit, record, matters)
 end
 
 -- So many tokens of a record, in units, plus what the limit has gained since the record was written; how many steps that were,
--- and the last of them. Without the bounds of a level.
+-- and the level's instant after them. It is not bounded as a level is.
 local function left_after(limit, record, tokens)
   local _, at = level_of(limit, record)
   local steps
@@ -23,8 +23,9 @@ local function left_after(limit, record, tokens)
   return math.max(-most, math.min(most, floor_units(tokens * limit.unit))) + math.min(most, steps * limit.gain), steps, at
 end
 
--- The record that must be stored behind one of limit.level: of the last and the older one, the one under which most is used, if
--- that is more than the level says. If the limit refills no slower than that record's definition, what it has refilled is added.
+-- The record that must be stored behind one of limit.level: the last or the older one, whichever leaves the limit fewer tokens; nil
+-- if neither leaves it less than the level. If the limit refills no slower than that record's definition, what it has refilled until
+-- now is added. Otherwise the record stays, and a later decision counts the time since.
 local function most_used(limit)
   local chosen, least = nil, limit.level
   for i = 1, 2 do
@@ -33,7 +34,7 @@ local function most_used(limit)
       local units, steps, at = left_after(limit, record, left(limit, record))
       if units < least then
         least = units
-        chosen = { tag = record.tag, hash = record.hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
+        chosen = { tag = record.tag, steps_hash = record.steps_hash, tokens = record.tokens, at = math.min(record.at, now), keep = record.keep,
           fill_capacity = record.fill_capacity, pace = record.pace }
         if math.abs(limit.pace) <= math.abs(record.pace) then
           chosen.tokens, chosen.at = math.min(record.tokens + steps * limit.gain / limit.unit, record.fill_capacity), math.min(at, now)
@@ -46,7 +47,7 @@ end
 
 -- Whether the limit's definition wrote a record
 local function wrote(limit, record)
-  return record.hash == limit.hash and record.fill_capacity == limit.fill_capacity and record.pace == limit.pace
+  return record.steps_hash == limit.steps_hash and record.fill_capacity == limit.fill_capacity and record.pace == limit.pace
 end
 
 -- Moves the stored instants of a limit back to now, to which the clock has stepped back: nothing refills for the time between. If
@@ -60,7 +61,7 @@ local function step_back(limit)
     if limit.starts then
       periods = period(limit, record.at) - period(limit, now)
       steps = 0
-      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- another definition's keep may be too many periods away
+      if (record.keep - record.at) / limit.step < MAX_PERIODS then -- further away only if another definition wrote it
         steps = record.keep - earlier(limit, record.keep, periods)
       end
     end
@@ -75,8 +76,8 @@ local function step_back(limit)
   return true
 end
 
--- Lowers limit.level to what the older record leaves, when another definition wrote the last record. limit.bounds gets levels with
--- other steps that also bound when tokens are there.
+-- Lowers limit.level to what the older record leaves. Another definition wrote the last record. If the steps of the two begin at
+-- different instants, limit.bounds gets their levels: a wait is the longest of any.
 local function lower(limit, older)
   local record = limit.last
   if wrote(limit, older) then
@@ -101,7 +102,7 @@ local function lower(limit, older)
 end
 
 -- Refills a limit to now, and drops the holds that ended before. A limit that was not used yet is full, and its steps begin here.
--- Sets limit.next_older to the older record if the decision is stored. Returns whether a clock that stepped back must be stored.
+-- Sets limit.next_older: the older record if the decision is stored. Returns whether a clock that stepped back must be stored.
 local function refill_stored(limit)
   local record, older = limit.last, limit.older
   if not record then

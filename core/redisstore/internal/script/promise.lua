@@ -1,7 +1,7 @@
--- What a decision does with holds: use, end and add them, and find when a reservation is due.
+-- What a decision does with holds: end them, add them, and find when a reservation is due (in Go: decide.go and holds.go).
 
--- Makes up to so many tokens of reservations that were due at once used. A refund calls it: the refunded tokens may be theirs,
--- and must not come back again when the reservation is cancelled.
+-- Takes so many tokens, or all, from the reservations that were due when they were made. A refund calls it: the tokens that it puts
+-- back may be those of such a reservation, and must not come back again when that is cancelled.
 function lib.use_now(holds, tokens)
   local list, front = holds.front, {}
   for i = 1, #list, 3 do
@@ -33,7 +33,7 @@ function lib.finish(limits, endings, credit)
   return ended
 end
 
--- Adds a hold of so many tokens, or of n, to every limit that n is taken from.
+-- Adds a hold of so many tokens to every limit that tokens are taken from. Without `tokens` it is of the limit's n.
 function lib.hold(s, limits, at, ticket, tokens)
   for _, limit in ipairs(limits) do
     if limit.n > 0 then
@@ -43,8 +43,8 @@ function lib.hold(s, limits, at, ticket, tokens)
   end
 end
 
--- When every limit will have n tokens, but not before earlier reservations are due; and whether no debt becomes too deep and there
--- are not too many holds
+-- When a reservation is due: every limit has n tokens then, and earlier reservations are not due later. Returns also whether it may
+-- be made: no debt gets too deep, and no limit has too many holds.
 function lib.promise(limits)
   local due, granted = now, true
   for _, limit in ipairs(limits) do

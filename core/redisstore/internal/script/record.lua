@@ -1,18 +1,18 @@
--- Reads records, and what follows from one (in Go: record.go, with examples).
+-- Reads records, and computes what follows from one (in Go: record.go, with examples).
 
 -- The record at a place of the state; nil if this script did not write it
 local function read_record(state, from)
   if from + RECORD_SIZE - 1 > #state then
     return nil
   end
-  local tag, hash, tokens, at, keep, fill_capacity, pace = unpack(RECORD, state, from)
+  local tag, steps_hash, tokens, at, keep, fill_capacity, pace = unpack(RECORD, state, from)
   if tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
     and fill_capacity >= 0 and fill_capacity <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
-    return { tag = tag, hash = hash, tokens = tokens, at = at, keep = keep, fill_capacity = fill_capacity, pace = pace }
+    return { tag = tag, steps_hash = steps_hash, tokens = tokens, at = at, keep = keep, fill_capacity = fill_capacity, pace = pace }
   end
 end
 
--- When the bucket of a record is full under the definition that wrote it
+-- When the bucket of a record is full under the definition that wrote it, at the latest
 local function until_full(record)
   local pace = math.abs(record.pace)
   local micros = (record.fill_capacity - record.tokens) * pace
@@ -41,7 +41,7 @@ end
 local function level_of(limit, record)
   local level, at = floor_units(math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit), record.at
   level = math.max(-limit.max_debt, math.min(level, limit.full))
-  if not limit.aligned and record.hash == limit.hash then
+  if not limit.aligned and record.steps_hash == limit.steps_hash then
     at = at - (at - record.keep) % limit.step
   end
   return level, at

@@ -1,7 +1,16 @@
--- Parses requests: their limits, and what follows these. The parts before were read by usual.lua.
+-- Parses the requests that are not usual, and answers each. usual.lua has read what comes before their limits.
+--
+-- A limit is a table with the fields of Rate in rate.go. For the key that is decided it also has:
+--   n                    what the request takes of it
+--   last, older, holds   its records and holds as stored; last is nil if it was not used yet (stored_of sets these)
+--   level, at, matters   its level, the instant of that, and until when its records matter (refill_stored)
+--   bounds               levels whose steps begin at other instants than this one's: a wait is the longest of any (lower)
+--   next_older, before   the older record if the decision is stored, and the level before tokens are taken or returned (refill_stored)
+--   uncredited           tokens that came back and had no room in it (credit)
+--   retry, fills         µs until it has n tokens (decide), and until it is full (full_at)
 
 -- Returns the limits of a request. They are parsed once and shared, because most requests of a script call have the same limits.
-local lists, calendar_at = {}, 1
+local lists, calendar_at = {}, 1 -- limits by where they begin in ARGV[1]; where the next calendar begins in ARGV[3]
 local function limits_of(r)
   local limits = lists[r.at_limits]
   if limits then
@@ -9,10 +18,10 @@ local function limits_of(r)
   end
   limits = {}
   for j = 1, r.limits do
-    local tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
+    local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
     local limit = {
-      tag = tag, hash = hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
-      full = capacity * unit, fill_capacity = most, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT,
+      tag = tag, steps_hash = steps_hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
+      full = capacity * unit, fill_capacity = fill_capacity, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT,
     }
     if aligned == CALENDAR then
       local periods
@@ -62,7 +71,7 @@ local function read(r)
   end
 end
 
--- Answers a request once. Returns the answer, and the server's error if there was one.
+-- Decides a request once by a key's state. Returns the answer, and the server's error if there was one.
 local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n = r.n[j]

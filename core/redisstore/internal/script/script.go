@@ -1,5 +1,6 @@
 // Package script has the Lua script that decides in Redis. script.lua is its frame, with the format of its arguments and its
-// reply. Its other files have the same names and functions as those of core/internal/bucket, the reference implementation in Go.
+// reply. The other files compute what core/internal/bucket, the reference implementation, computes in Go. Files, functions and
+// fields have the same names in both, where both have them.
 package script
 
 import (

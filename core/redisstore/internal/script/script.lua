@@ -5,12 +5,14 @@
 -- KEYS[i]   state of one (policy, key): the records of its limits
 -- ARGV[1]   requests. Of each: for how many of KEYS it is, how many limits follow (none: those of the request before), action,
 --           n, and how many times. All but take are for one key, and all but take and END for one time. Then
---           if limits follow, for each of them tag, steps, aligned, capacity, unit, gain, step, and its fill
+--           if limits follow, for each of them tag, steps_hash, aligned, capacity, unit, gain, step, and its fill: capacity and pace
 --           of RESERVE and the actions after it: more and ticket
 --           of an action with ENDS: the ticket of the hold that ends, when it would end by itself, and how many tokens come
 --           back (of END, for each of so many times)
 --           of an action with EACH: the n of each limit
---           A request with JOINT is decided together with the next one: all take, or none does. The last of them has EACH.
+--           A request with JOINT is decided together with the next one: all take, or none does. The last of such requests has no
+--           JOINT, but EACH: without flags it would be usual, and decided alone. For the same reason requests have EACH whose limits
+--           are on a calendar or count another unit.
 --           TAKE with DRY takes nothing and only finds out whether there are tokens
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit with one its deepest debt in units, how many periods follow, and when each of them begins,

@@ -4,8 +4,8 @@
 -- this script did not write the state.
 --
 -- s gets the records of other limits as long as they matter: two versions of a policy may be in use at once, and each must find
--- its own. s also gets until when they matter, and whether these limits and others have holds. s.removed gets the fields of holds
--- that no longer matter.
+-- its own. s.keeps is until when they matter, s.held is whether `limits` have holds, s.fields whether the others have, and s.removed
+-- gets the fields of holds that no longer matter.
 local function arrange(s, limits, state)
   local own, seen, others, n = {}, {}, {}, 0
   for _, limit in ipairs(limits) do
@@ -73,7 +73,7 @@ end
 local function stored_of(key, state, limits)
   local s = {
     key = key, hashed = false, -- hashed: the key is a hash, because tokens are held
-    others = '', keeps = 0, held = false, fields = false, removed = {}, -- fields: other limits have fields in the hash
+    others = '', keeps = 0, held = false, fields = false, removed = {},
   }
   if type(state) == 'table' then
     local records = state.err:find('^%-?WRONGTYPE') and pcall('HGET', key, '')

@@ -37,7 +37,7 @@ local function together(group)
   return taken
 end
 
--- Answers a request as many times as it says. Returns the server's error if it refused to write each time.
+-- Answers a request as many times as it says. Returns the answers, and the server's error if it refused to write each time.
 local function separately(r)
   local each, refused = {}, nil
   for t = 1, r.times do

@@ -1,5 +1,5 @@
--- Decides the usual requests, in one loop without functions (in Go: usual.go). A request is usual if it takes tokens, and its
--- limits wrote all of the key's state, or there is no state. All others are decided by the other files.
+-- Decides the usual requests, in one loop without functions (in Go: usual.go). A request is usual if it is a TAKE without flags, and
+-- if the key has no state, or its limits wrote all of it, not later than now. The other files decide all others.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
@@ -31,7 +31,7 @@ local unusual -- the requests that are not usual
 local from, at_limits = 1 -- where the next request and the current limits begin in ARGV[1]
 local same, limits, action, n, times = 0 -- the current request; `same` more keys share it
 -- Its only limit, or the last one read
-local tag, hash, aligned, capacity, unit, gain, step, most, pace
+local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace
 local parsed, levels, ats -- of each limit, if there are several
 for i = 1, #keys do
   local key = keys[i]
@@ -45,7 +45,7 @@ for i = 1, #keys do
     if follow > 0 then
       limits, at_limits = follow, from
       if limits == 1 then
-        tag, hash, aligned, capacity, unit, gain, step, most, pace = unpack(LIMIT, requests, from)
+        tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, from)
       else
         parsed, levels, ats = {}, {}, {}
         for j = 1, limits do
@@ -56,20 +56,20 @@ for i = 1, #keys do
     end
   end
 
-  -- sign becomes nil for a request that is not usual. The state matters until kept_until, and was written at written_at.
+  -- sign becomes nil if the request is not usual. The stored state matters until kept_until, and was written at written_at.
   local sign, level, at, kept_until, written_at, allowed = '+', nil, nil, 0, 0, times
   if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
     for j = 1, limits do
       if limits > 1 then
-        tag, hash, aligned, capacity, unit, gain, step, most, pace = values(parsed[j])
+        tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = values(parsed[j])
       end
       local full = capacity * unit
       level, at = full, now -- a limit that was not used yet starts full, and its steps begin here
       if state then
-        local tag_, hash_, tokens, written, keep, most_, pace_ = unpack(RECORD, state, (j - 1) * RECORD_SIZE + 1)
-        if tag_ ~= tag or hash_ ~= hash or most_ ~= most or pace_ ~= pace or written > now
+        local tag_, steps_hash_, tokens, written, keep, fill_capacity_, pace_ = unpack(RECORD, state, (j - 1) * RECORD_SIZE + 1)
+        if tag_ ~= tag or steps_hash_ ~= steps_hash or fill_capacity_ ~= fill_capacity or pace_ ~= pace or written > now
           or not (tokens <= capacity and tokens >= -MAX_DEBT / unit and keep < FOREVER) or gain > full then
           sign = nil
           break
@@ -121,7 +121,7 @@ for i = 1, #keys do
     local write, last = allowed > 0 and n > 0, now
     for j = 1, limits do
       if limits > 1 then
-        tag, hash, aligned, capacity, unit, gain, step, most, pace = values(parsed[j])
+        tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = values(parsed[j])
         level, at = levels[j], ats[j]
       end
       local record
@@ -137,9 +137,9 @@ for i = 1, #keys do
         if keep > last then
           last = keep
         end
-        record = pack(RECORD, tag, hash, level / unit, now, keep, most, pace)
+        record = pack(RECORD, tag, steps_hash, level / unit, now, keep, fill_capacity, pace)
       else
-        record = pack(RECORD, tag, hash, level / unit, at, at, most, pace)
+        record = pack(RECORD, tag, steps_hash, level / unit, at, at, fill_capacity, pace)
       end
       answer = answer and answer .. record or record
     end

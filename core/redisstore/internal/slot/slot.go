@@ -1,4 +1,4 @@
-// Package slot computes the slots of a Redis Cluster, and has a set of them.
+// Package slot computes the slots of keys in a Redis Cluster, and has sets of slots.
 package slot
 
 import (
@@ -11,13 +11,13 @@ const count = 16384
 
 // Set is a set of slots of a Cluster. The zero value is empty. It is safe for concurrent use.
 type Set struct {
-	n    atomic.Int32
+	n    atomic.Int32 // how many slots are in it
 	bits [count / 32]atomic.Uint32
 }
 
 // Has reports whether the set has the slot of key.
 func (s *Set) Has(key string) bool {
-	if s.n.Load() == 0 { // almost always
+	if s.n.Load() == 0 { // the usual case, without computing the slot
 		return false
 	}
 	slot := Of(key)

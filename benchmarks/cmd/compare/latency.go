@@ -14,15 +14,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
 
-// halfWay is the time to the distant Redis, and that back.
+// halfWay is the time that each direction of a round trip takes longer.
 const halfWay = 500 * time.Microsecond
 
-// distance measures a Redis that is some way off.
-func (s *suite) distance(ctx context.Context) error {
+// latency measures a Redis with a longer round trip.
+func (s *suite) latency(ctx context.Context) error {
 	if err := s.server.Flush(ctx); err != nil {
 		return err
 	}
-	proxy, addr, err := child.Start("distance", "-to", s.server.Addr, "-delay", halfWay.String())
+	proxy, addr, err := child.Start("delayproxy", "-to", s.server.Addr, "-delay", halfWay.String())
 	if err != nil {
 		return err
 	}

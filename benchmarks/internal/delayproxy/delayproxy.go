@@ -1,7 +1,7 @@
-// Package distance is a TCP proxy that puts a server some way off: what goes through it arrives later, each way by the
+// Package delayproxy is a TCP proxy that makes round trips longer: what goes through it arrives later, each way by the
 // same time. internal/faultproxy delays replies alone, and by time.Sleep, whose steps of a millisecond are too long for
 // half of one.
-package distance
+package delayproxy
 
 import (
 	"net"

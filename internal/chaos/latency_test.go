@@ -17,30 +17,30 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// TestDistantRedis measures, for the report only, how many goroutines a distant healthy Redis serves with the default
-// timeout.
-func TestDistantRedis(t *testing.T) {
+// TestAddedLatency measures, for the report only, how many goroutines a healthy Redis with a long round trip serves with the
+// default timeout.
+func TestAddedLatency(t *testing.T) {
 	if *reportFile == "" {
 		t.Skip("measures for -report only")
 	}
 	for _, latency := range []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond} {
 		for _, goroutines := range []int{64, 512, 4000, 8000} {
-			t.Run(fmt.Sprint(latency, " ", goroutines), func(t *testing.T) { measureDistance(t, latency, goroutines) })
+			t.Run(fmt.Sprint(latency, " ", goroutines), func(t *testing.T) { measureLatency(t, latency, goroutines) })
 		}
 	}
 }
 
-func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
+func measureLatency(t *testing.T, latency time.Duration, goroutines int) {
 	t.Helper()
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: away(t, server.Addr, latency), ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: delayProxy(t, server.Addr, latency), ContextTimeoutEnabled: true})
 	defer client.Close()
 	store := redisstore.New(client)
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000)}}))
 	names := keyNames(goroutines)
 	const rounds = 20
 	asked(l, names, rounds) // so that connections are made and the store has measured the round trip
-	var once distance
+	var once burst
 	for range 5 {
 		healthy(t, l)
 		one := asked(l, names, 1)
@@ -48,32 +48,32 @@ func measureDistance(t *testing.T, latency time.Duration, goroutines int) {
 	}
 	healthy(t, l)
 	steady := asked(l, names, max(rounds, int(20_000/max(time.Duration(goroutines), latency/time.Microsecond))))
-	reportDistance(t, latency, goroutines, once, steady, store.Stats().Opened)
+	reportLatency(t, latency, goroutines, once, steady, store.Stats().Opened)
 }
 
 // healthy waits until the store decides, and then has no request for a while.
 func healthy(t *testing.T, l *core.Limiter) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		res, err := l.Allow(context.Background(), "lone")
+		res, err := l.Allow(context.Background(), "single")
 		return err == nil && res.Source == core.FromStore
 	}, wait, 10*tick)
 	time.Sleep(2 * timeout)
 }
 
-// distance holds the results of goroutines that asked a distant Redis.
-type distance struct {
+// burst holds the results of goroutines that start at once.
+type burst struct {
 	decisions, fallback int64
 	took                time.Duration
 	times               []time.Duration
 }
 
-func (d distance) share() string {
-	return fmt.Sprintf("%.1f %%", 100*float64(d.fallback)/float64(d.decisions))
+func (b burst) share() string {
+	return fmt.Sprintf("%.1f %%", 100*float64(b.fallback)/float64(b.decisions))
 }
 
 // asked starts a goroutine for each name at once. Each makes so many requests in a row.
-func asked(l *core.Limiter, names []string, rounds int) distance {
+func asked(l *core.Limiter, names []string, rounds int) burst {
 	times := make([]time.Duration, len(names)*rounds)
 	var fallback atomic.Int64
 	ctx, cancel := context.WithCancel(context.Background())
@@ -98,11 +98,11 @@ func asked(l *core.Limiter, names []string, rounds int) distance {
 	all.Wait()
 	took := time.Since(began)
 	slices.Sort(times)
-	return distance{int64(len(times)), fallback.Load(), took, times}
+	return burst{int64(len(times)), fallback.Load(), took, times}
 }
 
-// reportDistance adds a row to the table of distances.
-func reportDistance(t *testing.T, latency time.Duration, goroutines int, once, steady distance, opened int64) {
+// reportLatency adds a row to the table of added latencies.
+func reportLatency(t *testing.T, latency time.Duration, goroutines int, once, steady burst, opened int64) {
 	t.Helper()
 	added := fmt.Sprint(latency)
 	if latency == 0 {
@@ -114,5 +114,5 @@ func reportDistance(t *testing.T, latency time.Duration, goroutines int, once, s
 	t.Log(line)
 	tables.Lock()
 	defer tables.Unlock()
-	tables.distances = append(tables.distances, line)
+	tables.latencies = append(tables.latencies, line)
 }

@@ -1,4 +1,4 @@
-// Distance puts a server some way off: it prints the address of a proxy to it that delays each direction. It is a program
+// Delayproxy prints the address of a proxy to a server, which delays each direction. It is a program
 // of its own, so that busy goroutines of a measurement don't delay it. It ends when its standard input does.
 package main
 
@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/distance"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/delayproxy"
 )
 
 func main() {
@@ -21,9 +21,9 @@ func main() {
 	flag.Parse()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		log.Fatalf("distance: %v", err)
+		log.Fatalf("delayproxy: %v", err)
 	}
-	go func() { log.Fatalf("distance: %v", distance.Serve(l, *to, *delay)) }()
+	go func() { log.Fatalf("delayproxy: %v", delayproxy.Serve(l, *to, *delay)) }()
 	fmt.Println(l.Addr())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }

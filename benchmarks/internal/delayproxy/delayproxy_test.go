@@ -1,4 +1,4 @@
-package distance_test
+package delayproxy_test
 
 import (
 	"io"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/distance"
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/delayproxy"
 )
 
 const delay = 20 * time.Millisecond
@@ -59,7 +59,7 @@ func throughProxy(t *testing.T, handle func(net.Conn)) net.Conn {
 			go handle(c)
 		}
 	}()
-	go func() { _ = distance.Serve(proxy, server.Addr().String(), delay) }()
+	go func() { _ = delayproxy.Serve(proxy, server.Addr().String(), delay) }()
 	client, err := net.Dial("tcp", proxy.Addr().String())
 	if err != nil {
 		t.Fatal(err)
