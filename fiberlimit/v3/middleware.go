@@ -61,7 +61,7 @@ func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) 
 	if e := (*fiber.Error)(nil); errors.As(err, &e) {
 		status = e.Code
 	} else if err == nil {
-		status = c.Response().StatusCode()
+		status = fast.Status(c.RequestCtx())
 	} else if fast.TellsWhenSent(c.RequestCtx()) {
 		status = 0 // the app's error handler chooses it
 	}

@@ -17,6 +17,14 @@ func TellsWhenSent(c *fasthttp.RequestCtx) bool {
 	return c.ConnRequestNum() > 0 && c.LastTimeoutErrorResponse() == nil
 }
 
+// Status returns the status of c's response. If middleware has given up on c, that is the status it answered with.
+func Status(c *fasthttp.RequestCtx) int {
+	if late := c.LastTimeoutErrorResponse(); late != nil {
+		return late.StatusCode()
+	}
+	return c.Response.StatusCode()
+}
+
 // WhenSent has do called when the response of c was sent, or can't be sent any more, and the handler of a hijacked connection
 // has returned. c has then what it has now: its request
 // and user values, but no other middleware. A panic of do is logged to log.
