@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
@@ -17,10 +16,6 @@ func init() {
 		}
 		return l.watch.warnings()
 	}
-	hook.Client = func(c *ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (netip.Prefix, string, error) {
-		return c.client(peer, addr, from.Header)
-	}
-	hook.WarnOfProxy = warnOfProxy
 	hook.AllowAll = (*Limiter).allowAll
 	hook.Keep = keep
 	hook.Result = kept

@@ -21,6 +21,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -270,15 +271,15 @@ func nowhere(t *testing.T) *redis.Client {
 func logsOfAddresses(t *testing.T) {
 	t.Helper()
 	forwarded := func(string) []string { return []string{"203.0.113.5"} }
-	c, err := core.NewClientIP()
+	c, err := clientip.New()
 	require.NoError(t, err)
 	_, err = c.Key("192.0.2.1:1", forwarded)
 	require.NoError(t, err)
-	_, err = core.NewClientIP(core.TrustHeader("CF-Connecting-IP"))
+	_, err = clientip.New(core.TrustHeader("CF-Connecting-IP"))
 	require.NoError(t, err)
-	_, err = core.NewClientIP(core.TrustForwarded())
+	_, err = clientip.New(core.TrustForwarded())
 	require.NoError(t, err)
-	_, err = core.NewClientIP(core.TrustProxies("0.0.0.0/0"))
+	_, err = clientip.New(core.TrustProxies("0.0.0.0/0"))
 	require.NoError(t, err)
 }
 

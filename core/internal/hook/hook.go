@@ -13,14 +13,6 @@ var (
 	// store's, else to slog.Default, as without a limiter.
 	Logger any
 
-	// Client is a func(c *core.ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (network
-	// netip.Prefix, proxyField string, err error). It returns the network of c.Key. addr is the peer's address if that is known
-	// from the connection, else the zero Addr. If proxyField is not "", the caller must call WarnOfProxy.
-	Client any
-
-	// WarnOfProxy is a func(log *slog.Logger, peer, field string). It logs that a peer that is not trusted sends a proxy's field.
-	WarnOfProxy any
-
 	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result, error). It is AllowN with the largest cost that
 	// a request of the key can have, for a request of unknown cost.
 	AllowAll any
