@@ -10,6 +10,8 @@ import (
 
 func init() {
 	hook.Counts = (*Limiter).counts
+	hook.Snapshot = (*Limiter).snapshot
+	hook.Require = func(l *Limiter, unit string) { l.taken.add(unit) }
 	hook.Logger = func(l *Limiter) *slog.Logger {
 		if l == nil {
 			return slog.Default()

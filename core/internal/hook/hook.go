@@ -9,6 +9,16 @@ var (
 	// key, which no request has, it reports whether a limit of any key does.
 	Counts any
 
+	// Snapshot is a func(*core.Limiter) *core.Limiter. It returns a limiter that keeps the policy that another has now:
+	// Limiter.SetPolicy does not change it. Middleware that asks what a policy counts, and then has it decide, needs one policy for
+	// both. A snapshot is for one decision. It allocates.
+	Snapshot any
+
+	// Require is a func(l *core.Limiter, unit string). It says that callers of l take a unit: Limiter.SetPolicy then refuses a policy
+	// none of whose limits counts it. Decisions say so by themselves. Middleware calls Require when it is made, because a policy can
+	// change before its first request. Limiters that WithLimits returned ignore it.
+	Require any
+
 	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
 	// store's, else to slog.Default, as without a limiter.
 	Logger any
