@@ -3,14 +3,10 @@
 package limit
 
 import (
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -34,86 +30,6 @@ func (l Limit) Spec() bucket.Spec {
 	}
 }
 
-const (
-	// MaxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
-	MaxCapacity = quantity.MaxTokens
-	// maxFill is the longest time in which an empty bucket may fill.
-	maxFill = bucket.MaxFill
-	// MaxName keeps header fields and Redis keys short.
-	MaxName = 128
-)
-
-// Mistakes returns what is wrong with l. path is how the caller writes l, with a dot at the end.
-func (l Limit) Mistakes(path string) []error {
-	var errs []error
-	wrong := func(name string, value any, reason string) {
-		errs = append(errs, mistake.New(path+name, value, reason))
-	}
-	if l.Name != "" {
-		if reason := BadName(l.Name); reason != "" {
-			wrong("Name", l.Name, reason)
-		}
-	}
-	capacityOK := l.Capacity >= 1 && l.Capacity <= MaxCapacity
-	if !capacityOK {
-		wrong("Capacity", l.Capacity, "must be from 1 to "+strconv.Itoa(MaxCapacity)+" tokens")
-	}
-	rateOK := l.RefillRate > 0 && !math.IsInf(l.RefillRate, 0) // false for NaN
-	if !rateOK {
-		wrong("RefillRate", l.RefillRate, "must be a number above 0 (tokens every RefillInterval)")
-	}
-	intervalOK := l.RefillInterval >= time.Microsecond
-	switch {
-	case l.RefillInterval > 0 && !intervalOK: // a number without a unit is nanoseconds
-		wrong("RefillInterval", l.RefillInterval, fmt.Sprintf("must be at least 1µs: did you mean %d * time.Second?", int64(l.RefillInterval)))
-	case !intervalOK:
-		wrong("RefillInterval", l.RefillInterval, "must be above 0")
-	}
-	if rateOK && intervalOK {
-		switch {
-		case l.RefillInterval > maxFill:
-			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years of 365 days")
-		case !capacityOK:
-		case l.Mode != bucket.Continuous && !l.Spec().Exact():
-			wrong("RefillRate", l.RefillRate, "has too many decimals for this Capacity")
-		case float64(l.Capacity)/l.RefillRate > float64(maxFill)/float64(l.RefillInterval):
-			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
-		}
-	}
-	if l.Unit != "" {
-		if reason := badUnit(l.Unit); reason != "" {
-			wrong("Unit", l.Unit, reason)
-		}
-	}
-	l.calendarMistakes(wrong)
-	if l.Mode > bucket.Aligned {
-		wrong("Mode", l.Mode, "must be Continuous, Stepped or Aligned")
-	}
-	return errs
-}
-
-// BadName returns why name can't be an RFC 9651 String in a header field, or "" if it can.
-func BadName(name string) string {
-	if name == "" {
-		return "is required"
-	}
-	if len(name) > MaxName {
-		return "must be at most " + strconv.Itoa(MaxName) + " bytes long"
-	}
-	if strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) >= 0 {
-		return "must be printable ASCII"
-	}
-	return ""
-}
-
-// badUnit returns why a limit can't count a unit, or "" if it can.
-func badUnit(unit string) string {
-	if reason := BadName(unit); reason != "" {
-		return reason
-	}
-	return quantity.BadUnit(unit)
-}
-
 // UnitName is what l counts.
 func (l Limit) UnitName() string {
 	if l.Unit == "" {
@@ -124,3 +40,33 @@ func (l Limit) UnitName() string {
 
 // OtherUnit reports whether l counts something else than requests.
 func (l Limit) OtherUnit() bool { return l.UnitName() != quantity.Requests }
+
+// NoLocation is what In makes of nil, which is the Location of limits without a calendar.
+var NoLocation = time.FixedZone("nil", 0)
+
+// OnCalendar reports whether l's periods are those of a calendar.
+func (l Limit) OnCalendar() bool {
+	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%calendar.Month == 0
+}
+
+// Days is where l's days begin; nil: it is aligned to no calendar.
+func (l Limit) Days() *time.Location {
+	switch {
+	case !l.OnCalendar():
+		return nil
+	case l.Location == nil:
+		return time.UTC
+	}
+	return l.Location
+}
+
+// NoAnchor is what Anchored makes of the zero time, which is the Anchor of limits without one.
+var NoAnchor = time.Time{}.Add(1)
+
+const anchorRange = "must be between 1900 and 2200"
+
+// outOfRange reports whether an anchor is so far away that it must be a mistake.
+func outOfRange(anchor time.Time) bool {
+	year := anchor.UTC().Year()
+	return year < 1900 || year > 2200
+}
