@@ -28,7 +28,7 @@ func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
 		return
 	}
 	d := header.Decision{
-		Texts: r.plan.texts, Plan: r.plan.Plan, Answer: &r.answer.Answer, Cost: r.costOf, Style: header.Style(r.headers),
+		Texts: r.plan.texts, Plan: r.plan.Plan, Answer: &r.answer.Answer, Cost: r.Cost, Each: r.each, Style: header.Style(r.headers),
 		Allowed: r.Allowed, RetryAfter: r.RetryAfter, Tightest: int(r.tightest), Remaining: r.Remaining,
 	}
 	d.Write(h, room)

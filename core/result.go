@@ -123,15 +123,7 @@ func (r *Result) limit(i int) LimitResult {
 }
 
 // costOf returns how many tokens the request asked of the i-th limit.
-func (r *Result) costOf(i int) int64 {
-	switch {
-	case r.each != nil:
-		return (*r.each)[i]
-	case r.plan.Rates[i].Other:
-		return 0
-	}
-	return r.Cost
-}
+func (r *Result) costOf(i int) int64 { return r.plan.CostOf(i, r.Cost, r.each) }
 
 // taken reports whether the decision took what it asked for, and can give it back.
 func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }

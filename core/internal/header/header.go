@@ -30,7 +30,8 @@ type Decision struct {
 	Texts  *Texts
 	Plan   *bucket.Plan
 	Answer *bucket.Answer
-	Cost   func(i int) int64 // what was asked of the i-th limit
+	Cost   int64 // what was asked: see [bucket.Plan.CostOf]
+	Each   *[]int64
 	Style  Style
 
 	Allowed    bool
@@ -118,7 +119,7 @@ func (d *Decision) appendIETF(b []byte) []byte {
 // that holds. If the client can use none, effective is how long to wait, or Never.
 func (d *Decision) window(i int) (remaining int64, effective time.Duration) {
 	if !d.Allowed {
-		if retry := d.Answer.RetryAfter(d.Plan, i, d.Cost(i)); retry == bucket.Never {
+		if retry := d.Answer.RetryAfter(d.Plan, i, d.Plan.CostOf(i, d.Cost, d.Each)); retry == bucket.Never {
 			return 0, Never
 		} else if retry > 0 {
 			return 0, duration(retry)
