@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
 func ExampleJoinKey() {
@@ -17,6 +18,18 @@ func ExampleJoinKey() {
 	// Output:
 	// user:acme:ada
 	// a%3Ab:c a:b%3Ac
+}
+
+func ExampleIPOption() {
+	ip := core.Must(clientip.New(
+		core.TrustProxies("173.245.48.0/20"),
+		core.TrustHeader("CF-Connecting-IP"),
+		core.IPv6Prefix(56),
+	))
+	h := http.Header{"Cf-Connecting-Ip": {"2001:db8:1:2ff::7"}}
+	key, _ := ip.Key("173.245.48.9:443", h.Values)
+	fmt.Println(key)
+	// Output: 2001:db8:1:200::/56
 }
 
 func ExampleHeaderStyle() {

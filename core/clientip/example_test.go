@@ -23,15 +23,3 @@ func ExampleFinder() {
 	// 198.51.100.7
 	// 2001:db8:1:2::/64
 }
-
-func Example_options() {
-	ip := core.Must(clientip.New(
-		core.TrustProxies("173.245.48.0/20"),
-		core.TrustHeader("CF-Connecting-IP"),
-		core.IPv6Prefix(56),
-	))
-	h := http.Header{"Cf-Connecting-Ip": {"2001:db8:1:2ff::7"}}
-	key, _ := ip.Key("173.245.48.9:443", h.Values)
-	fmt.Println(key)
-	// Output: 2001:db8:1:200::/56
-}
