@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
 func ExampleJoinKey() {
@@ -19,24 +20,8 @@ func ExampleJoinKey() {
 	// a%3Ab:c a:b%3Ac
 }
 
-func ExampleClientIP() {
-	ip := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
-	h := http.Header{"X-Forwarded-For": {"1.1.1.1, 203.0.113.5, 10.2.2.2"}} // the client wrote 1.1.1.1
-
-	key, _ := ip.Key("10.1.1.1:50000", h.Values) // from our proxy
-	fmt.Println(key)
-	key, _ = ip.Key("198.51.100.7:50000", h.Values) // from anybody else
-	fmt.Println(key)
-	key, _ = ip.Key("[2001:db8:1:2:3::4]:50000", h.Values)
-	fmt.Println(key)
-	// Output:
-	// 203.0.113.5
-	// 198.51.100.7
-	// 2001:db8:1:2::/64
-}
-
 func ExampleIPOption() {
-	ip := core.Must(core.NewClientIP(
+	ip := core.Must(clientip.New(
 		core.TrustProxies("173.245.48.0/20"),
 		core.TrustHeader("CF-Connecting-IP"),
 		core.IPv6Prefix(56),

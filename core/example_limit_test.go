@@ -25,7 +25,7 @@ func ExampleLimit_MaxIn() {
 }
 
 // PerSecond and its siblings take any number type.
-func ExampleNumber() {
+func ExamplePer() {
 	var configured uint16 = 25
 	a, b, c := core.PerSecond(configured), core.PerMinute(0.5), core.PerHour(1_000)
 	fmt.Println(a.Capacity, a.RefillRate, a.RefillInterval)

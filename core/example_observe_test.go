@@ -11,9 +11,9 @@ import (
 )
 
 // An observer counts decisions, here by policy and outcome.
-func ExampleObserver() {
+func ExampleWithObserver() {
 	counts := map[string]int{}
-	var count core.Observer = func(_ context.Context, o core.Observation) {
+	count := func(_ context.Context, o core.Observation) {
 		counts[o.Policy+" "+o.Outcome.String()]++ // a real one is called concurrently: lock, or use atomics
 	}
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -77,7 +77,7 @@ func ExampleLoggerOption() {
 }
 
 // A PolicyObserver receives the limits that are in force: those of the start, and those after each change.
-func ExamplePolicyObserver() {
+func ExampleWithPolicyObserver() {
 	show := func(c core.PolicyChange) { fmt.Println(c.Policy, c.Limits[0].Capacity, c.Changes) }
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},

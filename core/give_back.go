@@ -104,8 +104,8 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 	}
 	r.plan.use.take(units)
 	back := make([]int64, len(r.plan.limits))
-	for i, limit := range r.plan.limits {
-		if actual, given := units[limit.unit()]; given {
+	for i, unit := range r.plan.units {
+		if actual, given := units[unit]; given {
 			back[i] = r.costOf(i) - actual
 		}
 	}
@@ -155,8 +155,8 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	p := now.planOf(key)
 	p.use.take(units)
 	back := make([]int64, len(p.limits))
-	for i, limit := range p.limits {
-		back[i] = -units[limit.unit()]
+	for i, unit := range p.units {
+		back[i] = -units[unit]
 	}
 	return l.settle(ctx, now, key, FromStore, p, back)
 }

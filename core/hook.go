@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
@@ -11,16 +10,14 @@ import (
 
 func init() {
 	hook.Counts = (*Limiter).counts
+	hook.Snapshot = (*Limiter).snapshot
+	hook.Require = func(l *Limiter, unit string) { l.taken.add(unit) }
 	hook.Logger = func(l *Limiter) *slog.Logger {
 		if l == nil {
 			return slog.Default()
 		}
 		return l.watch.warnings()
 	}
-	hook.Client = func(c *ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (netip.Prefix, string, error) {
-		return c.client(peer, addr, from.Header)
-	}
-	hook.WarnOfProxy = warnOfProxy
 	hook.AllowAll = (*Limiter).allowAll
 	hook.Pack = pack
 	hook.Unpack = unpack

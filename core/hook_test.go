@@ -19,7 +19,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-var allowAll = hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))
+var (
+	allowAll     = hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))
+	snapshot     = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
+	requireUnits = hook.Require.(func(*core.Limiter, string))
+)
 
 // Packing a Result loses nothing of it, whatever the policy and however the request ended.
 func TestUnpackedResultIsTheSame(t *testing.T) {

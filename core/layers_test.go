@@ -20,7 +20,7 @@ import (
 // others. So each can be read with only those below it in mind. A field that points to a type uses nothing of it: a result
 // points to its limiter.
 func TestFilesUseWhatStandsBelow(t *testing.T) {
-	for _, dir := range []string{".", "store", "internal/bucket", "redisstore", "policyfile", "middleware", "adapter"} {
+	for _, dir := range []string{".", "store", "internal/bucket", "internal/limit", "internal/policyjson", "internal/header", "redisstore", "policyfile", "middleware", "adapter"} {
 		t.Run(dir, func(t *testing.T) {
 			if _, err := os.Stat(dir); err != nil {
 				t.Skip("no such package")

@@ -5,33 +5,34 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 )
 
-// Number is what the shorthands for limits accept, so that neither a literal nor a configured int needs a conversion.
-type Number interface {
+// number is any kind of number, so that neither a literal nor a configured int needs a conversion.
+type number interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~float32 | ~float64
 }
 
 // PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.
-func PerSecond[N Number](n N) Limit { return per(float64(n), time.Second) }
+func PerSecond[N number](n N) Limit { return per(float64(n), time.Second) }
 
 // PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1).
-func PerMinute[N Number](n N) Limit { return per(float64(n), time.Minute) }
+func PerMinute[N number](n N) Limit { return per(float64(n), time.Minute) }
 
 // PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
-func PerHour[N Number](n N) Limit { return per(float64(n), time.Hour) }
+func PerHour[N number](n N) Limit { return per(float64(n), time.Hour) }
 
 // PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1).
-func PerDay[N Number](n N) Limit { return per(float64(n), 24*time.Hour) }
+func PerDay[N number](n N) Limit { return per(float64(n), 24*time.Hour) }
 
 // Per returns a limit of n tokens every interval whose Capacity is n (at least 1): Per(5, 15*time.Minute).
-func Per[N Number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
+func Per[N number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
 // per keeps invalid numbers, so that the constructor reports them. A fraction of a token rounds the Capacity up.
 func per(n float64, interval time.Duration) Limit {
 	capacity := int64(0)
 	if n > 0 {
-		capacity = int64(min(math.Ceil(n), maxCapacity+1))
+		capacity = int64(min(math.Ceil(n), limit.MaxCapacity+1))
 	}
 	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
 }
@@ -62,11 +63,11 @@ func (l Limit) WithMode(mode Mode) Limit {
 
 // PerWeek returns a limit of n tokens every calendar week whose Capacity is n (at least 1). All come at once, on Monday at
 // 00:00 UTC. [Limit.In] chooses another place, and [Limit.Anchored] another day.
-func PerWeek[N Number](n N) Limit { return per(float64(n), calendar.Week).In(time.UTC) }
+func PerWeek[N number](n N) Limit { return per(float64(n), calendar.Week).In(time.UTC) }
 
 // PerMonth returns a limit of n tokens every calendar month whose Capacity is n (at least 1). All come at once, on the first
 // of the month at 00:00 UTC. [Limit.In] chooses another place, and [Limit.Anchored] another day.
-func PerMonth[N Number](n N) Limit { return per(float64(n), Month).WithMode(Aligned) }
+func PerMonth[N number](n N) Limit { return per(float64(n), Month).WithMode(Aligned) }
 
 // In returns the limit Aligned to the calendar of a location. Its RefillInterval must be whole days, weeks or months. Days
 // begin at midnight there, weeks on Monday, and several months with a January. A day on which clocks are set forward has 23
@@ -78,7 +79,7 @@ func PerMonth[N Number](n N) Limit { return per(float64(n), Month).WithMode(Alig
 // none, [time.LoadLocation] returns an error at start: then import time/tzdata.
 func (l Limit) In(location *time.Location) Limit {
 	if l.Location = location; location == nil {
-		l.Location = noLocation
+		l.Location = limit.NoLocation
 	}
 	return l.WithMode(Aligned)
 }
@@ -88,7 +89,7 @@ func (l Limit) In(location *time.Location) Limit {
 // on the last day. The time of day is that of t in the limit's Location, by default UTC. The zero time is a mistake.
 func (l Limit) Anchored(t time.Time) Limit {
 	if l.Anchor = t.Round(0).UTC(); t.IsZero() {
-		l.Anchor = noAnchor
+		l.Anchor = limit.NoAnchor
 	}
 	return l.WithMode(Aligned)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -50,9 +50,9 @@ import (
 // The limit is valid, or the error joins a [ConfigError] for every mistake. [Limit.String] is the
 // inverse.
 func ParseLimit(s string) (Limit, error) {
-	l, mistakes := parseLimit(s)
+	l, mistakes := limit.Parse(s)
 	if len(mistakes) == 0 {
-		return l, nil
+		return documented(l), nil
 	}
 	errs := make([]error, len(mistakes))
 	for i, m := range mistakes {
@@ -60,129 +60,6 @@ func ParseLimit(s string) (Limit, error) {
 		errs[i] = m
 	}
 	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", printable.Clip(s, 80), quantity.LimitForm, errors.Join(errs...))
-}
-
-// parseLimit reports mistakes by the field of Limit, or "" where it can't be told.
-func parseLimit(s string) (l Limit, mistakes []*ConfigError) {
-	wrong := func(field string, value any, reason string) {
-		mistakes = append(mistakes, mistake.New(field, value, reason))
-	}
-	if len(s) > quantity.MaxText {
-		wrong("", s, "must be at most "+itoa(quantity.MaxText)+" bytes long")
-		return Limit{}, mistakes
-	}
-	if !strings.Contains(s, "/") {
-		reason := "has no slash between a rate and an interval"
-		if text := withSlash(s); text != "" {
-			if _, mistakes := parseLimit(text); len(mistakes) == 0 {
-				reason += " (did you mean " + text + "?)"
-			}
-		}
-		wrong("", strings.Trim(s, space), reason)
-		return Limit{}, mistakes
-	}
-	var reason string
-	rate, unit, rest, problem := cutRate(s)
-	if l.Unit = unit; problem != "" {
-		wrong("Unit", unit, problem)
-	}
-	if l.RefillRate, reason = quantity.ParseNumber(rate); reason != "" {
-		wrong("RefillRate", rate, reason)
-	}
-	var interval string
-	if l.RefillInterval, interval, rest, reason = quantity.CutInterval(rest); reason != "" {
-		wrong("RefillInterval", interval, reason)
-	} else if reason = tooShort(l.RefillInterval); reason != "" {
-		wrong("RefillInterval", interval, reason)
-	}
-	given := make(map[string]bool)
-	from, hinted := "", false
-	for rest != "" {
-		var word, field, value string
-		word, rest = cutWord(rest)
-		switch keyword := quantity.Lower(word); keyword {
-		case "burst":
-			field = "Capacity"
-			value, rest = cutWord(rest)
-			if l.Capacity, reason = quantity.ParseTokens(value); reason != "" {
-				wrong(field, value, reason)
-			}
-		case "name":
-			field = "Name"
-			if l.Name, value, rest, reason = cutName(rest); reason != "" {
-				wrong(field, value, reason)
-			}
-		case "in":
-			field = "Location"
-			var zone string
-			if zone, value, rest, reason = cutZone(rest); reason == "" {
-				l.Location, reason = loadLocation(zone)
-			}
-			if reason != "" {
-				wrong(field, value, reason)
-			}
-		case "from":
-			field = "Anchor"
-			value, rest = cutWord(rest)
-			from = value
-		default:
-			mode, ok := parseMode(keyword)
-			if ok {
-				field, value, l.Mode = "Mode", word, mode
-				break
-			}
-			hint := ""
-			if !hinted { // what follows a misspelled word is a mistake for its sake
-				hint = meant(word)
-				hinted = hint != ""
-			}
-			wrong("", word, "is not understood"+hint)
-			continue
-		}
-		if given[field] {
-			wrong(field, value, "is given a second time")
-		}
-		given[field] = true
-	}
-	if from != "" || given["Anchor"] {
-		if l.Anchor, reason = parseAnchor(from, l.location()); reason != "" {
-			wrong("Anchor", from, reason)
-		}
-	}
-	if !given["Mode"] && l.onCalendar() {
-		l.Mode = Aligned
-	}
-	if !given["Capacity"] {
-		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
-			wrong("Capacity", "", reason+": add burst N")
-		}
-	}
-	for _, err := range l.mistakes("") {
-		if m := err.(*ConfigError); !known(mistakes, m.Field) {
-			mistakes = append(mistakes, m)
-		}
-	}
-	return l, mistakes
-}
-
-// parseMode returns the mode that word names in lower case, or false.
-func parseMode(word string) (Mode, bool) {
-	for _, m := range [...]Mode{Continuous, Stepped, Aligned} {
-		if word == strings.ToLower(m.String()) {
-			return m, true
-		}
-	}
-	return 0, false
-}
-
-// known reports whether a mistake of the field is among those listed.
-func known(mistakes []*ConfigError, field string) bool {
-	for _, m := range mistakes {
-		if m.Field == field {
-			return true
-		}
-	}
-	return false
 }
 
 // String is the limit in the form that [ParseLimit] reads, such as
@@ -193,36 +70,11 @@ func known(mistakes []*ConfigError, field string) bool {
 // The burst is left out where it is the rate, and the mode where it is Continuous. The interval is in the
 // largest unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to
 // the last bit.
-func (l Limit) String() string {
-	s := quantity.FormatNumber(l.RefillRate) + l.unitText() + "/" + quantity.FormatInterval(l.RefillInterval)
-	if float64(l.Capacity) != l.RefillRate {
-		s += " burst " + itoa(l.Capacity)
-	}
-	if l.Mode != Continuous && !(l.Mode == Aligned && l.onCalendar()) {
-		s += " " + strings.ToLower(l.Mode.String())
-	}
-	s += l.calendarText()
-	if l.Name == "" {
-		return s
-	}
-	return s + " name " + bareOrQuoted(l.Name)
-}
+func (l Limit) String() string { return l.plain().String() }
 
 // MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it
 // returns the mistakes. So a limit is a string in JSON and YAML.
-func (l Limit) MarshalText() ([]byte, error) {
-	if l == (Limit{}) {
-		return []byte{}, nil
-	}
-	errs := l.mistakes("Limit.")
-	if reason := l.unspeakable(); len(errs) == 0 && reason != "" {
-		errs = append(errs, mistake.New("Limit.Location", l.Location.String(), reason))
-	}
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))
-	}
-	return []byte(l.String()), nil
-}
+func (l Limit) MarshalText() ([]byte, error) { return l.plain().MarshalText() }
 
 // UnmarshalText reads what [ParseLimit] reads, and "" as the zero Limit.
 func (l *Limit) UnmarshalText(text []byte) error {

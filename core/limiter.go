@@ -8,15 +8,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
-	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -45,66 +42,6 @@ type cancelsOf struct {
 	source Source
 	key    string
 }
-
-// rules is a limiter's policy with what is computed from it. It never changes.
-type rules struct {
-	policy Policy
-	plan   *plan
-	shared bool // other limiters returned by WithLimits may have the same plan
-
-	// For FailLocal: the limits that this process grants on its own. Nil in other modes and with a MemoryStore.
-	localPlans *planCache
-	localPlan  *plan
-
-	overrides, localOverrides map[string]*plan // by key
-	overrideUnits             map[string]bool  // what the limits of overrides count
-}
-
-// planOf returns the plan of a key.
-func (r *rules) planOf(key string) *plan {
-	if p := r.overrides[key]; p != nil {
-		return p
-	}
-	return r.plan
-}
-
-// localPlanOf is planOf for the fallback.
-func (r *rules) localPlanOf(key string) *plan {
-	if p := r.localOverrides[key]; p != nil {
-		return p
-	}
-	return r.localPlan
-}
-
-// check returns what is wrong with u. counts reports whether a limit counts a unit.
-func (u Units) check(counts func(unit string) bool) error {
-	if len(u) == 0 {
-		return nil
-	}
-	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
-		if u[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], printable.Text(printable.Clip(unit, maxName)))
-		}
-		if !counts(unit) && (unit != Requests || u[unit] > 0) {
-			return fmt.Errorf("%w: %s%s", ErrUnit, strconv.Quote(printable.Clip(unit, maxName)), meantUnit(unit, counts))
-		}
-	}
-	return nil
-}
-
-// meantUnit returns the unit that was probably meant by another, in parentheses, or "".
-func meantUnit(unit string, counts func(unit string) bool) string {
-	unit = quantity.Lower(unit)
-	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
-		if counts(meant) {
-			return " (did you mean " + strconv.Quote(meant) + "?)"
-		}
-	}
-	return ""
-}
-
-// counts reports whether a limit of the policy, or of an override, counts a unit.
-func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
 
 // counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
 // any key does.
@@ -142,7 +79,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 			o.observe(&l.watch)
 		}
 	}
-	next, err := l.newRules(policy, append(errs, l.watch.mistakes...)...)
+	next, err := newRules(policy, l.memory == nil, append(errs, l.watch.mistakes...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -178,48 +115,17 @@ func newFallback(config *store.Config) *MemoryStore {
 	return NewMemoryStore(options...)
 }
 
-// newRules checks a policy and returns its rules. The error joins the policy's mistakes and errs.
-func (l *Limiter) newRules(policy Policy, errs ...error) (*rules, error) {
-	if err := policy.refusal(errs...); err != nil {
-		return nil, err
-	}
-	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
-	next.policy.Limits = next.plan.given
-	local := policy.OnFailure == FailLocal && l.memory == nil
-	if local {
-		next.localPlans = &planCache{}
-		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
-	}
-	if len(policy.Overrides) > 0 {
-		next.overrides, next.localOverrides = make(map[string]*plan), make(map[string]*plan)
-		next.policy.Overrides, next.overrideUnits = make(map[string][]Limit), make(map[string]bool)
-	}
-	for key, limits := range policy.Overrides {
-		p := makePlan(policy.Name, limits)
-		p.ofKey = true
-		next.overrides[key], next.policy.Overrides[key] = p, p.given
-		for _, limit := range p.limits {
-			next.overrideUnits[limit.unit()] = true
-		}
-		if local {
-			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare))
-			next.localOverrides[key].ofKey = true
-		}
-	}
-	return next, nil
-}
-
 // SetPolicy replaces the policy from the next decision on, for limits that change while a service runs.
 //
 // The policy's name must stay the same, so that buckets keep their tokens. [Limiter.WithLimits] documents which limits
 // share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
 // Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
 //
-// A unit that decisions have taken, or that [Limiter.Require] names, must still be counted: without a limit of it every such
+// A unit that decisions have taken, or that middleware takes, must still be counted: without a limit of it every such
 // request would fail with [ErrUnit]. In shadow mode it need not be.
 //
 // If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does. What has changed is logged,
-// at level info, and passed to each [PolicyObserver].
+// at level info, and passed to observers: see [WithPolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
 	l.changing.Lock()
 	defer l.changing.Unlock()
@@ -228,7 +134,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	if policy.Name != now.policy.Name {
 		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
 	}
-	next, err := l.newRules(policy, errs...)
+	next, err := newRules(policy, l.memory == nil, errs...)
 	if err != nil {
 		return err
 	}
@@ -254,11 +160,6 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	}
 	return nil
 }
-
-// Require says that callers of l take a unit. [Limiter.SetPolicy] then refuses a policy none of whose limits counts it. Decisions
-// say so by themselves. Middleware calls Require when it is made, because a policy can change before its first request. Limiters
-// that WithLimits returned ignore it.
-func (l *Limiter) Require(unit string) { l.taken.add(unit) }
 
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
@@ -349,9 +250,9 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return l.with(&next), nil
 }
 
-// Snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
+// snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
 // what a policy counts, and then has it decide, needs one policy for both. A snapshot is for one decision. It allocates.
-func (l *Limiter) Snapshot() *Limiter {
+func (l *Limiter) snapshot() *Limiter {
 	now := *l.rules.Load()
 	now.shared = true
 	s := l.with(&now)

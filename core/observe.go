@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,13 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Observer receives each decision, for metrics, traces and logs. The goroutine that asked for the decision calls the
-// Observer before it returns the decision, so an Observer must be quick and must not block. It must be safe for
-// concurrent use. Peeks, refunds and resets are not decisions. Neither are settlements and debits, but the Observer
-// receives those that failed: see [OutcomeUnsettled].
-type Observer func(ctx context.Context, o Observation)
-
-// Observation describes one decision, or one failed settlement, to an [Observer].
+// Observation describes one decision, or one failed settlement: see [WithObserver].
 type Observation struct {
 	Policy   string        // the policy's name
 	Limit    string        // the name of the tightest limit; "" if no store or fallback decided
@@ -66,7 +61,7 @@ func (o Outcome) String() string {
 	case OutcomeUnsettled:
 		return "unsettled"
 	}
-	return "Outcome(" + itoa(int64(o)) + ")"
+	return "Outcome(" + strconv.Itoa(int(o)) + ")"
 }
 
 // LimiterOption is an option of [NewLimiter].
@@ -76,12 +71,17 @@ type limiterOption func(*watch)
 
 func (o limiterOption) observe(w *watch) { o(w) }
 
-// WithObserver calls o with each decision of the limiter. The option can be repeated: the limiter calls all observers,
-// in order. It ignores a nil one. Without any observer or logger it measures nothing, so decisions cost nothing more.
-func WithObserver(o Observer) LimiterOption {
+// WithObserver calls observe with each decision of the limiter, for metrics, traces and logs. The goroutine that asked for the
+// decision calls it before it returns the decision, so observe must be quick and must not block. It must be safe for concurrent
+// use. Peeks, refunds and resets are not decisions. Neither are settlements and debits, but observe receives those that failed:
+// see [OutcomeUnsettled].
+//
+// The option can be repeated: the limiter calls all observers, in order. It ignores a nil one. Without any observer or logger it
+// measures nothing, so decisions cost nothing more.
+func WithObserver(observe func(context.Context, Observation)) LimiterOption {
 	return limiterOption(func(w *watch) {
-		if o != nil {
-			w.observers = append(w.observers, o)
+		if observe != nil {
+			w.observers = append(w.observers, observe)
 		}
 	})
 }
@@ -91,12 +91,14 @@ func WithObservedKeys() LimiterOption {
 	return limiterOption(func(w *watch) { w.keys = true })
 }
 
-// WithPolicyObserver calls o with the limits that are in force. The option can be repeated. The limiter ignores a nil o.
-// Limiters that WithLimits returns, and overrides, are not reported.
-func WithPolicyObserver(o PolicyObserver) LimiterOption {
+// WithPolicyObserver calls observe with the limits that are in force, for metrics and logs: once by NewLimiter, and by SetPolicy
+// after each change, one call at a time, before they return. It must be safe for concurrent use, because several limiters may
+// have it, and must not call SetPolicy. The option can be repeated. The limiter ignores a nil one. Limiters that WithLimits
+// returns, and overrides, are not reported.
+func WithPolicyObserver(observe func(PolicyChange)) LimiterOption {
 	return limiterOption(func(w *watch) {
-		if o != nil {
-			w.policyObservers = append(w.policyObservers, o)
+		if observe != nil {
+			w.policyObservers = append(w.policyObservers, observe)
 		}
 	})
 }
@@ -135,8 +137,8 @@ func WithKeySecret(secret []byte) LimiterOption {
 
 // watch is what a limiter reports its decisions to.
 type watch struct {
-	observers       []Observer
-	policyObservers []PolicyObserver
+	observers       []func(context.Context, Observation)
+	policyObservers []func(PolicyChange)
 	logger          *slog.Logger
 	secret          []byte // hashes keys in the log; nil: the process's
 	keys            bool
@@ -225,8 +227,7 @@ func (r *Result) tightestLimit() (name, unit string) {
 	if r.plan == nil {
 		return "", ""
 	}
-	l := &r.plan.limits[r.tightest]
-	return l.Name, l.unit()
+	return r.plan.limits[r.tightest].Name, r.plan.units[r.tightest]
 }
 
 // retryAfter returns RetryAfter as it would be without shadow mode.

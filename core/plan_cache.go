@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 )
 
 // maxPlans bounds how many plans a planCache holds. A service has a few tiers. One that computes new limits for each
@@ -44,7 +46,7 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	}
 	c.mu.RUnlock()
 
-	if errs := limitMistakes(policy, limits, "WithLimits"); len(errs) > 0 {
+	if errs := limit.ListMistakes(policy, each(limits, Limit.plain), "WithLimits"); len(errs) > 0 {
 		return nil, errs
 	}
 	limits = slices.Clone(limits)

@@ -6,8 +6,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/header"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
@@ -60,16 +63,16 @@ func (p Policy) refusal(others ...error) error {
 	case p.isZero(): // a map returns one for a name that it does not hold
 		return fmt.Errorf("ratelimit: the policy is empty: if it comes from a map, check the name it is looked up by: %w", errors.Join(errs...))
 	case len(errs) > 0:
-		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(p.Name, maxName), errors.Join(errs...))
+		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(p.Name, limit.MaxName), errors.Join(errs...))
 	}
 	return nil
 }
 
 // limitMistakes returns what is wrong with p's limits.
 func (p Policy) limitMistakes() []error {
-	errs := limitMistakes(p.Name, p.Limits, "Policy.Limits")
+	errs := limit.ListMistakes(p.Name, each(p.Limits, Limit.plain), "Policy.Limits")
 	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
-		errs = append(errs, limitMistakes(p.Name, p.Overrides[key], "Policy.Overrides."+printable.Clip(key, maxName))...)
+		errs = append(errs, limit.ListMistakes(p.Name, each(p.Overrides[key], Limit.plain), "Policy.Overrides."+printable.Clip(key, limit.MaxName))...)
 		if key == "" {
 			errs = append(errs, mistake.New("Policy.Overrides", key, "has an empty key, which no request can have"))
 		}
@@ -85,7 +88,7 @@ func (p Policy) isZero() bool {
 // mistakes returns what is wrong with p, except for its limits.
 func (p Policy) mistakes() []error {
 	var errs []error
-	if reason := badName(p.Name); reason != "" {
+	if reason := limit.BadName(p.Name); reason != "" {
 		errs = append(errs, mistake.New("Policy.Name", p.Name, reason))
 	}
 	if p.OnFailure > FailClosed {
@@ -94,7 +97,7 @@ func (p Policy) mistakes() []error {
 	if p.LocalShare < 0 || p.LocalShare > 1 || math.IsNaN(p.LocalShare) {
 		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
-	if !p.Headers.valid() {
+	if !header.Style(p.Headers).Valid() {
 		errs = append(errs, mistake.New("Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersIETF or HeadersDraft6, or HeadersLegacy with one of the latter two"))
 	}
 	return errs
@@ -114,9 +117,9 @@ func scaled(limits []Limit, share float64) []Limit {
 	for i, l := range limits {
 		if share > 0 && share < 1 {
 			l.Capacity = max(1, shareOf(l.Capacity, share))
-			// The Capacity may have been rounded up to 1, so keep the bucket filling within maxFill.
-			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(maxFill))
-			if l.onCalendar() {
+			// The Capacity may have been rounded up to 1, so keep the bucket filling within bucket.MaxFill.
+			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(bucket.MaxFill))
+			if l.plain().OnCalendar() {
 				slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
 			}
 			l.RefillRate = max(l.RefillRate*share, slowest)
@@ -159,5 +162,5 @@ func (m FailureMode) String() string {
 	case FailClosed:
 		return "FailClosed"
 	}
-	return "FailureMode(" + itoa(int64(m)) + ")"
+	return "FailureMode(" + strconv.Itoa(int(m)) + ")"
 }

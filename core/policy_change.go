@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 )
 
-// PolicyObserver receives the limits that are in force, for metrics and logs. NewLimiter calls it once, and SetPolicy calls it
-// after each change, one call at a time, before they return. It must be safe for concurrent use, because several limiters may
-// have it, and must not call SetPolicy.
-type PolicyObserver func(PolicyChange)
-
-// PolicyChange describes a policy that is in force from now on, to a [PolicyObserver].
+// PolicyChange describes a policy that is in force from now on: see [WithPolicyObserver].
 type PolicyChange struct {
 	Policy string  // the policy's name
 	Limits []Limit // its limits, each with the name that metrics and headers show
@@ -56,10 +53,18 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 // namedLimits returns p's limits, each with a name.
 func (p Policy) namedLimits() []Limit {
 	limits := slices.Clone(p.Limits)
-	for i, name := range nameLimits(p.Name, limits) {
+	for i, name := range limit.Names(p.Name, each(limits, Limit.plain)) {
 		limits[i].Name = name
 	}
 	return limits
+}
+
+// same reports whether l and other are the same limit. Their Locations may have been loaded separately.
+func (l Limit) same(other Limit) bool {
+	if l.Location != nil && other.Location != nil && l.Location.String() == other.Location.String() {
+		l.Location, other.Location = nil, nil
+	}
+	return l == other
 }
 
 // sameName reports whether l and other, which have names, have the same.

@@ -29,7 +29,7 @@ type Reservation struct {
 // Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 2,048 reservations
 // at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
-	return l.promise(ctx, l.rules.Load(), key, n, bucket.Reserve, maxFill)
+	return l.promise(ctx, l.rules.Load(), key, n, bucket.Reserve, bucket.MaxFill)
 }
 
 // promise reserves n tokens if they are due within the given time. Otherwise it takes none, and the reservation is not
@@ -99,7 +99,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 // round trip, which waits of one key that end at once share, and delays the return by at most 50 ms. If Redis takes longer,
 // a goroutine goes on until the store's timeouts end. If Redis does not answer, the tokens refill with time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
-	within := maxFill
+	within := bucket.MaxFill
 	if deadline, ok := ctx.Deadline(); ok {
 		within = max(0, min(within, time.Until(deadline)))
 	}

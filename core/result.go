@@ -23,6 +23,16 @@ type Result struct {
 	// Allowed reports whether the request is allowed. If so, its cost has been taken.
 	Allowed bool
 
+	// ShadowDenied reports that the request is Allowed only because its policy is in shadow mode. Nothing was taken.
+	ShadowDenied bool
+
+	// Source is who decided.
+	Source Source
+
+	headers  HeaderStyle // the policy's
+	inShadow bool        // the policy was in shadow mode
+	untaken  bool        // another decision that belongs to this one denied, so nothing was taken
+
 	// Remaining is how many whole tokens the tightest limit has left: at least 0.
 	Remaining int64
 
@@ -37,15 +47,6 @@ type Result struct {
 	// other units. For [Limiter.AllowAtMost] it is how many it got.
 	Cost int64
 
-	// Source is who decided.
-	Source Source
-
-	// ShadowDenied reports that the request is Allowed only because its policy is in shadow mode. Nothing was taken.
-	ShadowDenied bool
-
-	headers  HeaderStyle // the policy's
-	tightest int32       // index of the tightest limit in the plan
-
 	// Cause is why the store could not decide, or nil if it did. Do not show it to clients.
 	Cause error
 
@@ -56,8 +57,7 @@ type Result struct {
 	ticket  int64    // of the hold, if this is the result of a reservation; else 0
 	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error
 
-	inShadow bool // the policy was in shadow mode
-	untaken  bool // another decision that belongs to this one denied, so nothing was taken
+	tightest int32 // index of the tightest limit in the plan
 
 	// ended is 1 when the Result was undone or settled. A copy has its own, unless both have the same once. That is a
 	// number where the Result is kept for others, so that a decision without that costs no allocation.
@@ -123,15 +123,7 @@ func (r *Result) limit(i int) LimitResult {
 }
 
 // costOf returns how many tokens the request asked of the i-th limit.
-func (r *Result) costOf(i int) int64 {
-	switch {
-	case r.each != nil:
-		return (*r.each)[i]
-	case r.plan.Rates[i].Other:
-		return 0
-	}
-	return r.Cost
-}
+func (r *Result) costOf(i int) int64 { return r.plan.CostOf(i, r.Cost, r.each) }
 
 // taken reports whether the decision took what it asked for, and can give it back.
 func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }

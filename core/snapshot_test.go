@@ -14,12 +14,12 @@ import (
 func TestASnapshotKeepsItsPolicy(t *testing.T) {
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10)}}
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
-	before := limiter.Snapshot()
+	before := snapshot(limiter)
 	policy.Limits = []core.Limit{core.PerHour(4)}
 	require.NoError(t, limiter.SetPolicy(policy))
 	assert.EqualValues(t, 10, before.Capacity("k"), "a snapshot keeps its policy")
-	assert.EqualValues(t, 10, before.Snapshot().Capacity("k"), "a snapshot of a snapshot, too")
-	assert.EqualValues(t, 4, limiter.Snapshot().Capacity("k"), "a new one has the new policy")
+	assert.EqualValues(t, 10, snapshot(before).Capacity("k"), "a snapshot of a snapshot, too")
+	assert.EqualValues(t, 4, snapshot(limiter).Capacity("k"), "a new one has the new policy")
 
 	res, err := before.AllowN(t.Context(), "k", 3)
 	require.NoError(t, err)
@@ -44,7 +44,7 @@ func TestAJointDecisionOfSnapshotsIsSettledByThePolicyOfThen(t *testing.T) {
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("a")}}
 	limiter := core.Must(core.NewLimiter(store, policy))
 	other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: []core.Limit{core.PerHour(10)}}))
-	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: limiter.Snapshot(), Key: "k", Cost: 3}, core.Charge{Limiter: other, Key: "k"})
+	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: snapshot(limiter), Key: "k", Cost: 3}, core.Charge{Limiter: other, Key: "k"})
 	require.NoError(t, err)
 	policy.Limits = []core.Limit{core.PerHour(20).WithName("a"), core.PerHour(5).WithName("t").WithUnit("tokens")}
 	require.NoError(t, limiter.SetPolicy(policy))
@@ -63,7 +63,7 @@ func TestSnapshotsWhileThePolicyChanges(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for range 200 {
-				now := limiter.Snapshot()
+				now := snapshot(limiter)
 				most := now.Capacity("k")
 				res, err := now.AllowN(t.Context(), "k", most)
 				if assert.NoError(t, err) {

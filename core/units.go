@@ -1,11 +1,16 @@
 package core
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -23,6 +28,33 @@ func (u Units) requests() int64 {
 		return n
 	}
 	return 1
+}
+
+// check returns what is wrong with u. counts reports whether a limit counts a unit.
+func (u Units) check(counts func(unit string) bool) error {
+	if len(u) == 0 {
+		return nil
+	}
+	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
+		if u[unit] < 0 {
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], printable.Text(printable.Clip(unit, limit.MaxName)))
+		}
+		if !counts(unit) && (unit != Requests || u[unit] > 0) {
+			return fmt.Errorf("%w: %s%s", ErrUnit, strconv.Quote(printable.Clip(unit, limit.MaxName)), meantUnit(unit, counts))
+		}
+	}
+	return nil
+}
+
+// meantUnit returns the unit that was probably meant by another, in parentheses, or "".
+func meantUnit(unit string, counts func(unit string) bool) string {
+	unit = quantity.Lower(unit)
+	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
+		if counts(meant) {
+			return " (did you mean " + strconv.Quote(meant) + "?)"
+		}
+	}
+	return ""
 }
 
 // taken remembers the units that the callers of a limiter take. It is safe for concurrent use. A nil one remembers nothing.

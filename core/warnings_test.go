@@ -1,12 +1,9 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,135 +14,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
-
-// logged holds what slog's default logger wrote.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
-}
-
-// logs replaces the default logger until the test ends; such tests can't be parallel.
-func logs(t *testing.T) *logged {
-	t.Helper()
-	before := slog.Default()
-	t.Cleanup(func() { slog.SetDefault(before) })
-	l := &logged{}
-	slog.SetDefault(slog.New(slog.NewTextHandler(l, nil)))
-	return l
-}
-
-func forwardedFor(values ...string) func(string) []string {
-	return func(name string) []string {
-		if name == "X-Forwarded-For" {
-			return values
-		}
-		return nil
-	}
-}
-
-func TestUntrustedProxyWarnsOnce(t *testing.T) {
-	l := logs(t)
-	c := core.Must(core.NewClientIP())
-	for range 3 {
-		_, err := c.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
-		require.NoError(t, err)
-	}
-	assert.Equal(t, 1, l.count("core.TrustProxies"), "the warning says what to do, once")
-}
-
-// A proxy whose address is outside the trusted ranges sends what ByIP would read from a trusted one. Without a warning all
-// its clients share a bucket, and nobody knows.
-func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
-	for _, x := range []struct {
-		field   string
-		options []core.IPOption
-	}{
-		{"X-Forwarded-For", []core.IPOption{core.TrustProxies("10.0.0.0/8")}},
-		{"Forwarded", []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustForwarded()}},
-		{"CF-Connecting-IP", []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustHeader("CF-Connecting-IP")}},
-		{"X-Forwarded-For", []core.IPOption{core.TrustUnixSocket()}},
-		{"X-Forwarded-For", nil},
-		{"Forwarded", nil},
-	} {
-		l := logs(t)
-		c := core.Must(core.NewClientIP(x.options...))
-		send := func(peer string) {
-			t.Helper()
-			_, err := c.Key(peer, func(name string) []string {
-				if name == x.field {
-					return []string{"for=203.0.113.5"}
-				}
-				return nil
-			})
-			require.NoError(t, err)
-		}
-		if len(x.options) > 1 {
-			send("10.0.0.1:1")
-			assert.Zero(t, l.count("RL701"), "%s from a trusted proxy", x.field)
-		}
-		for range 3 {
-			send("192.0.2.1:1")
-			send("192.0.2.2:1")
-		}
-		assert.Equal(t, 1, l.count("RL701"), "%s from a peer that is not trusted is warned of, once", x.field)
-		assert.Equal(t, 1, l.count("peer=192.0.2.1 header="+x.field+"\n"), "the warning has the peer and the header: %s", l.text.String())
-	}
-}
-
-func TestTrustWithoutAProxyWarns(t *testing.T) {
-	for name, option := range map[string]core.IPOption{"TrustHeader": core.TrustHeader("CF-Connecting-IP"), "TrustForwarded": core.TrustForwarded()} {
-		l := logs(t)
-		core.Must(core.NewClientIP(option))
-		assert.Equal(t, 1, l.count(name+" has no effect"))
-		for _, proxy := range []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustUnixSocket()} {
-			core.Must(core.NewClientIP(option, proxy))
-		}
-		assert.Equal(t, 1, l.count("RL702"), "%s with a proxy", name)
-	}
-}
-
-// A look at each request would cost too much, but a proxy may come in front of a service that runs for long.
-func TestUntrustedProxyWarnsAfterManyRequestsWithoutOne(t *testing.T) {
-	l := logs(t)
-	c := core.Must(core.NewClientIP())
-	for i := range 20_000 {
-		forwarded := forwardedFor()
-		if i >= 10_000 {
-			forwarded = forwardedFor("203.0.113.5")
-		}
-		_, err := c.Key("192.0.2.1:1", forwarded)
-		require.NoError(t, err)
-	}
-	assert.Equal(t, 1, l.count("core.TrustProxies"))
-}
-
-func TestTrustingEveryAddressWarns(t *testing.T) {
-	for _, all := range []string{"0.0.0.0/0", "::/0"} {
-		l := logs(t)
-		core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", all)))
-		assert.Equal(t, 1, l.count("trusts every address"), all)
-	}
-}
 
 func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
 	ctx := context.Background()
-	l := logs(t)
+	l := logtest.Default(t)
 	want := 0
 	for _, c := range []struct {
 		policy, memory string
@@ -175,11 +52,11 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 		<-asked.asked
 		if c.warned {
 			want++
-			require.Eventually(t, func() bool { return l.count("maxmemory-policy=") == want }, 10*time.Second, time.Millisecond, c.policy)
+			require.Eventually(t, func() bool { return l.Count("maxmemory-policy=") == want }, 10*time.Second, time.Millisecond, c.policy)
 		}
 		assert.Empty(t, asked.asked, "the server is asked once")
 	}
-	assert.Equal(t, want, l.count("maxmemory-policy="), "a server that evicts nothing, or is never full, is no reason to warn")
+	assert.Equal(t, want, l.Count("maxmemory-policy="), "a server that evicts nothing, or is never full, is no reason to warn")
 }
 
 // Any one server of several may have the eviction policy.
@@ -203,7 +80,7 @@ func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 				unite(t, servers)
 			}
 			for _, s := range servers { // each in turn
-				l := logs(t)
+				l := logtest.Default(t)
 				admin := s.Client(t)
 				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "100mb").Err())
 				require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
@@ -213,8 +90,8 @@ func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 					core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
 				_, err := limiter.Allow(ctx, "k")
 				require.NoError(t, err)
-				require.Eventually(t, func() bool { return l.count("server=redis://"+s.Addr) == 1 }, 10*time.Second, time.Millisecond, "the warning names the server")
-				assert.Equal(t, 1, l.count("maxmemory-policy="))
+				require.Eventually(t, func() bool { return l.Count("server=redis://"+s.Addr) == 1 }, 10*time.Second, time.Millisecond, "the warning names the server")
+				assert.Equal(t, 1, l.Count("maxmemory-policy="))
 				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
 			}
 		})

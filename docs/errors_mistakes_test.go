@@ -22,6 +22,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -74,7 +75,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	say(limiter.SetPolicy(core.Policy{Name: "api-v2", Limits: []core.Limit{core.PerMinute(60)}}))
-	limiter.Require(core.Requests)
+	_, err = limiter.Allow(context.Background(), "k")
+	require.NoError(t, err)
 	say(limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithUnit("tokens")}}))
 	_, err = limiter.WithLimits()
 	say(err)
@@ -273,15 +275,15 @@ func nowhere(t *testing.T) *redis.Client {
 func logsOfAddresses(t *testing.T) {
 	t.Helper()
 	forwarded := func(string) []string { return []string{"203.0.113.5"} }
-	c, err := core.NewClientIP()
+	c, err := clientip.New()
 	require.NoError(t, err)
 	_, err = c.Key("192.0.2.1:1", forwarded)
 	require.NoError(t, err)
-	_, err = core.NewClientIP(core.TrustHeader("CF-Connecting-IP"))
+	_, err = clientip.New(core.TrustHeader("CF-Connecting-IP"))
 	require.NoError(t, err)
-	_, err = core.NewClientIP(core.TrustForwarded())
+	_, err = clientip.New(core.TrustForwarded())
 	require.NoError(t, err)
-	_, err = core.NewClientIP(core.TrustProxies("0.0.0.0/0"))
+	_, err = clientip.New(core.TrustProxies("0.0.0.0/0"))
 	require.NoError(t, err)
 }
 

@@ -174,7 +174,7 @@ func newLabels(k series.Key) *labels {
 	}
 }
 
-// Observe measures a decision and adds an event to the span in ctx. A failed settlement it only counts. It is a [core.Observer]: pass it to
+// Observe measures a decision and adds an event to the span in ctx. A failed settlement it only counts. Pass it to
 // [core.WithObserver]. If no span is recorded, it allocates only for a new series.
 func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
 	if o.Outcome == core.OutcomeUnsettled {

@@ -19,7 +19,7 @@ func WithRedisStore(name string, store storestats.Source) Option {
 	return func(t *Telemetry) { t.settings.AddStore(name, store) }
 }
 
-// ObservePolicy takes in the limits that are in force. It is a [core.PolicyObserver]: pass it to [core.WithPolicyObserver]. Of
+// ObservePolicy takes in the limits that are in force. Pass it to [core.WithPolicyObserver]. Of
 // several limiters of one policy name the last counts.
 func (t *Telemetry) ObservePolicy(change core.PolicyChange) { t.limits.Note(change) }
 

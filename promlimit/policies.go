@@ -13,7 +13,7 @@ var (
 	changes  = prometheus.NewDesc("ratelimit_policy_changes_total", series.ChangesHelp, []string{"policy"}, nil)
 )
 
-// ObservePolicy takes in the limits that are in force. It is a [core.PolicyObserver]: pass it to [core.WithPolicyObserver]. Of
+// ObservePolicy takes in the limits that are in force. Pass it to [core.WithPolicyObserver]. Of
 // several limiters of one policy name the last counts.
 func (c *Collector) ObservePolicy(change core.PolicyChange) { c.limits.Note(change) }
 

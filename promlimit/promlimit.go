@@ -148,7 +148,7 @@ func New(options ...Option) *Collector {
 	return c
 }
 
-// Observe counts a decision or a failed settlement. It is a [core.Observer]: pass it to [core.WithObserver]. It allocates only for a new series
+// Observe counts a decision or a failed settlement. Pass it to [core.WithObserver]. It allocates only for a new series
 // and for exemplars.
 func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 	if o.Outcome == core.OutcomeUnsettled {

@@ -8,13 +8,14 @@ import (
 	"net/netip"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
-// ByIP limits by the client's address. [core.ClientIP] says which proxies it trusts.
+// ByIP limits by the client's address. [core.IPOption] says which proxies it trusts.
 func ByIP(options ...core.IPOption) KeyFunc {
-	ip, err := core.NewClientIP(options...)
+	ip, err := clientip.New(options...)
 	if err != nil {
 		return middleware.Invalid[Request, string](err)
 	}
@@ -29,7 +30,7 @@ func ByIP(options ...core.IPOption) KeyFunc {
 		if !addr.IsValid() {
 			peer = x.RemoteAddr()
 		}
-		network, proxyField, err := client(ip, peer, addr, x)
+		network, proxyField, err := ip.Network(peer, addr, x.Header)
 		if err != nil {
 			return "", err
 		}
@@ -47,7 +48,7 @@ func ByIP(options ...core.IPOption) KeyFunc {
 
 // proxyMarker returns the marker of a peer that sends a proxy's field.
 func proxyMarker(peer, field string, outer *Decision) *Decision {
-	return middleware.Marker("", func(log *slog.Logger) { warnOfProxy(log, peer, field) }, outer)
+	return middleware.Marker("", func(log *slog.Logger) { clientip.ReportProxy(log, peer, field) }, outer)
 }
 
 // ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts.

@@ -126,7 +126,7 @@ func (e *Engine[C]) decide(c C, a *Admission) (fromUser bool, err error) {
 	}
 	now := limiter
 	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
-		now = limiter.Snapshot()
+		now = snapshot(limiter)
 		if take.units == nil && !counts(now, "", core.Requests) {
 			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 		}

@@ -12,6 +12,8 @@ import (
 // What core lends to middleware.
 var (
 	counts       = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
+	snapshot     = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
+	require      = hook.Require.(func(l *core.Limiter, unit string))
 	logger       = hook.Logger.(func(*core.Limiter) *slog.Logger)
 	allowAll     = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
 	pack         = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))

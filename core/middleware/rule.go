@@ -107,7 +107,7 @@ func snapshots[C any](rules []Rule[C]) []*core.Limiter {
 			limiters[i] = limiters[j]
 			continue
 		}
-		limiters[i] = r.Limiter.Snapshot()
+		limiters[i] = snapshot(r.Limiter)
 	}
 	return limiters
 }
@@ -152,7 +152,7 @@ func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 	if l == nil || o.Units != nil {
 		return nil
 	}
-	l.Require(core.Requests)
+	require(l, core.Requests)
 	policy := l.Policy()
 	if policy.Shadow {
 		return nil

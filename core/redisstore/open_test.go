@@ -1,6 +1,8 @@
 package redisstore_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,6 +38,9 @@ func TestOpenReportsABadURLWithoutItsPassword(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("Open(%q) shows the password: %v", url, err)
+		}
+		if mistake := (*core.ConfigError)(nil); !errors.As(err, &mistake) || mistake.Code() != "RL302" || strings.Contains(fmt.Sprint(mistake.Value), "secret") {
+			t.Errorf("Open(%q) returns %v: a mistake in a configuration is a core.ConfigError with a code, and without the password", url, err)
 		}
 	}
 }

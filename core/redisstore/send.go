@@ -66,7 +66,7 @@ func (s *server) instant() (string, error) {
 	if s.clock == nil {
 		return "", nil
 	}
-	micros, err := microsOf(s.clock())
+	micros, err := store.Instant(s.clock())
 	if err != nil {
 		return "", err
 	}

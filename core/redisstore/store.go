@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denycache"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -54,15 +55,15 @@ type Store struct {
 // ContextTimeoutEnabled, DialerRetries 1 and, unless url has a dial_timeout, a DialTimeout of a second, or of ten times the
 // store's timeout if that is longer. All else are go-redis' defaults.
 //
-// Open does not connect: call [Store.Ping] to learn whether the store can decide. Open returns an error if it can't read url.
+// Open does not connect: call [Store.Ping] to learn whether the store can decide. Open returns a [core.ConfigError] if it can't read url.
 // Mistakes in options are reported as by [New].
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
 		if strings.Contains(url, "@") { // the error would show parts of the password
-			return nil, errors.New("ratelimit: redisstore.Open url: must be such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded (RL302)")
+			return nil, badURL(url, "must be such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded")
 		}
-		return nil, fmt.Errorf("ratelimit: redisstore.Open url: must be such as redis://localhost:6379/0: %w (RL302)", err)
+		return nil, badURL(url, "must be such as redis://localhost:6379/0: "+err.Error())
 	}
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
@@ -71,12 +72,26 @@ func Open(url string, options ...Option) (*Store, error) {
 	}
 	client, err := clientOf(o)
 	if err != nil {
-		return nil, fmt.Errorf("ratelimit: redisstore.Open url: has an option that no client can have: %w (RL302)", err)
+		return nil, badURL(url, "has an option that no client can have: "+err.Error())
 	}
 	s := New(client, options...)
 	s.own = client
 	return s, nil
 }
+
+// badURL returns the error of Open. It does not show a url that may have a password.
+func badURL(url, reason string) error {
+	value := any(url)
+	if strings.Contains(url, "@") {
+		value = hidden{}
+	}
+	return fmt.Errorf("ratelimit: %w", &core.ConfigError{Field: "redisstore.Open url", Value: value, Reason: reason})
+}
+
+// hidden stands in messages for a value that they must not show.
+type hidden struct{}
+
+func (hidden) String() string { return "(not shown)" }
 
 // clientOf returns a client with options that a URL has set. The error is the panic of go-redis, such as for a pool_size of -1.
 func clientOf(o *redis.Options) (client *redis.Client, err error) {

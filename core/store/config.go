@@ -45,7 +45,7 @@ func (c *Config) ClockError() error {
 	if c.Clock == nil {
 		return nil
 	}
-	_, err := instantOf(c.Clock())
+	_, err := Instant(c.Clock())
 	return err
 }
 
@@ -68,7 +68,7 @@ func (c *Config) Nanos() (int64, error) {
 		return startNanos + int64(time.Since(start)), nil
 	}
 	now := c.Clock()
-	_, err := instantOf(now)
+	_, err := Instant(now)
 	return now.UnixNano(), err
 }
 

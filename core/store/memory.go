@@ -149,9 +149,9 @@ func (s *Memory) now() (int64, error) {
 // read is now without the cached offset of [clock]: slower, and exact at once after the wall clock was set.
 func (s *Memory) read() (int64, error) {
 	if s.config.Clock == nil {
-		return instantOf(time.Now())
+		return Instant(time.Now())
 	}
-	return instantOf(s.config.Clock())
+	return Instant(s.config.Clock())
 }
 
 // Reset forgets the bucket of a policy and key. The error is always nil.

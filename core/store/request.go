@@ -71,7 +71,7 @@ type Answer = bucket.Answer
 // Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
 // returns [ErrClock] if now is not between 1970 and 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
-	at, err := instantOf(now)
+	at, err := Instant(now)
 	if err != nil {
 		return Answer{}, nil, 0, err
 	}

@@ -22,7 +22,7 @@ type Limits struct {
 	changes map[string]int64
 }
 
-// Note takes in the limits of a policy, in place of those that it had. It is a [core.PolicyObserver]. A policy whose limits
+// Note takes in the limits of a policy, in place of those that it had. A policy whose limits
 // would exceed the bound has none, and its changes are counted under [Other].
 func (l *Limits) Note(c core.PolicyChange) {
 	l.mu.Lock()

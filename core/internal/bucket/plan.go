@@ -46,6 +46,17 @@ func (p *Plan) LeastCapacity() (least int64) {
 	return least
 }
 
+// CostOf is what a request takes from the i-th limit of p: of each its own tokens, or else n of those that count requests.
+func (p *Plan) CostOf(i int, n int64, each *[]int64) int64 {
+	switch {
+	case each != nil:
+		return (*each)[i]
+	case p.Rates[i].Other:
+		return 0
+	}
+	return n
+}
+
 // Replace makes next the successor of p, and those in ofKeys the successors for their keys.
 func (p *Plan) Replace(next *Plan, ofKeys map[string]*Plan) {
 	p.successor.Store(&successor{next, ofKeys})

@@ -46,15 +46,7 @@ type Request struct {
 }
 
 // Of is how many tokens r takes from the i-th limit, or returns to it.
-func (r *Request) Of(i int) int64 {
-	switch {
-	case r.Each != nil:
-		return (*r.Each)[i]
-	case r.Plan.Rates[i].Other:
-		return 0
-	}
-	return r.N
-}
+func (r *Request) Of(i int) int64 { return r.Plan.CostOf(i, r.N, r.Each) }
 
 // Moves reports whether r, if it is allowed, changes any level.
 func (r *Request) Moves() bool {

@@ -23,6 +23,14 @@ const (
 	Aligned
 )
 
+// String returns the mode's name in Go, without the package.
+func (m Mode) String() string {
+	if names := [...]string{"Continuous", "Stepped", "Aligned"}; int(m) < len(names) {
+		return names[m]
+	}
+	return "Mode(" + strconv.Itoa(int(m)) + ")"
+}
+
 // Spec is a limit as users write it.
 type Spec struct {
 	Capacity       int64

@@ -9,17 +9,19 @@ var (
 	// key, which no request has, it reports whether a limit of any key does.
 	Counts any
 
+	// Snapshot is a func(*core.Limiter) *core.Limiter. It returns a limiter that keeps the policy that another has now:
+	// Limiter.SetPolicy does not change it. Middleware that asks what a policy counts, and then has it decide, needs one policy for
+	// both. A snapshot is for one decision. It allocates.
+	Snapshot any
+
+	// Require is a func(l *core.Limiter, unit string). It says that callers of l take a unit: Limiter.SetPolicy then refuses a policy
+	// none of whose limits counts it. Decisions say so by themselves. Middleware calls Require when it is made, because a policy can
+	// change before its first request. Limiters that WithLimits returned ignore it.
+	Require any
+
 	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
 	// store's, else to slog.Default, as without a limiter.
 	Logger any
-
-	// Client is a func(c *core.ClientIP, peer string, addr netip.Addr, from interface{ Header(string) []string }) (network
-	// netip.Prefix, proxyField string, err error). It returns the network of c.Key. addr is the peer's address if that is known
-	// from the connection, else the zero Addr. If proxyField is not "", the caller must call WarnOfProxy.
-	Client any
-
-	// WarnOfProxy is a func(log *slog.Logger, peer, field string). It logs that a peer that is not trusted sends a proxy's field.
-	WarnOfProxy any
 
 	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result, error). It is AllowN with the largest cost that
 	// a request of the key can have, for a request of unknown cost.

@@ -62,7 +62,7 @@ var codesOfNames = map[string]string{
 	"overrides": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
 	"policy": "RL208",
 
-	"newlimiter": "RL301", "new client": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
+	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
 	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304",
 	"new timeout": "RL304", "new failures": "RL304", "new pause": "RL304", "withclock": "RL305",
 	"withkeysecret": "RL318",

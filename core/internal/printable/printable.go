@@ -51,3 +51,15 @@ func Clip(s string, n int) string {
 	}
 	return s[:n] + "…"
 }
+
+// AppendString appends s as an RFC 9651 String (section 3.3.3): in double quotes. s must be printable ASCII, as names are.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	for i := range len(s) {
+		if s[i] == '"' || s[i] == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, s[i])
+	}
+	return append(b, '"')
+}

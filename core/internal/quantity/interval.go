@@ -93,17 +93,26 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		read = s[:len(s)-len(rest)]
 		rest = strings.TrimLeft(rest, Space)
 	}
-	switch {
-	case problem != "":
+	if problem == "" {
+		problem = badTotal(total, months)
+	}
+	if problem != "" {
 		return 0, read, rest, problem
-	case !total.IsInt():
-		return 0, read, rest, "must be whole nanoseconds"
-	case !total.Num().IsInt64():
-		return 0, read, rest, "must be at most 100 years"
-	case months && new(big.Int).Rem(total.Num(), big.NewInt(int64(month))).Sign() != 0:
-		return 0, read, rest, "must be whole months, or none"
 	}
 	return time.Duration(total.Num().Int64()), read, rest, ""
+}
+
+// badTotal returns why an interval can't have so many nanoseconds, or "". months says that some of them were months.
+func badTotal(total *big.Rat, months bool) string {
+	switch {
+	case !total.IsInt():
+		return "must be whole nanoseconds"
+	case !total.Num().IsInt64():
+		return "must be at most 100 years"
+	case months && new(big.Int).Rem(total.Num(), big.NewInt(int64(month))).Sign() != 0:
+		return "must be whole months, or none"
+	}
+	return ""
 }
 
 // ParseInterval reads an interval with nothing behind it.

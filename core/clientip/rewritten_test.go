@@ -1,4 +1,4 @@
-package core_test
+package clientip_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
 // fields returns the header whose fields and values alternate.
@@ -25,7 +26,7 @@ func fields(pairs ...string) func(string) []string {
 // Middleware that rewrites RemoteAddr takes what the client sent. The address of a connection has a port, and no proxy sends
 // its own address with its port.
 func TestARewrittenAddressIsRefused(t *testing.T) {
-	for _, c := range []*core.ClientIP{core.Must(core.NewClientIP()), core.Must(core.NewClientIP(core.TrustProxies("203.0.113.0/24")))} {
+	for _, c := range []*clientip.Finder{core.Must(clientip.New()), core.Must(clientip.New(core.TrustProxies("203.0.113.0/24")))} {
 		for _, x := range []struct {
 			peer   string
 			header func(string) []string
@@ -47,21 +48,21 @@ func TestARewrittenAddressIsRefused(t *testing.T) {
 			assert.ErrorContains(t, err, "core.TrustProxies", "the error says what to use")
 		}
 	}
-	danger := core.Must(core.NewClientIP(core.DangerouslyTrustRemoteAddr()))
+	danger := core.Must(clientip.New(core.DangerouslyTrustRemoteAddr()))
 	for _, peer := range []string{"203.0.113.9", "203.0.113.9:80"} {
 		key, err := danger.Key(peer, fields("X-Real-IP", peer))
 		require.NoError(t, err, "the app says that it trusts RemoteAddr: %q", peer)
 		assert.Equal(t, "203.0.113.9", key)
 	}
-	_, err := core.Must(core.NewClientIP()).Key("192.0.2.1:80", fields("X-Forwarded-For", "192.0.2.1", "X-Real-IP", "192.0.2.1"))
+	_, err := core.Must(clientip.New()).Key("192.0.2.1:80", fields("X-Forwarded-For", "192.0.2.1", "X-Real-IP", "192.0.2.1"))
 	require.NoError(t, err, "a client that sends its own address, without the port of its connection, was not rewritten")
-	_, err = core.Must(core.NewClientIP()).Key(strings.Repeat("9", 64<<10), fields())
+	_, err = core.Must(clientip.New()).Key(strings.Repeat("9", 64<<10), fields())
 	assert.Less(t, len(err.Error()), 500, "a message is short, whatever a client sends")
 }
 
 // A proxy on a Unix socket has no address. It is trusted if the app says so, and nothing else without an address is.
 func TestAProxyOnAUnixSocket(t *testing.T) {
-	plain, trusting := core.Must(core.NewClientIP()), core.Must(core.NewClientIP(core.TrustUnixSocket(), core.TrustProxies("10.0.0.0/8")))
+	plain, trusting := core.Must(clientip.New()), core.Must(clientip.New(core.TrustUnixSocket(), core.TrustProxies("10.0.0.0/8")))
 	for _, socket := range []string{"", "@", "@nginx", "/run/nginx.sock"} {
 		_, err := plain.Key(socket, forwardedFor("203.0.113.5"))
 		assert.ErrorIs(t, err, core.ErrNoKey, "a socket is not trusted by default: %q", socket)

@@ -1,4 +1,4 @@
-package core_test
+package clientip_test
 
 import (
 	"net/netip"
@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
 // A client writes what it likes to the left of what the trusted proxy appends to Forwarded.
 func TestForwardedCannotBeForged(t *testing.T) {
-	c := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustForwarded()))
+	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustForwarded()))
 	const peer, unknown = "10.1.1.1:1234", "10.1.1.1"
 	for _, x := range []struct {
 		name  string
@@ -64,7 +65,7 @@ func TestForwardedCannotBeForged(t *testing.T) {
 		require.NoError(t, err, x.name)
 		assert.Equal(t, x.want, key, "%s: %q", x.name, x.lines)
 	}
-	without := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8")))
+	without := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8")))
 	key, err := without.Key(peer, fields("Forwarded", "for=1.1.1.1", "X-Forwarded-For", "192.0.2.43"))
 	require.NoError(t, err)
 	assert.Equal(t, "192.0.2.43", key, "without TrustForwarded a client's own Forwarded does not count")
@@ -136,7 +137,7 @@ func naiveForwarded(peer string, lines []string) (key string, ended bool) {
 	return network(last), false
 }
 
-// FuzzForwarded compares ClientIP with naiveForwarded. A newline in header separates the lines of the field.
+// FuzzForwarded compares a Finder with naiveForwarded. A newline in header separates the lines of the field.
 func FuzzForwarded(f *testing.F) {
 	for _, header := range []string{
 		"", ",", " ", "for=1.2.3.4", "for=6.6.6.6, for=1.2.3.4", `For="[2001:db8::1]:443";proto=https;by=_x, for=10.1.1.1`, "for=6.6.6.6\nfor=10.1.1.1",
@@ -148,7 +149,7 @@ func FuzzForwarded(f *testing.F) {
 		f.Add("10.0.0.1:1234", header)
 		f.Add("203.0.113.9:1", header)
 	}
-	ip := core.Must(core.NewClientIP(core.TrustProxies(trusted...), core.TrustForwarded(), core.DangerouslyTrustRemoteAddr()))
+	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustForwarded(), core.DangerouslyTrustRemoteAddr()))
 	f.Fuzz(func(t *testing.T, peer, header string) {
 		lines := strings.Split(header, "\n")
 		if header == "" {
@@ -188,7 +189,7 @@ func FuzzForwardedAppended(f *testing.F) {
 	for _, sent := range []string{"", "for=1.1.1.1", `for="1.1.1.1`, `for="\`, `"`, `\`, `x="a,b`, ",", `for="10.0.0.1", for="`} {
 		f.Add(sent)
 	}
-	ip := core.Must(core.NewClientIP(core.TrustProxies(trusted...), core.TrustForwarded()))
+	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustForwarded()))
 	f.Fuzz(func(t *testing.T, sent string) {
 		for _, element := range []string{"for=203.0.113.5", `for="203.0.113.5:80"`, `proto=https;for="203.0.113.5:_x";by="[2001:db8:1::5]"`, `for=203.0.113.5;host="a,b\"c"`} {
 			for _, line := range []string{sent + "," + element, sent + ", " + element} {

@@ -1,4 +1,4 @@
-package core
+package limit
 
 import (
 	"strings"
@@ -8,81 +8,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// cutRate returns the rate and the unit that a limit's text begins with, and what follows the slash.
-func cutRate(s string) (rate, unit, rest, reason string) {
-	s = strings.TrimLeft(s, space)
-	end := strings.IndexAny(s, space+"/")
-	rate, s = s[:end], strings.TrimLeft(s[end:], space)
-	if strings.HasPrefix(s, `"`) {
-		closing := 1
-		for closing < len(s) && s[closing] != '"' {
-			if s[closing] == '\\' {
-				closing++
-			}
-			closing++
-		}
-		if closing >= len(s) {
-			return rate, s, "", "has no closing quote"
-		}
-		if unit, _, _, reason = cutName(s[:closing+1]); reason != "" {
-			return rate, s[:closing+1], s[closing+1:], reason
-		}
-		s = strings.TrimLeft(s[closing+1:], space)
-		if !strings.HasPrefix(s, "/") {
-			return rate, unit, s, "must be followed by a slash and an interval"
-		}
-		return rate, plainUnit(unit), s[1:], ""
-	}
-	unit, rest, _ = strings.Cut(s, "/")
-	unit = strings.TrimRight(unit, space)
-	switch {
-	case unit == "":
-	case quantity.IsNumber(rate) && strings.Trim(unit, "0123456789 ") == "":
-		reason = "is a second number: write thousands without space, as 1000 or 1_000"
-	case !isBare(unit) || '0' <= unit[0] && unit[0] <= '9':
-		if reason = badUnit(quantity.Lower(unit)); reason == "" {
-			reason = `must be one word such as tokens, or stand in double quotes`
-		}
-	}
-	return rate, plainUnit(unit), rest, reason
-}
-
-// plainUnit is the Unit of limits that count a unit as people write it: in lower case, and "" for requests.
-func plainUnit(unit string) string {
-	if unit = quantity.Lower(unit); unit == Requests {
-		return ""
-	}
-	return unit
-}
-
-// unitText is the unit as ParseLimit reads it behind the rate.
-func (l Limit) unitText() string {
-	switch unit := plainUnit(l.Unit); {
-	case unit == "":
-		return ""
-	case isBare(unit) && !strings.Contains(unit, "/") && (unit[0] < '0' || unit[0] > '9'):
-		return " " + unit
-	default:
-		return " " + string(appendString(nil, unit))
-	}
-}
-
 // calendarText is the Location and the Anchor as ParseLimit reads them.
 func (l Limit) calendarText() (s string) {
 	if l.Location != nil {
 		s = " in " + bareOrQuoted(l.Location.String())
 	}
 	if !l.Anchor.IsZero() {
-		s += " from " + formatAnchor(l.Anchor.In(l.location()))
+		s += " from " + formatAnchor(l.Anchor.In(l.Days()))
 	}
 	return s
 }
 
-// locations holds those that loadLocation returned, by their names: the same limit in text is then the same Limit.
+// locations holds those that LoadLocation returned, by their names: the same limit in text is then the same Limit.
 var locations sync.Map
 
-// loadLocation returns the location of a name.
-func loadLocation(name string) (location *time.Location, reason string) {
+// LoadLocation returns the location of a name.
+func LoadLocation(name string) (location *time.Location, reason string) {
 	if known, ok := locations.Load(name); ok {
 		return known.(*time.Location), ""
 	}
@@ -141,8 +82,8 @@ var anchorForms = [...]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:0
 
 const withOffset = "Z07:00"
 
-// parseAnchor reads an anchor in a location. A location that is nil stands for one that could not be read.
-func parseAnchor(s string, location *time.Location) (t time.Time, reason string) {
+// ParseAnchor reads an anchor in a location. A location that is nil stands for one that could not be read.
+func ParseAnchor(s string, location *time.Location) (t time.Time, reason string) {
 	if location == nil {
 		location = time.UTC
 	}
@@ -191,7 +132,7 @@ func firstShown(shown time.Time, location *time.Location) time.Time {
 // formatAnchor writes an anchor as clocks in its location show it, and in UTC if they show that twice.
 func formatAnchor(t time.Time) string {
 	reads := func(written string) bool {
-		again, reason := parseAnchor(written, t.Location())
+		again, reason := ParseAnchor(written, t.Location())
 		return reason == "" && again.Equal(t)
 	}
 	for _, form := range anchorForms {
@@ -212,7 +153,7 @@ func (l Limit) unspeakable() string {
 	if l.Location == nil {
 		return ""
 	}
-	named, reason := loadLocation(l.Location.String())
+	named, reason := LoadLocation(l.Location.String())
 	for month := 0; reason == "" && month < 12*140; month++ {
 		t := time.Date(1970, time.Month(month+1), 1, 0, 0, 0, 0, time.UTC)
 		_, got := t.In(named).Zone()

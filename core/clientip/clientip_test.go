@@ -1,4 +1,4 @@
-package core_test
+package clientip_test
 
 import (
 	"strings"
@@ -8,11 +8,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
 // A client can write anything into X-Forwarded-For, to choose its key or to make the request expensive.
 func TestForwardedForCannotBeForged(t *testing.T) {
-	c := core.Must(core.NewClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
+	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
 	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
 	for _, x := range []struct {
 		name   string
@@ -62,8 +63,8 @@ func TestForwardedForCannotBeForged(t *testing.T) {
 }
 
 // The constructor reports every mistake in the options, before the first request.
-func TestNewClientIPReportsEveryMistake(t *testing.T) {
-	_, err := core.NewClientIP(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
+func TestNewReportsEveryMistake(t *testing.T) {
+	_, err := clientip.New(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
 	require.Error(t, err)
 	for _, want := range []string{`TrustProxies: "10.0.0.0/33" must be an IP address or a CIDR range`, `TrustProxies: "proxy" must be`,
 		`TrustHeader: "CF IP" must be the name of a header field`, `IPv6Prefix: 129 must be from 1 to 128 bits`} {
@@ -73,7 +74,7 @@ func TestNewClientIPReportsEveryMistake(t *testing.T) {
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "TrustProxies", mistake.Field)
 	for _, name := range []string{"", "CF IP", "CF-IP:", "CF-\u212aIP", "CF\nIP"} {
-		_, err := core.NewClientIP(core.TrustProxies("10.0.0.0/8"), core.TrustHeader(name))
+		_, err := clientip.New(core.TrustProxies("10.0.0.0/8"), core.TrustHeader(name))
 		assert.ErrorContains(t, err, "TrustHeader", "%q is the name of no field", name)
 	}
 }

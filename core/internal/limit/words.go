@@ -1,10 +1,11 @@
-package core
+package limit
 
 import (
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -27,7 +28,7 @@ func cutName(s string) (name, written, rest, reason string) {
 		switch {
 		case word == "":
 			return "", "", rest, "is missing"
-		case badName(word) == "" && !isBare(word):
+		case BadName(word) == "" && !isBare(word):
 			return "", word, rest, `must be in double quotes, with \" for a quote and \\ for a backslash`
 		}
 		return word, word, rest, ""
@@ -92,8 +93,8 @@ func meant(word string) string {
 	return ""
 }
 
-// tooShort returns the mistake in an interval that text gives, or "". The hint for a time.Duration is none for text.
-func tooShort(interval time.Duration) (reason string) {
+// TooShort returns the mistake in an interval that text gives, or "". The hint for a time.Duration is none for text.
+func TooShort(interval time.Duration) (reason string) {
 	if interval > 0 && interval < time.Microsecond {
 		return "must be at least 1µs"
 	}
@@ -119,7 +120,7 @@ func bareOrQuoted(name string) string {
 	if name != "" && isBare(name) {
 		return name
 	}
-	return string(appendString(nil, name))
+	return string(printable.AppendString(nil, name))
 }
 
 // isBare reports whether a name needs no quotes.

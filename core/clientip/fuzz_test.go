@@ -1,4 +1,4 @@
-package core_test
+package clientip_test
 
 import (
 	"net/netip"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
 var trusted = []string{"10.0.0.0/8", "192.0.2.7", "2001:db8:1::/48", "::1"}
@@ -81,7 +82,7 @@ func network(a netip.Addr) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// FuzzForwardedFor compares ClientIP with naiveClient. A newline in header separates the lines of the field.
+// FuzzForwardedFor compares a Finder with naiveClient. A newline in header separates the lines of the field.
 func FuzzForwardedFor(f *testing.F) {
 	for _, peer := range []string{"10.0.0.1:1234", "192.0.2.7", "[2001:db8:1::5]:80", "[::1]:9", "[::ffff:10.0.0.1]:80", "203.0.113.9:1",
 		"", "@", "10.0.0.1:", "[::1%eth0]:80"} {
@@ -95,7 +96,7 @@ func FuzzForwardedFor(f *testing.F) {
 			f.Add(peer, header)
 		}
 	}
-	ip := core.Must(core.NewClientIP(core.TrustProxies(trusted...), core.DangerouslyTrustRemoteAddr()))
+	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.DangerouslyTrustRemoteAddr()))
 	f.Fuzz(func(t *testing.T, peer, header string) {
 		lines := strings.Split(header, "\n")
 		if header == "" {

@@ -1,4 +1,4 @@
-package core
+package policyjson
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
@@ -103,7 +104,7 @@ func locationJSON(v any) (location *time.Location, reason string) {
 	if reason != "" {
 		return nil, reason
 	}
-	return loadLocation(name)
+	return limit.LoadLocation(name)
 }
 
 func anchorJSON(v any, location *time.Location) (t time.Time, reason string) {
@@ -111,7 +112,7 @@ func anchorJSON(v any, location *time.Location) (t time.Time, reason string) {
 	if reason != "" {
 		return t, reason
 	}
-	return parseAnchor(s, location)
+	return limit.ParseAnchor(s, location)
 }
 
 func boolJSON(v any) (b bool, reason string) {
@@ -148,7 +149,7 @@ func intervalJSON(v any) (time.Duration, string) {
 	case string:
 		d, reason := quantity.ParseInterval(v)
 		if reason == "" {
-			reason = tooShort(d)
+			reason = limit.TooShort(d)
 		}
 		return d, reason
 	}

@@ -1,0 +1,125 @@
+package policyjson
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+)
+
+// limits reads a list of limits.
+func (r *reader) limits(v any, path string) (limits []limit.Limit) {
+	list, ok := v.([]any)
+	if !ok {
+		r.wrong(path, v, "must be a list of limits, such as [10/s, 1000/day]")
+	}
+	if ok && len(list) == 0 {
+		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
+	}
+	for i, v := range list {
+		if r.full() {
+			break
+		}
+		limits = append(limits, r.limit(v, path+"["+strconv.Itoa(i)+"]"))
+	}
+	return limits
+}
+
+// limit reads a limit that is a string or an object.
+func (r *reader) limit(v any, path string) (l limit.Limit) {
+	switch v := v.(type) {
+	case string:
+		l, mistakes := limit.Parse(v)
+		form := ": a limit is " + quantity.LimitForm
+		for _, m := range mistakes {
+			if m.Field = strings.TrimSuffix(path+"."+m.Field, "."); m.Field == path {
+				m.Reason, form = m.Reason+form, "" // once is enough
+			}
+			r.wrong(m.Field, m.Value, m.Reason)
+			r.wrongs[path] = true
+		}
+		return l
+	case map[string]any:
+		if text, n := textWithColon(v); text != "" {
+			r.wrong(path, text+": "+n, "is a limit with a colon in it, so it is a mapping: write "+text+" "+n)
+			return l
+		}
+		if unit, n := numberOfUnit(v); unit != "" {
+			r.wrong(path, json.Number(n), "needs an interval: write "+printable.Clip(unit, limit.MaxName)+": "+printable.Clip(n, 20)+"/min, or another")
+			return l
+		}
+		if unit, text, ok := ofUnit(v); ok {
+			l = r.limit(text, path)
+			if l.Unit != "" {
+				r.wrong(path+".Unit", l.Unit, "is a second unit beside "+unit)
+			}
+			l.Unit = limit.PlainUnit(unit)
+			return l
+		}
+	default:
+		r.wrong(path, v, "must be a string such as 100/min burst 20, or a mapping")
+		return l
+	}
+	o := r.object(v, path, "a limit", fieldsOfLimit, "refill_rate", "refill_interval")
+	l = limit.Limit{
+		Name:           readJSON(r, o, path, "name", limitNameJSON),
+		Unit:           limit.PlainUnit(readJSON(r, o, path, "unit", limitNameJSON)),
+		Capacity:       readJSON(r, o, path, "capacity", tokensJSON),
+		RefillRate:     readJSON(r, o, path, "refill_rate", rateJSON),
+		RefillInterval: readJSON(r, o, path, "refill_interval", intervalJSON),
+		Mode:           bucket.Mode(readJSON(r, o, path, "mode", wordJSON(limit.Modes...))),
+		Location:       readJSON(r, o, path, "location", locationJSON),
+	}
+	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.Days()) })
+	if _, given := o["mode"]; !given && l.OnCalendar() {
+		l.Mode = bucket.Aligned
+	}
+	if _, given := o["capacity"]; !given {
+		var reason string
+		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
+			r.wrong(path+".Capacity", "", reason)
+		}
+	}
+	return l
+}
+
+// ofUnit reports whether v is a limit's text under the name of its unit.
+func ofUnit(v map[string]any) (unit, text string, ok bool) {
+	for unit, value := range v {
+		text, ok = value.(string)
+		return unit, text, ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit)
+	}
+	return "", "", false
+}
+
+// textWithColon returns what v is if it is a limit's text in which a colon makes a mapping, such as 60/min burst: 20; else "".
+func textWithColon(v map[string]any) (text, after string) {
+	for text, value := range v {
+		if len(v) != 1 || !strings.Contains(text, "/") {
+			return "", ""
+		}
+		switch value := value.(type) {
+		case string:
+			return printable.Clip(text, limit.MaxName), printable.Clip(value, 20)
+		case json.Number:
+			return printable.Clip(text, limit.MaxName), printable.Clip(value.String(), 20)
+		}
+	}
+	return "", ""
+}
+
+// numberOfUnit returns what v is if it is a number under the name of a unit, in which an interval was forgotten; else "".
+func numberOfUnit(v map[string]any) (unit, n string) {
+	for unit, value := range v {
+		if n, ok := value.(json.Number); ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit) {
+			return unit, n.String()
+		}
+	}
+	return "", ""
+}
