@@ -59,11 +59,11 @@ func (n *node) perform(next task, report func(error)) {
 			if lost(err) {
 				n.breaker.Fail(began, err)
 			}
-			next = n.queue.beginConnected(next.connect, err)
+			next = n.queue.connected(next.connect, err)
 		case next.after > 0:
 			time.Sleep(next.after)
 			next = n.queue.waited()
-		case !n.sendBatch(next, report, nil):
+		case !n.sendBatch(next, report, false):
 			return // the watchdog gave the batch up, and its goroutine performs the next task
 		default:
 			// Callers that just got their answers may ask again. If they run first, their requests are in the next batch.
@@ -88,9 +88,9 @@ func (n *node) connect() error {
 // sendBatch sends one batch, if the breaker admits it, and answers its calls. With a client, whose commands must end with their
 // contexts, it sends in this goroutine and waits. With nil a watchdog bounds the callers' wait. It returns false if the watchdog
 // gave the batch up.
-func (n *node) sendBatch(next task, report func(error), client redis.UniversalClient) (completed bool) {
+func (n *node) sendBatch(next task, report func(error), inline bool) (completed bool) {
 	calls := next.batch
-	if n.router != nil && report == nil && client == nil {
+	if n.router != nil && report == nil && !inline {
 		calls = n.router.reroute(n, calls)
 	}
 	calls = claim(calls, sent)
@@ -109,10 +109,10 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 	}
 	// The time from now on counts for Redis' timeout. The time in the queue does not.
 	now := time.Now()
-	if client == nil {
+	if !inline {
 		return n.sendWithWatchdog(calls, next, now, report)
 	}
-	outcomes, err := n.sendCalls(n.server.contextFor(false, now), client, calls)
+	outcomes, err := n.sendCalls(n.server.contextFor(false, now), calls)
 	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
 		err = fmt.Errorf("%w: %w", n.server.timedOut(), err)
 	}
@@ -121,10 +121,10 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 	return true
 }
 
-// sendCalls sends calls by client. It returns what server.send does.
-func (n *node) sendCalls(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
+// sendCalls sends calls and counts them. It returns what server.send does.
+func (n *node) sendCalls(ctx context.Context, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
-	return n.server.send(ctx, client, calls, n.isUnassigned())
+	return n.server.send(ctx, calls, n.isUnassigned())
 }
 
 // noteResult tells the queue, the router and the breaker the result of a batch that was sent at began.
@@ -222,7 +222,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 	})
 	w.mu.Unlock()
 	// This context lasts longer than the timeout, because the watchdog enforces that: see scheduler.KeepUp.
-	outcomes, err := n.sendCalls(n.server.contextFor(true, began), n.server.client, calls)
+	outcomes, err := n.sendCalls(n.server.contextFor(true, began), calls)
 	rest, givenUp := w.complete()
 	if !givenUp {
 		n.noteResult(sending, began, err, report)

@@ -93,7 +93,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		request := store.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
-	if _, err = s.batches.server.eval(ctx, s.batches.server.client, args()); err != nil {
+	if _, err = s.batches.server.eval(ctx, args()); err != nil {
 		return err
 	}
 	// A store sends EVAL when the server has lost the script, so the user needs the right to EVAL too.

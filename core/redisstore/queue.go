@@ -37,7 +37,7 @@ type queue struct {
 	lastNumber uint64     // the number of the last batch
 	lastSent   time.Time  // when the last batch was sent
 	pending    int        // tasks that wait for a connection or for the gap between batches, and then send a batch
-	spaced     bool       // one of them waits for the gap
+	gapPending bool       // one of them waits for the gap
 	ready      int        // how many batches are known to find a connection if they are in flight together
 	reconnect  bool       // a connection was lost, and none was made since
 	silent     bool       // a batch had no answer, and no other had one since
@@ -96,8 +96,8 @@ func (q *queue) add(c *call) task {
 	return q.nextTask(now)
 }
 
-// startSingle returns the task to send c alone, however many batches are in flight.
-func (q *queue) startSingle(c *call) task {
+// startTrial returns the task to send c alone, as the breaker's trial, however many batches are in flight.
+func (q *queue) startTrial(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.startBatch(c.single(), c.weight())
@@ -116,14 +116,6 @@ func (q *queue) completed(d task) task {
 	return q.nextTask(time.Now())
 }
 
-// startIfQueued takes a batch from the queue, if calls are queued. q.mu is held.
-func (q *queue) startIfQueued() task {
-	if len(q.calls) == 0 {
-		return task{}
-	}
-	return q.startQueued()
-}
-
 // nextTask returns the task by which the queued calls are sent: at once, with a connection, or after the gap. q.mu is held.
 func (q *queue) nextTask(now time.Time) task {
 	if q.inFlight >= q.ready {
@@ -133,10 +125,10 @@ func (q *queue) nextTask(now time.Time) task {
 		q.ready = q.inFlight + 1
 	}
 	if gap := q.gap(now); gap > 0 && len(q.calls) < maxBatch {
-		if q.spaced { // a task waits for the gap already, and will send them
+		if q.gapPending { // its task will send them
 			return task{}
 		}
-		q.spaced = true
+		q.gapPending = true
 		q.pending++
 		return task{after: gap}
 	}
@@ -152,9 +144,12 @@ func (q *queue) startBatch(batch []*call, weight int) task {
 	return task{batch: batch, number: q.lastNumber, weight: weight, load: q.weight}
 }
 
-// startQueued takes a batch from the queue, which is not empty. Its calls have the whole timeout from now on, however long they
-// were queued, unless the server is silent. q.mu is held.
+// startQueued takes a batch from the queue, if calls are queued, and returns the task to send it. The timeout of its calls begins
+// now, however long they were queued; but if the server is silent, it began with their arrival. q.mu is held.
 func (q *queue) startQueued() task {
+	if len(q.calls) == 0 {
+		return task{}
+	}
 	q.lastSent = time.Now()
 	n, weight := batchOf(q.calls)
 	batch := q.calls[:n:n]
@@ -186,8 +181,8 @@ func (q *queue) waited() task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending--
-	q.spaced = false
-	return q.startIfQueued()
+	q.gapPending = false
+	return q.startQueued()
 }
 
 // connect counts a task that waits for a connection, and returns how many batches would then be in flight. q.mu is held.
@@ -196,23 +191,34 @@ func (q *queue) connect() (nth int) {
 	return q.inFlight + q.pending
 }
 
-// connected notes the end of the wait for the nth batch's connection. err is lost if there is none.
-func (q *queue) connected(nth int, err error) {
+// connectTrial is connect for the breaker's trial. It returns 0 if a connection is ready.
+func (q *queue) connectTrial() (nth int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.connectionMade(nth, err)
+	if q.inFlight < q.ready {
+		return 0
+	}
+	return q.connect()
 }
 
-// beginConnected is connected, and returns the task to send a batch.
-func (q *queue) beginConnected(nth int, err error) task {
+// connected ends the wait that connect counted as the nth, and returns the task to send a batch. If lost(err), there is still no
+// connection.
+func (q *queue) connected(nth int, err error) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.connectionMade(nth, err)
-	return q.startIfQueued()
+	q.noteConnected(nth, err)
+	return q.startQueued()
 }
 
-// connectionMade is connected with q.mu held.
-func (q *queue) connectionMade(nth int, err error) {
+// trialConnected is connected for the breaker's trial, which is not queued.
+func (q *queue) trialConnected(nth int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.noteConnected(nth, err)
+}
+
+// noteConnected requires that q.mu is held.
+func (q *queue) noteConnected(nth int, err error) {
 	q.pending--
 	if lost(err) {
 		return
@@ -221,17 +227,6 @@ func (q *queue) connectionMade(nth int, err error) {
 	if q.ready < nth {
 		q.ready++
 	}
-}
-
-// connectFirst is connect for a single call that is sent however many batches are in flight. It returns 0 if a connection is
-// ready.
-func (q *queue) connectFirst() (nth int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.inFlight < q.ready {
-		return 0
-	}
-	return q.connect()
 }
 
 // note takes in the result of a batch that took so long.

@@ -38,12 +38,15 @@ func (t *traffic) count(n int) {
 	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
 }
 
-// send has Redis decide calls: by one script call of client, or on a Cluster and a Ring by a pipeline. Outcomes hold the answer
-// or the error of each call. If err is not nil, all calls failed; without outcomes they all failed with err.
+// send has Redis decide calls: by one script call, or on a Cluster and a Ring by a pipeline. It returns one of
+//
+//   - outcomes alone: each call has its answer or its own error
+//   - outcomes and err: no server has decided any call; each has its own error, and err is the one that the breaker counts
+//   - err alone: it is the error of each call
 //
 // A call whose slot a server refuses is sent again only if unassigned is set, or if it is the only one: others must not wait for
 // it. A panic in a hook of the client is an error.
-func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call, unassigned bool) (outcomes []outcome, err error) {
+func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
 	if err != nil {
@@ -52,7 +55,7 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 	if len(calls) > 1 && s.sharded.Load() {
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
-	outcomes, err = s.scriptCall(ctx, client, calls, now, false)
+	outcomes, err = s.scriptCall(ctx, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
 		s.sharded.Store(true)
@@ -75,9 +78,9 @@ func (s *server) instant() (string, error) {
 
 // scriptCall has one script call decide calls. Another one decides those that the server refused to write, if a retry makes
 // sense, and those that need more periods of a calendar. wide is that of Plan.Calendars.
-func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
+func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
-	reply, err := s.eval(ctx, client, scriptArgs(calls, now, wide))
+	reply, err := s.eval(ctx, scriptArgs(calls, now, wide))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +106,7 @@ func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, c
 	}
 	// The recursion ends. If the server refuses all calls, the reply is an error, so there are fewer calls each time. Periods
 	// are finite.
-	retried, err := s.scriptCall(ctx, client, again, now, wide || len(lacking) > 0)
+	retried, err := s.scriptCall(ctx, again, now, wide || len(lacking) > 0)
 	for n, i := range refused {
 		if outcomes[i] = (outcome{err: err}); err == nil {
 			outcomes[i] = retried[n]
@@ -211,7 +214,7 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 	if err != nil {
 		s.rediscover(ctx, err)
 		if lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
-			reply, err = s.eval(ctx, s.client, scriptArgs(calls, now, false))
+			reply, err = s.eval(ctx, scriptArgs(calls, now, false))
 		}
 	}
 	var outcomes []outcome
@@ -219,7 +222,7 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 		outcomes, err = readReply(reply, calls)
 	}
 	if err == nil && errors.Is(outcomes[0].err, errPeriods) {
-		outcomes, err = s.scriptCall(ctx, s.client, calls, now, true)
+		outcomes, err = s.scriptCall(ctx, calls, now, true)
 	}
 	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
 		err = store.ErrApart
@@ -247,12 +250,12 @@ func command(ctx context.Context, name, script any, args []any) sentOnce {
 
 // eval has client run the script. It sends it again only after errors that prove it was not executed, so a request is charged
 // at most once.
-func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
+func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	lua := s.script()
 	name, sent := evalsha, lua.SHA
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
-		err := withoutArguments(client.Process(ctx, cmd))
+		err := withoutArguments(s.client.Process(ctx, cmd))
 		if err == nil {
 			if s.dialError.Load() != nil {
 				s.dialError.Store(nil)

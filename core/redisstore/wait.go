@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
@@ -35,8 +33,8 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	c := n.calls.get(key, r)
 	c.others = others
 	next := n.queue.add(c)
-	if client := n.inlineClient(ctx, c, next); client != nil {
-		return n.sendInline(ctx, c, client, next)
+	if n.mayInline(ctx, c, next) {
+		return n.sendInline(ctx, c, next)
 	}
 	if !next.idle() {
 		go n.perform(next, nil)
@@ -46,14 +44,14 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 
 // sendInline sends c in its caller's goroutine, by a client whose commands end with their contexts. It saves a switch of
 // goroutines, the largest cost of a single decision. A caller whose context ends meanwhile returns late, by the timeout at most.
-func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalClient, sending task) (outcome, error) {
+func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
 	defer func() { // deferred, because a hook of the client may end the goroutine
 		if next := n.queue.completed(sending); !next.idle() {
 			go n.perform(next, nil)
 		}
 	}()
 	c.inline = true
-	n.sendBatch(sending, nil, client)
+	n.sendBatch(sending, nil, true)
 	o := c.outcome
 	n.calls.put(c)
 	if o.err != nil && ctx.Err() != nil {
@@ -92,24 +90,18 @@ func (n *node) cancelReservation(c *call, r store.Request) {
 	_, _ = n.decide(context.Background(), c.key, r, nil)
 }
 
-// inlineClient returns the client by which c's caller may send the task next itself; nil if another goroutine must.
-func (n *node) inlineClient(ctx context.Context, c *call, next task) redis.UniversalClient {
-	if len(next.batch) != 1 || next.batch[0] != c {
-		return nil
+// mayInline reports whether c's caller may send the batch of the task next itself.
+func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
+	if !n.server.inline || len(next.batch) != 1 || next.batch[0] != c {
+		return false
 	}
 	// The call may take this long, and the caller must be back before its own deadline.
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/contextSlack)) {
-		return nil
+		return false
 	}
 	// With a full batch ahead of c at the server, the timeout begins later: see turn. An inline call can't extend its deadline.
 	// In a crowded process only a watchdog can tell a late answer from a late reader.
-	if scheduler.Crowded() || next.load-next.weight >= maxBatch {
-		return nil
-	}
-	if !n.server.inline {
-		return nil
-	}
-	return n.server.client
+	return !scheduler.Crowded() && next.load-next.weight < maxBatch
 }
 
 // trial sends c, which an open breaker has admitted, as soon as there is a connection. report tells the breaker whether Redis
@@ -117,7 +109,7 @@ func (n *node) inlineClient(ctx context.Context, c *call, next task) redis.Unive
 // another trial.
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
-	if nth := n.queue.connectFirst(); nth > 0 {
+	if nth := n.queue.connectTrial(); nth > 0 {
 		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
 			if late := claim([]*call{c}, abandoned); len(late) > 0 {
@@ -125,7 +117,7 @@ func (n *node) trial(c *call, report func(error)) {
 			}
 		})
 		err := n.connect()
-		n.queue.connected(nth, err)
+		n.queue.trialConnected(nth, err)
 		queueTimer.Stop()
 		switch {
 		case c.state.Load() == waiting: // sending c is the trial, below
@@ -137,7 +129,7 @@ func (n *node) trial(c *call, report func(error)) {
 			return
 		}
 	}
-	n.perform(n.queue.startSingle(c), report)
+	n.perform(n.queue.startTrial(c), report)
 }
 
 // expire fails the calls that have waited in the queue for too long. The breaker counts it only if they waited for a
