@@ -52,7 +52,7 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 	s.nodes.home, s.nodes.unassigned = s.nodes.newNode(nil), s.nodes.newNode(nil)
 }
 
-// Config returns how the store was configured.
+// Config returns the store's configuration.
 func (s *batches) Config() *store.Config { return &s.config }
 
 // Do has Redis decide r. Other requests may share its script call.
