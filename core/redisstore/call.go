@@ -12,9 +12,9 @@ import (
 
 // call is one decision from the queue to its outcome: of one request, or of several that are decided together.
 //
-// A call is waiting until the goroutine that sends its batch makes it sent, or its caller or a timeout makes it abandoned. Only the
-// goroutine that has changed the state, by claim or CompareAndSwap, may send or answer the call. So a call that was abandoned in the
-// queue charges nothing.
+// A call is waiting until it is sent with its batch, or abandoned by its caller or a timeout. Only one goroutine can change the state,
+// by claim or CompareAndSwap, and only that one sends the call or answers it. So a call that was abandoned in the queue is not sent
+// and charges nothing.
 type call struct {
 	member
 	others []member  // the other requests of a joint decision

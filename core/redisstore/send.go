@@ -20,7 +20,7 @@ import (
 // sender has what the nodes of a store share.
 type sender struct {
 	server  *server
-	timeout time.Duration
+	timeout time.Duration // see WithTimeout
 	calls   callPool
 	traffic traffic
 }
@@ -128,7 +128,7 @@ func morePeriods(calls []*call, now string) (more bool) {
 }
 
 // pipeline sends calls whose keys may be on different servers: a command for each run of alike calls, in one round trip to each
-// server. It sends a command again if its server has not executed it, or has not the script. unassigned is that of send.
+// server. It sends a command again if its server did not execute it, also because it lacks the script. unassigned is that of send.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	var runs [][]*call
@@ -141,7 +141,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	for try := 1; try < maxAttempts; try++ {
 		var again [][]*call
 		var which []int // the indexes of again
-		loads := true   // all of them failed because the server has not the script, so there is no reason to wait
+		loads := true   // all of them failed because the server lacks the script, so there is no reason to wait
 		for i, cmd := range cmds {
 			err := cmd.Err()
 			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
@@ -275,7 +275,7 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			// The server has not the script, or has lost it: EVAL runs the script and caches it.
+			// The server lacks the script, or has lost it: EVAL runs the script and caches it.
 			name, sent = eval, lua.Text
 		case !notExecuted(err):
 			return nil, err

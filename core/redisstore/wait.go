@@ -44,7 +44,7 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 }
 
 // sendInline sends c, the batch of a task, in this goroutine, that of c's caller. It saves a switch of goroutines, the largest cost
-// of a single decision. It does not return when ctx ends, but up to the store's timeout later.
+// of a single decision. When ctx ends, it may return up to the store's timeout later.
 func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
 	defer func() { // deferred, because a hook of the client may end the goroutine
 		if next := n.queue.completed(sending); !next.idle() {
@@ -62,7 +62,7 @@ func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, 
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first. If c is still queued then, it is abandoned, unless it
-// returns tokens: these come back whether or not a caller waits.
+// returns tokens: these come back whether or not a caller waits. If c was sent, the tokens that it reserves come back.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
