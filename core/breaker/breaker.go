@@ -1,5 +1,5 @@
-// Package breaker keeps decisions from a store that does not answer. The store on Redis has a breaker for each of its servers. This
-// package is for other stores:
+// Package breaker puts a timeout and a circuit breaker around a store. Stores of package redisstore have these for each of their
+// servers. This package is for other stores:
 //
 //	store := breaker.New(memcachedStore, 100*time.Millisecond, 5, 500*time.Millisecond)
 package breaker
@@ -17,12 +17,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// Store is a [store.Store] around another one. It bounds how long that one may take. After so many failed calls in a row it stops
-// asking, and each policy's OnFailure decides at once. After a pause one call tries the other store again, and if it succeeds, all
-// calls go there again. Calls that fail together count once.
+// Store is a [store.Store] around another one, next. It bounds how long next may take. After so many failed calls in a row it returns
+// [core.ErrBreakerOpen] without asking next, so that each policy's OnFailure decides at once. After a pause one call tries next
+// again, and if it succeeds, all calls go there again. If calls that were in flight at the same time fail, one of them counts.
 //
-// A call fails if it returns an error, but for [store.StateError], [store.ErrApart], [store.ErrClock], and the end of its caller's
-// context: these say nothing about the store. A Store logs the beginning and the end of outages, as the store on Redis does.
+// A call fails if it returns an error. But a [store.StateError], [store.ErrApart], [store.ErrClock] or an error after the end of the
+// caller's context says nothing about next, and does not count. A Store logs the beginning and the end of outages, as the store on
+// Redis does. It is safe for concurrent use.
+//
+// [core.ErrBreakerOpen]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#ErrBreakerOpen
 type Store struct {
 	layer.Layer
 
@@ -31,8 +34,8 @@ type Store struct {
 	breaker *circuit.Breaker
 }
 
-// New returns a Store around next, which must obey the contexts of its calls. A call fails after the timeout. The breaker opens
-// after so many failures in a row, 1 or more, and admits a trial after the pause. [core.NewLimiter] reports values out of range.
+// New returns a Store around next. A call fails after the timeout, so next must return when its context ends. The breaker opens after
+// so many failures in a row, at least 1, and admits a trial after the pause. [core.NewLimiter] reports values out of range.
 //
 // [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, timeout time.Duration, failures int, pause time.Duration) *Store {
@@ -51,7 +54,7 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 	return s
 }
 
-// Do has next decide r.
+// Do has next decide r, if the breaker is closed or this is its trial.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	err = s.call(ctx, func(ctx context.Context) error {
 		a, err = s.Next.Do(ctx, r)
@@ -74,23 +77,23 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	return s.call(ctx, func(ctx context.Context) error { return s.Next.Reset(ctx, policy, key) })
 }
 
-// Stats returns the state of the breaker and counts of its outages. It is safe for concurrent use.
+// Stats returns the state of the breaker and counts of its outages.
 func (s *Store) Stats() storestats.Stats {
 	return storestats.Stats{
 		Breaker: s.breaker.State(), Opened: s.group.Opened(), Away: s.group.Away(), Unreadable: s.Config().Unreadable(),
 	}
 }
 
-// errPanic is what the breaker is told of a call that panicked.
+// errPanic is the result of a call that panicked.
 var errPanic = errors.New("the store panicked")
 
-// call makes one call to next, if the breaker admits it, and reports its result.
+// call calls next, with a context that ends after the timeout, if the breaker admits the call. It reports the result.
 func (s *Store) call(ctx context.Context, next func(context.Context) error) error {
 	report, err := s.breaker.Enter()
 	if err != nil {
 		return err
 	}
-	result := errPanic // every admitted call needs a report, also one that panics: a trial without it would be the last
+	result := errPanic // until next returns: a call that panics must be reported too
 	defer func() {
 		report(result)
 		outcome := circuit.Answered
@@ -115,7 +118,7 @@ func (s *Store) call(ctx context.Context, next func(context.Context) error) erro
 	return err
 }
 
-// describe says what is wrong with the store, by the error of a call.
+// describe returns what is wrong with the store if a call has this error. It is [circuit.Group.Describe].
 func describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the store does not answer"
@@ -123,7 +126,7 @@ func describe(err error) string {
 	return "calls to the store fail"
 }
 
-// logger returns the logger for the lines of outages.
+// logger returns the logger for outages.
 func (s *Store) logger() *slog.Logger {
 	if logger := s.Config().Logger; logger != nil {
 		return logger

@@ -15,31 +15,31 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// batches is the innermost [store.JointStore]: Redis makes its decisions. It groups concurrent requests to the same server
-// into one script call. Each server has its own queue, breaker and timeout: see node.
+// batches is the innermost store of a Store: Redis makes its decisions. It groups concurrent requests to the same server into one
+// script call. Each server has its own queue and breaker: see node.
 type batches struct {
 	sender
 
 	config   store.Config
-	prefix   string // of keys
+	prefix   string // what keyPrefix returned
 	nodes    nodes
-	breakers circuit.Group // its Name and Describe are set by attach
+	breakers circuit.Group
 
-	eviction eviction.Watch
+	eviction eviction.Watch // warns once if a server may drop keys when its memory is full
 }
 
-// attach sets the client whose servers s sends to. A store with an injected clock has one batch in flight at a time, so that
-// the clock's instants arrive in order.
+// attach makes the nodes of client's servers. inOrder allows one batch in flight at a time, so that the instants of an injected
+// clock arrive in their order.
 func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
 	maxInFlight := rtt.MaxInFlight(client)
 	if inOrder {
 		maxInFlight = 1
 	}
-	clientOf, known := route(client)
+	clientOf, known := clientByKey(client)
 	s.breakers.Name, s.breakers.Describe = "Redis", cause.Describe
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
-	s.nodes.of = func(client *redis.Client) *node {
+	s.nodes.newNode = func(client *redis.Client) *node {
 		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(s.server.addressOf(client), set.failures, set.pause, s.server.logger)}
 		if clientOf != nil {
 			n.router = &s.nodes
@@ -49,15 +49,15 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 		q.expire, q.hasIdle = n.expire, s.server.hasIdle
 		return n
 	}
-	s.nodes.home, s.nodes.unassigned = s.nodes.of(nil), s.nodes.of(nil)
+	s.nodes.home, s.nodes.unassigned = s.nodes.newNode(nil), s.nodes.newNode(nil)
 }
 
-// Config returns how the store was configured.
+// Config returns the store's configuration.
 func (s *batches) Config() *store.Config { return &s.config }
 
 // Do has Redis decide r. Other requests may share its script call.
 func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if err := s.config.ClockError(); err != nil { // before the breaker, because it is no failure of a server
+	if err := s.config.ClockError(); err != nil { // checked here, because it must not count as a failure of a server
 		return store.Answer{}, err
 	}
 	o, err := s.decide(ctx, r, nil)
@@ -68,8 +68,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	return o.answer, nil
 }
 
-// DoTogether has Redis decide two or more requests in one step. It returns [store.ErrApart] if the keys may be on different
-// servers.
+// DoTogether has one script call decide two or more requests. It returns [store.ErrApart] if the keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.server.sharded.Load() {
 		return nil, store.ErrApart
@@ -94,7 +93,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	return o.joint, nil
 }
 
-// Reset deletes the key of a policy's bucket, whatever it holds.
+// Reset deletes the key of a policy's bucket, whatever the key holds.
 func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	key = redisKey(s.prefix, policy, key)
 	report, err := s.nodes.find(key).breaker.Enter()
@@ -108,8 +107,8 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes a key in a goroutine of its own. That goroutine may outlast the caller, because go-redis does not always stop
-// reading when a context ends. A panic in a hook of the client is an error.
+// del deletes a key. It returns when the store's timeout or ctx ends. The goroutine that it starts may end later, because go-redis
+// does not always stop reading when a context ends. A panic in a hook of the client is an error.
 func (s *batches) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)
@@ -130,7 +129,8 @@ func (s *batches) del(ctx context.Context, key string) error {
 	}
 }
 
-// stats returns counts of what was sent, and the state of the breakers.
+// stats returns counts of what was sent, and the worst state of a breaker. It forgets unused nodes, so that their breakers don't
+// count.
 func (s *batches) stats() storestats.Stats {
 	b, t := &s.breakers, &s.traffic
 	s.nodes.forget()
@@ -153,7 +153,7 @@ func (s *batches) log() *slog.Logger {
 	return slog.Default()
 }
 
-// decide enqueues r at the node of its key and waits for the outcome. others are the requests of one joint decision besides r.
+// decide has the node of r's key decide r, together with others.
 func (s *batches) decide(ctx context.Context, r store.Request, others []member) (outcome, error) {
 	key := redisKey(s.prefix, r.Policy(), r.Key())
 	return s.nodes.find(key).decide(ctx, key, r, others)

@@ -12,21 +12,25 @@ import (
 
 // call is one decision from the queue to its outcome: of one request, or of several that are decided together.
 //
-// A call is in one state: waiting, then either sent, by the goroutine that sends its batch, or abandoned, by its caller or a timeout.
-// Whoever moves it out of waiting, by claim or CompareAndSwap, is the only one who sends or answers it.
+// A call is waiting until it is sent with its batch, or abandoned by its caller or a timeout. Only one goroutine can change the state,
+// by claim or CompareAndSwap, and only that one sends the call or answers it. So a call that was abandoned in the queue is not sent
+// and charges nothing.
 type call struct {
 	member
 	others []member  // the other requests of a joint decision
-	since  time.Time // when its timeout begins: with its arrival, and again when its batch is sent
+	since  time.Time // when its timeout began: at its arrival, or later when its batch was sent
 
 	state  atomic.Uint32 // waiting, sent or abandoned
-	itself [1]*call      // space for a batch of this call alone
-	inline bool          // its caller sends it, so nobody waits for done
-	shared bool          // other goroutines may use it after its answer, so it is not pooled
+	itself [1]*call      // space for a batch of this call alone: see single
+
+	// inline: its caller's goroutine sends it. done is not signalled then.
+	inline bool
+	// trial: it is the breaker's trial. It is not reused, because the timer of node.trial may use it after its answer.
+	trial bool
 
 	// Written before done is signalled, and read after.
 	outcome
-	released bool // the goroutine that sent its batch, the last to use it, is done with it
+	released bool // the goroutine that sent its batch no longer uses it
 	done     chan struct{}
 }
 
@@ -34,10 +38,10 @@ type call struct {
 type member struct {
 	key       string // the key in Redis
 	request   store.Request
-	calendars string // the periods that were last sent for it: see bucket.Plan.Calendars
+	calendars string // what bucket.Plan.Calendars returned when it was last sent
 }
 
-// callPool reuses calls. A call and its channel are half of what a decision would allocate.
+// callPool reuses calls. Without it, calls and their channels would be half of what a decision allocates.
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r, in the state waiting.
@@ -50,9 +54,9 @@ func (p *callPool) get(key string, r store.Request) *call {
 	return c
 }
 
-// put takes c back after its caller has copied the outcome, unless another goroutine may still use c.
+// put takes c back, unless another goroutine may still use it. The caller must have copied the outcome.
 func (p *callPool) put(c *call) {
-	if !c.shared && (c.inline || c.released) {
+	if c.inline || c.released && !c.trial {
 		*c = call{done: c.done}
 		p.free.Put(c)
 	}
@@ -67,15 +71,15 @@ func (c *call) single() []*call {
 	return c.itself[:]
 }
 
-// The states of a call. Only a waiting call is sent, so a caller who stopped waiting in the queue is not charged.
+// The states of a call.
 const (
 	waiting uint32 = iota
 	sent
 	abandoned
 )
 
-// claim moves the waiting ones of calls to a state and returns them, in the array of calls. Their sending or answering is then
-// up to the caller of claim.
+// claim sets the state of those calls that are waiting, and returns them, in the array of calls. Its caller must send or answer
+// them.
 func claim(calls []*call, state uint32) []*call {
 	still := calls[:0]
 	for _, c := range calls {
@@ -93,7 +97,7 @@ type outcome struct {
 	err    error               // why there is no answer
 }
 
-// finish gives calls their outcomes, or err if outcomes is nil, and wakes their callers.
+// finish gives each call its outcome, or err if outcomes is nil, and wakes its caller.
 func finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
@@ -104,7 +108,7 @@ func finish(calls []*call, outcomes []outcome, err error) {
 	}
 }
 
-// outcomeOf is the outcome of the i-th of calls.
+// outcomeOf returns the outcome of the i-th call, if outcomes and err are the results of several.
 func outcomeOf(i int, outcomes []outcome, err error) outcome {
 	if outcomes == nil {
 		return outcome{err: err}
@@ -112,22 +116,23 @@ func outcomeOf(i int, outcomes []outcome, err error) outcome {
 	return outcomes[i]
 }
 
-// maxBatch is the largest weight of a batch. A usual decision takes the server about 2 µs, so a batch keeps it from other
-// clients for about 1 ms.
+// maxBatch is the largest weight of a batch. A call of weight 1 takes the server about 2 µs, so a batch blocks the server for about
+// 1 ms.
 const maxBatch = 512
 
-// unusualWeight is the weight of a request that is not usual, and of each request of a joint decision, which is decided twice:
-// without taking, then with.
+// unusualWeight is the weight of a request that is not usual, and of each request of a joint decision. The script decides the
+// latter twice: without taking, then with.
 const unusualWeight = 16
 
-// usual reports whether c is a request that the script's fast path can decide: see usual.lua. It takes tokens of one bucket,
-// whose limits all count requests, and does nothing else.
+// usual reports whether the script's fast path can decide c: see usual.lua. c then takes tokens of one bucket, whose limits all
+// count requests, and does nothing else.
 func (c *call) usual() bool {
 	r := &c.request
 	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
 }
 
-// weight is the cost of c to the server, in usual decisions. Example: a joint decision of three requests has the weight 48.
+// weight is the server's work on c: 1 for a usual request, about 2 µs. Example: a joint decision of three requests has the weight
+// 3 × 16 = 48.
 func (c *call) weight() int {
 	if c.usual() {
 		return 1
@@ -139,8 +144,8 @@ func (c *call) weight() int {
 	return weight
 }
 
-// batchOf returns how many of calls, from the first on, are the next batch, and their weight. It is at least one call, and more
-// only up to the weight maxBatch.
+// batchOf returns how many calls, from the first on, form the next batch, and their weight: as many as maxBatch allows, and at least
+// one.
 func batchOf(calls []*call) (n, weight int) {
 	n, weight = 1, calls[0].weight()
 	for n < len(calls) {
@@ -153,16 +158,18 @@ func batchOf(calls []*call) (n, weight int) {
 	return n, weight
 }
 
-// alike reports whether a and b take the same number of tokens from one bucket. The script then decides both by one request.
+// alike reports whether a and b take the same number of tokens, above 0, from one bucket. Adjacent calls that are alike are sent as
+// one request with a count.
 func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key == b.key }
 
-// sameTake reports whether a and b take as many tokens under the same limits, perhaps from different buckets.
+// sameTake reports whether a and b take the same number of tokens under the same limits, perhaps from different buckets. Adjacent
+// calls like this are sent as one request with several keys.
 func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
 	return x.N == y.N && x.Plan == y.Plan && a.usual() && b.usual()
 }
 
-// run returns how many calls at the beginning of calls are alike.
+// run returns the length of the run at the beginning of calls: how many calls in a row are alike.
 func run(calls []*call) int {
 	n := 1
 	for n < len(calls) && alike(calls[0], calls[n]) {
@@ -174,18 +181,18 @@ func run(calls []*call) int {
 // keySeed is the seed of the hashes in groupAlike.
 var keySeed = maphash.MakeSeed()
 
-// groupAlike returns calls with those that are alike next to each other, and the index that each had. It may miss some, because
-// two keys can have one hash. If nothing moves, it returns calls and nil.
+// groupAlike sorts calls so that those that are alike are adjacent. places[i] is the index in calls of sorted[i]. If the order stays,
+// it returns calls and nil. Some that are alike may stay apart, because two keys can have one hash.
 //
 // Example, with a letter for the key: A B A C B becomes A A B B C, and places is 0 2 1 4 3.
 func groupAlike(calls []*call) (sorted []*call, places []int) {
 	if len(calls) < 3 {
 		return calls, nil
 	}
-	var latest [2 * maxBatch]uint16 // by a hash of the key: one more than the index of the last group's first call
+	var latest [2 * maxBatch]uint16 // by the hash of a key: 1 + the index of the first call of the latest group with this hash
 	var firsts [maxBatch]uint16     // for each call, the index of its group's first call
-	var sizes [maxBatch]uint16      // for each first call, how many calls its group has
-	apart := false
+	var sizes [maxBatch]uint16      // at the index of a group's first call: how many calls the group has
+	apart := false                  // a call stands apart from its group
 	for i, c := range calls {
 		slot := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
 		if *slot == 0 || !alike(calls[*slot-1], c) {
@@ -199,8 +206,8 @@ func groupAlike(calls []*call) (sorted []*call, places []int) {
 	if !apart {
 		return calls, nil
 	}
-	// A counting sort: each group gets as many places as it has calls, in the order of the groups' first calls.
-	var next [maxBatch]uint16 // for each first call, the place of its group's next call
+	// A counting sort: the groups follow one another in the order of their first calls.
+	var next [maxBatch]uint16 // at the index of a group's first call: where in sorted the group's next call goes
 	place := uint16(0)
 	for i := range calls {
 		next[i] = place
@@ -215,7 +222,7 @@ func groupAlike(calls []*call) (sorted []*call, places []int) {
 	return sorted, places
 }
 
-// ungroup returns outcomes in the order that calls had before groupAlike.
+// ungroup returns outcomes, which are in the order of groupAlike, in the order that calls had before.
 func ungroup(outcomes []outcome, places []int) []outcome {
 	if places == nil {
 		return outcomes

@@ -6,12 +6,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
 )
 
-// endOfPrefix follows a prefix whose end could be taken for a policy's name: see keyPrefix.
+// endOfPrefix ends a prefix that could be taken for another prefix and a policy's name: see keyPrefix.
 const endOfPrefix = "%:"
 
-// keyPrefix returns how the keys of a store with a prefix begin, so that no two prefixes share a key. Without it the prefix
-// "app:" with the policy "v2" and the prefix "app:v2:" would share some. A prefix whose one colon is its end, such as
-// "ratelimit:", stays as it is. Every other is followed by "%:", which redisKey never writes behind it.
+// keyPrefix returns how all keys of a store with this prefix begin. No two prefixes share a key. A prefix with a single colon, at its
+// end, stays as it is: "ratelimit:". Any other is followed by "%:": "app:v2:" becomes "app:v2:%:". Otherwise the prefix "app:" with
+// the policy "v2" would have the same keys. redisKey writes no "%:" behind a prefix.
 func keyPrefix(prefix string) string {
 	if strings.IndexByte(prefix, ':') == len(prefix)-1 && prefix != "" && !strings.HasSuffix(prefix, endOfPrefix) {
 		return prefix
@@ -19,12 +19,13 @@ func keyPrefix(prefix string) string {
 	return prefix + endOfPrefix
 }
 
-// redisKey returns the Redis key of a policy's bucket: prefix, which must come from keyPrefix, then policy, ':' and key.
-// Different buckets have different Redis keys:
+// redisKey returns the Redis key of a policy's bucket: prefix, which must come from keyPrefix, then policy, ':' and key. Example: the
+// policy "a:b" and the key "x{1}" with the prefix "ratelimit:" are "ratelimit:a%3Ab:x%7B1%7D". Different buckets have different
+// Redis keys:
 //
-//   - ':' is percent-encoded in the policy, so the first one behind the prefix ends it
-//   - braces are percent-encoded, so no client can choose its Cluster slot
-//   - a '%' is percent-encoded in the policy, and in the key where it would read as one of these or as the end of a prefix
+//   - ':' is percent-encoded in the policy, so the first one behind the prefix ends the policy
+//   - braces are percent-encoded, so no client can choose the Cluster slot of its key
+//   - '%' is percent-encoded in the policy, and in the key if it would read as an encoded byte or as the end of a prefix
 func redisKey(prefix, policy, key string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(policy) + 1 + len(key))
@@ -42,7 +43,7 @@ func redisKey(prefix, policy, key string) string {
 	return b.String()
 }
 
-// encoded reports whether a '%' in front of s would read as an encoded '{', '}' or '%', or as the end of a prefix.
+// encoded reports whether '%' and s would read as an encoded '{', '}' or '%', or as the end of a prefix.
 func encoded(s string) bool {
 	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25") || strings.HasPrefix(s, ":")
 }

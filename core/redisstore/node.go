@@ -14,42 +14,43 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// node sends the decisions of one server. It has a queue, the batches in flight, an estimate of the round trip, and a breaker.
+// node sends the calls for the keys of one server. It has a queue, batches in flight, an estimate of the round trip, and a breaker.
 // Nodes share none of these, so a server that does not answer concerns its own keys alone.
 //
-// A goroutine that performs a task sends a batch, answers its calls, and sends the next batch until the queue is empty.
+// No goroutine waits for work. decide starts one for each task of the queue that its own goroutine does not perform; that one sends
+// a batch, answers its calls, and goes on with the queue's next task until there is none.
 type node struct {
 	*sender
 
 	router  router        // of a Cluster or a Ring; nil: one server has all keys
-	client  *redis.Client // the server's own client; nil: the store's client chooses the server
+	client  *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
 	breaker *circuit.Breaker
 	queue   queue
 }
 
-// router finds the nodes of keys on a Cluster or a Ring. See nodes.
+// router is what a node needs of nodes, which implements it.
 type router interface {
 	// connected notes that n has a connection.
 	connected(n *node)
-	// reroute moves those of n's calls that another node has the keys of to that node's queue, and returns the rest.
+	// reroute moves those of n's calls that are for the keys of other nodes to their queues, and returns the rest.
 	reroute(n *node, calls []*call) (own []*call)
-	// isUnassigned reports whether n is the node of slots that no server is known to have.
+	// isUnassigned reports whether n is the node of unassigned slots: those that a server has refused.
 	isUnassigned(n *node) bool
-	// refused notes that a server does not have the slot of c. It queues c again, with others of such slots, if requeue is set.
+	// refused notes that a server has refused the slot of c, and enqueues c at the node of unassigned slots if requeue is set.
 	refused(c *call, requeue bool)
-	// found notes that a server has the slot of c.
+	// found notes that a server has decided c, so its slot is no longer unassigned.
 	found(c *call)
 }
 
-// requeue enqueues c, which was in another node's queue or was refused by another server.
+// requeue enqueues c, which comes from another node.
 func (n *node) requeue(c *call) {
 	if next := n.queue.add(c); !next.idle() {
 		go n.perform(next, nil)
 	}
 }
 
-// perform performs a task, and then the next one of the queue, until there is none. report tells the breaker the result of the
-// first batch; if it is nil, sendBatch asks the breaker.
+// perform performs a task, and then the next one of the queue, until there is none. If report is not nil, the breaker has admitted
+// the first batch as a trial, and report gives it the result.
 func (n *node) perform(next task, report func(error)) {
 	for !next.idle() {
 		switch {
@@ -59,12 +60,12 @@ func (n *node) perform(next task, report func(error)) {
 			if lost(err) {
 				n.breaker.Fail(began, err)
 			}
-			next = n.queue.beginConnected(next.connect, err)
+			next = n.queue.connected(next.connect, err)
 		case next.after > 0:
 			time.Sleep(next.after)
 			next = n.queue.waited()
-		case !n.sendBatch(next, report, nil):
-			return // the watchdog gave the batch up, and its goroutine performs the next task
+		case !n.sendBatch(next, report, false):
+			return // the watchdog has given up the batch, and performs the next task
 		default:
 			// Callers that just got their answers may ask again. If they run first, their requests are in the next batch.
 			runtime.Gosched()
@@ -73,9 +74,9 @@ func (n *node) perform(next task, report func(error)) {
 	}
 }
 
-// connect waits until there is a connection to the node's server, or if that is not known, to the servers of the store's client.
+// connect waits until there is a connection to the node's server, or if n.client is nil, to the servers of the store's client.
 func (n *node) connect() error {
-	if n.isUnassigned() { // which server the client will try is not known
+	if n.isUnassigned() { // it is not known to which server
 		return nil
 	}
 	err := n.server.connect(n.client)
@@ -85,18 +86,18 @@ func (n *node) connect() error {
 	return err
 }
 
-// sendBatch sends one batch, if the breaker admits it, and answers its calls. With a client, whose commands must end with their
-// contexts, it sends in this goroutine and waits. With nil a watchdog bounds the callers' wait. It returns false if the watchdog
-// gave the batch up.
-func (n *node) sendBatch(next task, report func(error), client redis.UniversalClient) (completed bool) {
+// sendBatch sends a batch, if the breaker admits it, and answers its calls. report is that of perform. inline means that this is the
+// goroutine of the only call's caller; the context then bounds the wait, and otherwise a watchdog does. sendBatch returns false if
+// the watchdog has given up the batch.
+func (n *node) sendBatch(next task, report func(error), inline bool) (completed bool) {
 	calls := next.batch
-	if n.router != nil && report == nil && client == nil {
+	if n.router != nil && report == nil && !inline {
 		calls = n.router.reroute(n, calls)
 	}
 	calls = claim(calls, sent)
-	if len(calls) == 0 { // all were abandoned, or are queued at other nodes now
-		if report != nil {
-			report(circuit.CallerDone{Cause: context.Canceled}) // every trial needs a report: the breaker admits no other until then
+	if len(calls) == 0 { // all were abandoned or rerouted
+		if report != nil { // the breaker admits no other trial until it has the report of this one
+			report(circuit.CallerDone{Cause: context.Canceled})
 		}
 		return true
 	}
@@ -107,12 +108,11 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 			return true
 		}
 	}
-	// The time from now on counts for Redis' timeout. The time in the queue does not.
 	now := time.Now()
-	if client == nil {
+	if !inline {
 		return n.sendWithWatchdog(calls, next, now, report)
 	}
-	outcomes, err := n.sendCalls(n.server.contextFor(false, now), client, calls)
+	outcomes, err := n.sendCalls(n.server.contextFor(false, now), calls)
 	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
 		err = fmt.Errorf("%w: %w", n.server.timedOut(), err)
 	}
@@ -121,13 +121,13 @@ func (n *node) sendBatch(next task, report func(error), client redis.UniversalCl
 	return true
 }
 
-// sendCalls sends calls by client. It returns what server.send does.
-func (n *node) sendCalls(ctx context.Context, client redis.UniversalClient, calls []*call) ([]outcome, error) {
+// sendCalls counts and sends calls. It returns what server.send does.
+func (n *node) sendCalls(ctx context.Context, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
-	return n.server.send(ctx, client, calls, n.isUnassigned())
+	return n.server.send(ctx, calls, n.isUnassigned())
 }
 
-// noteResult tells the queue, the router and the breaker the result of a batch that was sent at began.
+// noteResult gives the queue, the router and the breaker the result of a batch that was sent at began.
 func (n *node) noteResult(sending task, began time.Time, err error, report func(error)) {
 	n.queue.note(sending, time.Since(began), err)
 	if n.router != nil && err == nil {
@@ -139,10 +139,10 @@ func (n *node) noteResult(sending task, began time.Time, err error, report func(
 	report(err)
 }
 
-// answer gives calls their outcomes and counts them for the log of outages.
+// answer gives calls their outcomes, but for those that noteSlots queues again, and counts them for the log of outages.
 func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	if n.router != nil {
-		calls, outcomes = n.route(calls, outcomes, err)
+		calls, outcomes = n.noteSlots(calls, outcomes, err)
 	}
 	answered, refused := 0, 0
 	last := err
@@ -165,13 +165,13 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	finish(calls, outcomes, err)
 }
 
-// isUnassigned reports whether n is the node of slots that no server is known to have.
+// isUnassigned reports whether n is the node of unassigned slots.
 func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
 
-// route tells the router which slots the server refused, and which unassigned slots a server has again. A call that was refused
-// in a batch with others is queued again, if its caller still has time; route returns the rest. A single refused call is not
-// queued again, because server.pipeline has already retried it.
-func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
+// noteSlots tells the router which slots the server has refused, and which unassigned slots a server has again. A refused call that
+// was in a batch with others goes into the queue of unassigned slots, unless its timeout has passed; noteSlots returns the rest. A
+// refused call that was alone does not, because server.pipeline has already sent it several times.
+func (n *node) noteSlots(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
 	isUnassigned := n.isUnassigned()
 	kept := 0
 	for i, c := range calls {
@@ -196,17 +196,17 @@ func (n *node) route(calls []*call, outcomes []outcome, err error) ([]*call, []o
 	return calls[:kept], outcomes[:kept]
 }
 
-// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each call whose caller has waited for the store's
-// timeout. If the batch itself takes that long, the watchdog gives it up and performs the next task, so that queued calls
-// are not late too. It returns false then.
+// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each call whose timeout has passed. If the batch itself
+// takes that long, the watchdog gives it up: its goroutine reports the failure and performs the queue's next task, so that queued
+// calls need not wait for this goroutine. sendWithWatchdog then returns false.
 func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, report func(error)) (completed bool) {
 	w := &watchdog{calls: calls, end: began.Add(n.timeout)}
-	w.mu.Lock() // the timer's function may run before w.timer is set, and resets it
+	w.mu.Lock() // w.overdue uses w.timer, and may run before it is set
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.FastTurn, func() {
-		// If this process is behind, the answer may be here already: give its reader time to run.
+		// In a process that does not keep up, the answer may be here already: give its reader time to run.
 		scheduler.KeepUp(longestWait * n.timeout)
 		turn := n.queue.turn(sending)
-		// The batch's context ends after longestWait timeouts, so the last turn that is worth a whole timeout is one before.
+		// A timeout that begins at turn must end before the batch's context, longestWait timeouts after began.
 		if latest := began.Add((longestWait - 1) * n.timeout); turn.After(latest) {
 			turn = latest
 		}
@@ -221,13 +221,12 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 		}
 	})
 	w.mu.Unlock()
-	// This context lasts longer than the timeout, because the watchdog enforces that: see scheduler.KeepUp.
-	outcomes, err := n.sendCalls(n.server.contextFor(true, began), n.server.client, calls)
+	outcomes, err := n.sendCalls(n.server.contextFor(true, began), calls)
 	rest, givenUp := w.complete()
 	if !givenUp {
 		n.noteResult(sending, began, err, report)
 	}
-	if outcomes != nil { // the watchdog has failed the first calls, which came earliest
+	if outcomes != nil { // rest are the last of calls: the watchdog fails calls in their order
 		outcomes = outcomes[len(calls)-len(rest):]
 	}
 	for _, c := range rest {
@@ -237,7 +236,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 	return !givenUp
 }
 
-// fail answers claimed calls with an error.
+// fail answers calls, which the caller has claimed, with an error, and counts them for the log of outages.
 func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 	n.breaker.Count(len(calls), result, err)
 	finish(calls, nil, err)

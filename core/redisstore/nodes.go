@@ -11,34 +11,35 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/slot"
 )
 
-// nodes finds the node of a key. With a single server, home is the only node and finding it costs nothing. With a Cluster or a
-// Ring, each server has a node that is made with its first key and forgotten when no more keys come.
+// nodes finds the node of a key. With a single server there is only home, and finding it costs nothing. With a Cluster or a Ring,
+// each server has a node. It is made for the server's first key, and forgotten when no more keys come.
 type nodes struct {
-	// home is the node of all keys if there is one server. Of a Cluster and a Ring it is the node of keys whose server is not
+	// home is the node of all keys if there is one server. With a Cluster or a Ring it is the node of keys whose server is not
 	// known yet.
 	home *node
-	// clientOf asks the client which server has a key. It is nil if one server has all keys, or the client can't tell.
+	// clientOf returns the client of the server that has a key. It is nil if one server has all keys, or the client can't tell.
 	clientOf func(ctx context.Context, key string) (*redis.Client, error)
-	// of makes the node of one server.
-	of func(client *redis.Client) *node
-	// known reports whether clientOf can answer without a round trip.
+	// newNode makes the node of a server. With nil for the client, the store's client chooses the server.
+	newNode func(client *redis.Client) *node
+	// known: clientOf needs no round trip.
 	known atomic.Bool
 
-	// unassigned is the node of unassignedSlots, which a server has refused: they are moving, or no server has them. The
-	// client may try several servers for such a key, so these keys have a queue of their own and delay no others.
+	// unassigned is the node of the unassigned slots of a Cluster: those that a server has refused, because they are moving or no
+	// server has them. The client may try several servers for such a key, so these keys have a queue of their own and delay no
+	// others.
 	unassigned      *node
 	unassignedSlots slot.Set
 
 	mu      sync.Mutex                              // held while servers is replaced
-	servers atomic.Pointer[map[*redis.Client]*node] // the nodes of servers that have had keys; never changed, only replaced
+	servers atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
 }
 
-// forgottenAfter is the time without decisions after which a server's node is forgotten: its keys are elsewhere.
+// forgottenAfter is the time without decisions after which a server's node is forgotten: its keys may be elsewhere.
 const forgottenAfter = 10 * time.Second
 
-// route returns the client's own routing by key: nil if there is one server. known reports whether it works from the start,
-// as a Ring's does. A Cluster's client must ask its servers first.
-func route(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
+// clientByKey returns the function by which client finds the server of a key; nil if client has none, as that of one server. known
+// reports whether the function works without a connection, as that of a Ring does. A Cluster's client must ask its servers first.
+func clientByKey(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
 	switch c := client.(type) {
 	case interface {
 		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
@@ -70,7 +71,7 @@ func (ns *nodes) find(key string) *node {
 	return ns.add(client)
 }
 
-// list returns the nodes of servers. The caller must not change the map.
+// list returns the nodes by their servers' clients. The caller must not change the map.
 func (ns *nodes) list() map[*redis.Client]*node {
 	if list := ns.servers.Load(); list != nil {
 		return *list
@@ -78,7 +79,7 @@ func (ns *nodes) list() map[*redis.Client]*node {
 	return nil
 }
 
-// add makes the node of a server, unless another goroutine has made it meanwhile. It forgets unused nodes.
+// add returns the node of a server, which it makes unless another goroutine has made it meanwhile. It forgets unused nodes.
 func (ns *nodes) add(client *redis.Client) *node {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -86,12 +87,13 @@ func (ns *nodes) add(client *redis.Client) *node {
 		return n
 	}
 	list := ns.inUse()
-	list[client] = ns.of(client)
+	list[client] = ns.newNode(client)
 	ns.servers.Store(&list)
 	return list[client]
 }
 
-// forget forgets unused nodes. home and unassigned stay, but their outages end: nothing would ever close their breakers.
+// forget forgets unused nodes. home and unassigned stay. But if they are unused their outages end, because no call would ever end
+// them.
 func (ns *nodes) forget() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -108,7 +110,7 @@ func (ns *nodes) forget() {
 	}
 }
 
-// inUse returns the nodes that are in use, and retires the breakers of the others. mu is held.
+// inUse returns a new map of the nodes that are in use, and retires the breakers of the others. mu is held.
 func (ns *nodes) inUse() map[*redis.Client]*node {
 	list := make(map[*redis.Client]*node)
 	for client, n := range ns.list() {
@@ -121,7 +123,7 @@ func (ns *nodes) inUse() map[*redis.Client]*node {
 	return list
 }
 
-// each calls do with every node. A store that New got no client for has none.
+// each calls do with every node. There is none if New was called without a client.
 func (ns *nodes) each(do func(*node)) {
 	if ns.home == nil {
 		return
@@ -135,14 +137,14 @@ func (ns *nodes) each(do func(*node)) {
 	}
 }
 
-// connected notes that n has a connection. A Cluster's client knows from its first one where keys are.
+// connected notes that n has a connection. A Cluster's client learns from its first connection which server has which slot.
 func (ns *nodes) connected(n *node) {
 	if n == ns.home {
 		ns.known.Store(true)
 	}
 }
 
-// reroute moves calls that home queued before their server was known to the queue of that server. It returns the rest.
+// reroute moves calls that home queued before their servers were known to the queues of those servers. It returns the rest.
 func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	if n != ns.home || !ns.known.Load() {
 		return calls
@@ -161,7 +163,7 @@ func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 // isUnassigned reports whether n is the node of unassigned slots.
 func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
 
-// refused notes that a server has refused the slot of c. If requeue is set, c goes into the queue of unassigned slots.
+// refused adds the slot of c to the unassigned ones. If requeue is set, it enqueues c at their node.
 func (ns *nodes) refused(c *call, requeue bool) {
 	ns.unassignedSlots.Add(c.key)
 	if requeue {
@@ -171,5 +173,5 @@ func (ns *nodes) refused(c *call, requeue bool) {
 	}
 }
 
-// found notes that a server has the slot of c again.
+// found removes the slot of c from the unassigned ones.
 func (ns *nodes) found(c *call) { ns.unassignedSlots.Remove(c.key) }

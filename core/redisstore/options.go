@@ -9,7 +9,7 @@ import (
 // Option is an option of [New]: one of this package, [core.WithClock] or [core.WithLogger].
 type Option interface{ store.Option }
 
-// settings are the values that options set.
+// settings are what options set.
 type settings struct {
 	prefix   string
 	timeout  time.Duration
@@ -19,10 +19,10 @@ type settings struct {
 	lease    int64         // the largest lease of a key, in tokens; 0: no leases
 }
 
-// option is an Option that only this store has.
+// option is an Option that only this store takes.
 type option func(*settings, *store.Config)
 
-// ConfigureStore reports an option that was given to another store. New does not call it.
+// ConfigureStore reports a mistake: another store was given the option. New does not call it.
 func (option) ConfigureStore(c *store.Config) {
 	c.ArgumentError("redisstore option", "given", "to another store: it is for redisstore.New alone")
 }
@@ -31,11 +31,11 @@ func (option) ConfigureStore(c *store.Config) {
 func defaults() settings {
 	return settings{
 		prefix: "ratelimit:", timeout: 100 * time.Millisecond, failures: 5, horizon: time.Second,
-		pause: 500 * time.Millisecond, // a recovery is noticed after this pause and one timeout at most
+		pause: 500 * time.Millisecond, // the store notices that Redis is back within this pause and one timeout
 	}
 }
 
-// settingsOf returns the settings of options, and applies those of other packages to config.
+// settingsOf returns the settings of options. It applies the options that all stores take to config.
 func settingsOf(options []Option, config *store.Config) settings {
 	set := defaults()
 	for _, o := range options {
@@ -50,21 +50,21 @@ func settingsOf(options []Option, config *store.Config) settings {
 	return set
 }
 
-// WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Two stores
-// with the same prefix on one server share buckets, and two with different prefixes share none: a prefix whose one colon is
-// not its end, such as "shop:limits:" or "shop", is followed by "%:" in Redis. A prefix with a hash tag, such as "{limits}:",
-// puts all keys of the store into one Cluster slot.
+// WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Stores with the
+// same prefix on one server share buckets. Stores with different prefixes share none: in Redis, "%:" follows every prefix but
+// those with a single colon at the end. So keys of "shop:" begin with "shop:", and those of "shop" or "shop:limits:" with "shop%:"
+// or "shop:limits:%:". A prefix with a hash tag, such as "{limits}:", puts all keys of the store into one Cluster slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
 }
 
-// WithTimeout sets how long Redis may take to answer: by default 100 ms. When the time is over, the policy's OnFailure
-// decides. The timeout should be more than two round trips to the server.
+// WithTimeout sets how long Redis may take to answer a decision: by default 100 ms. After that the policy's OnFailure decides. The
+// timeout should be more than two round trips to the server.
 //
-// The timeout begins when the decision is sent and Redis has answered what this process sent before it. The time in the queue
-// before that has its own bound: ten times the timeout while Redis answers, and the timeout when it does not. Opening a
-// connection may take a second, or ten times the timeout if that is longer. The client's own timeouts and the deadline of the
-// request's context hold as well.
+// The timeout begins when Redis can begin: the decision was sent, and Redis has answered what this process sent before it. Until then
+// the decision may wait in the queue for ten times the timeout while Redis answers others, and for the timeout otherwise. Opening
+// a connection may take a second, or ten times the timeout if that is longer; decisions don't wait for it longer than the timeout.
+// The client's own timeouts and the deadline of the request's context hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if d <= 0 {
@@ -76,10 +76,12 @@ func WithTimeout(d time.Duration) Option {
 }
 
 // WithBreaker sets after how many failed calls in a row the store stops asking Redis, and for how long: by default 5 calls,
-// and 500 ms. In that time the policy's OnFailure decides at once. Then one call tries Redis again. If it succeeds, all
-// decisions go to Redis again. The time that a decision waits for others in this process is no failure of Redis. Calls that
-// fail together count once. Each server of a Cluster or a Ring has a breaker of its own, and errors that name a slot don't
-// count there.
+// and 500 ms. In that time the policy's OnFailure decides at once. Then one call tries Redis again, and if it succeeds, all
+// decisions go to Redis again.
+//
+// If calls that were in flight at the same time fail, one of them counts. A decision that waited in the queue for too long, while
+// Redis answered others, is no failure of Redis. Each server of a Cluster or a Ring has a breaker of its own, and errors about a
+// single slot don't count there.
 func WithBreaker(failures int, pause time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if failures < 1 {
@@ -93,10 +95,10 @@ func WithBreaker(failures int, pause time.Duration) Option {
 }
 
 // WithDenyCache sets for how long the store may repeat a denial without asking Redis: by default 1 second, and 0 means never.
-// If Redis said "retry in t", the bucket can't have the tokens before t, unless somebody gives tokens back or resets it. So
-// until t, or until this time is over, the store denies the same key in this process, with the right RetryAfter and without
-// a round trip. Refund and Reset by this store end a repeated denial at once. Those by another process are seen when the
-// time is over. The cache holds at most 65,536 keys.
+// If Redis has said "retry in t", the bucket can't have the tokens before t, unless somebody gives tokens back or resets it. So
+// until t, and at most until the horizon is over, the store denies the same key in this process, with the right RetryAfter and
+// without a round trip. A refund or reset by this store ends that at once. One by another process has its effect when t or the
+// horizon is over. The cache holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if horizon < 0 {
@@ -107,26 +109,28 @@ func WithDenyCache(horizon time.Duration) Option {
 	})
 }
 
-// WithLease lets the store take tokens of busy keys ahead, at most n, and decide in this process while they last. Use it for
-// a key with more requests than one Redis can decide. By default, and with 0, each decision asks Redis.
+// WithLease lets the store lease tokens of busy keys: it takes up to n of them ahead, and decides in this process while they last.
+// Use it for a key with more requests than one Redis can decide. By default, and with 0, each decision asks Redis.
 //
-// A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time
-// they are used up within 50 ms. A lease is at most n, a tenth of the smallest Capacity, and half of what the bucket has
-// left. A key whose callers want more at once than half of that leases nothing for a second: they share calls, which is
-// faster. So choose n at least twice the number of goroutines that ask for one key. The store gives a lease back if nothing uses it for 100 to 200 ms. A lease ends after 2 s.
+// A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time they are
+// used up within 50 ms. A lease is at most n tokens, a tenth of the smallest Capacity, and half of what the bucket has left. It ends
+// after 2 s, or after 100 to 200 ms without use; the store then gives back what is left of it.
 //
-// Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
-// the lease has ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after
-// its last request, or 2 s if it dies. RetryAfter includes the end of leases. Tokens are lost, until they refill, if a
-// process ends with a lease, or if the call that brings or gives back a lease gets no answer.
+// Choose n at least twice the number of goroutines that ask for one key at once. If they want more than half of the largest lease,
+// n or a tenth of the Capacity, the key leases nothing for a second: they then share calls, which is faster than small leases.
 //
-// Only Allow and AllowN use leases, and only for one list of limits a key. Redis decides requests under other limits as if
-// another process held the lease. Peek, Reserve, Wait, AllowTogether, and requests that cost more than is left of a lease
-// give it back with their call. Up to 65,536 keys are watched for being busy.
+// Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until the lease has
+// ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after its last request, or for
+// 2 s if it dies. RetryAfter includes the end of leases. Tokens are lost, until they refill, if a process ends with a lease, or if
+// the call that takes or gives back a lease gets no answer.
 //
-// Decisions on a lease have the Source [core.FromLease], and cost no round trip and no allocation. Their Remaining is what
-// the bucket had when the lease was taken, refilled, less what this process has used. The process learns what others used
-// with its next lease. A Reset does not end the leases of other processes.
+// Only Allow and AllowN use leases, and only under one list of limits for each key. Under other limits Redis decides, as if another
+// process held the lease. Peek, Reserve, Wait, AllowTogether, and requests that cost more than is left of a lease give it back with
+// their call. The store watches up to 65,536 keys for being busy.
+//
+// Decisions on a lease have the Source [core.FromLease], and cost no round trip and no allocation. Their Remaining is what the bucket
+// had when the lease was taken, refilled since, less what this process has used since. What others use shows with the next lease. A
+// Reset does not end the leases of other processes.
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *store.Config) {
 		if n < 0 {

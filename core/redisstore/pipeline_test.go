@@ -46,7 +46,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 		callOf("b", store.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
 	}
 	calls[0].inline, calls[1].inline = true, true
-	outcomes, err := s.batches.nodes.home.sendCalls(t.Context(), s.batches.server.client, calls)
+	outcomes, err := s.batches.nodes.home.sendCalls(t.Context(), calls)
 	require.Error(t, err, "the batch failed, for the breaker")
 	finish(calls, outcomes, err)
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)

@@ -9,15 +9,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
-// queue groups the calls to one server into batches: a batch is sent as one script call, or one pipeline on a Cluster. It also
-// decides when a batch is sent.
+// queue groups the calls to one server into batches, and decides when a batch is sent: as one script call, or as a pipeline if the
+// keys may be on several servers.
 //
-// A call that comes while nothing is queued and fewer than batchLimit batches are in flight is sent at once. All others wait until a
-// batch in flight completes, and then go together. So batches grow with the load, and their calls share a round trip, a
-// reading of the clock and the parsing of a command. Example: a round trip takes 0.4 ms, so four batches are in flight at most,
-// and 10,000 a second are sent. At 1,000 requests a second most batches have one call; at 100,000 they have about 10.
+// A call that comes while nothing is queued and fewer than batchLimit batches are in flight is sent at once. Other calls wait until
+// a batch in flight completes, and then form one batch. So batches grow with the load, and their calls share a round trip, a
+// reading of the clock and the parsing of a command. Example: a round trip takes 0.4 ms and four batches are in flight at most, so
+// 10,000 batches a second are sent at most. At 1,000 requests a second most batches have one call; at 100,000 they have about 10.
 //
-// The queue does no I/O. Its methods return a task, which their caller performs.
+// The queue does no I/O. Its methods return a task, which their caller performs: see node.perform.
 type queue struct {
 	maxInFlight int           // the most batches in flight, whatever the round trip
 	timeout     time.Duration // how long a call may be queued if the server does not answer
@@ -25,50 +25,51 @@ type queue struct {
 
 	// expire is called when the first call may have been queued for too long.
 	expire func()
-	// hasIdle reports whether the client has an idle connection.
+	// hasIdle reports whether the client has an idle connection. See server.hasIdle.
 	hasIdle func() bool
 
 	mu         sync.Mutex // guards all below; never held across I/O
 	calls      []*call    // the queued calls, in the order of their arrival
-	capacity   int        // capacity for the next calls: as many as the last batch had
+	capacity   int        // of the next slice of calls: the size of the last batch
 	inFlight   int        // batches in flight
-	weight     int        // of the calls in flight
+	weight     int        // sum of the weights of the batches in flight
 	turns      []turn     // of the batches in flight, in the order of their sending
 	lastNumber uint64     // the number of the last batch
 	lastSent   time.Time  // when the last batch was sent
-	pending    int        // tasks that wait for a connection or for the gap between batches, and then send a batch
-	spaced     bool       // one of them waits for the gap
-	ready      int        // how many batches are known to find a connection if they are in flight together
+	pending    int        // tasks that wait, for a connection or for the gap between batches, before they send a batch
+	gapPending bool       // one of them waits for the gap
+	ready      int        // so many batches can be in flight without waiting for a connection
 	reconnect  bool       // a connection was lost, and none was made since
-	silent     bool       // a batch had no answer, and no other had one since
+	silent     bool       // the last batch that ended had no answer
 	lastUsed   time.Time  // when a call last came
 	roundTrip  rtt.RoundTrip
 	timer      *time.Timer // calls expire; nil until it is first needed
 	timerSet   bool        // the timer is running
 }
 
-// turn is when the server last answered a batch that was sent before this one. The server works on batches in the order of
-// their arrival, so until that instant this batch may have waited for others of this process.
+// turn says from when on the server works on a batch in flight. It answers batches in the order of their arrival, so this is the
+// instant at which it last answered one that was sent before.
 type turn struct {
-	number uint64
-	since  time.Time
+	number uint64    // of the batch
+	since  time.Time // zero: no earlier batch was answered since this one was sent
 }
 
-// task is what a goroutine does for the queue: send a batch, or wait for a connection or a time and then ask for the batch. The
-// zero task is nothing to do.
+// task is what a goroutine does for the queue. One of batch, connect and after is set: send a batch, or wait and then ask the queue
+// for one. The zero task is nothing to do.
 type task struct {
-	batch   []*call       // send these now
-	number  uint64        // the batch's number: later batches have higher ones
-	weight  int           // of the batch
-	load    int           // weight of this batch and of all that were in flight when it was sent
-	connect int           // else wait for a connection, to be the connect-th batch in flight
-	after   time.Duration // else wait for this time
+	batch  []*call // send these
+	number uint64  // of the batch: later batches have higher ones
+	weight int     // of the batch
+	load   int     // weight of the batch and of all that were in flight when it was sent
+
+	connect int           // wait for a connection, and call connected with this number: 3 means that it is for a third batch in flight
+	after   time.Duration // wait for this time, and call waited
 }
 
 // idle reports whether there is nothing to do.
 func (d task) idle() bool { return d.batch == nil && d.connect == 0 && d.after == 0 }
 
-// add enqueues c, and returns a task if another batch may be sent.
+// add enqueues c. It returns a task if another batch may be sent, and otherwise the zero task.
 func (q *queue) add(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -96,14 +97,14 @@ func (q *queue) add(c *call) task {
 	return q.nextTask(now)
 }
 
-// startSingle returns the task to send c alone, however many batches are in flight.
-func (q *queue) startSingle(c *call) task {
+// startTrial returns the task to send c alone, as the breaker's trial, however many batches are in flight.
+func (q *queue) startTrial(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.startBatch(c.single(), c.weight())
 }
 
-// completed notes that the batch of a task is no longer in flight, and returns the task to send the next, if calls are queued.
+// completed counts a task's batch as no longer in flight, and returns the task to send the next batch, if calls are queued.
 func (q *queue) completed(d task) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -116,15 +117,8 @@ func (q *queue) completed(d task) task {
 	return q.nextTask(time.Now())
 }
 
-// startIfQueued takes a batch from the queue, if calls are queued. q.mu is held.
-func (q *queue) startIfQueued() task {
-	if len(q.calls) == 0 {
-		return task{}
-	}
-	return q.startQueued()
-}
-
-// nextTask returns the task by which the queued calls are sent: at once, with a connection, or after the gap. q.mu is held.
+// nextTask returns the task to send queued calls, to wait for a connection first, or to wait for the gap first. It returns the zero
+// task if another task that waits for the gap will send them. q.mu is held.
 func (q *queue) nextTask(now time.Time) task {
 	if q.inFlight >= q.ready {
 		if q.reconnect || !q.hasIdle() {
@@ -133,10 +127,10 @@ func (q *queue) nextTask(now time.Time) task {
 		q.ready = q.inFlight + 1
 	}
 	if gap := q.gap(now); gap > 0 && len(q.calls) < maxBatch {
-		if q.spaced { // a task waits for the gap already, and will send them
+		if q.gapPending {
 			return task{}
 		}
-		q.spaced = true
+		q.gapPending = true
 		q.pending++
 		return task{after: gap}
 	}
@@ -152,9 +146,12 @@ func (q *queue) startBatch(batch []*call, weight int) task {
 	return task{batch: batch, number: q.lastNumber, weight: weight, load: q.weight}
 }
 
-// startQueued takes a batch from the queue, which is not empty. Its calls have the whole timeout from now on, however long they
-// were queued, unless the server is silent. q.mu is held.
+// startQueued takes a batch from the queue, if calls are queued, and returns the task to send it. The timeout of its calls begins
+// now, however long they were queued; but if the server is silent, it began with their arrival. q.mu is held.
 func (q *queue) startQueued() task {
+	if len(q.calls) == 0 {
+		return task{}
+	}
 	q.lastSent = time.Now()
 	n, weight := batchOf(q.calls)
 	batch := q.calls[:n:n]
@@ -172,8 +169,9 @@ func (q *queue) startQueued() task {
 // batchLimit is how many batches may be in flight. q.mu is held.
 func (q *queue) batchLimit() int { return max(1, min(q.maxInFlight, q.roundTrip.InFlight())) }
 
-// gap is how long to wait before another batch to a server with high latency; 0 or less: not at all. Without it the first
-// calls of a burst would each be a batch of their own, and the rest would wait for a long round trip. q.mu is held.
+// gap is how long to wait before another batch is sent to a server with high latency; 0 or less: not at all. Example with a round
+// trip of 50 ms and 25 batches in flight at most: 300 calls come within 2 ms. Without the gap the first 25 calls would be a batch
+// each, and the rest would wait for 50 ms. With it the first call is sent, and 2 ms later the others together. q.mu is held.
 func (q *queue) gap(now time.Time) time.Duration {
 	if q.inFlight == 0 || !q.roundTrip.HighLatency() {
 		return 0
@@ -181,38 +179,50 @@ func (q *queue) gap(now time.Time) time.Duration {
 	return rtt.FullBatch - now.Sub(q.lastSent)
 }
 
-// waited notes that the gap is over, and returns the task to send a batch.
+// waited ends the wait for the gap, and returns the task to send a batch.
 func (q *queue) waited() task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pending--
-	q.spaced = false
-	return q.startIfQueued()
+	q.gapPending = false
+	return q.startQueued()
 }
 
-// connect counts a task that waits for a connection, and returns how many batches would then be in flight. q.mu is held.
+// connect begins a wait for a connection. It returns which batch in flight the connection is for: with two in flight and none
+// pending, the third. q.mu is held.
 func (q *queue) connect() (nth int) {
 	q.pending++
 	return q.inFlight + q.pending
 }
 
-// connected notes the end of the wait for the nth batch's connection. err is lost if there is none.
-func (q *queue) connected(nth int, err error) {
+// connectTrial is connect for the breaker's trial. It returns 0 if a connection is ready.
+func (q *queue) connectTrial() (nth int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.connectionMade(nth, err)
+	if q.inFlight < q.ready {
+		return 0
+	}
+	return q.connect()
 }
 
-// beginConnected is connected, and returns the task to send a batch.
-func (q *queue) beginConnected(nth int, err error) task {
+// connected ends the wait for the connection of the nth batch in flight, and returns the task to send a batch. If lost(err), there
+// is no connection; the batch is sent all the same, because its error says why.
+func (q *queue) connected(nth int, err error) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.connectionMade(nth, err)
-	return q.startIfQueued()
+	q.noteConnected(nth, err)
+	return q.startQueued()
 }
 
-// connectionMade is connected with q.mu held.
-func (q *queue) connectionMade(nth int, err error) {
+// trialConnected is connected for the breaker's trial, which startTrial sends.
+func (q *queue) trialConnected(nth int, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.noteConnected(nth, err)
+}
+
+// noteConnected requires that q.mu is held.
+func (q *queue) noteConnected(nth int, err error) {
 	q.pending--
 	if lost(err) {
 		return
@@ -223,18 +233,7 @@ func (q *queue) connectionMade(nth int, err error) {
 	}
 }
 
-// connectFirst is connect for a single call that is sent however many batches are in flight. It returns 0 if a connection is
-// ready.
-func (q *queue) connectFirst() (nth int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.inFlight < q.ready {
-		return 0
-	}
-	return q.connect()
-}
-
-// note takes in the result of a batch that took so long.
+// note learns from the result of a batch: took is how long it was in flight, err why all its calls failed.
 func (q *queue) note(d task, took time.Duration, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -256,7 +255,7 @@ func (q *queue) note(d task, took time.Duration, err error) {
 	q.roundTrip.Note(took, time.Duration(d.load)*rtt.BusyBatch/maxBatch, now)
 }
 
-// turn returns when the server last answered a batch that was sent before that of d; zero: none, since d was sent.
+// turn returns from when on the server works on the batch of d: see type turn.
 func (q *queue) turn(d task) time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -268,21 +267,21 @@ func (q *queue) turn(d task) time.Time {
 	return time.Time{}
 }
 
-// markUsed notes a call that does not go through the queue.
+// markUsed is for a call that does not go through the queue: unused returns false for a while.
 func (q *queue) markUsed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lastUsed = time.Now()
 }
 
-// unused reports whether no call is queued or in flight, and none has come for a while.
+// unused reports whether no call is queued or in flight, and none has come for the given time.
 func (q *queue) unused(while time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.calls) == 0 && q.inFlight == 0 && q.pending == 0 && time.Since(q.lastUsed) > while
 }
 
-// setTimer sets the timer that calls expire. expire calls scheduler.KeepUp first, so the timer ends that much earlier. q.mu is held.
+// setTimer has expire called after d, less the time that expire spends in scheduler.KeepUp. q.mu is held.
 func (q *queue) setTimer(d time.Duration) {
 	d -= scheduler.FastTurn
 	q.timerSet = true

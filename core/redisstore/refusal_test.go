@@ -49,7 +49,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 				for _, key := range []string{"a", "b", "c"} {
 					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
 				}
-				outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
+				outcomes, err := s.batches.server.send(t.Context(), calls, false)
 				require.NoError(t, err)
 				for _, o := range outcomes {
 					require.NoError(t, o.err)
@@ -129,7 +129,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		for _, name := range []string{key, key + " too"} {
 			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
 		}
-		_, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
+		_, err := s.batches.server.send(t.Context(), calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
 		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
 		assert.False(t, s.batches.server.noStruct.Load(), "%s: the stand-in for struct was chosen", key)

@@ -13,29 +13,36 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// This file writes the script's arguments and reads its reply. internal/script/script.lua has the format of both.
+// This file writes the script's arguments and reads its reply. internal/script/script.lua has the format of both. A record is the
+// stored level of one limit.
 
-// requestSize is the size of a request without its limits, of an action below Reserve: '>I2I2BdI2' in constants.lua.
-const requestSize = 15
+// A request begins with this many bytes, REQUEST in constants.lua: for how many keys it is, how many limits follow, the action, n,
+// and how many times.
+const (
+	requestSize = 15
+	timesAt     = 13 // where the last of these is
+)
 
-// Flags that are added to an action: see constants.lua.
+// Flags of an action: see script.lua.
 const (
 	dryFlag   = 0x08 // take nothing: only find out whether there are tokens
 	jointFlag = 0x20 // decide this request and the next one together
-	eachFlag  = 0x40 // the tokens of each limit follow
+	eachFlag  = 0x40 // a number of tokens for each limit follows
 	endsFlag  = 0x80 // end a hold first
 )
 
-// scriptArgs returns the arguments of a command that runs the script for calls. command fills in the first two. now is "" for
-// the server's clock. wide is that of Plan.Calendars.
+// scriptArgs returns the arguments of EVALSHA for calls, but for the first two, which command fills in. now is "" for the server's
+// clock. wide is that of bucket.Plan.Calendars. It notes in each call which calendars it sends.
 //
-// Adjacent calls share what they can. Calls that are alike are one key and one request with a count. Calls that take the same
-// of different keys are several keys and one request. A request under the limits of the one before does not repeat them.
+// Adjacent calls share what they can. Calls that are alike are one key, and one request with a count. Calls that are sameTake are
+// several keys, and one request. Under the same limits as the request before, a request does not repeat them. Example: three calls
+// for key a and one for key b under the same limits, of 1 token each, are the keys a and b, a request for 3 times with the limits,
+// and a request for 1 time without.
 func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))
-	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // large enough for one request, the usual number
+	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // most script calls have one request
 	var calendars []byte
-	var before *bucket.Plan // of the last request
+	var before *bucket.Plan // of the request before
 	var sent string         // the calendars of its limits
 	add := func(m *member, times int, flags byte) {
 		args = append(args, m.key)
@@ -50,12 +57,12 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 		}
 		before = p
 	}
-	var last *call   // the call of the last request
-	at, keys := 0, 0 // where that request begins, and for how many keys it is
+	var last *call   // the first call of the request before
+	at, keys := 0, 0 // where that request begins, and for how many keys it is; 0 keys: there is none yet
 	for i := 0; i < len(calls); {
 		c, times := calls[i], run(calls[i:])
 		i += times
-		if times == 1 && keys > 0 && binary.BigEndian.Uint16(requests[at+13:]) == 1 && sameTake(last, c) {
+		if times == 1 && keys > 0 && binary.BigEndian.Uint16(requests[at+timesAt:]) == 1 && sameTake(last, c) {
 			args = append(args, c.key)
 			keys++
 			binary.BigEndian.PutUint16(requests[at:], uint16(keys))
@@ -70,7 +77,7 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 		for j := range c.others {
 			flags := byte(jointFlag)
 			if j == len(c.others)-1 {
-				flags = eachFlag // marks the last one as unusual: the script would decide a usual request by itself
+				flags = eachFlag // so that the script's fast path does not decide it: see usual.lua
 			}
 			add(&c.others[j], 1, flags)
 		}
@@ -86,7 +93,7 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 	return args
 }
 
-// approxNow returns now in µs since 1970, or if that is the server's clock, this process's clock instead.
+// approxNow returns now in µs since 1970. If now is "", it returns the time of this process instead of the server's.
 func approxNow(now string) int64 {
 	if now == "" {
 		return time.Now().UnixMicro()
@@ -95,7 +102,8 @@ func approxNow(now string) int64 {
 	return at
 }
 
-// appendRequest appends r, for one key, so many times, with the plan's limits if limitsFollow.
+// appendRequest appends r to b, as a request for one key, with the plan's limits if limitsFollow. times and flags are fields of the
+// request.
 func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, flags byte) []byte {
 	limits, packed := 0, ""
 	if limitsFollow {
@@ -113,7 +121,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
 	b = appendDoubles(b, r.N)
-	if r.EndsToo != nil { // an End counts the holds that it ends
+	if r.EndsToo != nil { // times of an End is how many holds it ends
 		times += len(*r.EndsToo)
 	}
 	b = binary.BigEndian.AppendUint16(b, uint16(times))
@@ -135,6 +143,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	return b
 }
 
+// appendDoubles appends numbers in the format '>d'.
 func appendDoubles(b []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		b = binary.BigEndian.AppendUint64(b, math.Float64bits(float64(n)))
@@ -144,12 +153,13 @@ func appendDoubles(b []byte, numbers ...int64) []byte {
 
 var (
 	errReply = errors.New("unexpected reply of the script")
-	// errPeriods is the error of a call for which too few periods of a calendar were sent.
+	// errPeriods is the error of a call that needs more periods of a calendar than were sent. server.scriptCall sends it again with
+	// more; if there are no more, callers see this error.
 	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
 )
 
-// readReply reads the script's reply to calls. The shortest one, to calls that are alike and all allowed, is the records that
-// were written. Every other is the instant of the decision and then the answer to each call.
+// readReply reads the script's reply to calls. If all are alike and allowed, the reply is the records that were written. Otherwise it
+// is the instant of the decision, and then the answer to each run of alike calls.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
 	if len(text) == bucket.RecordSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) && calls[0].others == nil {
@@ -177,7 +187,7 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	return outcomes, nil
 }
 
-// readRun reads the answers to calls that are alike, or the one answer to all of them, and returns their size.
+// readRun reads the answer to calls that are alike, at the beginning of text: one for all, or one for each. It returns the size.
 func readRun(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	if len(calls) > 1 && strings.HasPrefix(text, string(timesSign)) {
 		return readTimes(text, calls, now, outcomes)
@@ -193,9 +203,9 @@ func readRun(text string, calls []*call, now int64, outcomes []outcome) (size in
 	return size, nil
 }
 
-// readJoint reads the answers to c's other requests into o, which has the answer to the first, and returns the text behind
-// them. A key that can't be used fails only its own request. Any other error, such as a refused write, fails the whole call:
-// it may succeed if it is sent again.
+// readJoint completes o, the outcome of c's first request, with the answers to c's others, and returns the text behind them. A key that
+// can't be used is an error of its own request only. Any other error, such as of a write that the server refuses, is one of the
+// whole call, which may succeed if it is sent again.
 func readJoint(text string, c *call, now int64, o *outcome) (rest string, err error) {
 	if len(c.others) == 0 {
 		return text, nil
@@ -220,8 +230,8 @@ func readJoint(text string, c *call, now int64, o *outcome) (rest string, err er
 	return text, nil
 }
 
-// readTimes reads the one answer to calls that are alike, and returns its size. The answer is a sign, how many calls are
-// allowed, and the records after the last of these.
+// readTimes reads one answer to all of calls, which are alike, and returns its size. The answer is timesSign, how many calls are
+// allowed, which are the first ones, and the records after the last of these.
 func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	r := &calls[0].request
 	if size = 3 + bucket.RecordSize*len(r.Plan.Rates); len(text) < size {
@@ -234,14 +244,14 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 	return size, readRecords(text[3:size], calls, allowed, &now, outcomes)
 }
 
-// readRecords sets the outcomes of calls that are alike, of which the first so many were allowed. text has the records after
-// the last of these. If now is nil, the instant of the records is meant.
+// readRecords sets the outcomes of calls that are alike. The first of them were allowed, and text has the records after the last of
+// these. now is the instant of the decision; nil: that of the records.
 //
 // Each call's answer has the level right after that call. Example: three calls take 2 tokens each, and the records say 4 left.
 // Their answers say 8, 6 and 4 left.
 func readRecords(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
 	r := &calls[0].request
-	var space [4]bucket.Record // a policy rarely has more limits
+	var space [4]bucket.Record // more limits are rare, and allocate
 	levels, err := bucket.ParseRecords(space[:0], text)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errReply, err)
@@ -253,7 +263,7 @@ func readRecords(text string, calls []*call, allowed int, now *int64, outcomes [
 		a := &outcomes[i].answer
 		a.Allowed, a.Now = i < allowed, *now
 		a.Levels.Grow(len(levels))
-		later := int64(max(0, allowed-1-i)) // allowed calls after this one
+		later := int64(max(0, allowed-1-i)) // how many calls were allowed after this one
 		for j := range levels {
 			rate := &r.Plan.Rates[j]
 			level := rate.Level(&levels[j])
@@ -264,7 +274,7 @@ func readRecords(text string, calls []*call, allowed int, now *int64, outcomes [
 	return nil
 }
 
-// An answer begins with one of these signs. 'a' and 'd' stand for '+' and '-' in an answer with waits.
+// The first byte of an answer. An answer with waits begins with 'a' or 'd' instead of '+' or '-'.
 const (
 	allowedSign, allowedWaitsSign = '+', 'a'
 	deniedSign, deniedWaitsSign   = '-', 'd'
@@ -273,13 +283,14 @@ const (
 	timesSign                     = '*'
 )
 
-// readAnswer reads the answer to r at the beginning of text, and returns its size. An answer is
+// readAnswer reads the answer to r at the beginning of text, and returns its size. An answer has, in this order
 //
-//   - a sign and a record for each limit
-//   - to Reserve and later actions: a number, the instant at which tokens are due or the tokens taken beyond N
-//   - with the signs of waits: two numbers for each limit
+//   - a sign
+//   - a record for each limit
+//   - if the action is Reserve or higher, a number: when the tokens are due, or how many tokens were taken beyond N
+//   - with the signs of waits, two numbers for each limit: see bucket.Waits
 //
-// or the error sign, the length of an error in two bytes, and the error; or the sign of missing periods alone.
+// Or it is errorSign, the length of an error in two bytes, and the error. Or it is periodsSign alone: the call needs more periods.
 func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
 	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
 		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
@@ -303,7 +314,7 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	if len(text) < size {
 		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
-	var space [4]bucket.Record // a policy rarely has more limits
+	var space [4]bucket.Record
 	levels, err := bucket.ParseRecords(space[:0], text[1:records])
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
@@ -334,7 +345,7 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 // double reads a whole number in the format '>d'.
 func double(s string) int64 { return int64(math.Float64frombits(bigEndian(s))) }
 
-// micros reads an instant or a delay in the format '>d'. The bound keeps it a time.Duration, whatever the bytes are.
+// micros reads an instant or a delay in µs, in the format '>d'. Its bound makes it fit a time.Duration, whatever the bytes are.
 func micros(s string) int64 { return min(double(s), bucket.Forever) }
 
 // bigEndian reads an unsigned number of up to 8 bytes.

@@ -55,7 +55,7 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			for i := range calls {
 				calls[i] = callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
 			}
-			outcomes, err := s.batches.server.send(t.Context(), s.batches.server.client, calls, false)
+			outcomes, err := s.batches.server.send(t.Context(), calls, false)
 			require.ErrorIs(t, err, errNoCompile)
 			require.ErrorContains(t, err, "user_script:7", "the error must quote the server")
 			assert.True(t, (&failure{"", err}).Certain(), "a script that does not compile executes nothing")
@@ -74,7 +74,7 @@ func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 		for range times {
 			calls = append(calls, b.take("spoilt", 1))
 		}
-		reply, err := b.store.batches.server.eval(t.Context(), b.client, scriptArgs(calls, "", false))
+		reply, err := b.store.batches.server.eval(t.Context(), scriptArgs(calls, "", false))
 		require.NoError(t, err)
 		assert.Equal(t, 8, len(reply.(string))%bucket.RecordSize, "%d times", times)
 		outcomes, err := readReply(reply, calls)

@@ -17,33 +17,36 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// sender has what the nodes of a store share: the client, the timeout, a pool of calls and the counters.
+// sender has what the nodes of a store share.
 type sender struct {
 	server  *server
-	timeout time.Duration
+	timeout time.Duration // see WithTimeout
 	calls   callPool
 	traffic traffic
 }
 
-// traffic counts the script calls and the decisions in them.
+// traffic counts the batches that were sent, and the decisions in them. A batch sent as a pipeline counts once.
 type traffic struct {
 	calls, decisions atomic.Int64
 	batches          [storestats.BatchSizes]atomic.Int64
 }
 
-// count counts a script call for n decisions, from 1 to maxBatch.
+// count counts a batch of n decisions, from 1 to maxBatch.
 func (t *traffic) count(n int) {
 	t.calls.Add(1)
 	t.decisions.Add(int64(n))
 	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
 }
 
-// send has Redis decide calls: by one script call of client, or on a Cluster and a Ring by a pipeline. Outcomes hold the answer
-// or the error of each call. If err is not nil, all calls failed; without outcomes they all failed with err.
+// send has Redis decide calls: by one script call, or on a Cluster and a Ring by a pipeline. It returns one of
+//
+//   - outcomes alone: each call has its answer or its own error
+//   - outcomes and err: no server has decided any call; each has its own error, and err is the one that the breaker counts
+//   - err alone: it is the error of each call
 //
 // A call whose slot a server refuses is sent again only if unassigned is set, or if it is the only one: others must not wait for
 // it. A panic in a hook of the client is an error.
-func (s *server) send(ctx context.Context, client redis.UniversalClient, calls []*call, unassigned bool) (outcomes []outcome, err error) {
+func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
 	if err != nil {
@@ -52,16 +55,16 @@ func (s *server) send(ctx context.Context, client redis.UniversalClient, calls [
 	if len(calls) > 1 && s.sharded.Load() {
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
-	outcomes, err = s.scriptCall(ctx, client, calls, now, false)
+	outcomes, err = s.scriptCall(ctx, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
-		// The client takes a Cluster node, or the proxy of a Cluster, for a server of all keys.
+		// A client for one server is connected to a node of a Cluster, or to a Cluster's proxy.
 		s.sharded.Store(true)
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
 	return outcomes, err
 }
 
-// instant returns the injected clock's instant as an argument of the script, or "" if the server's clock counts.
+// instant returns the injected clock's instant as an argument of the script, or "" for the server's clock.
 func (s *server) instant() (string, error) {
 	if s.clock == nil {
 		return "", nil
@@ -73,11 +76,11 @@ func (s *server) instant() (string, error) {
 	return strconv.FormatInt(micros, 10), nil
 }
 
-// scriptCall has one script call decide calls. Another one decides those that the server refused to write, if a retry makes
-// sense, and those that need more periods of a calendar. wide is that of Plan.Calendars.
-func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, calls []*call, now string, wide bool) ([]outcome, error) {
+// scriptCall has one script call decide calls, and another one those that it did not execute: those that the server refused, if they
+// may succeed when they are sent again, and those that need more periods of a calendar. wide is that of bucket.Plan.Calendars.
+func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
-	reply, err := s.eval(ctx, client, scriptArgs(calls, now, wide))
+	reply, err := s.eval(ctx, scriptArgs(calls, now, wide))
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +88,8 @@ func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, c
 	if err != nil {
 		return nil, err
 	}
-	var refused []int
-	var again, lacking []*call
+	var which []int            // the indexes of again
+	var again, lacking []*call // to be sent again, and those of them that need more periods
 	for i := range outcomes {
 		switch err := outcomes[i].err; {
 		case err == nil:
@@ -96,15 +99,15 @@ func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, c
 		case !notExecuted(err):
 			continue
 		}
-		refused, again = append(refused, i), append(again, calls[i])
+		which, again = append(which, i), append(again, calls[i])
 	}
 	if len(again) == 0 || len(lacking) > 0 && wide && !morePeriods(lacking, now) {
 		return ungroup(outcomes, places), nil
 	}
-	// The recursion ends. If the server refuses all calls, the reply is an error, so there are fewer calls each time. Periods
-	// are finite.
-	retried, err := s.scriptCall(ctx, client, again, now, wide || len(lacking) > 0)
-	for n, i := range refused {
+	// The recursion ends: if the server refuses all calls, the reply is an error, so fewer calls are sent each time; and there are only
+	// so many periods.
+	retried, err := s.scriptCall(ctx, again, now, wide || len(lacking) > 0)
+	for n, i := range which {
 		if outcomes[i] = (outcome{err: err}); err == nil {
 			outcomes[i] = retried[n]
 		}
@@ -112,7 +115,7 @@ func (s *server) scriptCall(ctx context.Context, client redis.UniversalClient, c
 	return ungroup(outcomes, places), nil
 }
 
-// morePeriods makes the next wide script call for calls send more periods of their calendars. It reports whether there are more.
+// morePeriods has the next wide script call for calls send more periods of their calendars, and reports whether there are more.
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
 		more = c.request.Plan.WidenCalendars(approxNow(now), c.calendars) || more
@@ -124,11 +127,11 @@ func morePeriods(calls []*call, now string) (more bool) {
 	return more
 }
 
-// pipeline sends calls whose keys may be on different servers: a command for each key, in one round trip to each server. It
-// sends commands again that no server executed, and those for which a server has lost the script.
+// pipeline sends calls whose keys may be on different servers: a command for each run of alike calls, in one round trip to each
+// server. It sends a command again if its server did not execute it, also because it lacks the script. unassigned is that of send.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
-	var runs [][]*call // calls that ask the same of one key: one command each
+	var runs [][]*call
 	for rest := calls; len(rest) > 0; rest = rest[len(runs[len(runs)-1]):] {
 		runs = append(runs, rest[:run(rest)])
 	}
@@ -138,7 +141,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	for try := 1; try < maxAttempts; try++ {
 		var again [][]*call
 		var which []int // the indexes of again
-		loads := true   // whether all of them failed because the script was lost: then there is no reason to wait
+		loads := true   // all of them failed because the server lacks the script, so there is no reason to wait
 		for i, cmd := range cmds {
 			err := cmd.Err()
 			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
@@ -159,18 +162,18 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 			cmds[which[i]] = cmd
 		}
 	}
-	outcomes, err := s.readAll(ctx, cmds, runs, now, len(calls))
+	outcomes, err := s.readCommands(ctx, cmds, runs, now, len(calls))
 	return ungroup(outcomes, places), err
 }
 
-// readAll returns the outcomes of the n calls in runs, for which cmds were sent. If no server has decided any, it also returns an
-// error.
-func (s *server) readAll(ctx context.Context, cmds []sentOnce, runs [][]*call, now string, n int) ([]outcome, error) {
+// readCommands returns the outcomes of the n calls in runs, for which cmds were sent. If no server has decided any, it also returns the
+// error that the breaker counts: the last one that is not about a slot, if there is any.
+func (s *server) readCommands(ctx context.Context, cmds []sentOnce, runs [][]*call, now string, n int) ([]outcome, error) {
 	outcomes := make([]outcome, 0, n)
-	var failure error // the last error of a server; one about a slot only if there is no other
-	decided := false  // whether a server works: it has decided a call, or found that a key can't be used
+	var failure error
+	decided := false // a server has decided a call, or found that its key can't be used
 	for i, cmd := range cmds {
-		for _, o := range s.completed(ctx, cmd, runs[i], now) {
+		for _, o := range s.readCommand(ctx, cmd, runs[i], now) {
 			switch {
 			case o.err == nil, errors.As(o.err, new(*store.StateError)), errors.Is(o.err, store.ErrApart):
 				decided = true
@@ -201,17 +204,18 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 		cmds[i] = command(ctx, name, script, scriptArgs(runs[i], now, false))
 		_ = pipe.Process(ctx, cmds[i]) // only queues it
 	}
-	_, _ = pipe.Exec(ctx) // returns the error of one of the commands
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	return cmds
 }
 
-// completed returns the outcomes of the calls that cmd was sent for, which are alike.
-func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
+// readCommand returns the outcomes of calls, which are alike and for which cmd was sent. If cmd failed for a reason that eval or
+// scriptCall can put right, they send calls again.
+func (s *server) readCommand(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
 	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
 		s.rediscover(ctx, err)
-		if lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval explains the latter
-			reply, err = s.eval(ctx, s.client, scriptArgs(calls, now, false))
+		if lacksStruct(err) || redis.HasErrorPrefix(err, compileError) { // eval has an error that explains the latter
+			reply, err = s.eval(ctx, scriptArgs(calls, now, false))
 		}
 	}
 	var outcomes []outcome
@@ -219,7 +223,7 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 		outcomes, err = readReply(reply, calls)
 	}
 	if err == nil && errors.Is(outcomes[0].err, errPeriods) {
-		outcomes, err = s.scriptCall(ctx, s.client, calls, now, true)
+		outcomes, err = s.scriptCall(ctx, calls, now, true)
 	}
 	if err != nil && len(calls[0].others) > 0 && crossSlot(err) {
 		err = store.ErrApart
@@ -230,14 +234,15 @@ func (s *server) completed(ctx context.Context, cmd sentOnce, calls []*call, now
 	return outcomes
 }
 
-// maxAttempts bounds how often one decision is sent. It is sent again only after replies and errors that prove it was not
-// executed, and within the store's timeout.
+// maxAttempts bounds how often a command is sent: once, and again only after errors that prove that it was not executed, within the
+// store's timeout.
 const maxAttempts = 5
 
-// The commands that run a script. Each is converted to any once, because the conversion allocates.
+// The commands that run a script, as values of type any, because a conversion for each call would allocate.
 var eval, evalsha any = "eval", "evalsha"
 
-// command returns a command that runs the script. It fills in the first two of args, which scriptArgs made, and keeps args.
+// command returns the command name, eval or evalsha, that runs script, its text or SHA. It fills in the first two of args, which
+// scriptArgs made, and keeps args.
 func command(ctx context.Context, name, script any, args []any) sentOnce {
 	args[0], args[1] = name, script
 	cmd := sentOnce{redis.NewCmd(ctx, args...)}
@@ -245,14 +250,14 @@ func command(ctx context.Context, name, script any, args []any) sentOnce {
 	return cmd
 }
 
-// eval has client run the script. It sends it again only after errors that prove it was not executed, so a request is charged
-// at most once.
-func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []any) (any, error) {
+// eval runs the script with args and returns its reply. It sends the command again only after errors that prove that it was not
+// executed, so a request is charged at most once.
+func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	lua := s.script()
 	name, sent := evalsha, lua.SHA
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
-		err := withoutArguments(client.Process(ctx, cmd))
+		err := withoutArguments(s.client.Process(ctx, cmd))
 		if err == nil {
 			if s.dialError.Load() != nil {
 				s.dialError.Store(nil)
@@ -270,19 +275,19 @@ func (s *server) eval(ctx context.Context, client redis.UniversalClient, args []
 		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			// The server lost its script cache: EVAL runs the script and caches it again.
+			// The server lacks the script, or has lost it: EVAL runs the script and caches it.
 			name, sent = eval, lua.Text
 		case !notExecuted(err):
 			return nil, err
 		default:
 			sleep(ctx, time.Millisecond<<try)
 		}
-		args = slices.Clone(args) // the command that failed keeps its own
+		args = slices.Clone(args) // the command that failed keeps args
 	}
 }
 
-// rediscover makes a Cluster client ask again, in the background, which server has which slot, if err says that one can't be
-// reached. By itself the client asks only when a server redirects it, and a server that is down redirects nothing.
+// rediscover has the client of a Cluster ask, in the background, which server has which slot, if err is not a server's reply. By
+// itself the client asks only when a server redirects it, and a server that is down redirects nothing.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {

@@ -23,37 +23,37 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// Store keeps buckets in Redis, shared by every process that uses the same server and prefix. Each decision is one
-// EVALSHA on one key, whatever the number of limits, so it is atomic on a standalone server, behind Sentinel, on a Ring
-// and on a Cluster alike. The store on Redis works with Redis 6.0 or newer, Valkey and redict.
+// Store keeps buckets in Redis, shared by every process that uses the same server and prefix. Each decision is one EVALSHA on one
+// key, whatever the number of limits. So it is atomic on a single server, behind Sentinel, on a Ring and on a Cluster alike. The
+// server may be Redis 6.0 or newer, Valkey or redict. A Store is safe for concurrent use.
 //
-// Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its
-// buckets are full, plus a margin of an eighth of that or three seconds at most.
+// Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its bucket is full, and
+// one to three seconds more, or up to an eighth of that time if that is longer.
 //
-// A store starts no goroutine that outlives its work. A store that [New] returned needs no closing: close the client.
+// A Store starts no goroutine that outlives its work. If [New] returned it, it needs no closing: close the client.
 //
-// A store needs few connections, because concurrent decisions share script calls. To each server it has at most four calls in
-// flight. Longer round trips allow more: one for each 0.1 ms up to 12, and one for each 2 ms up to 32. It never uses more than
-// three quarters of the client's pool. A call that is stuck returns its connection after ten times the store's timeout if the
-// client has ContextTimeoutEnabled, and otherwise when the client's ReadTimeout ends.
+// A Store needs few connections, because concurrent decisions share script calls. To each server it has at most 4 calls in flight,
+// and more only if the round trip is longer: 10 at 1 ms, 12 at 1.2 ms, 25 at 50 ms, 32 from 64 ms on. It uses at most three quarters
+// of the client's pool. A call that is stuck holds its connection for ten times the store's timeout if the client has
+// ContextTimeoutEnabled, and otherwise until the client's ReadTimeout ends.
 //
-// The servers of a Cluster and a Ring share no calls, no queue and no breaker: one that does not answer concerns its own keys.
+// The servers of a Cluster or a Ring share no calls, no queue and no breaker: one that does not answer delays its own keys only.
 //
-// A single decision is fastest if its caller's goroutine sends it. The store does that if the client has ContextTimeoutEnabled,
-// because its commands then end with their contexts. A caller whose context is canceled meanwhile returns late, by the store's
-// timeout at most. All other callers return as soon as their context ends.
+// A single decision is fastest if its caller's goroutine sends it. The Store does that if the client has ContextTimeoutEnabled,
+// because commands then end with their contexts. A caller whose context is canceled meanwhile returns late, by the store's timeout
+// at most. All other callers return as soon as their context ends.
 type Store struct {
 	batches batches
-	denials *denycache.Store // around batches; nil without WithDenyCache
+	denials *denycache.Store // around batches; nil after WithDenyCache(0)
 	leases  *lease.Store     // around denials or batches; nil without WithLease
-	top     store.JointStore // the outermost of the three: decisions begin here
-	own     *redis.Client    // the client that Open made; nil if the caller made it
+	top     store.JointStore // the outermost of the three, which is asked first
+	own     *redis.Client    // the client that Open made; nil if New was called
 }
 
 // Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. The store has a client of its own, with
-// ContextTimeoutEnabled, DialerRetries 1 and, unless url has a dial_timeout, a DialTimeout of a second, or of ten times the
-// store's timeout if that is longer. All else are go-redis' defaults.
+// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. It makes a client with ContextTimeoutEnabled and
+// DialerRetries 1. Unless url has a dial_timeout, the DialTimeout is a second, or ten times the store's timeout if that is longer.
+// Everything else is go-redis' default. Close the Store when you no longer need it.
 //
 // Open does not connect: call [Store.Ping] to learn whether the store can decide. Open returns a [core.ConfigError] if it can't read url.
 // Mistakes in options are reported as by [New].
@@ -93,14 +93,13 @@ type hidden struct{}
 
 func (hidden) String() string { return "(not shown)" }
 
-// clientOf returns a client with options that a URL has set. The error is the panic of go-redis, such as for a pool_size of -1.
+// clientOf returns a client with the options of a URL. It returns an error if go-redis panics, such as for a pool_size of -1.
 func clientOf(o *redis.Options) (client *redis.Client, err error) {
 	defer recovered(&err)
 	return redis.NewClient(o), nil
 }
 
-// Close closes the connections of a store that [Open] made. Its decisions fail from then on. On other stores it does
-// nothing.
+// Close closes the client that [Open] made. From then on decisions fail. After [New] it does nothing.
 func (s *Store) Close() error {
 	if s.own == nil {
 		return nil
@@ -109,7 +108,7 @@ func (s *Store) Close() error {
 }
 
 // New returns a store on any go-redis client. It does not connect: while the server can't be reached, the policy's OnFailure
-// decides. [core.NewLimiter] reports mistakes in the options. If another Store wraps this one, every decision reports them.
+// decides. [core.NewLimiter] reports mistakes in the options. If a store around this one hides them from it, every decision does.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
@@ -134,20 +133,14 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	return s
 }
 
-// Config returns how the store was configured.
+// Config returns the store's configuration.
 func (s *Store) Config() *store.Config { return &s.batches.config }
 
-// mistaken returns an error if there are mistakes in the options. NewLimiter reports them too, but does not see them if
-// another store wraps this one.
-func (s *Store) mistaken() error {
-	if len(s.batches.config.ArgumentErrors) > 0 {
-		return errors.Join(s.batches.config.ArgumentErrors...)
-	}
-	return nil
-}
+// mistaken returns the mistakes in the options, or nil.
+func (s *Store) mistaken() error { return errors.Join(s.batches.config.ArgumentErrors...) }
 
-// Do decides r in one round trip, which it may share with other decisions. It needs no round trip if the deny cache has a
-// denial of r, or the key's lease has tokens for it.
+// Do decides r in one round trip, which it may share with other decisions; in none, if the deny cache has a denial of r or the key's
+// lease has tokens for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if err := s.mistaken(); err != nil {
 		return store.Answer{}, err
@@ -155,8 +148,8 @@ func (s *Store) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	return s.top.Do(ctx, r)
 }
 
-// DoTogether decides requests in one round trip, by one script call: all take, or none does. It returns [store.ErrApart] on a
-// Cluster and a Ring, where the keys may be on different servers.
+// DoTogether decides requests by one script call, so either all take tokens or none does. On a Cluster or a Ring it returns
+// [store.ErrApart], because the keys may be on different servers.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if err := s.mistaken(); err != nil {
 		return nil, err
@@ -164,7 +157,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	return s.top.DoTogether(ctx, requests)
 }
 
-// Reset deletes the key of a policy's bucket, whatever it holds.
+// Reset deletes the key of a policy's bucket, whatever the key holds. The bucket is full then.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if err := s.mistaken(); err != nil {
 		return err
@@ -172,7 +165,7 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	return s.top.Reset(ctx, policy, key)
 }
 
-// Stats returns counts of what the store did. It is safe for concurrent use and sends nothing to Redis.
+// Stats returns counts of what the store has done. It sends nothing to Redis.
 func (s *Store) Stats() storestats.Stats {
 	stats := s.batches.stats()
 	if s.denials != nil {

@@ -5,38 +5,37 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// decide enqueues r and waits for its outcome. It first chooses who sends it:
+// decide makes a call of r, whose key in Redis is key, and of others, which are decided together with r. It returns the outcome. It
+// chooses who sends the call:
 //
-//   - While the breaker is open, r is either refused at once or sent alone as the breaker's trial.
-//   - If r is alone in its batch and the client keeps deadlines, this goroutine sends it.
-//   - If the queue has another task, a goroutine performs it.
-//   - Otherwise r waits for a batch in flight to complete: the goroutine of that batch sends the next.
+//   - While the breaker is open, the call is refused at once, or sent alone as the breaker's trial.
+//   - If the call may be sent at once and mayInline, this goroutine sends it.
+//   - If the queue returns any other task, a new goroutine performs it.
+//   - Otherwise the call waits in the queue, and the goroutine of a batch in flight sends it after that batch.
 func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
 		n.queue.markUsed()
-		// Open may be out of date. A call that Enter admits is the trial and is sent alone.
+		// If the breaker has just closed, Enter admits calls that are no trial. They are sent like one.
 		report, err := n.breaker.Enter()
 		if err != nil {
 			return outcome{}, err
 		}
 		c := n.calls.get(key, r)
-		c.others, c.shared = others, true
+		c.others, c.trial = others, true
 		go n.trial(c, report)
 		return n.await(ctx, c)
 	}
 	c := n.calls.get(key, r)
 	c.others = others
 	next := n.queue.add(c)
-	if client := n.inlineClient(ctx, c, next); client != nil {
-		return n.sendInline(ctx, c, client, next)
+	if n.mayInline(ctx, c, next) {
+		return n.sendInline(ctx, c, next)
 	}
 	if !next.idle() {
 		go n.perform(next, nil)
@@ -44,16 +43,16 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	return n.await(ctx, c)
 }
 
-// sendInline sends c in its caller's goroutine, by a client whose commands end with their contexts. It saves a switch of
-// goroutines, the largest cost of a single decision. A caller whose context ends meanwhile returns late, by the timeout at most.
-func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalClient, sending task) (outcome, error) {
+// sendInline sends c, the batch of a task, in this goroutine, that of c's caller. It saves a switch of goroutines, the largest cost
+// of a single decision. When ctx ends, it may return up to the store's timeout later.
+func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
 	defer func() { // deferred, because a hook of the client may end the goroutine
 		if next := n.queue.completed(sending); !next.idle() {
 			go n.perform(next, nil)
 		}
 	}()
 	c.inline = true
-	n.sendBatch(sending, nil, client)
+	n.sendBatch(sending, nil, true)
 	o := c.outcome
 	n.calls.put(c)
 	if o.err != nil && ctx.Err() != nil {
@@ -62,8 +61,8 @@ func (n *node) sendInline(ctx context.Context, c *call, client redis.UniversalCl
 	return o, o.err
 }
 
-// await returns the outcome of c, or the error of ctx if that ends first. A call that is still queued is then not sent, except
-// if it returns tokens: those come back whether or not anybody waits.
+// await returns the outcome of c, or the error of ctx if that ends first. If c is still queued then, it is abandoned, unless it
+// returns tokens: these come back whether or not a caller waits. If c was sent, the tokens that it reserves come back.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
@@ -81,7 +80,8 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	}
 }
 
-// cancelReservation waits for c, the call of r, and cancels the reservation that it made: the caller has an error and will never use it.
+// cancelReservation waits for c, the call of r, and returns the tokens that it reserved: its caller has got an error, and will never
+// use them.
 func (n *node) cancelReservation(c *call, r store.Request) {
 	<-c.done
 	a := &c.outcome.answer
@@ -92,32 +92,27 @@ func (n *node) cancelReservation(c *call, r store.Request) {
 	_, _ = n.decide(context.Background(), c.key, r, nil)
 }
 
-// inlineClient returns the client by which c's caller may send the task next itself; nil if another goroutine must.
-func (n *node) inlineClient(ctx context.Context, c *call, next task) redis.UniversalClient {
-	if len(next.batch) != 1 || next.batch[0] != c {
-		return nil
+// mayInline reports whether the goroutine of c's caller may send the batch of the task next. The batch must be c alone, and the
+// client's commands must end with their contexts.
+func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
+	if !n.server.inline || len(next.batch) != 1 || next.batch[0] != c {
+		return false
 	}
-	// The call may take this long, and the caller must be back before its own deadline.
+	// sendInline may return as late as this, and the caller must be back before its own deadline.
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/contextSlack)) {
-		return nil
+		return false
 	}
-	// With a full batch ahead of c at the server, the timeout begins later: see turn. An inline call can't extend its deadline.
-	// In a crowded process only a watchdog can tell a late answer from a late reader.
-	if scheduler.Crowded() || next.load-next.weight >= maxBatch {
-		return nil
-	}
-	if !n.server.inline {
-		return nil
-	}
-	return n.server.client
+	// In a crowded process, an answer may be in time and only its reader late: a watchdog allows for that. If a whole batch is ahead
+	// of c at the server, the timeout begins when that is done: a watchdog can extend it, and a context can't.
+	return !scheduler.Crowded() && next.load-next.weight < maxBatch
 }
 
-// trial sends c, which an open breaker has admitted, as soon as there is a connection. report tells the breaker whether Redis
-// is back. c's caller waits for the connection no longer than the timeout. If it does not wait that long, the breaker admits
-// another trial.
+// trial sends c, which the breaker has admitted as its trial, as soon as there is a connection. report gives the breaker the result.
+// If there is none within the timeout, c fails, and trial waits on. Without a connection in the end it reports a failure. With one it
+// reports [circuit.CallerDone], so that the breaker admits another trial.
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
-	if nth := n.queue.connectFirst(); nth > 0 {
+	if nth := n.queue.connectTrial(); nth > 0 {
 		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
 			if late := claim([]*call{c}, abandoned); len(late) > 0 {
@@ -125,10 +120,10 @@ func (n *node) trial(c *call, report func(error)) {
 			}
 		})
 		err := n.connect()
-		n.queue.connected(nth, err)
+		n.queue.trialConnected(nth, err)
 		queueTimer.Stop()
 		switch {
-		case c.state.Load() == waiting: // sending c is the trial, below
+		case c.state.Load() == waiting: // sent below
 		case lost(err):
 			report(err)
 			return
@@ -137,13 +132,13 @@ func (n *node) trial(c *call, report func(error)) {
 			return
 		}
 	}
-	n.perform(n.queue.startSingle(c), report)
+	n.perform(n.queue.startTrial(c), report)
 }
 
-// expire fails the calls that have waited in the queue for too long. The breaker counts it only if they waited for a
-// connection: otherwise the result of the batch in flight counts.
+// expire fails the calls that were queued for too long. If there was no connection, the breaker counts that as one failure. Otherwise
+// it counts only the results of the batches in flight.
 func (n *node) expire() {
-	if n.queue.hasLate() { // the answer may be here, and only its reader late
+	if n.queue.hasLate() { // the answer that they wait for may be here, and only its reader late
 		scheduler.KeepUp(n.queue.longestWait)
 	}
 	late, why := n.queue.overdue()

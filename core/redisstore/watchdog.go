@@ -7,25 +7,25 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
-// watchdog bounds how long callers wait for a batch in flight. It is needed because go-redis does not always stop reading when
-// a context ends.
+// watchdog bounds how long callers wait for a batch in flight: see node.sendWithWatchdog. A context alone does not, because go-redis
+// does not always stop reading when it ends.
 type watchdog struct {
 	mu    sync.Mutex // guards all below
 	timer *time.Timer
-	calls []*call   // the calls without an answer, in the order in which they were enqueued
+	calls []*call   // those without an answer, in the order of their timeouts
 	end   time.Time // when the batch is given up
-	over  bool      // the batch is complete or given up
+	over  bool      // the batch is complete or given up: nothing is left to do
 }
 
-// giveUpEarly is how much before its end a batch may be given up. The call that began it is due at about the same instant, and
-// one run of the timer then handles both.
+// giveUpEarly is how much before its end a batch may be given up. Its first call times out at about the same instant, so that one
+// run of the timer does both.
 const giveUpEarly = time.Millisecond
 
-// overdue removes and returns the calls whose timeout has passed. It then sets the timer for the next call, or gives the batch
-// up. If the batch is complete it does nothing.
+// overdue removes and returns the calls whose timeout has passed; all, if it gives up the batch. Otherwise it sets the timer for the
+// next call. If the batch is complete it does nothing.
 //
-// turn is when the server answered the batch before this one; the timeout begins no earlier. Example with a timeout of 100 ms:
-// a batch is sent at 0 ms and the server answers the one before at 60 ms. Its calls are overdue at 160 ms, not at 100.
+// turn is from when on the server works on this batch; no timeout begins earlier. Example with a timeout of 100 ms: a batch is sent
+// at 0 ms, and the server answers the one before at 60 ms. Its calls are overdue at 160 ms, not at 100.
 func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -37,7 +37,7 @@ func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call,
 	}
 	n, now := 0, time.Now()
 	w.over = !now.Before(w.end.Add(-giveUpEarly))
-	due := func(c *call) time.Time { // when c's timeout ends
+	due := func(c *call) time.Time {
 		if c.since.Before(turn) {
 			return turn.Add(timeout)
 		}
@@ -57,7 +57,7 @@ func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call,
 	return late, w.over
 }
 
-// complete ends the watch and returns the calls that it has not failed. givenUp reports whether it gave the batch up before.
+// complete stops the watchdog. It returns the calls that overdue has not returned, and whether the batch was given up before.
 func (w *watchdog) complete() (rest []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,22 +8,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Class is what keys of a policy have in common: they share the class of the plan that wrote them. A key that is long,
-// or has several records, or one that several definitions of a limit wrote, has a class of its own. A class never
-// changes, but for the numbers in its records.
+// Class has what the keys of a policy have in common. It is for package core and [Memory]; other stores need not know of it.
+//
+// In a Memory, a key usually has the class of the plan that wrote it. Its entry has the rest: the key, and the numbers of its only
+// record. If that does not say all, the key has a class of its own: it is long, or has several records or holds, or the form of its
+// record is not the plan's, because earlier definitions of the limit count too. Only the records of a class ever change.
 type Class struct {
 	policy unique.Handle[string]
 	hash   uint64        // of the policy
-	form   bucket.Record // Tag, StepsHash and Fill of the record, if there is one
+	form   bucket.Record // Tag, StepsHash and Fill of the only record, if there is one
 
-	records []bucket.Record // nil if there is one record, without holds
-	key     string          // "" if it is in the entry
+	records []bucket.Record // nil if the entry has the only record
+	key     string          // "" if the entry has the key
 }
 
 // keySeed is the seed of all hashes of policies and keys.
 var keySeed = maphash.MakeSeed()
 
-// newClass returns the class of a policy's keys that have one record, if there is a plan of one limit.
+// NewClass returns the class of the keys of a policy. p is the plan that decides them; nil: there will be only resets.
 func NewClass(policy string, p *bucket.Plan) *Class {
 	c := &Class{policy: unique.Make(policy), hash: bits.RotateLeft64(maphash.String(keySeed, policy), 1)}
 	if p != nil && len(p.Rates) == 1 {
@@ -32,10 +34,10 @@ func NewClass(policy string, p *bucket.Plan) *Class {
 	return c
 }
 
-// hashOf returns the hash of a key of c's policy.
+// hashOf returns the hash of c's policy and a key.
 func (c *Class) hashOf(key string) uint64 { return c.hash ^ maphash.String(keySeed, key) }
 
-// writes reports whether keys of c have one record, in this form.
+// writes reports whether keys of c have one record, with this form.
 func (c *Class) writes(form bucket.Record) bool {
 	return c.records == nil && c.form == form
 }

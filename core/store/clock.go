@@ -21,16 +21,16 @@ func Instant(t time.Time) (int64, error) {
 	return at, nil
 }
 
-// clock is the system's clock in microseconds. [time.Now] reads two clocks, the wall clock and the monotonic one. Each
-// read costs as much as all the arithmetic of a decision. A clock therefore reads only the monotonic clock and adds
-// the offset of the wall clock. The offset changes only when the wall clock is set; clock measures it anew every
-// recheck. Measured: 40 ns a reading, time.Now 65, of 120 ns that a decision in memory takes.
+// clock is the system's clock in microseconds, faster than [time.Now]. That reads two clocks, the wall clock and the monotonic one, and
+// each reading costs as much as all the arithmetic of a decision. A clock reads only the monotonic one, and adds how far the wall
+// clock is ahead of it. It measures that again every recheck, because it changes when the wall clock is set. Measured: 40 ns instead
+// of 65, of 120 ns for a decision in memory.
 //
-// It is never ahead of time.Now, unless the wall clock was set back within recheck. The zero value is ready for use.
-// A clock is safe for concurrent use.
+// A clock is never ahead of time.Now, unless the wall clock was set back within recheck. Its zero value is ready for use. It is safe
+// for concurrent use.
 type clock struct {
-	checked atomic.Int64 // monotonic time at which ahead was measured; 0: never; measuring: a goroutine is at it
-	ahead   atomic.Int64 // offset of the wall clock from the monotonic one, in ns
+	checked atomic.Int64 // when ahead was measured, by the monotonic clock; 0: never; measuring: a goroutine is measuring it
+	ahead   atomic.Int64 // how far the wall clock is ahead of the monotonic one, in ns
 }
 
 const (
@@ -46,14 +46,14 @@ func (c *clock) now() int64 {
 	elapsed := int64(time.Since(processStart))
 	checked := c.checked.Load()
 	ahead := c.ahead.Load()
-	// The offset is valid if it was measured less than recheck ago and not replaced between the loads. In a
-	// synctest bubble both clocks differ from those outside, so an offset from the future is invalid too.
+	// ahead is valid if it was measured less than recheck ago, and not replaced between the loads. If it is from the future it is not:
+	// a synctest bubble has clocks of its own, and ahead was measured outside of it.
 	age := elapsed - checked
 	if checked != 0 && checked != measuring && age >= 0 && age < recheck && c.checked.Load() == checked {
 		return (elapsed + ahead) / 1000
 	}
 	now := time.Now()
-	// One goroutine stores the new offset. The others don't wait: they have read both clocks themselves.
+	// One goroutine measures ahead. The others don't wait: they have read both clocks themselves.
 	if checked != measuring && c.checked.CompareAndSwap(checked, measuring) {
 		elapsed = int64(now.Sub(processStart))
 		c.ahead.Store(now.UnixNano() - elapsed)

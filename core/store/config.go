@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
-// Configured is a [Store] that has a configuration.
+// Configured is a [Store] with options. Limiters, and stores around it, read its Config.
 type Configured interface {
 	Store
 
@@ -17,22 +17,22 @@ type Configured interface {
 	Config() *Config
 }
 
-// Config is the part of a store's configuration that limiters use. Set its fields before you use the store.
+// Config is the part of a store's configuration that all stores have. Set its fields before you use the store.
 type Config struct {
-	ArgumentErrors []error          // mistakes in the store's options; NewLimiter reports them
-	Clock          func() time.Time // the clock of the store and of its fallback under FailLocal; nil: the default clock
+	ArgumentErrors []error          // mistakes in the store's options; core.NewLimiter reports them
+	Clock          func() time.Time // an injected clock, also of the fallback under FailLocal; nil: the store's usual clock
 	Logger         *slog.Logger     // nil: slog.Default
 
 	Limiters Limiters // for package core
 }
 
-// Limiters is what the limiters of a store share. Its zero value is ready for use.
+// Limiters is what the limiters of a store share. It is for package core. Its zero value is ready for use.
 type Limiters struct {
 	Policies   known.Policies
-	Unreadable logline.Pace // keys whose state can't be used
+	Unreadable logline.Pace // counts and logs keys whose state can't be used
 }
 
-// Unreadable is how often limiters of the store got a [StateError] from it, for the store's statistics.
+// Unreadable returns how often limiters of the store got a [StateError] from it, for the store's statistics.
 func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.Count() }
 
 // ArgumentError adds a core.ConfigError to c.ArgumentErrors.
@@ -40,7 +40,7 @@ func (c *Config) ArgumentError(field string, value any, reason string) {
 	c.ArgumentErrors = append(c.ArgumentErrors, &mistake.Error{Field: field, Value: value, Reason: reason})
 }
 
-// ClockError is [ErrClock] if the injected clock is out of range.
+// ClockError returns [ErrClock] if an injected clock is out of range, and otherwise nil.
 func (c *Config) ClockError() error {
 	if c.Clock == nil {
 		return nil
@@ -49,20 +49,22 @@ func (c *Config) ClockError() error {
 	return err
 }
 
-// start is where Now counts from.
-var start = time.Now()
+// start and startNanos are what Now and Nanos count from.
+var (
+	start      = time.Now()
+	startNanos = start.UnixNano()
+)
 
-var startNanos = start.UnixNano()
-
-// Now is the time in this process, or that of the injected clock.
+// Now returns the time of the injected clock. Without one it returns this process's time, for measuring intervals: it never steps, not
+// even if the wall clock is set, and it costs less than time.Now.
 func (c *Config) Now() time.Time {
 	if c.Clock == nil {
-		return start.Add(time.Since(start)) // time.Now, without a look at the wall's clock
+		return start.Add(time.Since(start)) // reads only the monotonic clock
 	}
 	return c.Clock()
 }
 
-// Nanos is Now in ns since 1970. It returns [ErrClock] if that is out of range.
+// Nanos returns Now in ns since 1970, or [ErrClock] if the injected clock is out of range.
 func (c *Config) Nanos() (int64, error) {
 	if c.Clock == nil {
 		return startNanos + int64(time.Since(start)), nil
@@ -72,7 +74,7 @@ func (c *Config) Nanos() (int64, error) {
 	return now.UnixNano(), err
 }
 
-// Option is an option of a store.
+// Option is an option of any store.
 type Option interface {
 	// ConfigureStore applies the option to c.
 	ConfigureStore(c *Config)
@@ -82,7 +84,7 @@ type Option interface {
 type ClockOption struct{ now func() time.Time }
 
 // WithClock makes a store read the time from now instead of the clock of the system or the Redis server. It is for
-// tests. The time must be from 1970 to 2112: at any other, such as the zero [time.Time], decisions are [ErrClock].
+// tests. The time must be from 1970 to 2112: at any other, such as the zero [time.Time], decisions fail with [ErrClock].
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
 // ConfigureStore sets the clock.

@@ -15,16 +15,16 @@ const defaultMaxKeys = 1_000_000
 // limits on its own. It is safe for concurrent use, starts no goroutine and needs no closing. A decision on up to 4
 // limits does not allocate, unless the key is new.
 //
-// It holds a bounded number of keys. If a new key needs room, the store drops a full bucket first: a full bucket decides
-// like one that was never used. If no bucket is full, the store drops the least recently used one. Its key then starts
-// full again.
+// It holds a bounded number of keys. To make room for a new key, it drops a full bucket: that decides like one that was never used.
+// If no bucket is full, it drops the least recently used one, which is full when its key comes again. With a bound above 4,096 keys,
+// it looks for that bucket among a 64th of the keys.
 type Memory struct {
 	config  Config
 	system  clock
 	maxKeys int
 
 	keys   atomic.Int64 // how many, in all shards
-	shards []*shard
+	shards []*shard     // by hash: see shard
 }
 
 // MemoryOption is an option of [NewMemory].
@@ -48,7 +48,7 @@ func WithMaxKeys(n int) MemoryOption {
 	})
 }
 
-// NewMemory returns an empty store. Limiters report mistakes in the options.
+// NewMemory returns an empty store. core.NewLimiter reports mistakes in the options.
 func NewMemory(options ...MemoryOption) *Memory {
 	s := &Memory{maxKeys: defaultMaxKeys}
 	for _, o := range options {
@@ -56,8 +56,8 @@ func NewMemory(options ...MemoryOption) *Memory {
 			o.memory(s)
 		}
 	}
-	// A small store is one shard, so it drops exactly the least recently used key. A large store has many shards, so
-	// that goroutines rarely wait for a lock; each shard drops its own least recently used key.
+	// A small store has one shard, so it drops the least recently used key of all. A large store has many, so that goroutines rarely
+	// wait for a lock; each drops its own least recently used key.
 	shards := 1
 	if s.maxKeys > maxExact {
 		shards = 64
@@ -69,22 +69,23 @@ func NewMemory(options ...MemoryOption) *Memory {
 	return s
 }
 
-// Made reports whether NewMemory returned s.
+// Made reports whether NewMemory returned s. A zero Memory can't be used.
 func (s *Memory) Made() bool { return s.shards != nil }
 
-// maxExact is the largest bound at which the store drops exactly the least recently used key.
+// maxExact is the largest bound of a store of one shard.
 const maxExact = 4096
 
 // Config returns the store's configuration.
 func (s *Memory) Config() *Config { return &s.config }
 
-// Do answers r. It blocks only on a shard's lock, so it ignores ctx.
+// Do decides r. It ignores ctx, because it waits only for a lock. Its errors are those of Answer.
 func (s *Memory) Do(_ context.Context, r Request) (a Answer, _ error) {
 	err := s.Answer(&r, &a)
 	return a, err
 }
 
-// Answer writes the answer to r into *a: Do without the copies. The error says that the key is in use under too many limits, or is [ErrClock].
+// Answer is Do without copies of r and the answer, which it writes to a. It returns [ErrClock], or a [StateError] if the key is in use
+// under more than 256 limits.
 func (s *Memory) Answer(r *Request, a *Answer) error {
 	hash := r.Hash()
 	sh := s.shard(hash)
@@ -95,8 +96,8 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if now < sh.latest {
-		// Another goroutine took the lock first, with a later instant. An older instant after it would count as a
-		// clock that stepped back, so read the clock again. If the clock did step back, the result is still older.
+		// Another goroutine took the lock first, with a later instant. To decide at an older one would count as a clock that stepped
+		// back, so read the clock again, and then without the cache. If it is still older, it has stepped back.
 		if now, err = s.now(); err == nil && now < sh.latest {
 			now, err = s.read()
 		}
@@ -108,10 +109,10 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 	return s.decideAt(sh, hash, r, a, now)
 }
 
-// decideAt is Answer at an instant, on a key of this shard and hash. It requires that sh.mu is held.
+// decideAt is Answer at the instant now. sh and hash are those of r's key. sh.mu is held.
 func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
 	i := sh.find(hash, r.class, r.key)
-	var records []bucket.Record // none: the key was not used yet
+	var records []bucket.Record // nil: a key that was not used yet
 	if i >= 0 {
 		sh.uses++
 		sh.entries[i].rank[use] = sh.uses
@@ -124,7 +125,7 @@ func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int
 	switch {
 	case err != nil:
 		return r.stateError(err)
-	case next == nil: // nothing changed
+	case next == nil: // nothing to store
 		return nil
 	case i < 0:
 		e := newEntry(r.class, r.key)
@@ -146,7 +147,7 @@ func (s *Memory) now() (int64, error) {
 	return s.read()
 }
 
-// read is now without the cached offset of [clock]: slower, and exact at once after the wall clock was set.
+// read is now without the cache of [clock]: slower, but right as soon as the wall clock is set.
 func (s *Memory) read() (int64, error) {
 	if s.config.Clock == nil {
 		return Instant(time.Now())
@@ -154,7 +155,7 @@ func (s *Memory) read() (int64, error) {
 	return Instant(s.config.Clock())
 }
 
-// Reset forgets the bucket of a policy and key. The error is always nil.
+// Reset forgets the bucket of a policy and key, so that it is full. The error is always nil.
 func (s *Memory) Reset(_ context.Context, policy, key string) error {
 	c := NewClass(policy, nil)
 	hash := c.hashOf(key)
@@ -167,22 +168,22 @@ func (s *Memory) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-// Len returns how many keys the store holds. That can exceed the bound by the number of goroutines that are inserting,
-// and by that of empty shards.
+// Len returns how many keys the store holds. It can exceed the bound by the number of goroutines that are adding a key, and by up to
+// 63 if the bound is above 4,096.
 func (s *Memory) Len() int { return int(s.keys.Load()) }
 
-// shard returns the shard of a hash. It uses the upper bits, so that the lower ones still differ within a shard's table.
+// shard returns the shard of a hash. It selects by the upper half of the hash, because a shard's table uses the lower half.
 func (s *Memory) shard(hash uint64) *shard {
 	return s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
-// idle is how long, in µs, a full bucket stays in the store. Without it the store would drop and insert keys in steady
-// use again and again, if they refill fast.
+// idle is for how long, in µs, insert leaves a full bucket in the store. Keys in steady use whose buckets refill fast would otherwise
+// be dropped and inserted again and again.
 const idle = 10_000_000
 
-// insert adds e and makes room for it if necessary. It requires that sh.mu is held.
+// insert adds e, whose key has this hash, and drops other entries to make room. sh.mu is held.
 func (s *Memory) insert(sh *shard, hash uint64, e entry, now int64) {
-	// Drop up to two idle keys for each new one, so that the store shrinks again after a spike of keys.
+	// For each new key drop up to two that were full for the time idle, so that the store shrinks again after a spike of keys.
 	for range 2 {
 		if i := sh.leastUsed(); i >= 0 && sh.entries[i].rank[full]+idle <= now {
 			s.drop(sh, i)
@@ -199,7 +200,7 @@ func (s *Memory) insert(sh *shard, hash uint64, e entry, now int64) {
 	s.keys.Add(1)
 }
 
-// drop removes an entry. It requires that sh.mu is held.
+// drop removes entry i. sh.mu is held.
 func (s *Memory) drop(sh *shard, i int32) {
 	sh.remove(i)
 	s.keys.Add(-1)

@@ -7,27 +7,26 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// entry is what a Memory holds of one key. With many keys, a decision spends its time on fetching memory. An entry
-// is therefore one cache line, and what all keys of a policy have in common stands once, in their class.
+// entry is what a Memory holds of one key. With many keys, a decision spends most of its time on fetching memory. So an entry is one
+// cache line, of 64 bytes, and what all keys of a policy have in common is in their class.
 type entry struct {
 	class  *Class
-	tokens float64  // Tokens of the record, if there is one; its Keep is rank[full]
-	at     int64    // its At
-	rank   [2]int64 // [use]: which decision used it last; [full]: when every limit is full, in µs since 1970
-	length uint8    // length of the key
-	key    [23]byte // the key, if it is no longer than that, as IP addresses are; else it is in class
+	tokens float64  // Tokens of the only record; its Keep is rank[full]
+	at     int64    // At of the only record
+	rank   [2]int64 // [use]: the number of the decision that used it last; [full]: when every limit is full, in µs since 1970
+	length uint8    // of the key
+	key    [23]byte // the key, if it is no longer than this, as IPv4 addresses are; otherwise class has it
 }
 
-// The two orders of a shard's entries. They are indices into an entry's rank.
+// The two orders of a shard's entries: by use, and by when they are full. They are indices of rank.
 const (
 	use  = 0
 	full = 1
 )
 
-// newEntry returns an entry without records for a key of c's policy. It copies the key, which may be a view of a buffer
-// that its owner reuses.
+// newEntry returns an entry without records for a key of c's policy. It copies the key: see [Request.Key].
 func newEntry(c *Class, key string) (e entry) {
-	e.class, e.length = c, uint8(len(key)) // at most maxKey
+	e.class, e.length = c, uint8(len(key)) // at most 128
 	if copy(e.key[:], key) < len(key) {
 		own := *c
 		own.key = strings.Clone(key)
@@ -47,7 +46,7 @@ func (e *entry) is(c *Class, key string) bool {
 	return string(e.key[:len(key)]) == key
 }
 
-// hash returns what hashOf returned for e's key.
+// hash returns what hashOf returns for e's key.
 func (e *entry) hash() uint64 {
 	if int(e.length) > len(e.key) {
 		return e.class.hashOf(e.class.key)
@@ -55,16 +54,17 @@ func (e *entry) hash() uint64 {
 	return e.class.hash ^ maphash.Bytes(keySeed, e.key[:e.length])
 }
 
-// read sets r to the record of an entry that has one. It writes each field once, because processors wait for words
-// that were just written in parts.
+// read sets r to the only record of e. It writes each field once, because a processor has to wait when it reads a word that was just
+// written in parts.
 func (e *entry) read(r *bucket.Record) {
 	form := &e.class.form
 	r.Tag, r.StepsHash, r.Fill.Capacity, r.Fill.Pace = form.Tag, form.StepsHash, form.Fill.Capacity, form.Fill.Pace
 	r.Tokens, r.At, r.Keep = e.tokens, e.at, e.rank[full]
 }
 
-// put stores records, which e keeps if there are several or tokens are held. Its class becomes c if c says what is to be said of them. put
-// returns the instant for rank[full]: until, when records no longer matter, or the Keep of the sole one.
+// put stores records, which a plan of the class c wrote and which matter until an instant. It returns what rank[full] must become. If
+// there are several records or holds, e keeps the slice records in a class of its own. Otherwise e gets the class c if that has
+// everything but the numbers of the only record.
 func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
 	if len(records) > 1 || records[0].Holds != nil {
 		e.class = &Class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
@@ -74,7 +74,7 @@ func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
 	form.Tokens, form.At, form.Keep = 0, 0, 0
 	e.tokens, e.at = records[0].Tokens, records[0].At
 	switch {
-	case e.class.writes(form): // as before
+	case e.class.writes(form):
 	case e.class.key == "" && c.writes(form):
 		e.class = c
 	default:

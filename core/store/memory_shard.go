@@ -6,22 +6,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// shard holds some of a Memory's keys under one lock. What every decision touches is the first of its four cache
-// lines. The usual decision then fetches two more: a slot's and an entry's.
+// shard holds some of a Memory's keys under one lock. The usual decision fetches three cache lines: the first of the shard's four, a
+// slot's and an entry's.
 type shard struct {
 	mu      sync.Mutex // guards everything below
 	latest  int64      // the instant of the last decision, in µs since 1970
 	uses    int64      // counts decisions
-	slots   []slot     // a hash table of the entries; their number is a power of 2, and some are free
-	entries []entry    // without gaps: the last one takes the place of one that is removed
+	slots   []slot     // a hash table of entries; its length is a power of 2, and at least an eighth is free
+	entries []entry    // without gaps: if one is removed, the last one takes its index
 	byUse   lazyHeap   // the least recently used entry first
 	byFull  lazyHeap   // the entry that is full earliest first
 
-	one *[1]bucket.Record // the record of the request at hand, where that is not a usual one
+	one *[1]bucket.Record // space for what records returns
 	_   [32]byte          // keeps two locks off one cache line
 }
 
-// slot refers to an entry. An entry stands in the slot that its hash selects, or in the first free one that follows.
+// slot refers to an entry. It is the slot that the lower bits of the entry's hash select, or the first free one behind that.
 type slot struct {
 	hash  uint32 // the lower half of the entry's hash
 	entry int32  // its index, plus 1; 0: the slot is free
@@ -32,7 +32,7 @@ const leastSlots = 8
 
 func newShard() *shard { return &shard{slots: make([]slot, leastSlots), one: new([1]bucket.Record)} }
 
-// find returns the index of the entry of a policy and key, or -1.
+// find returns the index of the entry of a key of c's policy, or -1. hash is theirs.
 func (sh *shard) find(hash uint64, c *Class, key string) int32 {
 	mask := len(sh.slots) - 1
 	for at := int(uint32(hash)) & mask; ; at = (at + 1) & mask {
@@ -45,7 +45,7 @@ func (sh *shard) find(hash uint64, c *Class, key string) int32 {
 	}
 }
 
-// slotOf returns the slot of an entry.
+// slotOf returns the index of the slot of entry i.
 func (sh *shard) slotOf(i int32) int {
 	mask := len(sh.slots) - 1
 	at := int(uint32(sh.entries[i].hash())) & mask
@@ -55,7 +55,7 @@ func (sh *shard) slotOf(i int32) int {
 	return at
 }
 
-// usual answers r by an entry in the usual way, if that is the way, and reports whether it is.
+// usual decides r on entry i by [bucket.Request.Usual], the fast path for plain takes. It reports whether that could decide r.
 func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) (ok bool) {
 	e := &sh.entries[i]
 	if e.class.records != nil {
@@ -75,7 +75,7 @@ func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) 
 	return ok
 }
 
-// records returns the records of an entry, until records is called again.
+// records returns the records of entry i. They are valid until the next call.
 func (sh *shard) records(i int32) []bucket.Record {
 	e := &sh.entries[i]
 	if e.class.records != nil {
@@ -85,7 +85,7 @@ func (sh *shard) records(i int32) []bucket.Record {
 	return sh.one[:]
 }
 
-// setFull sets the instant at which every limit of an entry is full.
+// setFull sets the instant at which every limit of entry i is full.
 func (sh *shard) setFull(i int32, at int64) {
 	before := sh.entries[i].rank[full]
 	if sh.entries[i].rank[full] = at; at < before {
@@ -93,8 +93,8 @@ func (sh *shard) setFull(i int32, at int64) {
 	}
 }
 
-// victim returns the entry to drop for a new one: a full bucket, or else the least recently used entry. It returns -1
-// if the shard is empty, so a store of many shards can exceed its bound by the number of its empty shards.
+// victim returns the index of the entry to drop for a new one: that of a full bucket, or else the least recently used. It returns -1
+// if the shard is empty, so a store can exceed its bound by one key for each shard that was empty.
 func (sh *shard) victim(now int64) int32 {
 	if i := sh.byFull.first(sh.entries, full); i >= 0 && sh.entries[i].rank[full] <= now {
 		return i
@@ -102,10 +102,10 @@ func (sh *shard) victim(now int64) int32 {
 	return sh.leastUsed()
 }
 
-// leastUsed returns the least recently used entry, or -1 if there is none.
+// leastUsed returns the index of the least recently used entry, or -1 if there is none.
 func (sh *shard) leastUsed() int32 { return sh.byUse.first(sh.entries, use) }
 
-// add adds e.
+// add adds e, whose key has this hash.
 func (sh *shard) add(e entry, hash uint64) {
 	if len(sh.entries) == cap(sh.entries) {
 		sh.fit()
@@ -119,7 +119,7 @@ func (sh *shard) add(e entry, hash uint64) {
 	sh.occupy(slot{uint32(hash), int32(len(sh.entries))})
 }
 
-// rehash moves all slots to a table of n.
+// rehash moves all slots to a table of length n.
 func (sh *shard) rehash(n int) {
 	before := sh.slots
 	sh.slots = make([]slot, n)
@@ -130,7 +130,7 @@ func (sh *shard) rehash(n int) {
 	}
 }
 
-// occupy stores s in a free slot.
+// occupy stores s in the first free slot for its hash.
 func (sh *shard) occupy(s slot) {
 	mask := len(sh.slots) - 1
 	at := int(s.hash) & mask
@@ -140,7 +140,7 @@ func (sh *shard) occupy(s slot) {
 	sh.slots[at] = s
 }
 
-// remove removes an entry. The last entry takes its index.
+// remove removes entry i. The last entry takes its index.
 func (sh *shard) remove(i int32) {
 	sh.free(sh.slotOf(i))
 	last := int32(len(sh.entries) - 1)
@@ -158,7 +158,7 @@ func (sh *shard) remove(i int32) {
 	}
 }
 
-// free empties a slot. Slots that follow move up, or a search would end before it comes to them.
+// free empties the slot at an index. Slots behind it move up where find would not reach them over the gap.
 func (sh *shard) free(at int) {
 	mask := len(sh.slots) - 1
 	for next := (at + 1) & mask; sh.slots[next].entry != 0; next = (next + 1) & mask {
@@ -170,10 +170,10 @@ func (sh *shard) free(at int) {
 	sh.slots[at] = slot{}
 }
 
-// fit moves the entries to memory with room for an eighth more. The growth of append would leave a fifth of it unused.
+// fit reallocates the entries with capacity for an eighth more. The growth of append would leave a fifth unused.
 func (sh *shard) fit() {
-	room := len(sh.entries) + len(sh.entries)/8 + 4
-	sh.entries = moved(sh.entries, room)
-	sh.byUse.fit(room)
-	sh.byFull.fit(room)
+	capacity := len(sh.entries) + len(sh.entries)/8 + 4
+	sh.entries = moved(sh.entries, capacity)
+	sh.byUse.fit(capacity)
+	sh.byFull.fit(capacity)
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// DoTogether answers requests on different keys, in one step. It holds the locks of all their shards.
+// DoTogether decides requests on different keys, in one step. It holds the locks of all their shards.
 func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard
@@ -15,15 +15,15 @@ func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswe
 		shards = append(shards, s.shard(hashes[i]))
 	}
 	index := func(sh *shard) int { return slices.Index(s.shards, sh) }
-	slices.SortFunc(shards, func(a, b *shard) int { return cmp.Compare(index(a), index(b)) }) // in one order, so that nobody waits forever
+	slices.SortFunc(shards, func(a, b *shard) int { return cmp.Compare(index(a), index(b)) }) // every goroutine locks in this order, so none waits forever
 	shards = slices.Compact(shards)
 	for _, sh := range shards {
 		sh.mu.Lock()
 		defer sh.mu.Unlock()
 	}
-	now, err := s.now() // not before the instant of any decision so far: they were made under these locks
+	now, err := s.now()
 	for _, sh := range shards {
-		if err == nil && now < sh.latest {
+		if err == nil && now < sh.latest { // as in Answer
 			now, err = s.read()
 		}
 	}

@@ -8,34 +8,35 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// Request is what a limiter asks a [Store] to decide. Stores pass it to [Request.Decide]. Only stores of this module
-// use the fields of bucket.Request.
+// Request is what a limiter asks a [Store] to decide. Stores pass it to [Request.Decide]. The fields of bucket.Request are for stores
+// of this module.
 type Request struct {
 	bucket.Request
 
 	class *Class // of the policy's keys
 	key   string
-	hash  uint64 // what Hash returned; 0: nothing yet
+	hash  uint64 // what Hash returned; 0: it was not called
 }
 
-// NewRequest returns a request on the bucket of a policy and key, for stores of this module.
+// NewRequest returns a request on the bucket of a policy and key. It is for stores of this module.
 func NewRequest(policy, key string, r bucket.Request) Request {
 	return NewClass(policy, r.Plan).Request(key, r)
 }
 
-// Request returns a request on the bucket of a key of c's policy, of at most 128 bytes.
+// Request returns a request on the bucket of a key of c's policy. The key must have at most 128 bytes.
 func (c *Class) Request(key string, r bucket.Request) Request {
 	return Request{Request: r, class: c, key: key}
 }
 
-// To sets the bucket of r, as [Class.Request] does. A copy of a request that was just written costs as much as its decision.
+// To makes r a request on the bucket of a key of c's policy, as [Class.Request] does without copying r: a copy just after r was
+// written costs as much as the decision.
 func (r *Request) To(c *Class, key string) { r.class, r.key, r.hash = c, key, 0 }
 
 // Policy returns the name of the policy. Policy and Key together identify the bucket.
 func (r Request) Policy() string { return r.class.policy.Value() }
 
-// Key returns the key that is limited. It can hold any bytes, from 1 to 128 of them. The string stays valid after the
-// request.
+// Key returns the key that is limited: 1 to 128 bytes of any value. It may be a view of a buffer that its owner reuses after the
+// decision, so a store that keeps it must clone it.
 func (r Request) Key() string { return r.key }
 
 // Hash returns a hash of the policy and the key. Requests on the same bucket have the same hash, in this process.
@@ -46,12 +47,12 @@ func (r *Request) Hash() uint64 {
 	return r.hash
 }
 
-// SameBucket reports whether r and o are on the same bucket.
+// SameBucket reports whether r and o have the same policy and key.
 func (r *Request) SameBucket(o *Request) bool {
 	return r.key == o.key && (r.class == o.class || r.class.policy == o.class.policy)
 }
 
-// Clone returns a copy of r that may be kept. The key of r may be a view of a buffer that its owner reuses after the decision.
+// Clone returns a copy of r with a copy of its key, so that a store may keep it: see [Request.Key].
 func (r *Request) Clone() Request {
 	c := *r
 	c.key = strings.Clone(r.key)
@@ -59,17 +60,17 @@ func (r *Request) Clone() Request {
 }
 
 // Answer is a [Store]'s answer to a [Request]. Its field Allowed reports whether the request is allowed. The other fields
-// are for the limiter.
+// are for limiters.
 type Answer = bucket.Answer
 
-// Decide is the token bucket's arithmetic, for stores that keep state as bytes. It answers r at the instant now. state is
+// Decide is the token bucket's arithmetic, for stores that keep state as bytes. It decides r at the instant now. state is
 // what the store keeps under r's policy and key, or nil if it keeps nothing.
 //
-// If next is not nil, the store must replace state with it, in the same atomic step in which it read state and now. It
-// must keep next for at least ttl. After that the bucket is full, so the store may forget it.
+// If next is not nil, the store must replace state with next, in the atomic step in which it read state and now. It must keep next
+// for at least ttl; then the bucket is full, and the store may forget it.
 //
-// Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
-// returns [ErrClock] if now is not between 1970 and 2112.
+// Decide returns a [StateError] for state that this library did not write; the store should leave that state as it is. It returns
+// [ErrClock] if now is not from 1970 to 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
 	at, err := Instant(now)
 	if err != nil {
@@ -85,13 +86,13 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	return answer, next, duration(max(0, keep-at)), nil
 }
 
-// stateError wraps err, which says why a key's state can't be used.
+// stateError returns the error of a request on a key whose state can't be used, for the reason err.
 func (r *Request) stateError(err error) error {
 	return fmt.Errorf("policy %q: %w", r.Policy(), &StateError{err.Error()})
 }
 
-// StateError means that one key of the store can't be used: it holds another type, or bytes that are not a bucket.
-// Other keys still work. The limiter's Reset makes the key usable again.
+// StateError means that one key of the store can't be used, such as one whose bytes are not a bucket. Other keys still work. The
+// limiter's Reset makes the key usable again.
 type StateError struct{ Reason string }
 
 // Error returns the reason and the code.

@@ -78,6 +78,8 @@ var mistakes = map[string]mistake{
 		store: brokenStore{address: func(_, key string) string { return key }, do: sound}},
 	"key cut at NUL": {rule: "every_policy_and_key_has_a_bucket_of_its_own",
 		store: brokenStore{address: func(policy, key string) string { k, _, _ := strings.Cut(key, "\x00"); return twoPart(policy, k) }, do: sound}},
+	"keys kept without a clone": {rule: "a_store_that_keeps_a_key_clones_it",
+		store: brokenStore{address: func(_, key string) string { return key }, do: sound}},
 	"next ignored": {rule: "a_granted_request_takes_its_cost",
 		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			a, _, _, err := r.Decide(nil, s.now())

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"unsafe"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -11,6 +13,7 @@ import (
 var keyRules = []storeRule{
 	{"every policy and key has a bucket of its own", addressesKeptApart},
 	{"a bucket is found again under any key", addressesFoundAgain},
+	{"a store that keeps a key clones it", keysCloned},
 }
 
 // addresses returns pairs of policy and key that a careless join, escape or cut confuses.
@@ -78,6 +81,39 @@ func addressesFoundAgain(s *subject) {
 		}
 		if res, err := l.Peek(s.Context(), a[1]); err != nil || res.Remaining != 3 {
 			s.Errorf("Reset of policy and key %q left %d tokens, %v; want 3", short(a), res.Remaining, err)
+		}
+	}
+}
+
+// keysCloned uses keys that are views of a buffer, and reuses it: see store.Request.Key.
+func keysCloned(s *subject) {
+	for _, length := range []int{1, 20, 100, 128} {
+		buffer := bytes.Repeat([]byte{'a'}, length)
+		view := unsafe.String(&buffer[0], length)
+		l := s.limiter(core.PerDay(10))
+		uses := func(cost, left int64, allowed bool) {
+			s.Helper()
+			res, err := l.AllowN(s.Context(), view, cost)
+			if err != nil || res.Allowed != allowed || res.Remaining != left {
+				s.Errorf("AllowN(%d) on a key of %d bytes, in a buffer that had other keys before = allowed %v with %d left, %v; want %v with %d left",
+					cost, length, res.Allowed, res.Remaining, err, allowed, left)
+			}
+		}
+		uses(4, 6, true)
+		uses(7, 6, false) // a deny cache may keep it
+		copy(buffer, bytes.Repeat([]byte{'b'}, length))
+		uses(7, 3, true)
+		copy(buffer, bytes.Repeat([]byte{'a'}, length))
+		uses(0, 6, true)
+		for _, other := range []struct {
+			key  string
+			left int64
+		}{{strings.Repeat("a", length), 6}, {strings.Repeat("b", length), 3}} {
+			copy(buffer, bytes.Repeat([]byte{'c'}, length))
+			if res, err := l.Peek(s.Context(), other.key); err != nil || res.Remaining != other.left {
+				s.Errorf("a key of %d bytes has %d tokens left (%v), want %d: the store keeps keys that change when their buffer is reused",
+					length, res.Remaining, err, other.left)
+			}
 		}
 	}
 }

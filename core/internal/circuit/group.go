@@ -7,31 +7,31 @@ import (
 
 // Group counts the outages of all breakers of a store. Set its exported fields before you use it.
 type Group struct {
-	Name     string             // of the store in the log, such as "Redis"
-	Describe func(error) string // what is wrong with the store, by the error of a call, such as "Redis does not answer"
+	Name     string             // the store's name in the log, such as "Redis"
+	Describe func(error) string // returns what is wrong with the store if a call has this error, such as "Redis does not answer"
 
 	mu     sync.Mutex    // guards all below; the clock is read under it, so that Away never decreases
-	opened int64         // how often breakers have opened
+	opened int64         // see Opened
 	open   int           // how many breakers are not closed
-	before time.Duration // how long breakers were not closed, before since
-	since  time.Time     // the beginning of the time that before does not have, while open > 0
+	before time.Duration // Away until since, if breakers are not closed now; otherwise all of Away
+	since  time.Time
 }
 
-// Opened is how often breakers have opened.
+// Opened returns how often breakers have opened.
 func (g *Group) Opened() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.opened
 }
 
-// Away is how long at least one breaker was not closed, in total.
+// Away returns for how long at least one breaker was not closed, in total.
 func (g *Group) Away() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.away()
 }
 
-// away requires that g.mu is held.
+// away is Away with g.mu held.
 func (g *Group) away() time.Duration {
 	if g.open == 0 {
 		return g.before
@@ -39,7 +39,7 @@ func (g *Group) away() time.Duration {
 	return g.before + time.Since(g.since)
 }
 
-// changed notes that b opened or closed.
+// changed sets b.open and counts the change, if it is one.
 func (g *Group) changed(b *Breaker, open bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

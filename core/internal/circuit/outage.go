@@ -13,47 +13,50 @@ type Outcome int
 const (
 	// Answered decisions were made by the store.
 	Answered Outcome = iota
-	// Waited decisions were in the queue for too long and were not sent, while it answered others.
+	// Waited decisions were queued for too long, and not sent, while the store answered others.
 	Waited
-	// Unanswered decisions had no answer in time, or their connection broke, or there was none.
+	// Unanswered decisions had no answer in time, or no connection, or lost it.
 	Unanswered
 	// Refused decisions were answered with an error.
 	Refused
 
-	outcomes
+	outcomes // how many there are
 )
 
 const (
 	// second is how long decisions are counted together.
 	second = time.Second
-	// minSeconds is in how many seconds in a row decisions must fail before their share is logged: single lost calls are not.
+	// minSeconds: a share of failed decisions is logged if there is one in so many seconds in a row. So a single lost call is not.
 	minSeconds = 2
-	// minShare is of how many decisions at least one must have failed in a second for the second to count as failing.
+	// minShare: if fewer than one in so many decisions fails, it is not logged.
 	minShare = 100
 	// logInterval is the least time between two logged shares.
 	logInterval = time.Minute
 )
 
-// outage logs that OnFailure decides in place of a server: all requests from when the breaker opens, or a share of them while it
-// is closed. It logs the end when it has made all decisions of a second.
+// outage logs when OnFailure decides instead of a server: that the breaker opened, or while it is closed, what share of decisions
+// failed. Then it logs the end, after the first second in which the server made all decisions.
+//
+// Example: from 0 to 3.5 s the server answers only 90 of 100 decisions a second. At 2 s the share is logged, 10 %, and at 5 s that
+// the server is back.
 type outage struct {
 	group  *Group
 	server string
 	logger func() *slog.Logger
-	open   *atomic.Bool // whether the breaker is open
+	open   *atomic.Bool // of the Breaker
 
-	counts         atomic.Bool   // whether decisions are counted: from the first failure to the end of the outage
+	counts         atomic.Bool   // decisions are counted: from the first failure to the end
 	mu             sync.Mutex    // guards all below
 	since          time.Time     // when the current second began
 	n              [outcomes]int // decisions in it
-	err            error         // the last one's
-	failingSeconds int           // failing seconds in a row
-	logged         bool          // an outage or a share was logged, and its end was not
-	opened         bool          // it was an outage
-	share          time.Time     // when a share was last logged
+	err            error         // of the last that failed
+	failingSeconds int           // in how many seconds in a row a share failed
+	logged         bool          // the opening or a share was logged, and the end not yet
+	opened         bool          // the opening was logged, and the end not yet
+	shareLogged    time.Time     // when a share was last logged
 }
 
-// note counts n decisions. While nothing fails it costs one atomic load.
+// note counts n decisions, which failed with err unless it is nil. While nothing fails, a call costs one atomic load.
 func (o *outage) note(n int, outcome Outcome, err error) {
 	if n == 0 || outcome == Answered && !o.counts.Load() {
 		return
@@ -63,15 +66,15 @@ func (o *outage) note(n int, outcome Outcome, err error) {
 	if now := time.Now(); !o.counts.Swap(true) {
 		o.since = now
 	} else if now.Sub(o.since) >= second {
-		o.turn(now)
+		o.endSecond(now)
 	}
 	if o.n[outcome] += n; err != nil {
 		o.err = err
 	}
 }
 
-// turn ends a second, logs what is to be logged of it, and begins the next. mu is held.
-func (o *outage) turn(now time.Time) {
+// endSecond logs the share of the current second, or the end, and begins the next second. mu is held.
+func (o *outage) endSecond(now time.Time) {
 	failed := o.n[Waited] + o.n[Unanswered] + o.n[Refused]
 	all := failed + o.n[Answered]
 	switch {
@@ -85,8 +88,8 @@ func (o *outage) turn(now time.Time) {
 		}
 		o.logged, o.opened = false, false
 	default:
-		if o.failingSeconds++; o.failingSeconds >= minSeconds && o.n[Answered] > 0 && now.Sub(o.share) > logInterval {
-			o.logged, o.share = true, now
+		if o.failingSeconds++; o.failingSeconds >= minSeconds && o.n[Answered] > 0 && now.Sub(o.shareLogged) > logInterval {
+			o.logged, o.shareLogged = true, now
 			o.log().Warn("ratelimit: "+o.group.Name+" decides only a part; each policy's OnFailure decides the rest", "code", "RL717",
 				"fallback_percent", 100*failed/all, "waited_to_be_sent", o.n[Waited], "no_answer", o.n[Unanswered],
 				"refused", o.n[Refused], "error", o.err)
@@ -95,8 +98,8 @@ func (o *outage) turn(now time.Time) {
 	o.n, o.since = [outcomes]int{}, now
 }
 
-// began logs that the breaker has opened. It logs once an outage.
-func (o *outage) began(err error) {
+// breakerOpened logs that the breaker opened, unless that was logged and the end not yet.
+func (o *outage) breakerOpened(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.opened {
@@ -109,8 +112,8 @@ func (o *outage) began(err error) {
 	o.log().Warn("ratelimit: "+o.group.Describe(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
-// end logs that the server has no keys any more, if its outage was logged.
-func (o *outage) end() {
+// unused logs the end because no more calls go to the server: others have its keys.
+func (o *outage) unused() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.logged {
