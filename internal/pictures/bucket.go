@@ -1,0 +1,57 @@
+package pictures
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// drawBucket shows one client's bucket: full, a burst, refilling, a burst that is too large, and a client that goes on asking.
+func drawBucket() *canvas {
+	const (
+		top, floor, lane = 112.0, 292.0, 326.0
+		end              = 36 * time.Second
+	)
+	limit := core.PerMinute(60).WithBurst(10)
+	c := newCanvas(396, "A bucket of 10 tokens that gains one a second",
+		"The bucket is full. A burst of 6 requests takes 6 tokens, which come back one a second. Of a burst of 14 requests 10 are allowed. "+
+			"While the client goes on asking, each new token admits one request. When it pauses, the bucket fills up and stays full.")
+	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+34, width-margin) }
+	y := func(tokens float64) float64 { return scale(tokens, 0, float64(limit.Capacity), floor, top) }
+
+	for _, tokens := range []float64{0, 5, 10} {
+		c.line([]point{{x(0), y(tokens)}, {width - margin, y(tokens)}}, 1, "edge-line", "")
+		c.text(x(0)-12, y(tokens)+6, "soft end", number(tokens))
+	}
+	ann := newClient(limit)
+	ask := func(s, n int) core.Result {
+		at := time.Duration(s) * time.Second
+		ann.waitUntil(at, time.Second/4)
+		allowed, last := ann.ask(n)
+		c.count(x(at), lane, allowed, true)
+		c.count(x(at), lane+32, n-allowed, false)
+		return last
+	}
+	ask(3, 6)
+	denied := ask(13, 14)
+	for s := 14; s <= 20; s++ {
+		ask(s, 2)
+	}
+	ann.waitUntil(end, time.Second/4)
+
+	curve := points(ann.levels, x, y)
+	c.area(curve, floor, "tint")
+	c.line(curve, 3, "accent-line", "")
+	c.text(x(3*time.Second), y(10)-14, "text", "6 at once")
+	c.text(x(13*time.Second), y(10)-14, "text", "14 at once")
+	c.text(x(13*time.Second)+14, y(4), "text", "empty: denied,")
+	c.text(x(13*time.Second)+14, y(4)+24, "text", fmt.Sprintf("retry after %v", denied.RetryAfter))
+	c.text(x(30*time.Second), y(10)-14, "text", "full")
+	c.text(width-margin, lane+6, "soft end", "allowed")
+	c.text(width-margin, lane+38, "soft end", "denied")
+	return c
+}
+
+// scale maps v from one range to another.
+func scale(v, from, to, low, high float64) float64 { return low + (v-from)/(to-from)*(high-low) }

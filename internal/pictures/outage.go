@@ -1,0 +1,92 @@
+package pictures
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+// silent is a store that does not answer from one instant to another. It notes when it is called.
+type silent struct {
+	core.Store
+
+	from, to time.Time
+
+	mu    sync.Mutex
+	calls []time.Time
+}
+
+func (s *silent) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	s.mu.Lock()
+	now := time.Now()
+	s.calls = append(s.calls, now)
+	s.mu.Unlock()
+	if !now.Before(s.from) && now.Before(s.to) {
+		<-ctx.Done()
+		return store.Answer{}, ctx.Err()
+	}
+	return s.Store.Do(ctx, r)
+}
+
+// drawOutage shows what each failure mode admits while the store does not answer, and which calls reach it.
+func drawOutage() *canvas {
+	const (
+		away, back, end, every = 4, 9, 13, 125 * time.Millisecond
+		row, high              = 112.0, 52.0
+	)
+	c := newCanvas(640, "Redis does not answer for 5 seconds",
+		"A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
+			"allows from a bucket in this process, FailOpen admits all, and FailClosed none. The first calls wait for the timeout; then one call "+
+			"every half second tries Redis.")
+	x := func(seconds float64) float64 { return scale(seconds, 0, end, margin, width-margin) }
+	c.rect(x(away), 70, x(back)-x(away), 500, 0, "alarm")
+
+	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
+		began := time.Now()
+		below := &silent{Store: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
+		limiter := core.Must(core.NewLimiter(breaker.New(below, 100*time.Millisecond, 5, 500*time.Millisecond), core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerSecond(4)}, OnFailure: mode,
+		}, core.WithLogger(slog.New(slog.DiscardHandler))))
+		var admitted [end]int
+		var sending sync.WaitGroup
+		var mu sync.Mutex
+		for time.Sleep(every / 4); time.Since(began) < end*time.Second; time.Sleep(every) {
+			second := int(time.Since(began) / time.Second)
+			sending.Go(func() {
+				res, err := limiter.Allow(context.Background(), key)
+				if err != nil && !errors.Is(err, core.ErrUnavailable) {
+					panic(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil && res.Allowed {
+					admitted[second]++
+				}
+			})
+		}
+		sending.Wait()
+
+		if i == 0 {
+			c.text(margin, 100, "text bold", "calls to Redis")
+			for _, call := range below.calls {
+				at := x(call.Sub(began).Seconds())
+				c.line([]point{{at, 118}, {at, 138}}, 2, "accent-line", "")
+			}
+		}
+		floor := 256 + row*float64(i)
+		c.text(margin, floor-high-14, "text bold", mode.String())
+		for second, n := range admitted {
+			left, right := x(float64(second))+3, x(float64(second)+1)-3
+			c.rect(left, floor-high, right-left, high, 3, "edge-line")
+			tall := high * float64(n) / 8
+			c.rect(left, floor-tall, right-left, tall, 3, "allowed")
+		}
+	}
+	return c
+}
