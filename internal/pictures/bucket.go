@@ -20,10 +20,7 @@ func drawBucket() *canvas {
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+34, width-margin) }
 	y := func(tokens float64) float64 { return scale(tokens, 0, float64(limit.Capacity), floor, top) }
 
-	for _, tokens := range []float64{0, 5, 10} {
-		c.line([]point{{x(0), y(tokens)}, {width - margin, y(tokens)}}, 1, "edge-line", "")
-		c.text(x(0)-12, y(tokens)+6, "soft end", number(tokens))
-	}
+	c.scaleY(x(0), width-margin, y, 0, 5, 10)
 	ann := newClient(limit)
 	ask := func(s, n int) core.Result {
 		at := time.Duration(s) * time.Second
@@ -40,9 +37,7 @@ func drawBucket() *canvas {
 	}
 	ann.waitUntil(end, time.Second/4)
 
-	curve := points(ann.levels, x, y)
-	c.area(curve, floor, "tint")
-	c.line(curve, 3, "accent-line", "")
+	c.curve(points(ann.levels, x, y), floor)
 	c.text(x(3*time.Second), y(10)-14, "text", "6 at once")
 	c.text(x(13*time.Second), y(10)-14, "text", "14 at once")
 	c.text(x(13*time.Second)+14, y(4), "text", "empty: denied,")

@@ -62,6 +62,21 @@ func (c *canvas) line(points []point, thick float64, class, dashes string) {
 	fmt.Fprintf(&c.body, `<path d="%s" stroke-width="%s" stroke-linejoin="round"%s class="%s"/>`+"\n", path(points), number(thick), dashes, class)
 }
 
+// curve draws a line, and the area below it down to floor.
+func (c *canvas) curve(points []point, floor float64) {
+	c.area(points, floor, "tint")
+	c.line([]point{{points[0].x, floor}, {points[len(points)-1].x, floor}}, 1, "edge-line", "")
+	c.line(points, 3, "accent-line", "")
+}
+
+// scaleY draws a horizontal line for each number.
+func (c *canvas) scaleY(from, to float64, y func(float64) float64, numbers ...float64) {
+	for _, v := range numbers {
+		c.line([]point{{from, y(v)}, {to, y(v)}}, 1, "edge-line", "")
+		c.text(from-12, y(v)+6, "soft end", thousands(int64(v)))
+	}
+}
+
 // area fills what is between a line and the height of bottom.
 func (c *canvas) area(points []point, bottom float64, class string) {
 	closed := append([]point{{points[0].x, bottom}}, points...)
@@ -88,15 +103,28 @@ func (c *canvas) mark(x, y float64, allowed bool) {
 	c.line([]point{{x - 4, y + 4}, {x + 4, y - 4}}, 2, "denied-line", "")
 }
 
-// count draws the mark of n requests, and n itself if they are several.
+// count draws the mark of n requests, and before it n itself if they are several.
 func (c *canvas) count(x, y float64, n int, allowed bool) {
 	if n == 0 {
 		return
 	}
 	c.mark(x, y, allowed)
 	if n > 1 {
-		c.text(x+12, y+6, "text", strconv.Itoa(n))
+		c.text(x-12, y+6, "text end", strconv.Itoa(n))
 	}
+}
+
+// ticks draws a stroke at each x.
+func (c *canvas) ticks(xs []float64, y float64) {
+	for _, x := range xs {
+		c.line([]point{{x, y}, {x, y + 20}}, 2, "accent-line", "")
+	}
+}
+
+// heading is the name of a row, and something about it.
+func (c *canvas) heading(y float64, name, about string, indent float64) {
+	c.text(margin, y, "text bold", name)
+	c.text(margin+indent, y, "soft", about)
 }
 
 // key explains the marks, from x on.
@@ -151,6 +179,14 @@ func sign(v float64) float64 {
 // number is v with at most one decimal.
 func number(v float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0")
+}
+
+// thousands is n with its digits in groups of three.
+func thousands(n int64) string {
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
 func escaped(s string) string {

@@ -60,7 +60,7 @@ func (c *client) note() {
 		tokens = float64(l.Capacity) - l.RefillRate*float64(res.ResetAfter)/float64(l.RefillInterval)
 	}
 	now, n := c.now(), len(c.levels)
-	if n > 0 && res.Limit.Mode != core.Continuous && c.levels[n-1].at < now {
+	if n > 0 && res.Limit.Mode != core.Continuous {
 		c.levels = append(c.levels, level{now, c.levels[n-1].tokens}) // tokens come at once
 	}
 	c.levels = append(c.levels, level{now, tokens})

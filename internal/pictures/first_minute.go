@@ -16,22 +16,12 @@ func drawFirstMinute() *canvas {
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, 60, margin+44, width-margin-200) }
 	y := func(requests float64) float64 { return scale(requests, 0, 120, floor, top) }
 
-	for _, n := range []float64{0, 60, 120} {
-		c.line([]point{{x(0), y(n)}, {x(time.Minute), y(n)}}, 1, "edge-line", "")
-		c.text(x(0)-12, y(n)+6, "soft end", number(n))
-	}
+	c.scaleY(x(0), x(time.Minute), y, 0, 60, 120)
 	for _, s := range []int{0, 20, 40, 60} {
 		c.text(x(time.Duration(s)*time.Second), floor+28, "soft middle", fmt.Sprintf("%d s", s))
 	}
-	for _, one := range []struct {
-		limit  core.Limit
-		dashes string
-		name   string
-	}{
-		{core.PerMinute(60), "", "60/min"},
-		{core.PerMinute(48).WithBurst(12), "7 5", "48/min burst 12"},
-	} {
-		ann := newClient(one.limit)
+	for _, limit := range []core.Limit{core.PerMinute(60), core.PerMinute(48).WithBurst(12)} {
+		ann := newClient(limit)
 		total, _ := ann.ask(200)
 		admitted := []level{{0, 0}, {0, float64(total)}}
 		for {
@@ -45,9 +35,9 @@ func drawFirstMinute() *canvas {
 			}
 		}
 		admitted = append(admitted, level{time.Minute, float64(total)})
-		c.line(points(admitted, x, y), 3, "accent-line", one.dashes)
+		c.line(points(admitted, x, y), 3, "accent-line", "")
 		c.text(x(time.Minute)+16, y(float64(total))+2, "text bold", fmt.Sprintf("%d requests", total))
-		c.text(x(time.Minute)+16, y(float64(total))+26, "soft", one.name)
+		c.text(x(time.Minute)+16, y(float64(total))+26, "soft", limit.String())
 	}
 	return c
 }

@@ -16,41 +16,34 @@ func drawModes() *canvas {
 	c := newCanvas(586, "6 a minute, in three modes, with the same requests",
 		"A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous admits one every 10 seconds. "+
 			"Stepped admits 6 again a minute after the first. Aligned admits 6 again at each full minute.")
-	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+6, width-margin-6) }
+	x := func(at time.Duration) float64 {
+		return scale(at.Seconds(), 0, end.Seconds(), margin+26, width-margin-26)
+	}
+	const foot = 170 + row*2 + 62
+	for at := time.Duration(0); at <= end; at += time.Minute {
+		c.line([]point{{x(at), 84}, {x(at), foot - 18}}, 1.5, "edge-line", "2 5")
+		c.text(x(at), foot+6, "soft middle", fmt.Sprintf("12:%02d", int(at.Minutes())))
+	}
 	for i, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {
 		floor := 170 + row*float64(i)
 		y := func(tokens float64) float64 { return scale(tokens, 0, 6, floor, floor-high) }
 		about := [...]string{"a token every 10 s", "6 tokens a minute after the first request", "6 tokens at each full minute"}[i]
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) // each row begins at a full minute
 		ann := newClient(core.Per(6, time.Minute).WithMode(mode))
-		c.text(margin, floor-high-14, "text bold", mode.String())
-		c.text(margin+136, floor-high-14, "soft", about)
+		c.heading(floor-high-14, mode.String(), about, 140)
 		marks := floor + 22
 		for at := first; at < end; at += every {
 			ann.waitUntil(at, time.Second)
+			sent := 1
 			if at == first {
-				allowed, _ := ann.ask(6)
-				c.count(x(at)-16, marks, allowed, true)
-				continue
+				sent = 6
 			}
-			allowed, _ := ann.ask(1)
-			c.mark(x(at), marks, allowed == 1)
+			allowed, _ := ann.ask(sent)
+			c.count(x(at), marks, allowed, true)
+			c.count(x(at), marks, sent-allowed, false)
 		}
 		ann.waitUntil(end, time.Second)
-		curve := points(ann.levels, x, y)
-		c.area(curve, floor, "tint")
-		c.line([]point{{x(0), floor}, {x(end), floor}}, 1, "edge-line", "")
-		c.line(curve, 3, "accent-line", "")
-	}
-	foot := 170 + row*2 + 62
-	for at := time.Duration(0); at <= end; at += time.Minute {
-		c.line([]point{{x(at), 90}, {x(at), foot - 18}}, 1, "edge-line", "2 5")
-		anchor := map[time.Duration]string{0: "", end: " end"}
-		a, ok := anchor[at]
-		if !ok {
-			a = " middle"
-		}
-		c.text(x(at), foot+6, "soft"+a, fmt.Sprintf("12:%02d", int(at.Minutes())))
+		c.curve(points(ann.levels, x, y), floor)
 	}
 	c.key(width-margin-205, foot+36)
 	return c

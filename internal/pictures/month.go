@@ -2,6 +2,7 @@ package pictures
 
 import (
 	"context"
+	"fmt"
 	"time"
 	_ "time/tzdata" // the picture does not depend on the machine's time zones
 
@@ -14,21 +15,23 @@ func drawMonth() *canvas {
 	berlin := core.Must(time.LoadLocation("Europe/Berlin"))
 	from := time.Date(2026, time.February, 1, 0, 0, 0, 0, berlin)
 	to := time.Date(2026, time.April, 15, 0, 0, 0, 0, berlin)
-	c := newCanvas(376, "1,000 a month in Berlin, of which a client takes up to 34 a day",
+	c := newCanvas(376, "1,000 a month, of which a client takes 34 a day",
 		"February ends with tokens left, which do not add to March. In March the budget is used up before the month ends, and the client is denied. "+
 			"Each month begins at midnight in Berlin: on 28 February at 23:00 UTC, and on 31 March, in summer time, at 22:00 UTC.")
-	x := func(at time.Duration) float64 { return scale(float64(at), 0, float64(to.Sub(from)), margin+56, width-margin) }
+	x := func(at time.Duration) float64 {
+		return scale(float64(at), 0, float64(to.Sub(from)), margin+56, width-margin)
+	}
 	y := func(tokens float64) float64 { return scale(tokens, 0, 1000, floor, top) }
 
 	time.Sleep(time.Until(from))
 	ann := newClient(core.PerMonth(1000).In(berlin))
 	var months []time.Time // when they begin
-	var denied time.Duration
+	var left int64         // at the end of February
 	for day := from; day.Before(to); day = day.AddDate(0, 0, 1) {
 		ann.waitUntil(day.Add(12*time.Hour).Sub(from), time.Hour)
 		res := core.Must(ann.limiter.AllowAtMost(context.Background(), key, perDay))
-		if !res.Allowed && denied == 0 {
-			denied = ann.now()
+		if day.Month() == time.February {
+			left = res.Remaining
 		}
 		if next := time.Now().Add(res.ResetAfter); len(months) == 0 || !next.Equal(months[len(months)-1]) {
 			months = append(months, next)
@@ -36,20 +39,18 @@ func drawMonth() *canvas {
 	}
 	ann.waitUntil(to.Sub(from), time.Hour)
 
-	for i, name := range []string{"0", "500", "1,000"} {
-		at := y(500 * float64(i))
-		c.line([]point{{x(0), at}, {width - margin, at}}, 1, "edge-line", "")
-		c.text(x(0)-12, at+6, "soft end", name)
-	}
-	curve := points(ann.levels, x, y)
-	c.area(curve, floor, "tint")
-	c.line(curve, 2.5, "accent-line", "")
+	c.scaleY(x(0), width-margin, y, 0, 500, 1000)
+	c.curve(points(ann.levels, x, y), floor)
 	for _, begins := range months[:2] {
 		at := x(begins.Sub(from))
 		c.line([]point{{at, top - 16}, {at, floor + 12}}, 1.5, "soft-line", "3 4")
 		c.text(at, floor+34, "text middle", begins.In(berlin).Format("2 January 15:04"))
 		c.text(at, floor+60, "soft middle", begins.UTC().Format("2 Jan 15:04 MST"))
 	}
-	c.text(x(denied)-8, y(180), "text end", "used up: denied")
+	for i, lines := range [][2]string{{fmt.Sprintf("%d left:", left), "lost"}, {"used up:", "denied"}} {
+		at := x(months[i].Sub(from)) - 10
+		c.text(at, y(700), "text end", lines[0])
+		c.text(at, y(700)+24, "text end", lines[1])
+	}
 	return c
 }

@@ -3,12 +3,14 @@ package pictures
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/denycache"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -38,19 +40,21 @@ func (s *silent) Do(ctx context.Context, r store.Request) (store.Answer, error) 
 func drawOutage() *canvas {
 	const (
 		away, back, end, every = 4, 9, 13, 125 * time.Millisecond
-		row, high              = 112.0, 52.0
+		top, row, high         = 300.0, 112.0, 52.0
 	)
-	c := newCanvas(640, "Redis does not answer for 5 seconds",
+	const timeout, failures, pause = 100 * time.Millisecond, 5, 500 * time.Millisecond // the defaults of redisstore
+	c := newCanvas(632, "Redis does not answer for 5 seconds",
 		"A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
 			"allows from a bucket in this process, FailOpen admits all, and FailClosed none. The first calls wait for the timeout; then one call "+
 			"every half second tries Redis.")
 	x := func(seconds float64) float64 { return scale(seconds, 0, end, margin, width-margin) }
-	c.rect(x(away), 70, x(back)-x(away), 500, 0, "alarm")
+	c.rect(x(away), 66, x(back)-x(away), top+2*row+18-66, 6, "alarm")
+	c.text(x(away)+14, 92, "denied bold", "away")
 
 	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		began := time.Now()
 		below := &silent{Store: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
-		limiter := core.Must(core.NewLimiter(breaker.New(below, 100*time.Millisecond, 5, 500*time.Millisecond), core.Policy{
+		limiter := core.Must(core.NewLimiter(denycache.New(breaker.New(below, timeout, failures, pause), time.Second), core.Policy{
 			Name: "api", Limits: []core.Limit{core.PerSecond(4)}, OnFailure: mode,
 		}, core.WithLogger(slog.New(slog.DiscardHandler))))
 		var admitted [end]int
@@ -73,20 +77,28 @@ func drawOutage() *canvas {
 		sending.Wait()
 
 		if i == 0 {
-			c.text(margin, 100, "text bold", "calls to Redis")
+			var calls []float64
 			for _, call := range below.calls {
-				at := x(call.Sub(began).Seconds())
-				c.line([]point{{at, 118}, {at, 138}}, 2, "accent-line", "")
+				calls = append(calls, x(call.Sub(began).Seconds()))
 			}
+			c.heading(132, "calls to Redis", fmt.Sprintf("%d fail, then one tries every %v", failures, pause), 170)
+			c.ticks(calls, 150)
 		}
-		floor := 256 + row*float64(i)
-		c.text(margin, floor-high-14, "text bold", mode.String())
+		floor := top + row*float64(i)
+		c.heading(floor-high-14, mode.String(), [...]string{"a bucket in this process", "all pass", "none pass: 503"}[i], 170)
 		for second, n := range admitted {
 			left, right := x(float64(second))+3, x(float64(second)+1)-3
-			c.rect(left, floor-high, right-left, high, 3, "edge-line")
+			c.rect(left, floor-high, right-left, high, 3, "soft-line")
 			tall := high * float64(n) / 8
 			c.rect(left, floor-tall, right-left, tall, 3, "allowed")
 		}
 	}
+	for _, s := range []float64{0, away, back, end} {
+		c.text(x(s), top+2*row+44, "soft middle", fmt.Sprintf("%v s", s))
+	}
+	c.rect(margin, 592, 16, 16, 3, "allowed")
+	c.text(margin+26, 606, "soft", "admitted")
+	c.rect(margin+150, 592, 16, 16, 3, "soft-line")
+	c.text(margin+176, 606, "soft", "refused, of 8 requests a second")
 	return c
 }
