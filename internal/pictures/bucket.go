@@ -14,7 +14,7 @@ func drawBucket() *canvas {
 		end              = 36 * time.Second
 	)
 	limit := core.PerMinute(60).WithBurst(10)
-	c := newCanvas(396, "A bucket of 10 tokens that gains one a second",
+	c := newCanvas(430, "A bucket of 10 tokens that gains one a second",
 		"The bucket is full. A burst of 6 requests takes 6 tokens, which come back one a second. Of a burst of 14 requests 10 are allowed. "+
 			"While the client goes on asking, each new token admits one request. When it pauses, the bucket fills up and stays full.")
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+34, width-margin) }
@@ -41,12 +41,14 @@ func drawBucket() *canvas {
 	c.text(x(3*time.Second), y(10)-14, "text", "6 at once")
 	c.text(x(13*time.Second), y(10)-14, "text", "14 at once")
 	c.text(x(13*time.Second)+14, y(4), "text", "empty: denied,")
-	c.text(x(13*time.Second)+14, y(4)+24, "text", fmt.Sprintf("retry after %v", denied.RetryAfter))
+	c.text(x(13*time.Second)+14, y(4)+24, "text", fmt.Sprintf("retry after %v s", denied.RetryAfter.Seconds()))
+	c.text(x(27*time.Second), y(4.2), "text", "1 token")
+	c.text(x(27*time.Second), y(4.2)+24, "text", "a second")
+	for s := 0; s <= 30; s += 10 {
+		c.text(x(time.Duration(s)*time.Second), lane+78, "soft middle", fmt.Sprintf("%d s", s))
+	}
 	c.text(x(30*time.Second), y(10)-14, "text", "full")
 	c.text(width-margin, lane+6, "soft end", "allowed")
 	c.text(width-margin, lane+38, "soft end", "denied")
 	return c
 }
-
-// scale maps v from one range to another.
-func scale(v, from, to, low, high float64) float64 { return low + (v-from)/(to-from)*(high-low) }

@@ -85,10 +85,10 @@ func (c *canvas) area(points []point, bottom float64, class string) {
 }
 
 // arrow draws a line with a head at its end. It runs along one of the axes.
-func (c *canvas) arrow(from, to point, class, dashes string) {
+func (c *canvas) arrow(from, to point, class string) {
 	const head = 7
 	dx, dy := sign(to.x-from.x)*head, sign(to.y-from.y)*head
-	c.line([]point{from, {to.x - dx, to.y - dy}}, 2, class+"-line", dashes)
+	c.line([]point{from, {to.x - dx, to.y - dy}}, 2, class+"-line", "")
 	c.body.WriteString(`<path d="` + path([]point{to, {to.x - 1.4*dx - 0.8*dy, to.y - 1.4*dy - 0.8*dx}, {to.x - 1.4*dx + 0.8*dy, to.y - 1.4*dy + 0.8*dx}}) +
 		`Z" class="` + class + "\"/>\n")
 }
@@ -164,6 +164,9 @@ func between(a, b, c point) bool {
 	ahead := (b.x-a.x)*(c.x-b.x) + (b.y-a.y)*(c.y-b.y)
 	return cross < 0.01 && cross > -0.01 && ahead >= 0
 }
+
+// scale maps v from one range to another.
+func scale(v, from, to, low, high float64) float64 { return low + (v-from)/(to-from)*(high-low) }
 
 func sign(v float64) float64 {
 	switch {

@@ -23,6 +23,7 @@ func drawFirstMinute() *canvas {
 	for _, limit := range []core.Limit{core.PerMinute(60), core.PerMinute(48).WithBurst(12)} {
 		ann := newClient(limit)
 		total, _ := ann.ask(200)
+		c.text(x(0)+14, y(float64(total)+23), "text", fmt.Sprintf("%d at once", total))
 		admitted := []level{{0, 0}, {0, float64(total)}}
 		for {
 			time.Sleep(time.Second / 4)

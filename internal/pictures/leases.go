@@ -13,32 +13,26 @@ import (
 
 // shared is a store that takes leases. It notes when it is called, and how many tokens it lends.
 type shared struct {
-	core.Store
+	*core.MemoryStore
 
-	mu    sync.Mutex
-	calls []loan
-}
-
-// loan is a call to the shared store: how many tokens the process has on lease afterwards.
-type loan struct {
-	at     time.Time
-	tokens int64
+	mu   sync.Mutex
+	lent []int64 // by each call
 }
 
 func (s *shared) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	a, err := s.Store.Do(ctx, r)
+	a, err := s.MemoryStore.Do(ctx, r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls = append(s.calls, loan{time.Now(), a.Lent})
+	s.lent = append(s.lent, a.Lent)
 	return a, err
 }
 
-// count returns how many calls there were, and how many tokens the last one left on lease.
-func (s *shared) count() (calls int, onLease int64) {
+// count returns how many calls there were, and how many tokens the last one lent.
+func (s *shared) count() (calls int, lent int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.calls); n > 0 {
-		return n, s.calls[n-1].tokens
+	if n := len(s.lent); n > 0 {
+		return n, s.lent[n-1]
 	}
 	return 0, 0
 }
@@ -52,7 +46,7 @@ func drawLeases() *canvas {
 		high            = 80.0
 	)
 	memory := core.NewMemoryStore()
-	below := &shared{Store: memory}
+	below := &shared{MemoryStore: memory}
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100).WithMode(core.Aligned)}}
 	limiter := core.Must(core.NewLimiter(lease.New(below, 100, 100*time.Millisecond), policy))
 	ann := &client{limiter: core.Must(core.NewLimiter(memory, policy)), began: time.Now()} // sees the shared bucket
@@ -60,7 +54,7 @@ func drawLeases() *canvas {
 
 	var sent, called []float64
 	held := []level{{0, 0}}
-	calls, onLease := 0, int64(0)
+	calls, onLease, unused := 0, int64(0), int64(0)
 	for ann.note(); ann.now() < end; ann.note() {
 		now := ann.now()
 		if len(sent) < requests {
@@ -70,28 +64,34 @@ func drawLeases() *canvas {
 			}
 		}
 		if n, brought := below.count(); n > calls {
-			calls, onLease = n, brought
+			calls, onLease, unused = n, brought, onLease
 			called = append(called, x(now))
 		}
 		held = append(held, level{now, held[len(held)-1].tokens}, level{now, float64(onLease)})
 		ann.note()
 		time.Sleep(every)
 	}
+	held = append(held, level{end, float64(onLease)})
 
-	c := newCanvas(560, fmt.Sprintf("Leases: %d requests for one key, %d calls to Redis", len(sent), calls),
+	c := newCanvas(584, fmt.Sprintf("Leases: %d requests for one key, %d calls to Redis", len(sent), calls),
 		"A process sends 60 requests for one key, one every 7 milliseconds. Only some of them make a call to Redis. A call takes tokens ahead: first one, "+
 			"then twice as many each time. The requests that follow use these tokens in the process. After the requests stop, unused tokens go back.")
-	c.heading(96, "requests", "", 0)
+	c.text(margin, 96, "text bold", "requests")
 	c.ticks(sent, 110)
-	c.heading(168, "calls to Redis", "", 0)
+	c.text(margin, 168, "text bold", "calls to Redis")
+	c.text(width-margin, 168, "soft end", "unused tokens go back")
 	c.ticks(called, 182)
-	c.heading(process-high-26, "tokens on lease in the process", "", 0)
+	c.text(margin, process-high-26, "text bold", "tokens on lease in the process")
 	y := func(tokens float64) float64 { return scale(tokens, 0, 8, process, process-high) }
 	c.scaleY(x(0), width-margin, y, 0, 8)
 	c.curve(points(held, x, y), process)
-	c.heading(bucket-high-26, "tokens in the bucket in Redis", "", 0)
+	c.text((sent[len(sent)-1]+called[len(called)-1])/2, y(float64(unused))-12, "text middle", fmt.Sprintf("%d unused", unused))
+	c.text(margin, bucket-high-26, "text bold", "tokens in the bucket in Redis")
 	y = func(tokens float64) float64 { return scale(tokens, 0, 100, bucket, bucket-high) }
 	c.scaleY(x(0), width-margin, y, 0, 100)
 	c.curve(points(ann.levels, x, y), bucket)
+	for ms := time.Duration(0); ms <= 600; ms += 200 {
+		c.text(x(ms*time.Millisecond), bucket+36, "soft middle", fmt.Sprintf("%d ms", ms))
+	}
 	return c
 }

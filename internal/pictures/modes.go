@@ -13,7 +13,7 @@ func drawModes() *canvas {
 		first, every, end = 20 * time.Second, 5 * time.Second, 180 * time.Second
 		row, high         = 152.0, 66.0
 	)
-	c := newCanvas(586, "6 a minute, in three modes, with the same requests",
+	c := newCanvas(600, "6 a minute, in three modes, with the same requests",
 		"A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous admits one every 10 seconds. "+
 			"Stepped admits 6 again a minute after the first. Aligned admits 6 again at each full minute.")
 	x := func(at time.Duration) float64 {
@@ -45,6 +45,6 @@ func drawModes() *canvas {
 		ann.waitUntil(end, time.Second)
 		c.curve(points(ann.levels, x, y), floor)
 	}
-	c.key(width-margin-205, foot+36)
+	c.key(width-margin-205, foot+42)
 	return c
 }

@@ -15,7 +15,7 @@ func drawMonth() *canvas {
 	berlin := core.Must(time.LoadLocation("Europe/Berlin"))
 	from := time.Date(2026, time.February, 1, 0, 0, 0, 0, berlin)
 	to := time.Date(2026, time.April, 15, 0, 0, 0, 0, berlin)
-	c := newCanvas(376, "1,000 a month, of which a client takes 34 a day",
+	c := newCanvas(376, "1,000 a month in Berlin; a client takes 34 a day",
 		"February ends with tokens left, which do not add to March. In March the budget is used up before the month ends, and the client is denied. "+
 			"Each month begins at midnight in Berlin: on 28 February at 23:00 UTC, and on 31 March, in summer time, at 22:00 UTC.")
 	x := func(at time.Duration) float64 {

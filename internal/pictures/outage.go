@@ -16,7 +16,7 @@ import (
 
 // silent is a store that does not answer from one instant to another. It notes when it is called.
 type silent struct {
-	core.Store
+	*core.MemoryStore
 
 	from, to time.Time
 
@@ -33,7 +33,7 @@ func (s *silent) Do(ctx context.Context, r store.Request) (store.Answer, error) 
 		<-ctx.Done()
 		return store.Answer{}, ctx.Err()
 	}
-	return s.Store.Do(ctx, r)
+	return s.MemoryStore.Do(ctx, r)
 }
 
 // drawOutage shows what each failure mode admits while the store does not answer, and which calls reach it.
@@ -53,10 +53,11 @@ func drawOutage() *canvas {
 
 	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		began := time.Now()
-		below := &silent{Store: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
+		below := &silent{MemoryStore: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
+		below.Config().Logger = slog.New(slog.DiscardHandler)
 		limiter := core.Must(core.NewLimiter(denycache.New(breaker.New(below, timeout, failures, pause), time.Second), core.Policy{
 			Name: "api", Limits: []core.Limit{core.PerSecond(4)}, OnFailure: mode,
-		}, core.WithLogger(slog.New(slog.DiscardHandler))))
+		}))
 		var admitted [end]int
 		var sending sync.WaitGroup
 		var mu sync.Mutex
@@ -64,12 +65,12 @@ func drawOutage() *canvas {
 			second := int(time.Since(began) / time.Second)
 			sending.Go(func() {
 				res, err := limiter.Allow(context.Background(), key)
-				if err != nil && !errors.Is(err, core.ErrUnavailable) {
-					panic(err)
+				if errors.Is(err, core.ErrUnavailable) {
+					return
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if err == nil && res.Allowed {
+				if core.Must(res, err).Allowed {
 					admitted[second]++
 				}
 			})
@@ -81,7 +82,7 @@ func drawOutage() *canvas {
 			for _, call := range below.calls {
 				calls = append(calls, x(call.Sub(began).Seconds()))
 			}
-			c.heading(132, "calls to Redis", fmt.Sprintf("%d fail, then one tries every %v", failures, pause), 170)
+			c.heading(132, "calls to Redis", fmt.Sprintf("%d fail, then one tries every %d ms", failures, pause.Milliseconds()), 170)
 			c.ticks(calls, 150)
 		}
 		floor := top + row*float64(i)
@@ -93,8 +94,9 @@ func drawOutage() *canvas {
 			c.rect(left, floor-tall, right-left, tall, 3, "allowed")
 		}
 	}
-	for _, s := range []float64{0, away, back, end} {
-		c.text(x(s), top+2*row+44, "soft middle", fmt.Sprintf("%v s", s))
+	for i, s := range []float64{0, away, back, end} {
+		anchor := [...]string{"", " middle", " middle", " end"}[i]
+		c.text(x(s), top+2*row+44, "soft"+anchor, number(s)+" s")
 	}
 	c.rect(margin, 592, 16, 16, 3, "allowed")
 	c.text(margin+26, 606, "soft", "admitted")

@@ -2,6 +2,7 @@ package pictures
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -33,12 +34,11 @@ var edge = color{"edge", "#cdd5df", "#3a4654"}
 // style is the style sheet of every picture. Text is larger where the picture is narrow, so that it can be read on a phone.
 func style() string {
 	var light, dark strings.Builder
-	for _, c := range append(append([]color{paper, edge}, inks...), washes...) {
-		for b, value := range map[*strings.Builder]string{&light: c.light, &dark: c.dark} {
-			fmt.Fprintf(b, ".%s{fill:%s}.%s-line{fill:none;stroke:%s}", c.name, value, c.name, value)
-		}
+	for _, c := range slices.Concat([]color{paper, edge}, inks, washes) {
+		fmt.Fprintf(&light, ".%s{fill:%s}.%s-line{fill:none;stroke:%s}", c.name, c.light, c.name, c.light)
+		fmt.Fprintf(&dark, ".%s{fill:%s}.%s-line{stroke:%s}", c.name, c.dark, c.name, c.dark)
 	}
-	return "text{font:20px system-ui,sans-serif}.bold{font-weight:600}.code{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}" +
+	return "text{font:20px system-ui,sans-serif}.bold{font-weight:600}" +
 		".end{text-anchor:end}.middle{text-anchor:middle}" + light.String() +
 		"@media(min-width:600px){text{font-size:16px}}@media(prefers-color-scheme:dark){" + dark.String() + "}"
 }

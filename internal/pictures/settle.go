@@ -11,10 +11,10 @@ import (
 func drawSettle() *canvas {
 	const (
 		top, floor        = 132.0, 332.0
-		takes, end        = 5 * time.Second, 30 * time.Second
+		takes, end        = 5 * time.Second, 31 * time.Second
 		capacity, charged = 3000, 1000
 	)
-	c := newCanvas(458, "Charge an estimate, then settle what was used",
+	c := newCanvas(470, "Charge an estimate, then settle what was used",
 		"Three calls are charged 1,000 tokens each before they run. The first used 400 tokens, and Settle returns 600. "+
 			"The second used 1,300, and Settle charges 300 more. The third failed, and Undo returns all.")
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+56, width-margin) }
@@ -40,9 +40,9 @@ func drawSettle() *canvas {
 		name, call string
 		settle     func(*core.Result) error
 	}{
-		{"uses less", "Settle 400", func(res *core.Result) error { return res.Settle(ctx, core.Units{"tokens": 400}) }},
-		{"uses more", "Settle 1,300", func(res *core.Result) error { return res.Settle(ctx, core.Units{"tokens": 1300}) }},
-		{"fails", "Undo", func(res *core.Result) error { return res.Undo(ctx) }},
+		{"uses less", "settle 400", func(res *core.Result) error { return res.Settle(ctx, core.Units{"tokens": 400}) }},
+		{"uses more", "settle 1,300", func(res *core.Result) error { return res.Settle(ctx, core.Units{"tokens": 1300}) }},
+		{"fails", "undo", func(res *core.Result) error { return res.Undo(ctx) }},
 	} {
 		begins := time.Duration(i)*10*time.Second + 2*time.Second
 		left, right := x(begins), x(begins+takes)
@@ -54,8 +54,8 @@ func drawSettle() *canvas {
 			return err
 		})
 		do(begins+takes, func() error { return one.settle(&res) })
-		c.text(left, floor+34, "code", "Allow 1,000")
-		c.text(left, floor+60, "code", one.call)
+		c.text(left, floor+34, "soft", "charge 1,000")
+		c.text(left, floor+60, "soft", one.call)
 	}
 	ann.waitUntil(end, time.Second)
 	c.scaleY(x(0), width-margin, y, 0, 1000, 2000, 3000)
@@ -67,5 +67,8 @@ func drawSettle() *canvas {
 		}
 		c.text(x(change.at)+10, y(change.after.tokens)-10, "text", sign+thousands(n))
 	}
+	c.rect(margin, floor+90, 16, 16, 3, "sunk")
+	c.rect(margin, floor+90, 16, 16, 3, "edge-line")
+	c.text(margin+26, floor+104, "soft", "the call runs")
 	return c
 }
