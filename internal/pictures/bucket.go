@@ -14,24 +14,22 @@ func drawBucket() *canvas {
 		end              = 36 * time.Second
 	)
 	limit := core.PerMinute(60).WithBurst(10)
-	c := newCanvas(430, "A bucket of 10 tokens that gains one a second",
-		"The bucket is full. A burst of 6 requests takes 6 tokens, which come back one a second. Of a burst of 14 requests 10 are allowed. "+
-			"While the client goes on asking, each new token admits one request. When it pauses, the bucket fills up and stays full.")
+	c := newCanvas(430, "A bucket of 10 tokens that gains one a second")
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+34, width-margin) }
 	y := func(tokens float64) float64 { return scale(tokens, 0, float64(limit.Capacity), floor, top) }
 
 	c.scaleY(x(0), width-margin, y, 0, 5, 10)
 	ann := newClient(limit)
-	ask := func(s, n int) core.Result {
+	ask := func(s, n int) (allowed int, last core.Result) {
 		at := time.Duration(s) * time.Second
 		ann.waitUntil(at, time.Second/4)
-		allowed, last := ann.ask(n)
+		allowed, last = ann.ask(n)
 		c.count(x(at), lane, allowed, true)
 		c.count(x(at), lane+32, n-allowed, false)
-		return last
+		return allowed, last
 	}
 	ask(3, 6)
-	denied := ask(13, 14)
+	allowed, denied := ask(13, 14)
 	for s := 14; s <= 20; s++ {
 		ask(s, 2)
 	}
@@ -50,5 +48,7 @@ func drawBucket() *canvas {
 	c.text(x(30*time.Second), y(10)-14, "text", "full")
 	c.text(width-margin, lane+6, "soft end", "allowed")
 	c.text(width-margin, lane+38, "soft end", "denied")
+	c.describe("The bucket is full. A burst of 6 requests takes 6 tokens, which come back one a second. Of a burst of 14 requests %d are allowed. "+
+		"While the client goes on asking, each new token admits one request. When it pauses, the bucket fills up and stays full.", allowed)
 	return c
 }

@@ -22,10 +22,15 @@ type canvas struct {
 }
 
 // newCanvas returns a canvas whose title stands at its top.
-func newCanvas(height float64, title, description string) *canvas {
-	c := &canvas{title: title, description: description, height: height}
+func newCanvas(height float64, title string) *canvas {
+	c := &canvas{title: title, height: height}
 	c.text(margin, 46, "text bold", title)
 	return c
+}
+
+// describe says what the picture shows, for screen readers. Numbers in it are of the decisions.
+func (c *canvas) describe(format string, numbers ...any) {
+	c.description = fmt.Sprintf(format, numbers...)
 }
 
 // String returns the picture as SVG.

@@ -3,6 +3,7 @@ package pictures
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -72,18 +73,17 @@ func drawLeases() *canvas {
 		time.Sleep(every)
 	}
 	held = append(held, level{end, float64(onLease)})
+	most := slices.Max(below.lent)
 
-	c := newCanvas(584, fmt.Sprintf("Leases: %d requests for one key, %d calls to Redis", len(sent), calls),
-		"A process sends 60 requests for one key, one every 7 milliseconds. Only some of them make a call to Redis. A call takes tokens ahead: first one, "+
-			"then twice as many each time. The requests that follow use these tokens in the process. After the requests stop, unused tokens go back.")
+	c := newCanvas(584, fmt.Sprintf("Leases: %d requests for one key, %d calls to Redis", len(sent), calls))
 	c.text(margin, 96, "text bold", "requests")
 	c.ticks(sent, 110)
 	c.text(margin, 168, "text bold", "calls to Redis")
 	c.text(width-margin, 168, "soft end", "unused tokens go back")
 	c.ticks(called, 182)
 	c.text(margin, process-high-26, "text bold", "tokens on lease in the process")
-	y := func(tokens float64) float64 { return scale(tokens, 0, 8, process, process-high) }
-	c.scaleY(x(0), width-margin, y, 0, 8)
+	y := func(tokens float64) float64 { return scale(tokens, 0, float64(most), process, process-high) }
+	c.scaleY(x(0), width-margin, y, 0, float64(most))
 	c.curve(points(held, x, y), process)
 	c.text((sent[len(sent)-1]+called[len(called)-1])/2, y(float64(unused))-12, "text middle", fmt.Sprintf("%d unused", unused))
 	c.text(margin, bucket-high-26, "text bold", "tokens in the bucket in Redis")
@@ -93,5 +93,8 @@ func drawLeases() *canvas {
 	for ms := time.Duration(0); ms <= 600; ms += 200 {
 		c.text(x(ms*time.Millisecond), bucket+36, "soft middle", fmt.Sprintf("%d ms", ms))
 	}
+	c.describe("A process sends %d requests for one key, one every %d milliseconds. Only some of them make a call to Redis: there are %d calls. A call takes "+
+		"tokens ahead: first one, and then more, up to %d. The requests that follow use these tokens in the process. After the requests "+
+		"stop, %d unused tokens go back.", len(sent), every.Milliseconds(), calls, most, unused)
 	return c
 }

@@ -13,9 +13,7 @@ func drawModes() *canvas {
 		first, every, end = 20 * time.Second, 5 * time.Second, 180 * time.Second
 		row, high         = 152.0, 66.0
 	)
-	c := newCanvas(600, "6 a minute, in three modes, with the same requests",
-		"A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous admits one every 10 seconds. "+
-			"Stepped admits 6 again a minute after the first. Aligned admits 6 again at each full minute.")
+	c := newCanvas(600, "6 a minute, in three modes, with the same requests")
 	x := func(at time.Duration) float64 {
 		return scale(at.Seconds(), 0, end.Seconds(), margin+26, width-margin-26)
 	}
@@ -46,5 +44,7 @@ func drawModes() *canvas {
 		c.curve(points(ann.levels, x, y), floor)
 	}
 	c.key(width-margin-205, foot+42)
+	c.describe("A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous admits one every 10 seconds. " +
+		"Stepped admits 6 again a minute after the first. Aligned admits 6 again at each full minute.")
 	return c
 }

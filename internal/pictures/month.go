@@ -15,9 +15,7 @@ func drawMonth() *canvas {
 	berlin := core.Must(time.LoadLocation("Europe/Berlin"))
 	from := time.Date(2026, time.February, 1, 0, 0, 0, 0, berlin)
 	to := time.Date(2026, time.April, 15, 0, 0, 0, 0, berlin)
-	c := newCanvas(376, "1,000 a month in Berlin; a client takes 34 a day",
-		"February ends with tokens left, which do not add to March. In March the budget is used up before the month ends, and the client is denied. "+
-			"Each month begins at midnight in Berlin: on 28 February at 23:00 UTC, and on 31 March, in summer time, at 22:00 UTC.")
+	c := newCanvas(376, "1,000 a month in Berlin; a client takes 34 a day")
 	x := func(at time.Duration) float64 {
 		return scale(float64(at), 0, float64(to.Sub(from)), margin+56, width-margin)
 	}
@@ -52,5 +50,9 @@ func drawMonth() *canvas {
 		c.text(at, y(700), "text end", lines[0])
 		c.text(at, y(700)+24, "text end", lines[1])
 	}
+	const instant = "2 January 15:04"
+	c.describe("February ends with %d tokens left, which do not add to March. In March the budget is used up before the month ends, and the client "+
+		"is denied. Each month begins at midnight in Berlin: on %s UTC and, in summer time, on %s UTC.",
+		left, months[0].UTC().Format(instant), months[1].UTC().Format(instant))
 	return c
 }

@@ -43,14 +43,12 @@ func drawOutage() *canvas {
 		top, row, high         = 300.0, 112.0, 52.0
 	)
 	const timeout, failures, pause = 100 * time.Millisecond, 5, 500 * time.Millisecond // the defaults of redisstore
-	c := newCanvas(632, "Redis does not answer for 5 seconds",
-		"A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
-			"allows from a bucket in this process, FailOpen admits all, and FailClosed none. The first calls wait for the timeout; then one call "+
-			"every half second tries Redis.")
+	c := newCanvas(632, "Redis does not answer for 5 seconds")
 	x := func(seconds float64) float64 { return scale(seconds, 0, end, margin, width-margin) }
 	c.rect(x(away), 66, x(back)-x(away), top+2*row+18-66, 6, "alarm")
 	c.text(x(away)+14, 92, "denied bold", "away")
 
+	var passed []any
 	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		began := time.Now()
 		below := &silent{MemoryStore: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
@@ -86,7 +84,13 @@ func drawOutage() *canvas {
 			c.ticks(calls, 150)
 		}
 		floor := top + row*float64(i)
-		c.heading(floor-high-14, mode.String(), [...]string{"a bucket in this process", "all pass", "none pass: 503"}[i], 170)
+		sum, of := 0, (back-away)*int(time.Second/every)
+		for _, n := range admitted[away:back] {
+			sum += n
+		}
+		passed = append(passed, sum, of)
+		about := [...]string{"a bucket in this process: %d of %d pass", "%d of %d pass", "%d of %d pass, the others get 503"}[i]
+		c.heading(floor-high-14, mode.String(), fmt.Sprintf(about, sum, of), 170)
 		for second, n := range admitted {
 			left, right := x(float64(second))+3, x(float64(second)+1)-3
 			c.rect(left, floor-high, right-left, high, 3, "soft-line")
@@ -102,5 +106,8 @@ func drawOutage() *canvas {
 	c.text(margin+26, 606, "soft", "admitted")
 	c.rect(margin+150, 592, 16, 16, 3, "soft-line")
 	c.text(margin+176, 606, "soft", "refused, of 8 requests a second")
+	c.describe("A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
+		"allows from a bucket in this process: %d of %d. FailOpen admits %d of %d, and FailClosed %d of %d. The first calls wait for the timeout; then "+
+		"one call every half second tries Redis.", passed...)
 	return c
 }

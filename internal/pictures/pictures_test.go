@@ -58,7 +58,7 @@ func TestPicturesAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// A page shows each picture, with a text for those who can't see it.
+// A page shows each picture, with a text for those who can't see it. Numbers of the text are the picture's.
 func TestPagesShowEachPicture(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
 	require.NoError(t, err)
@@ -71,11 +71,24 @@ func TestPagesShowEachPicture(t *testing.T) {
 			shown[found[2]] = found[1]
 		}
 	}
+	numbers := regexp.MustCompile(`\d[\d,]*\b`)
 	for name := range pictures {
 		if alt, ok := shown[name]; !ok {
 			t.Errorf("no page shows pictures/%s", name)
 		} else if len(strings.Fields(alt)) < 5 {
 			t.Errorf("the text of pictures/%s does not say what it shows: %q", name, alt)
+		} else {
+			var drawn []string
+			for _, e := range parse(t, name, draw(t, pictures[name])) {
+				if e.name != "style" {
+					drawn = append(drawn, numbers.FindAllString(e.text, -1)...)
+				}
+			}
+			for _, n := range numbers.FindAllString(alt, -1) {
+				if !slices.Contains(drawn, n) {
+					t.Errorf("the text of pictures/%s has the number %s, which the picture has not: %q", name, n, alt)
+				}
+			}
 		}
 	}
 }

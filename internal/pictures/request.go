@@ -39,9 +39,7 @@ func drawRequest() *canvas {
 	}
 	const line = 26
 	y := 130.0
-	c := newCanvas(y+4*(44+gap)+5*line-gap+margin-8, "One request's way to Redis and back",
-		"A request passes the middleware, the limiter, and the store, which has leases, denials, and a queue. The script in Redis decides it. "+
-			"The answer comes back the same way, and the middleware writes its header fields.")
+	c := newCanvas(y+4*(44+gap)+5*line-gap+margin-8, "One request's way to Redis and back")
 	for _, part := range parts {
 		c.arrow(point{down, y - gap + 6}, point{down, y - 6}, "accent")
 		c.arrow(point{up, y - 6}, point{up, y - gap + 6}, "accent")
@@ -55,5 +53,7 @@ func drawRequest() *canvas {
 		}
 		y += high + gap
 	}
+	c.describe("A request passes the middleware, the limiter, and the store, which has leases, denials, and a queue. The script in Redis decides it. " +
+		"The answer comes back the same way, and the middleware writes its header fields.")
 	return c
 }

@@ -14,9 +14,7 @@ func drawSettle() *canvas {
 		takes, end        = 5 * time.Second, 31 * time.Second
 		capacity, charged = 3000, 1000
 	)
-	c := newCanvas(470, "Charge an estimate, then settle what was used",
-		"Three calls are charged 1,000 tokens each before they run. The first used 400 tokens, and Settle returns 600. "+
-			"The second used 1,300, and Settle charges 300 more. The third failed, and Undo returns all.")
+	c := newCanvas(470, "Charge an estimate, then settle what was used")
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+56, width-margin) }
 	y := func(tokens float64) float64 { return scale(tokens, 0, capacity, floor, top) }
 
@@ -70,5 +68,8 @@ func drawSettle() *canvas {
 	c.rect(margin, floor+90, 16, 16, 3, "sunk")
 	c.rect(margin, floor+90, 16, 16, 3, "edge-line")
 	c.text(margin+26, floor+104, "soft", "the call runs")
+	c.describe("Three calls are charged 1,000 tokens each before they run. The first used 400 tokens, and Settle returns %d. "+
+		"The second used 1,300, and Settle charges %d more. The third failed, and Undo returns %s.",
+		changes[1].by, -changes[3].by, thousands(changes[5].by))
 	return c
 }
