@@ -1,0 +1,113 @@
+package pictures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/denycache"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+// silent is a store that does not answer from one instant to another. It notes when it is called.
+type silent struct {
+	*core.MemoryStore
+
+	from, to time.Time
+
+	mu    sync.Mutex
+	calls []time.Time
+}
+
+func (s *silent) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	s.mu.Lock()
+	now := time.Now()
+	s.calls = append(s.calls, now)
+	s.mu.Unlock()
+	if !now.Before(s.from) && now.Before(s.to) {
+		<-ctx.Done()
+		return store.Answer{}, ctx.Err()
+	}
+	return s.MemoryStore.Do(ctx, r)
+}
+
+// drawOutage shows what each failure mode admits while the store does not answer, and which calls reach it.
+func drawOutage() *canvas {
+	const (
+		away, back, end, every = 4, 9, 13, 125 * time.Millisecond
+		top, row, high         = 300.0, 112.0, 52.0
+	)
+	const timeout, failures, pause = 100 * time.Millisecond, 5, 500 * time.Millisecond // the defaults of redisstore
+	c := newCanvas(632, "Redis does not answer for 5 seconds")
+	x := func(seconds float64) float64 { return scale(seconds, 0, end, margin, width-margin) }
+	c.rect(x(away), 66, x(back)-x(away), top+2*row+18-66, 6, "alarm")
+	c.text(x(away)+14, 92, "denied bold", "away")
+
+	var passed []any
+	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
+		began := time.Now()
+		below := &silent{MemoryStore: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
+		below.Config().Logger = slog.New(slog.DiscardHandler)
+		limiter := core.Must(core.NewLimiter(denycache.New(breaker.New(below, timeout, failures, pause), time.Second), core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerSecond(4)}, OnFailure: mode,
+		}))
+		var admitted [end]int
+		var sending sync.WaitGroup
+		var mu sync.Mutex
+		for time.Sleep(every / 4); time.Since(began) < end*time.Second; time.Sleep(every) {
+			second := int(time.Since(began) / time.Second)
+			sending.Go(func() {
+				res, err := limiter.Allow(context.Background(), key)
+				if errors.Is(err, core.ErrUnavailable) {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if core.Must(res, err).Allowed {
+					admitted[second]++
+				}
+			})
+		}
+		sending.Wait()
+
+		if i == 0 {
+			var calls []float64
+			for _, call := range below.calls {
+				calls = append(calls, x(call.Sub(began).Seconds()))
+			}
+			c.heading(132, "calls to Redis", fmt.Sprintf("%d fail, then one tries every %d ms", failures, pause.Milliseconds()), 170)
+			c.ticks(calls, 150)
+		}
+		floor := top + row*float64(i)
+		sum, of := 0, (back-away)*int(time.Second/every)
+		for _, n := range admitted[away:back] {
+			sum += n
+		}
+		passed = append(passed, sum, of)
+		about := [...]string{"a bucket in this process: %d of %d pass", "%d of %d pass", "%d of %d pass, the others get 503"}[i]
+		c.heading(floor-high-14, mode.String(), fmt.Sprintf(about, sum, of), 170)
+		for second, n := range admitted {
+			left, right := x(float64(second))+3, x(float64(second)+1)-3
+			c.rect(left, floor-high, right-left, high, 3, "soft-line")
+			tall := high * float64(n) / 8
+			c.rect(left, floor-tall, right-left, tall, 3, "allowed")
+		}
+	}
+	for i, s := range []float64{0, away, back, end} {
+		anchor := [...]string{"", " middle", " middle", " end"}[i]
+		c.text(x(s), top+2*row+44, "soft"+anchor, number(s)+" s")
+	}
+	c.rect(margin, 592, 16, 16, 3, "allowed")
+	c.text(margin+26, 606, "soft", "admitted")
+	c.rect(margin+150, 592, 16, 16, 3, "soft-line")
+	c.text(margin+176, 606, "soft", "refused, of 8 requests a second")
+	c.describe("A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
+		"allows from a bucket in this process: %d of %d. FailOpen admits %d of %d, and FailClosed %d of %d. The first calls wait for the timeout; then "+
+		"one call every half second tries Redis.", passed...)
+	return c
+}
