@@ -23,7 +23,7 @@ type Class struct {
 // keySeed is the seed of all hashes of policies and keys.
 var keySeed = maphash.MakeSeed()
 
-// newClass returns the class of a policy's keys that have one record, if there is a plan of one limit.
+// NewClass returns the class of a policy's keys that have one record, if there is a plan of one limit.
 func NewClass(policy string, p *bucket.Plan) *Class {
 	c := &Class{policy: unique.Make(policy), hash: bits.RotateLeft64(maphash.String(keySeed, policy), 1)}
 	if p != nil && len(p.Rates) == 1 {
