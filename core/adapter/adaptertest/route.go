@@ -91,10 +91,10 @@ func (s *suite[K, O]) routeWarnings() {
 	s.rule("ByRoute with known routes logs nothing", func(c *trial[K, O]) {
 		log := logtest.Capture(func() {
 			for _, p := range places {
-				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, Limiter[K, O]{Limiter: c.holding(10)})
+				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, middleware[K, O]{Limiter: c.holding(10)})
 				c.wantStatus(app(), http.StatusOK, string(p))
 				if p == inUse {
-					app = c.open(visit[K]{key: key, request: item(get, "/nowhere")}, p, Limiter[K, O]{Limiter: c.holding(10)})
+					app = c.open(visit[K]{key: key, request: item(get, "/nowhere")}, p, middleware[K, O]{Limiter: c.holding(10)})
 					c.wantStatus(app(), http.StatusNotFound, "no route")
 				}
 			}
@@ -104,8 +104,8 @@ func (s *suite[K, O]) routeWarnings() {
 		}
 	})
 	s.rule("the marker of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
-		outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
-		skipped := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
+		outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
+		skipped := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
 		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))
 		c.wantRemaining(app.send(request{}), 4, "the inner limiter makes no decision")
 	})
