@@ -36,7 +36,7 @@ var kit = adaptertest.Kit[echo.Context, echolimit.KeyFunc, echolimit.Option, ech
 	Header:          func(c echo.Context, name string) string { return c.Request().Header.Get(name) },
 	Cookie:          cookie,
 	Query:           echo.Context.QueryParam,
-	Error:           func(status int) error { return echo.NewHTTPError(status) },
+	Error:           func(status int) error { return echo.NewHTTPError(status, "") },
 	Serve:           serve,
 	RouteKnownInUse: true, ParamKnownInUse: true, Streams: true, ContextEnds: true,
 }
@@ -86,7 +86,7 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 				return nil
 			}
 			if reply.AsError {
-				return echo.NewHTTPError(reply.Status)
+				return echo.NewHTTPError(reply.Status, "")
 			}
 			c.Response().Header().Set(adaptertest.AllHeader, adaptertest.All(echolimit.AllFromContext(c)))
 			return c.String(reply.Status, adaptertest.Body(echolimit.FromContext(c)))

@@ -74,18 +74,17 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 		f.Use(m)
 	}
 	for _, route := range app.Routes {
-		f.Add(route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c *fiber.Ctx) error {
+		add(f, route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c *fiber.Ctx) error {
 			reply := route.Handle(c.UserContext())
 			if reply.AsError {
 				return fiber.NewError(reply.Status)
 			}
 			if reply.Stream != nil {
-				c.Status(reply.Status).Context().SetBodyStreamWriter(func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
-				return nil
+				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
 			}
 			c.Set(adaptertest.AllHeader, adaptertest.All(fiberlimit.AllFromContext(c)))
 			return c.Status(reply.Status).SendString(adaptertest.Body(fiberlimit.FromContext(c)))
-		})...)
+		}))
 	}
-	return f.Listener(l)
+	return listen(f, l)
 }
