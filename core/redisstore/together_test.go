@@ -97,7 +97,7 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 		for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
 			t.Run(fmt.Sprint(name, ", ", mode), func(t *testing.T) {
 				if mode != core.FailClosed && !strings.Contains(name, "fail") { // where no store fails the mode does not matter
-					soak.Only(t, "TestTogetherChargesWhatIsAllowed, FailClosed")
+					soak.Only(t, TestTogetherChargesWhatIsAllowed) // with FailClosed
 				}
 				chargeTogether(t, open(t), mode)
 			})
