@@ -68,57 +68,69 @@ func (l *simulation) clone() *simulation {
 	return &next
 }
 
-// simpler returns changes that make a simulation easier to read. A change returns nil if it does not apply.
-func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
-	add := func(f func(*simulation) *simulation) { tries = append(tries, f) }
-	change := func(f func(o *op)) {
+// changing is a change of a simulation. It returns nil if it does not apply.
+type changing func(*simulation) *simulation
+
+// simpler returns changes that make a simulation easier to read.
+func (l *simulation) simpler() (tries []changing) {
+	for _, f := range []func(o *op){
+		func(o *op) { o.move = moveNone },
+		func(o *op) { o.who = 0 },
+		func(o *op) { o.tier = 0 },
+		func(o *op) { o.times = 1 },
+		func(o *op) { o.times = (o.times + 1) / 2 },
+		func(o *op) { o.n = (o.n + 1) / 2 },
+		func(o *op) { o.part = float64(int(o.part*512)) / 1024 },
+		func(o *op) { o.cost = costCapacity },
+		func(o *op) { o.pick = 0 },
+	} {
 		for i := range l.ops {
-			add(func(l *simulation) *simulation {
+			tries = append(tries, func(l *simulation) *simulation {
 				if i >= len(l.ops) {
 					return nil
 				}
 				before := l.ops[i]
-				if f(&l.ops[i]); l.ops[i] == before {
-					return nil
-				}
-				return l
+				f(&l.ops[i])
+				return l.unless(l.ops[i] == before)
 			})
 		}
 	}
-	change(func(o *op) { o.move = moveNone })
-	change(func(o *op) { o.who = 0 })
-	change(func(o *op) { o.tier = 0 })
-	change(func(o *op) { o.times = 1 })
-	change(func(o *op) { o.times = (o.times + 1) / 2 })
-	change(func(o *op) { o.n = (o.n + 1) / 2 })
-	change(func(o *op) { o.part = float64(int(o.part*512)) / 1024 })
-	change(func(o *op) { o.cost = costCapacity })
-	change(func(o *op) { o.pick = 0 })
-	lists := func(f func(list []core.Limit, i int) []core.Limit) {
+	for _, f := range []func(list []core.Limit, i int) []core.Limit{
+		func(list []core.Limit, i int) []core.Limit { return slices.Delete(list, i, i+1) },
+		func(list []core.Limit, i int) []core.Limit {
+			list[i].Capacity = (list[i].Capacity + 1) / 2
+			return list
+		},
+		func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list },
+		func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list },
+	} {
 		for at := range l.lists {
 			for i := range l.lists[at] {
-				add(func(l *simulation) *simulation {
+				tries = append(tries, func(l *simulation) *simulation {
 					if at >= len(l.lists) || i >= len(l.lists[at]) {
 						return nil
 					}
 					before := slices.Clone(l.lists[at])
 					l.lists[at] = f(l.lists[at], i)
-					if len(l.lists[at]) == 0 || !validList(l.lists[at]) || slices.Equal(l.lists[at], before) {
-						return nil
-					}
-					return l
+					return l.unless(len(l.lists[at]) == 0 || !validList(l.lists[at]) || slices.Equal(l.lists[at], before))
 				})
 			}
 		}
 	}
-	lists(func(list []core.Limit, i int) []core.Limit { return slices.Delete(list, i, i+1) })
-	lists(func(list []core.Limit, i int) []core.Limit {
-		list[i].Capacity = (list[i].Capacity + 1) / 2
-		return list
-	})
-	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list })
-	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list })
-	add(func(l *simulation) *simulation {
+	return append(tries, l.fewer()...)
+}
+
+// unless returns nil if a change does not apply.
+func (l *simulation) unless(same bool) *simulation {
+	if same {
+		return nil
+	}
+	return l
+}
+
+// fewer returns changes that leave out lists and processes, and what sets processes apart.
+func (l *simulation) fewer() (tries []changing) {
+	tries = append(tries, func(l *simulation) *simulation {
 		if len(l.lists) < 2 {
 			return nil
 		}
@@ -126,21 +138,19 @@ func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
 		return l
 	})
 	for i := range l.procs {
-		add(func(l *simulation) *simulation {
+		tries = append(tries, func(l *simulation) *simulation {
 			if i >= len(l.procs) || len(l.procs) < 2 {
 				return nil
 			}
 			l.procs = slices.Delete(l.procs, i, i+1)
 			return l
-		})
-		add(func(l *simulation) *simulation {
+		}, func(l *simulation) *simulation {
 			if i >= len(l.procs) || l.procs[i] == (proc{list: l.procs[i].list}) {
 				return nil
 			}
 			l.procs[i] = proc{list: l.procs[i].list}
 			return l
-		})
-		add(func(l *simulation) *simulation {
+		}, func(l *simulation) *simulation {
 			if i >= len(l.procs) || l.procs[i].list == 0 {
 				return nil
 			}
@@ -148,12 +158,11 @@ func (l *simulation) simpler() (tries []func(*simulation) *simulation) {
 			return l
 		})
 	}
-	add(func(l *simulation) *simulation {
+	return append(tries, func(l *simulation) *simulation {
 		if !l.last {
 			return nil
 		}
 		l.last = false
 		return l
 	})
-	return tries
 }
