@@ -26,22 +26,15 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 		}
-		var lists [][]core.Limit
+		lists := rapid.SliceOfN(limittest.DrawLimits(limittest.DrawAnyLimit), 3, 3).Draw(t, "limits")
 		limiters := make([][]*core.Limiter, len(stores))
-		for range 3 {
-			lists = append(lists, limittest.DrawLimits(limittest.DrawAnyLimit).Draw(t, "limits"))
-		}
 		shadow := rapid.IntRange(0, 5).Draw(t, "shadow") // none of them, mostly
 		for i, store := range stores {
 			for p, limits := range lists {
-				l, err := core.NewLimiter(store, core.Policy{
+				limiters[i] = append(limiters[i], core.Must(core.NewLimiter(store, core.Policy{
 					Name: fmt.Sprint("p", p), Limits: limits, OnFailure: core.FailClosed, Shadow: p == shadow,
 					Overrides: map[string][]core.Limit{"other": lists[(p+1)%len(lists)]},
-				})
-				if err != nil {
-					t.Fatalf("NewLimiter: %v", err)
-				}
-				limiters[i] = append(limiters[i], l)
+				})))
 			}
 		}
 		retry := time.Duration(0)
@@ -56,8 +49,7 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			var got [2]string
 			for i := range stores {
 				if debit {
-					err := limiters[i][parts[0].policy].DebitUnits(ctx, parts[0].key, parts[0].units)
-					got[i] = fmt.Sprint(err)
+					got[i] = fmt.Sprint(limiters[i][parts[0].policy].DebitUnits(ctx, parts[0].key, parts[0].units))
 					continue
 				}
 				var charges []core.Charge

@@ -49,15 +49,10 @@ func TestOutageLineSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	must("acl", "setuser", "limiter", "on", ">secret", "~*", "+@connection")
-	connect := func(edit func(*redis.Options)) *redis.Client {
-		o := &redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true}
-		edit(o)
-		client := redis.NewClient(o)
+	as := func(user, password string) *redis.Client {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, Username: user, Password: password})
 		t.Cleanup(func() { _ = client.Close() })
 		return client
-	}
-	as := func(user, password string) *redis.Client {
-		return connect(func(o *redis.Options) { o.Username, o.Password = user, password })
 	}
 	for _, c := range []struct {
 		name        string
@@ -85,26 +80,33 @@ func TestOutageLineSaysWhatIsWrong(t *testing.T) {
 			if c.end != nil {
 				must(c.end...)
 			}
-			for _, want := range []string{"ratelimit: " + c.says + ";", c.error, "server=redis://" + server.Addr} {
-				if !strings.Contains(line, want) {
-					t.Errorf("the line must have %q: %s", want, line)
-				}
-			}
+			wantInLine(t, line, "ratelimit: "+c.says+";", c.error, "server=redis://"+server.Addr)
 			if strings.Contains(line, "does not answer") || strings.Contains(line, "secret") {
 				t.Errorf("Redis answers, and passwords are not shown: %s", line)
 			}
 		})
 	}
+}
+
+func TestOutageLineShowsWhyThereIsNoConnection(t *testing.T) {
 	port, err := redistest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, retries := range map[string]int{"go-redis' default": 0, "DialerRetries 1": 1} {
-		line := outageLine(t, connect(func(o *redis.Options) { o.Addr, o.DialerRetries = "127.0.0.1:"+port, retries }))
-		for _, want := range []string{"ratelimit: Redis does not answer;", "connect: connection refused", "server=redis://127.0.0.1:" + port} {
-			if !strings.Contains(line, want) {
-				t.Errorf("no server, %s: the line must have %q: %s", name, want, line)
-			}
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, ContextTimeoutEnabled: true, DialerRetries: retries})
+			defer client.Close()
+			wantInLine(t, outageLine(t, client), "ratelimit: Redis does not answer;", "connect: connection refused", "server=redis://127.0.0.1:"+port)
+		})
+	}
+}
+
+func wantInLine(t *testing.T, line string, parts ...string) {
+	t.Helper()
+	for _, want := range parts {
+		if !strings.Contains(line, want) {
+			t.Errorf("the line of an outage must have %q: %s", want, line)
 		}
 	}
 }

@@ -110,9 +110,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	var limiters, references []*core.Limiter // two of each policy
 	for i, limits := range togetherLimits {
 		for _, list := range []*[]*core.Limiter{&limiters, &references} {
-			l, err := core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})
-			require.NoError(t, err)
-			*list = append(*list, l)
+			*list = append(*list, core.Must(core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})))
 		}
 	}
 	bad := crowded(t, stores[0])
@@ -136,10 +134,8 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 					}
 					continue
 				}
-				if len(charges) > len(at) {
-					if res := j.Results[len(at)]; res.Source != core.FromFailOpen {
-						t.Errorf("a key that can't be used is decided by %v, want by its policy's OnFailure", res.Source)
-					}
+				if len(charges) > len(at) && j.Results[len(at)].Source != core.FromFailOpen {
+					t.Errorf("a key that can't be used is decided by %v, want by its policy's OnFailure", j.Results[len(at)].Source)
 				}
 				if !j.Allowed {
 					denied.Add(1)
