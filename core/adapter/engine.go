@@ -25,13 +25,13 @@ type Rule[C any] = middleware.Rule[C]
 // mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
 // limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
-	return &Engine[C]{life: middleware.New(limiter, key, options.life(), options.protocol()), options: options}
+	return &Engine[C]{life: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
 }
 
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
 // and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
 func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
-	return &Engine[C]{life: middleware.NewTogether(rules, options.life(), options.protocol()), options: options}
+	return &Engine[C]{life: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
 }
 
 // Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's

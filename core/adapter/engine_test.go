@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
@@ -53,9 +54,9 @@ func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 
 func TestFailedVerdictHasNoResult(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{
+	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{Options: middleware.Options[*request]{
 		Cost: func(*request) (int64, error) { return -5, nil },
-	})
+	}})
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	assert.Equal(t, adapter.Failed, v.Outcome)
@@ -66,10 +67,10 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 // An adapter treats a skipped request as an allowed one: Done has nothing to return.
 func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{
+	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{Options: middleware.Options[*request]{
 		Skip:   func(*request) bool { return true },
 		Refund: func(*request, int) bool { t.Error("Refund was called"); return true },
-	})
+	}})
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	assert.Equal(t, adapter.Allowed, v.Outcome)
@@ -97,7 +98,7 @@ func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 		require.NoError(t, limiter.SetPolicy(tokens), "in shadow mode nothing is refused")
 		tokens.Shadow = false
 		limiter = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-		install(limiter, adapter.Options[*request]{Units: func(*request) (core.Units, error) { return core.Units{"tokens": 1}, nil }})
+		install(limiter, adapter.Options[*request]{Options: middleware.Options[*request]{Units: func(*request) (core.Units, error) { return core.Units{"tokens": 1}, nil }}})
 		require.NoError(t, limiter.SetPolicy(tokens), "%s with Units takes what there is", name)
 	}
 }
@@ -107,10 +108,10 @@ func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerDay(20)}}))
 	key := func(*request) (string, error) { return "k", nil }
-	options := adapter.Options[*request]{
+	options := adapter.Options[*request]{Options: middleware.Options[*request]{
 		Cost:   func(*request) (int64, error) { return 3, nil },
 		Refund: func(*request, int) bool { return true },
-	}
+	}}
 	for name, engine := range map[string]*adapter.Engine[*request]{
 		"New":         adapter.New(limiter, key, options),
 		"NewTogether": adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // meanwhile is a context that calls a function where the engine looks whether the request has ended: after it has looked at
@@ -43,23 +44,23 @@ func TestARequestIsDecidedByOnePolicy(t *testing.T) {
 	}{
 		"requests are not counted any more": {
 			before: []core.Limit{requests(10)}, after: []core.Limit{tokens(10)},
-			options: adapter.Options[*request]{Units: units(nil)}, cost: 1,
+			options: adapter.Options[*request]{Options: middleware.Options[*request]{Units: units(nil)}}, cost: 1,
 		},
 		"together: a unit is not counted any more": {
 			before: []core.Limit{requests(10), tokens(10)}, after: []core.Limit{requests(10)},
-			options: adapter.Options[*request]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
+			options: adapter.Options[*request]{Options: middleware.Options[*request]{Units: units(core.Units{"tokens": 3})}}, together: true, cost: 1,
 		},
 		"together: a unit is counted from now on": {
 			before: []core.Limit{requests(10)}, after: []core.Limit{requests(10), tokens(1)},
-			options: adapter.Options[*request]{Units: units(core.Units{"tokens": 3})}, together: true, cost: 1,
+			options: adapter.Options[*request]{Options: middleware.Options[*request]{Units: units(core.Units{"tokens": 3})}}, together: true, cost: 1,
 		},
 		"together: the whole Capacity becomes smaller": {
 			before: []core.Limit{requests(10)}, after: []core.Limit{requests(5)},
-			options: adapter.Options[*request]{Cost: unknown}, together: true, cost: 10,
+			options: adapter.Options[*request]{Options: middleware.Options[*request]{Cost: unknown}}, together: true, cost: 10,
 		},
 		"together: the whole Capacity becomes smaller, with units": {
 			before: []core.Limit{requests(10), tokens(10)}, after: []core.Limit{requests(5), tokens(10)},
-			options: adapter.Options[*request]{Cost: unknown, Units: units(core.Units{"tokens": 3})}, together: true, cost: 10,
+			options: adapter.Options[*request]{Options: middleware.Options[*request]{Cost: unknown, Units: units(core.Units{"tokens": 3})}}, together: true, cost: 10,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

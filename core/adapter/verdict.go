@@ -1,28 +1,14 @@
 package adapter
 
-import (
-	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
-)
+import "github.com/tokenbucket-go/ratelimit/core/middleware"
 
-// Options are what a user sets for one middleware. C is what the framework's handlers receive. The zero value of
-// each field means its default.
+// Options are what a user sets for one middleware. C is what the framework's handlers receive.
 type Options[C any] struct {
-	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
-	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
-	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
-	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
-	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
-	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
+	middleware.Options[C]
 
 	// ErrorStatus is set by the adapter. It returns the status that an error of a key, cost or limits function has
 	// in the framework's own terms, and 0 for any other error. Nil means that the framework has no such errors.
 	ErrorStatus func(C, error) int
-}
-
-// life returns the options that do not depend on HTTP.
-func (o *Options[C]) life() middleware.Options[C] {
-	return middleware.Options[C]{Cost: o.Cost, Limits: o.Limits, Units: o.Units, Settle: o.Settle, Skip: o.Skip, Refund: o.Refund}
 }
 
 // Verdict is what the engine says about a request. WantsStatus, Settles and Done take it.

@@ -34,16 +34,22 @@ func (s *suite[K, O]) route() {
 	s.routeWarnings()
 }
 
+const get = http.MethodGet
+
+func item(method, target string) request { return request{method: method, target: target} }
+
+// places returns where ByRoute knows the route.
+func (s *suite[K, O]) places() []place {
+	if s.kit.RouteKnownInUse {
+		return []place{inRoute, inUse}
+	}
+	return []place{inRoute}
+}
+
 // routeKeys checks the keys of ByRoute.
 func (s *suite[K, O]) routeKeys() {
 	key := s.kit.ByRoute()
-	item := func(method, target string) request { return request{method: method, target: target} }
-	get := http.MethodGet
-	places := []place{inRoute}
-	if s.kit.RouteKnownInUse {
-		places = append(places, inUse)
-	}
-	for _, p := range places {
+	for _, p := range s.places() {
 		s.groupings([]grouping[K]{
 			{"ByRoute gives all paths of a pattern one bucket, " + string(p), p, true, of(key,
 				item(get, "/items/1"), item(get, "/items/2"), item(get, "/items/3?q=1"))},
@@ -67,12 +73,6 @@ func (s *suite[K, O]) routeKeys() {
 // routeWarnings checks what ByRoute logs, and its marker.
 func (s *suite[K, O]) routeWarnings() {
 	key := s.kit.ByRoute()
-	item := func(method, target string) request { return request{method: method, target: target} }
-	get := http.MethodGet
-	places := []place{inRoute}
-	if s.kit.RouteKnownInUse {
-		places = append(places, inUse)
-	}
 	s.rule("ByRoute without a known route logs one warning with advice, for a request that was answered", func(c *trial[K, O]) {
 		if s.kit.RouteKnownInUse {
 			return // the route of an answered request is known
@@ -90,7 +90,7 @@ func (s *suite[K, O]) routeWarnings() {
 	})
 	s.rule("ByRoute with known routes logs nothing", func(c *trial[K, O]) {
 		log := logtest.Capture(func() {
-			for _, p := range places {
+			for _, p := range s.places() {
 				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, middleware[K, O]{Limiter: c.holding(10)})
 				c.wantStatus(app(), http.StatusOK, string(p))
 				if p == inUse {

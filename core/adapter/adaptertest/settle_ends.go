@@ -36,15 +36,23 @@ func (s *suite[K, O]) settleAfterClient() {
 			c.errorf("the client was answered %d although it had left", got.status)
 		}
 		close(gone)
-		for _, action := range []string{"took", "settled"} {
-			if !c.within(store.done) {
-				c.errorf("the limiter never %s the words", action)
-				return
-			}
+		if !c.takesAndSettles(store) {
+			return
 		}
 		c.wantSettled(settled, http.StatusAccepted)
 		c.wantLeft(c.limiter(counting("test", 4, 12)), "afterwards", "calls", 3, "words", 9)
 	})
+}
+
+// takesAndSettles waits until words were taken from a store, and settled.
+func (c *trial[K, O]) takesAndSettles(store announcedStore) bool {
+	for _, action := range []string{"took", "settled"} {
+		if !c.within(store.done) {
+			c.errorf("the limiter never %s the words", action)
+			return false
+		}
+	}
+	return true
 }
 
 // settleUndecided checks that a request is settled although its context ended before the limiter knew the decision.
@@ -186,11 +194,8 @@ func (s *suite[K, O]) streamLeft() {
 		if !c.within(ended) {
 			c.errorf("the stream never ended")
 		}
-		for _, action := range []string{"took", "settled"} {
-			if !c.within(store.done) {
-				c.errorf("the limiter never %s the words", action)
-				return
-			}
+		if !c.takesAndSettles(store) {
+			return
 		}
 		c.wantSettled(settled, http.StatusAccepted)
 		c.wantLeft(c.limiter(counting("test", 4, 300)), "after 3 words that were charged as 250", "calls", 3, "words", 297)
