@@ -1,12 +1,10 @@
 package core_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,26 +15,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // logged holds what slog's default logger wrote.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
+type logged struct{ logtest.Buffer }
 
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
-}
+func (l *logged) count(part string) int { return strings.Count(l.String(), part) }
 
 // logs replaces the default logger until the test ends; such tests can't be parallel.
 func logs(t *testing.T) *logged {
@@ -102,7 +88,7 @@ func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
 			send("192.0.2.2:1")
 		}
 		assert.Equal(t, 1, l.count("RL701"), "%s from a peer that is not trusted is warned of, once", x.field)
-		assert.Equal(t, 1, l.count("peer=192.0.2.1 header="+x.field+"\n"), "the warning has the peer and the header: %s", l.text.String())
+		assert.Equal(t, 1, l.count("peer=192.0.2.1 header="+x.field+"\n"), "the warning has the peer and the header: %s", l.String())
 	}
 }
 

@@ -14,13 +14,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // outageLine makes decisions until an outage is logged, and returns its line.
 func outageLine(t *testing.T, client *redis.Client) string {
 	t.Helper()
-	var lines limittest.LockedBuffer
+	var lines logtest.Buffer
 	store := redisstore.New(client, redisstore.WithTimeout(time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -139,7 +140,7 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 	for _, single := range []error{io.EOF, context.DeadlineExceeded, replied("OOM command not allowed when used memory > 'maxmemory'.")} {
 		client, hook := redistest.Client(t), &onceHook{}
 		client.AddHook(hook)
-		var lines limittest.LockedBuffer
+		var lines logtest.Buffer
 		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 		for range 3 {
