@@ -31,7 +31,7 @@ func Example() {
 
 // The key is the API key, or else the address. ByRoute knows the whole pattern, even in Use of the root router.
 func ExampleKeyFunc() {
-	var who chilimit.KeyFunc = chilimit.FirstOf(chilimit.ByHeader("X-Api-Key"), chilimit.ByIP())
+	who := chilimit.FirstOf(chilimit.ByHeader("X-Api-Key"), chilimit.ByIP())
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "items", Limits: []core.Limit{core.PerHour(1)},
 	}))

@@ -195,6 +195,31 @@ func (a *randomApp) target() string {
 	return path
 }
 
+// check compares what limiters saw of a request with the pattern and the parameters at its handler.
+func (a *randomApp) check(t *testing.T, request, want string, places map[string]int) {
+	t.Helper()
+	for i, got := range a.seen.routes {
+		if places[a.seen.places[i]]++; got != want {
+			t.Errorf("%s, limiter %s: the key is %q, want %q", request, a.seen.places[i], got, want)
+		}
+		if !a.seen.routed {
+			continue
+		}
+		for j, name := range params {
+			if name == "*" && a.seen.mounted {
+				continue
+			}
+			want := ""
+			if v := a.seen.values[j]; v != "" {
+				want = core.JoinKey("param", name, v)
+			}
+			if got := a.seen.params[i][j]; got != want {
+				t.Errorf("%s, limiter %s: the key by %s is %q, want %q", request, a.seen.places[i], name, got, want)
+			}
+		}
+	}
+}
+
 // Wherever a limiter stands in a random router, ByRoute returns what RoutePattern returns at the handler, and ByParam
 // returns the handler's parameters. Requests that match no route share one key.
 func TestByRouteIsThePatternAtTheHandler(t *testing.T) {
@@ -227,26 +252,7 @@ func TestByRouteIsThePatternAtTheHandler(t *testing.T) {
 			} else {
 				unrouted++
 			}
-			for i, got := range a.seen.routes {
-				if places[a.seen.places[i]]++; got != want {
-					t.Errorf("seed %d: %s %s, limiter %s: the key is %q, want %q", seed, method, target, a.seen.places[i], got, want)
-				}
-				if !a.seen.routed {
-					continue
-				}
-				for j, name := range params {
-					if name == "*" && a.seen.mounted {
-						continue
-					}
-					want := ""
-					if v := a.seen.values[j]; v != "" {
-						want = core.JoinKey("param", name, v)
-					}
-					if got := a.seen.params[i][j]; got != want {
-						t.Errorf("seed %d: %s %s, limiter %s: the key by %s is %q, want %q", seed, method, target, a.seen.places[i], name, got, want)
-					}
-				}
-			}
+			a.check(t, fmt.Sprintf("seed %d: %s %s", seed, method, target), want, places)
 			if t.Failed() && testing.Verbose() {
 				t.Log(fmt.Sprint(a.patterns))
 			}

@@ -218,17 +218,17 @@ func (r *request) bindPlan(p *plan) {
 	}
 }
 
-// fillFrom sets res's fields from its answer to r.
-func (res *Result) fillFrom(p *plan, r *request) {
-	if r.Action != bucket.AtMost {
-		res.read(p, r.N, r.Each)
+// fillFrom sets r's fields from its answer to req.
+func (r *Result) fillFrom(p *plan, req *request) {
+	if req.Action != bucket.AtMost {
+		r.read(p, req.N, req.Each)
 		return
 	}
-	if !res.answer.Allowed { // it asked for one
-		res.read(p, 0, Units{}.each(p))
+	if !r.answer.Allowed { // it asked for one
+		r.read(p, 0, Units{}.each(p))
 		return
 	}
-	res.read(p, r.N+res.answer.Lent, nil)
+	r.read(p, req.N+r.answer.Lent, nil)
 }
 
 // noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.

@@ -18,6 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -201,7 +202,7 @@ func TestLoggerLogsDenials(t *testing.T) {
 
 func TestLoggerLogsOutageAndRecovery(t *testing.T) {
 	server := redistest.Start(t)
-	var lines limittest.LockedBuffer
+	var lines logtest.Buffer
 	s := redisstore.New(server.Client(t), redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(2*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := limittest.Limiter(t, s, "api", core.PerDay(1000))
 	ctx := context.Background()

@@ -15,6 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // spoiled is a store whose state can't be used. It has a configuration, as redisstore's has.
@@ -27,7 +28,7 @@ type spoiled struct {
 func (s *spoiled) Config() *store.Config { return &s.config }
 
 // newSpoiled returns a spoiled store that logs to lines. Its errors show the key, as those of a store may.
-func newSpoiled(lines *limittest.LockedBuffer) *spoiled {
+func newSpoiled(lines *logtest.Buffer) *spoiled {
 	s := &spoiled{}
 	s.Err = fmt.Errorf("get secret-key: %w", &store.StateError{Reason: "is not a rate limit state"})
 	s.config.Logger = slog.New(slog.NewTextHandler(lines, nil))
@@ -61,7 +62,7 @@ func TestUnreadableStateIsReported(t *testing.T) {
 		for _, policy := range []core.Policy{{OnFailure: core.FailLocal}, {OnFailure: core.FailOpen}, {OnFailure: core.FailClosed}, {Shadow: true}} {
 			t.Run(fmt.Sprint(name, policy.OnFailure, policy.Shadow), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					var lines limittest.LockedBuffer
+					var lines logtest.Buffer
 					store := newSpoiled(&lines)
 					policy.Name, policy.Limits = "api", []core.Limit{core.PerDay(100)}
 					l := core.Must(core.NewLimiter(store, policy))
@@ -87,7 +88,7 @@ func TestUnreadableStateIsReported(t *testing.T) {
 }
 
 func TestOtherFailuresAreNotReportedAsUnreadable(t *testing.T) {
-	var lines limittest.LockedBuffer
+	var lines logtest.Buffer
 	store := newSpoiled(&lines)
 	l := limittest.Limiter(t, store, "api", core.PerDay(1))
 	gone, cancel := context.WithCancel(t.Context())
@@ -103,7 +104,7 @@ func TestOtherFailuresAreNotReportedAsUnreadable(t *testing.T) {
 
 // A store without a configuration is reported too, on the limiter's logger.
 func TestUnreadableStateOfAPlainStoreIsReported(t *testing.T) {
-	var lines limittest.LockedBuffer
+	var lines logtest.Buffer
 	store := &limittest.AwayStore{Err: &store.StateError{Reason: "is not a rate limit state"}}
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	require.NoError(t, err)

@@ -243,10 +243,15 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 		ok = reservation.OK()
 	}
 	say(promised.WaitN(context.Background(), "ann", 1))
+	errorsOfStores(t, say)
+}
 
+func errorsOfStores(t *testing.T, say func(error)) {
+	t.Helper()
+	memory := core.NewMemoryStore()
 	closed := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(60)}, OnFailure: core.FailClosed}
 	decide := func(store core.Store) {
-		_, err := core.Must(core.NewLimiter(store, closed)).Allow(ctx, "ann")
+		_, err := core.Must(core.NewLimiter(store, closed)).Allow(t.Context(), "ann")
 		say(err)
 	}
 	decide(wrapped{memory, func(r store.Request) (store.Answer, error) {
@@ -364,7 +369,13 @@ func logsOfStores(t *testing.T) string {
 	refused := core.Must(core.NewLimiter(redisstore.New(stranger, redisstore.WithBreaker(1, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(logger)),
 		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	_, _ = refused.Allow(t.Context(), "ann")
+	logOutages(t, logger, lines.String)
+	return lines.String()
+}
 
+// logOutages has stores log that a server is away and back, what it may evict, and lost answers.
+func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
+	t.Helper()
 	server := miniredis.RunT(t)
 	var up atomic.Bool
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", DialerRetries: 1, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -380,7 +391,7 @@ func logsOfStores(t *testing.T) string {
 	for _, message := range []string{"connection refused", "RL713", "RL714"} {
 		require.Eventually(t, func() bool {
 			_, err := limiter.Allow(t.Context(), "ann")
-			return err == nil && strings.Contains(lines.String(), message)
+			return err == nil && strings.Contains(lines(), message)
 		}, 20*time.Second, 5*time.Millisecond, message)
 		up.Store(true)
 	}
@@ -393,9 +404,8 @@ func logsOfStores(t *testing.T) string {
 	limiter = core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	require.Eventually(t, func() bool {
 		_, err := limiter.Allow(t.Context(), "ann")
-		return err == nil && strings.Contains(lines.String(), "RL717")
+		return err == nil && strings.Contains(lines(), "RL717")
 	}, 20*time.Second, 5*time.Millisecond, "RL717")
-	return lines.String()
 }
 
 // lossy is a hook that loses every third script call.

@@ -33,37 +33,6 @@ func TestParametersAsHandlersReadThem(t *testing.T) {
 	for _, row := range []string{"| gin, net/http | `a` | `a` |", "| echo, chi | `%61` | `a` |", "| fiber | `%61`, or `a` with `UnescapePath` | `a` |"} {
 		assert.Contains(t, string(page), row)
 	}
-	onFiber := func(unescape bool) func(*http.Request) *http.Response {
-		app := fiber.New(fiber.Config{UnescapePath: unescape})
-		app.Get("/items/:id", func(c *fiber.Ctx) error {
-			key, _ := fiberlimit.ByParam("id")(c)
-			return c.SendString(c.Params("id") + " " + key)
-		})
-		return func(r *http.Request) *http.Response {
-			res, err := app.Test(r, -1)
-			require.NoError(t, err)
-			return res
-		}
-	}
-	onFiber3 := func(unescape bool) func(*http.Request) *http.Response {
-		app := fiber3.New(fiber3.Config{UnescapePath: unescape})
-		app.Get("/items/:id", func(c fiber3.Ctx) error {
-			key, _ := fiberlimit3.ByParam("id")(c)
-			return c.SendString(c.Params("id") + " " + key)
-		})
-		return func(r *http.Request) *http.Response {
-			res, err := app.Test(r, fiber3.TestConfig{})
-			require.NoError(t, err)
-			return res
-		}
-	}
-	on := func(h http.Handler) func(*http.Request) *http.Response {
-		return func(r *http.Request) *http.Response {
-			rec := httptest.NewRecorder()
-			h.ServeHTTP(rec, r)
-			return rec.Result()
-		}
-	}
 	g := gin.New()
 	g.GET("/items/:id", func(c *gin.Context) {
 		key, _ := ginlimit.ByParam("id")(c)
@@ -94,12 +63,48 @@ func TestParametersAsHandlersReadThem(t *testing.T) {
 		send func(*http.Request) *http.Response
 		want string
 	}{
-		{"gin", on(g), "a"}, {"net/http", on(m), "a"}, {"echo", on(e), "%61"}, {"echo v5", on(e5), "%61"}, {"chi", on(c), "%61"},
-		{"fiber", onFiber(false), "%61"}, {"fiber, unescaped", onFiber(true), "a"},
-		{"fiber v3", onFiber3(false), "%61"}, {"fiber v3, unescaped", onFiber3(true), "a"},
+		{"gin", onHandler(g), "a"}, {"net/http", onHandler(m), "a"}, {"echo", onHandler(e), "%61"}, {"echo v5", onHandler(e5), "%61"}, {"chi", onHandler(c), "%61"},
+		{"fiber", onFiber(t, false), "%61"}, {"fiber, unescaped", onFiber(t, true), "a"},
+		{"fiber v3", onFiber3(t, false), "%61"}, {"fiber v3, unescaped", onFiber3(t, true), "a"},
 	} {
 		body, err := io.ReadAll(framework.send(httptest.NewRequest(http.MethodGet, "/items/%61", nil)).Body)
 		require.NoError(t, err)
 		assert.Equal(t, framework.want+" param:id:a", string(body), framework.name)
+	}
+}
+
+func onFiber(t *testing.T, unescape bool) func(*http.Request) *http.Response {
+	t.Helper()
+	app := fiber.New(fiber.Config{UnescapePath: unescape})
+	app.Get("/items/:id", func(c *fiber.Ctx) error {
+		key, _ := fiberlimit.ByParam("id")(c)
+		return c.SendString(c.Params("id") + " " + key)
+	})
+	return func(r *http.Request) *http.Response {
+		res, err := app.Test(r, -1)
+		require.NoError(t, err)
+		return res
+	}
+}
+
+func onFiber3(t *testing.T, unescape bool) func(*http.Request) *http.Response {
+	t.Helper()
+	app := fiber3.New(fiber3.Config{UnescapePath: unescape})
+	app.Get("/items/:id", func(c fiber3.Ctx) error {
+		key, _ := fiberlimit3.ByParam("id")(c)
+		return c.SendString(c.Params("id") + " " + key)
+	})
+	return func(r *http.Request) *http.Response {
+		res, err := app.Test(r, fiber3.TestConfig{})
+		require.NoError(t, err)
+		return res
+	}
+}
+
+func onHandler(h http.Handler) func(*http.Request) *http.Response {
+	return func(r *http.Request) *http.Response {
+		rec := httptest.NewRecorder()
+		h.ServeHTTP(rec, r)
+		return rec.Result()
 	}
 }

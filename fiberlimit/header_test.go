@@ -1,6 +1,7 @@
 package fiberlimit_test
 
 import (
+	"net"
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestFieldsAreFoundUnderAnySpelling(t *testing.T) {
-	app := fiber.New(fiber.Config{DisableHeaderNormalizing: true, DisableStartupMessage: true})
+	app := fiber.New(fiber.Config{DisableStartupMessage: true, DisableHeaderNormalizing: true})
 	app.Get("/", func(c *fiber.Ctx) error {
 		key, err := fiberlimit.ByHeader("X-Api-Key")(c)
 		if err != nil {
@@ -23,13 +24,13 @@ func TestFieldsAreFoundUnderAnySpelling(t *testing.T) {
 		}
 		return c.SendString(key + " " + ip)
 	})
-	fasttest.FieldsAreFoundUnderAnySpelling(t, app.Listener)
+	fasttest.FieldsAreFoundUnderAnySpelling(t, func(l net.Listener) error { return listen(app, l) })
 }
 
 func TestFieldOfTwoSpellingsIsRefused(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(3)}}))
-	app := fiber.New(fiber.Config{DisableHeaderNormalizing: true, DisableStartupMessage: true})
+	app := fiber.New(fiber.Config{DisableStartupMessage: true, DisableHeaderNormalizing: true})
 	app.Get("/", fiberlimit.New(limiter, fiberlimit.FirstOf(fiberlimit.ByHeader("X-Api-Key"), fiberlimit.ByIP())),
 		func(c *fiber.Ctx) error { return c.SendString(c.Get("X-Api-Key")) })
-	fasttest.FieldOfTwoSpellingsIsRefused(t, app.Listener)
+	fasttest.FieldOfTwoSpellingsIsRefused(t, func(l net.Listener) error { return listen(app, l) })
 }

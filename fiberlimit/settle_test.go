@@ -21,102 +21,111 @@ import (
 
 type userKey struct{}
 
+// settling returns an app behind a limiter of 100 words. Each request takes 20 of them; settle returns how many it was.
+func settling(settle func(c *fiber.Ctx, status int) int64) (*fiber.App, *core.Limiter) {
+	words := core.PerDay(100).WithName("words").WithUnit("words")
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{words}}))
+	app := fiber.New(fiber.Config{DisableStartupMessage: true})
+	app.Use(fiberlimit.New(limiter, func(*fiber.Ctx) (string, error) { return "all", nil },
+		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return core.Units{"words": 20}, nil }),
+		fiberlimit.WithSettle(func(c *fiber.Ctx, status int) core.Units { return core.Units{"words": settle(c, status)} })))
+	return app, limiter
+}
+
+// started serves the app until the test ends, and returns its address.
+func started(t *testing.T, app *fiber.App) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = listen(app, l) }()
+	t.Cleanup(func() { _ = app.Shutdown() })
+	return l.Addr().String()
+}
+
+// wantLeft waits until the limiter has so many words left.
+func wantLeft(t *testing.T, limiter *core.Limiter, least, most int64, why string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		res, err := limiter.Peek(t.Context(), "all")
+		return err == nil && res.Remaining >= least && res.Remaining <= most
+	}, 20*time.Second, time.Millisecond, why)
+}
+
+// words streams three words, or words until the client has gone: then it sends on left.
+func words(c *fiber.Ctx, left chan<- struct{}) error {
+	var produced atomic.Int64
+	c.Locals("produced", &produced)
+	c.Locals("name", "ann")
+	c.SetUserContext(context.WithValue(c.UserContext(), userKey{}, "user"))
+	forever := c.Query("q") == "forever"
+	return stream(c, http.StatusAccepted, func(w *bufio.Writer) {
+		for i := 0; forever || i < 3; i++ {
+			_, _ = fmt.Fprintln(w, "word")
+			if w.Flush() != nil {
+				left <- struct{}{}
+				return
+			}
+			if i < 3 {
+				produced.Add(1)
+			}
+		}
+	})
+}
+
 // A settle function of a streamed response sees the request, its Locals and its context, although the handler's Ctx has
 // served other requests since. It is called once, and the connection can be used again.
 func TestSettleOfAStreamShowsTheRequest(t *testing.T) {
-	words := core.PerDay(100).WithName("words")
-	words.Unit = "words"
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{words}}))
 	type seen struct {
 		status                                 int
 		header, query, path, body, local, user any
 		result                                 bool
 	}
-	settled := make(chan seen, 10)
-	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	app.Use(fiberlimit.New(limiter, func(*fiber.Ctx) (string, error) { return "all", nil },
-		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return core.Units{"words": 20}, nil }),
-		fiberlimit.WithSettle(func(c *fiber.Ctx, status int) core.Units {
-			produced := c.Locals("produced").(*atomic.Int64)
-			_, ok := fiberlimit.FromContext(c)
-			settled <- seen{status, c.Get("X-Test"), c.Query("q"), c.Path(), string(c.Body()), c.Locals("name"), c.UserContext().Value(userKey{}), ok}
-			return core.Units{"words": produced.Load()}
-		})))
-	left := make(chan struct{}, 10)
-	app.Post("/stream", func(c *fiber.Ctx) error {
-		var produced atomic.Int64
-		c.Locals("produced", &produced)
-		c.Locals("name", "ann")
-		c.SetUserContext(context.WithValue(c.UserContext(), userKey{}, "user"))
-		forever := c.Query("q") == "forever"
-		c.Status(http.StatusAccepted).Context().SetBodyStreamWriter(func(w *bufio.Writer) {
-			for i := 0; forever || i < 3; i++ {
-				_, _ = fmt.Fprintln(w, "word")
-				if w.Flush() != nil {
-					left <- struct{}{}
-					return
-				}
-				if i < 3 {
-					produced.Add(1)
-				}
-			}
-		})
-		return nil
+	settled, left := make(chan seen, 10), make(chan struct{}, 10)
+	app, limiter := settling(func(c *fiber.Ctx, status int) int64 {
+		_, ok := fiberlimit.FromContext(c)
+		settled <- seen{status, c.Get("X-Test"), c.Query("q"), c.Path(), string(c.Body()), c.Locals("name"), c.UserContext().Value(userKey{}), ok}
+		return c.Locals("produced").(*atomic.Int64).Load()
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go func() { _ = app.Listener(l) }()
-	t.Cleanup(func() { _ = app.Shutdown() })
-	post := func(ctx context.Context, query string) *http.Response {
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.Addr().String()+"/stream?q="+query, http.NoBody)
+	app.Post("/stream", func(c *fiber.Ctx) error { return words(c, left) })
+	address := started(t, app)
+	post := func(ctx context.Context, query string) *bufio.Reader {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+"/stream?q="+query, http.NoBody)
 		require.NoError(t, err)
 		r.Header.Set("X-Test", "header "+query)
 		res, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = res.Body.Close() })
-		return res
+		return bufio.NewReader(res.Body)
 	}
 	want := func(query string) seen {
 		return seen{http.StatusAccepted, "header " + query, query, "/stream", "", "ann", "user", true}
 	}
 	for _, query := range []string{"a", "b"} {
-		body, err := io.ReadAll(post(t.Context(), query).Body)
+		body, err := io.ReadAll(post(t.Context(), query))
 		require.NoError(t, err)
 		assert.Equal(t, "word\nword\nword\n", string(body))
 		assert.Equal(t, want(query), <-settled)
 	}
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	line, err := bufio.NewReader(post(ctx, "forever").Body).ReadString('\n')
+	line, err := post(ctx, "forever").ReadString('\n')
 	require.NoError(t, err)
 	assert.Equal(t, "word\n", line)
 	hangUp()
-	for _, ended := range []func() bool{
-		func() bool { return len(left) == 1 },
-		func() bool { return len(settled) == 1 },
-	} {
-		require.Eventually(t, ended, 20*time.Second, time.Millisecond, "the stream ends and is settled after the client has hung up")
-	}
+	require.Eventually(t, func() bool { return len(left) == 1 && len(settled) == 1 }, 20*time.Second, time.Millisecond,
+		"the stream ends and is settled after the client has hung up")
 	assert.Equal(t, want("forever"), <-settled)
-	require.Eventually(t, func() bool {
-		res, err := limiter.Peek(t.Context(), "all")
-		return err == nil && res.Remaining >= 91 && res.Remaining <= 93
-	}, 20*time.Second, time.Millisecond, "of 100 words two streams took 3, and the third took 1 to 3")
+	wantLeft(t, limiter, 91, 93, "of 100 words two streams took 3, and the third took 1 to 3")
 	assert.Empty(t, settled, "each request is settled once")
 }
 
 // A WebSocket's request is settled when the conversation on the hijacked connection is over, and not when it begins.
 func TestSettleOfAHijackedConnection(t *testing.T) {
-	words := core.PerDay(100).WithName("words").WithUnit("words")
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{words}}))
 	settled := make(chan int, 10)
-	app := fiber.New(fiber.Config{DisableStartupMessage: true})
-	app.Use(fiberlimit.New(limiter, func(*fiber.Ctx) (string, error) { return "all", nil },
-		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return core.Units{"words": 20}, nil }),
-		fiberlimit.WithSettle(func(c *fiber.Ctx, status int) core.Units {
-			settled <- status
-			return core.Units{"words": c.Locals("said").(*atomic.Int64).Load()}
-		})))
+	app, limiter := settling(func(c *fiber.Ctx, status int) int64 {
+		settled <- status
+		return c.Locals("said").(*atomic.Int64).Load()
+	})
 	app.Get("/talk", func(c *fiber.Ctx) error {
 		var said atomic.Int64
 		c.Locals("said", &said)
@@ -129,11 +138,7 @@ func TestSettleOfAHijackedConnection(t *testing.T) {
 		})
 		return nil
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go func() { _ = app.Listener(l) }()
-	t.Cleanup(func() { _ = app.Shutdown() })
-	connection, err := net.Dial("tcp", l.Addr().String())
+	connection, err := net.Dial("tcp", started(t, app))
 	require.NoError(t, err)
 	defer connection.Close()
 	_, err = io.WriteString(connection, "GET /talk HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
@@ -152,10 +157,7 @@ func TestSettleOfAHijackedConnection(t *testing.T) {
 	}
 	assert.Empty(t, settled, "the conversation goes on")
 	require.NoError(t, connection.Close())
-	require.Eventually(t, func() bool {
-		res, err := limiter.Peek(t.Context(), "all")
-		return err == nil && res.Remaining == 94
-	}, 20*time.Second, time.Millisecond, "of 100 words the conversation took 6")
+	wantLeft(t, limiter, 94, 94, "of 100 words the conversation took 6")
 	assert.Equal(t, http.StatusSwitchingProtocols, <-settled)
 	assert.Empty(t, settled, "the request is settled once")
 }

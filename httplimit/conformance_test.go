@@ -7,103 +7,56 @@ import (
 	"net/http"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
-	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 )
 
 func TestConformance(t *testing.T) {
-	t.Run("MemoryStore", func(t *testing.T) {
-		adaptertest.Run(t, kit, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
-	})
-	t.Run("RedisStore", func(t *testing.T) {
-		client := redistest.Client(t)
-		adaptertest.Run(t, kit, func(clock store.ClockOption) core.Store {
-			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
-		})
-	})
+	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
-var kit = adaptertest.Kit[httplimit.KeyFunc, httplimit.Option]{
-	ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader, ByCookie: httplimit.ByCookie, ByQuery: httplimit.ByQuery,
-	ByParam: httplimit.ByParam, ByContextValue: httplimit.ByContextValue, ByMethod: httplimit.ByMethod,
-	ByPath: httplimit.ByPath, ByRoute: byRoute, Global: httplimit.Global, Join: httplimit.Join,
-	FirstOf: httplimit.FirstOf,
-	Custom: func(key func(adaptertest.Header) (string, error)) httplimit.KeyFunc {
-		return func(r *http.Request) (string, error) { return key(r.Header.Get) }
-	},
-	ReadHeader: func(name string) httplimit.KeyFunc {
-		return func(r *http.Request) (string, error) { return r.Header.Get(name), nil }
-	},
-	ReadCookie: func(name string) httplimit.KeyFunc {
-		return func(r *http.Request) (string, error) {
-			if c, err := r.Cookie(name); err == nil {
-				return c.Value, nil
-			}
-			return "", nil
-		}
-	},
-	ReadQuery: func(name string) httplimit.KeyFunc {
-		return func(r *http.Request) (string, error) { return r.URL.Query().Get(name), nil }
-	},
-	RouteAdvice: "httplimit.ByRouteOf(mux)",
-	WithCost: func(cost func(adaptertest.Header) (int64, error)) httplimit.Option {
-		return httplimit.WithCost(func(r *http.Request) (int64, error) { return cost(r.Header.Get) })
-	},
-	CostByContentLength: func(bytesPerToken int64) httplimit.Option {
-		return httplimit.WithCost(httplimit.CostByContentLength(bytesPerToken))
-	},
-	CostByContentLengthOr: func(bytesPerToken, unknown int64) httplimit.Option {
-		return httplimit.WithCost(httplimit.CostByContentLengthOr(bytesPerToken, unknown))
-	},
-	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) httplimit.Option {
-		return httplimit.WithUnits(func(r *http.Request) (core.Units, error) { return units(r.Header.Get) })
-	},
-	WithSettle: func(settle func(adaptertest.Header, int) core.Units) httplimit.Option {
-		return httplimit.WithSettle(func(r *http.Request, status int) core.Units { return settle(r.Header.Get, status) })
-	},
-	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) httplimit.Option {
-		return httplimit.WithLimits(func(r *http.Request) ([]core.Limit, error) { return limits(r.Header.Get) })
-	},
-	WithSkip: func(skip func(adaptertest.Header) bool) httplimit.Option {
-		return httplimit.WithSkip(func(r *http.Request) bool { return skip(r.Header.Get) })
-	},
-	WithRefund: func(refund func(adaptertest.Header, int) bool) httplimit.Option {
-		return httplimit.WithRefund(func(r *http.Request, status int) bool { return refund(r.Header.Get, status) })
-	},
+var kit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, httplimit.Rule, func(http.Handler) http.Handler]{
+	New: httplimit.New, NewTogether: httplimit.NewTogether, PerIP: httplimit.PerIP,
+	ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader, ByCookie: httplimit.ByCookie, ByQuery: httplimit.ByQuery, ByParam: httplimit.ByParam,
+	ByContextValue: httplimit.ByContextValue, ByMethod: httplimit.ByMethod, ByPath: httplimit.ByPath, ByRoute: byRoute,
+	Global: httplimit.Global, Join: httplimit.Join, FirstOf: httplimit.FirstOf,
+	WithCost: httplimit.WithCost, CostByContentLength: httplimit.CostByContentLength, CostByContentLengthOr: httplimit.CostByContentLengthOr,
+	WithUnits: httplimit.WithUnits, WithSettle: httplimit.WithSettle, WithLimits: httplimit.WithLimits, WithSkip: httplimit.WithSkip, WithRefund: httplimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) httplimit.Option {
-		return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) {
-			status, body := denied(res)
-			if status == 0 {
-				return
-			}
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
-		})
+		return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) { answer(w)(denied(res)) })
 	},
 	OnError: func(failed func(error) (int, string)) httplimit.Option {
-		return httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) {
-			status, body := failed(err)
-			if status == 0 {
-				return
-			}
-			w.WriteHeader(status)
-			_, _ = io.WriteString(w, body)
-		})
+		return httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { answer(w)(failed(err)) })
 	},
-	Serve:           serve,
-	ProblemBody:     true,
-	RouteKnownInUse: true,
-	Streams:         true,
-	ContextEnds:     true,
+	Header:      func(r *http.Request, name string) string { return r.Header.Get(name) },
+	Cookie:      cookie,
+	Query:       func(r *http.Request, name string) string { return r.URL.Query().Get(name) },
+	Serve:       serve,
+	RouteAdvice: "httplimit.ByRouteOf(mux)", ProblemBody: true, RouteKnownInUse: true, Streams: true, ContextEnds: true,
 }
 
-func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Option]) error {
+// answer returns a function that writes an answer, if status is not 0.
+func answer(w http.ResponseWriter) func(status int, body string) {
+	return func(status int, body string) {
+		if status != 0 {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+}
+
+func cookie(r *http.Request, name string) string {
+	if c, err := r.Cookie(name); err == nil {
+		return c.Value
+	}
+	return ""
+}
+
+func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler]) error {
 	mux := http.NewServeMux()
 	for _, route := range app.Routes {
 		mux.Handle(route.Method+" "+route.Pattern, limited(route.Use, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,21 +86,9 @@ func serve(l net.Listener, app adaptertest.App[httplimit.KeyFunc, httplimit.Opti
 	}))
 }
 
-func limited(limiters []adaptertest.Limiter[httplimit.KeyFunc, httplimit.Option], h http.Handler) http.Handler {
-	for _, m := range slices.Backward(limiters) {
-		if m.PerIP != nil {
-			h = httplimit.PerIP(m.PerIP...)(h)
-			continue
-		}
-		if m.Together == nil {
-			h = httplimit.New(m.Limiter, m.Key, m.Options...)(h)
-			continue
-		}
-		var rules []httplimit.Rule
-		for _, r := range m.Together {
-			rules = append(rules, httplimit.Rule(r))
-		}
-		h = httplimit.NewTogether(rules, m.Options...)(h)
+func limited(by []func(http.Handler) http.Handler, h http.Handler) http.Handler {
+	for _, m := range slices.Backward(by) {
+		h = m(h)
 	}
 	return h
 }

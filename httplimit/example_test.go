@@ -31,7 +31,7 @@ func Example() {
 func ExampleKeyFunc() {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /items/{id}", func(http.ResponseWriter, *http.Request) {})
-	var key httplimit.KeyFunc = httplimit.Join(httplimit.ByRouteOf(mux), httplimit.ByHeader("X-Api-Key"))
+	key := httplimit.Join(httplimit.ByRouteOf(mux), httplimit.ByHeader("X-Api-Key"))
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "items", Limits: []core.Limit{core.PerHour(1)},
 	}))

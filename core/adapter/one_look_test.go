@@ -64,33 +64,38 @@ func TestARequestIsDecidedByOnePolicy(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := core.NewMemoryStore()
-			limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "key", Limits: c.before}))
-			c.options.Settle = func(*request, int) core.Units { return nil }
-			key := func(*request) (string, error) { return "k", nil }
-			engine := adapter.New(limiter, key, c.options)
-			if c.together {
-				everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{requests(10), tokens(10)}}))
-				engine = adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, c.options)
-			}
-			changed := 0
-			ctx := meanwhile{t.Context(), func() {
-				require.NoError(t, limiter.SetPolicy(core.Policy{Name: "key", Limits: c.after}))
-				changed++
-			}}
-			x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
-			v := engine.Begin(x, x)
-			require.NotZero(t, changed, "the policy changed while the request was decided")
-			require.Equal(t, adapter.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
-			results := adapter.AllFromContext(x.Decision())
-			for _, r := range results {
-				assert.Equal(t, c.cost, r.Cost, "what a request takes is what the policy that decides says: %+v", r)
-			}
-			assert.True(t, engine.WantsStatus(v))
-
-			x = &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
-			v = engine.Begin(x, x)
-			assert.NotEqual(t, adapter.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
+			requireOneLook(t, c.before, c.after, c.options, c.together, c.cost)
 		})
 	}
+}
+
+func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Options[*request], together bool, cost int64) {
+	t.Helper()
+	store := core.NewMemoryStore()
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "key", Limits: before}))
+	options.Settle = func(*request, int) core.Units { return nil }
+	key := func(*request) (string, error) { return "k", nil }
+	engine := adapter.New(limiter, key, options)
+	if together {
+		everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{core.PerHour(10).WithName("requests"), core.PerHour(10).WithName("tokens").WithUnit("tokens")}}))
+		engine = adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, options)
+	}
+	changed := 0
+	ctx := meanwhile{t.Context(), func() {
+		require.NoError(t, limiter.SetPolicy(core.Policy{Name: "key", Limits: after}))
+		changed++
+	}}
+	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
+	v := engine.Begin(x, x)
+	require.NotZero(t, changed, "the policy changed while the request was decided")
+	require.Equal(t, adapter.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
+	results := adapter.AllFromContext(x.Decision())
+	for _, r := range results {
+		assert.Equal(t, cost, r.Cost, "what a request takes is what the policy that decides says: %+v", r)
+	}
+	assert.True(t, engine.WantsStatus(v))
+
+	x = &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+	v = engine.Begin(x, x)
+	assert.NotEqual(t, adapter.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
 }

@@ -1,10 +1,8 @@
 package adapter
 
-import (
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
-)
+import "github.com/tokenbucket-go/ratelimit/core/middleware"
 
-// Options are what a user sets for one middleware, and what its framework knows of errors.
+// Options are what a user sets for one middleware. C is what the framework's handlers receive.
 type Options[C any] struct {
 	middleware.Options[C]
 

@@ -15,39 +15,42 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-// What a file may cost is bounded, whatever is in it.
-func TestHostileFiles(t *testing.T) {
-	var bomb strings.Builder
-	bomb.WriteString("- &p {name: a, limits: &l [")
-	for range 7000 {
-		bomb.WriteString("1/s, ")
-	}
-	bomb.WriteString("]}\n")
-	for range 1900 {
-		bomb.WriteString("- *p\n")
-	}
-	lol := "a: &a [x,x,x,x,x,x,x,x,x]\n"
+// bomb is a list of a long policy and of aliases of it.
+func bomb() string {
+	return "- &p {name: a, limits: &l [" + strings.Repeat("1/s, ", 7000) + "]}\n" + strings.Repeat("- *p\n", 1900)
+}
+
+// laughs are lists of nine aliases of the list before.
+func laughs() string {
+	text := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
-		prev := "*" + string(c-1)
-		lol += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.Join([]string{prev, prev, prev, prev, prev, prev, prev, prev, prev}, ","))
+		text += fmt.Sprintf("%c: &%c [%s*%c]\n", c, c, strings.Repeat("*"+string(c-1)+",", 8), c-1)
 	}
-	ladder := func(steps, name int) string {
-		var b strings.Builder
-		b.WriteString("a0: &a0 {}\n")
-		for i := 1; i <= steps; i++ {
-			fmt.Fprintf(&b, "a%d: &a%d {%s: *a%d}\n", i, i, strings.Repeat("k", name), i-1)
-		}
-		return b.String()
+	return text
+}
+
+// ladder is mappings below long names, each an alias of the one before.
+func ladder(steps, name int) string {
+	var b strings.Builder
+	b.WriteString("a0: &a0 {}\n")
+	for i := 1; i <= steps; i++ {
+		fmt.Fprintf(&b, "a%d: &a%d {%s: *a%d}\n", i, i, strings.Repeat("k", name), i-1)
 	}
-	nested := func(name, values int) string {
-		var b strings.Builder
-		for column := range 99 {
-			b.WriteString(strings.Repeat(" ", column) + strings.Repeat("k", name) + ":\n")
-		}
-		return b.String() + strings.Repeat(" ", 99) + "[" + strings.Repeat("1,", values) + "]\n"
+	return b.String()
+}
+
+func nested(name, values int) string {
+	var b strings.Builder
+	for column := range 99 {
+		b.WriteString(strings.Repeat(" ", column) + strings.Repeat("k", name) + ":\n")
 	}
+	return b.String() + strings.Repeat(" ", 99) + "[" + strings.Repeat("1,", values) + "]\n"
+}
+
+// hostile returns files by the rule that each tries.
+func hostile() map[string]string {
 	braces := strings.Repeat("{"+strings.Repeat("k", 256)+": ", 7) + "[" + strings.Repeat("1,", 9_800) + "]" + strings.Repeat("}", 7)
-	for rule, text := range map[string]string{
+	return map[string]string{
 		"long names above aliases of aliases":      ladder(200, 250),
 		"more long names above aliases of aliases": ladder(450, 250),
 		"short names above aliases of aliases":     ladder(2400, 1),
@@ -58,8 +61,8 @@ func TestHostileFiles(t *testing.T) {
 		"long names in brackets and lines":         "? a\n" + braces,
 		"an anchor over and over below long names": "- &a {" + strings.Repeat("n", 250) + ": [" + strings.Repeat("1,", 500) + "]}\n- [" + strings.Repeat("*a,", 6000) + "]\n",
 		"brackets that are not closed":             strings.Repeat("{a: ", 8),
-		"a list of one policy over and over":       bomb.String(),
-		"a billion laughs":                         lol + "policies: *j\n",
+		"a list of one policy over and over":       bomb(),
+		"a billion laughs":                         laughs() + "policies: *j\n",
 		"merges of merges":                         "- &a {name: a, <<: &b [" + strings.Repeat("*a, ", 30) + "]}\n",
 		"a long text over and over":                "- &a [" + strings.Repeat("x", 200_000) + "]\n" + strings.Repeat("- *a\n", 4900),
 		"merges of a long list":                    "- &a [" + strings.Repeat("{},", 3000) + "]\n- {" + strings.Repeat("<<: *a, ", 1800) + "}\n",
@@ -80,7 +83,12 @@ func TestHostileFiles(t *testing.T) {
 		"many documents":                           strings.Repeat("---\n", 19_900),
 		"many anchors":                             strings.Repeat("&a\n", 9_900),
 		"many tags":                                strings.Repeat("!a\n", 19_900),
-	} {
+	}
+}
+
+// What a file may cost is bounded, whatever is in it.
+func TestHostileFiles(t *testing.T) {
+	for rule, text := range hostile() {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		start := time.Now()

@@ -48,6 +48,7 @@ func see(res core.Result, err error) seen {
 // replica is one of the stores that must agree, with its limiter and reservations.
 type replica struct {
 	name     string
+	store    core.Store
 	limiter  *core.Limiter
 	reserved []*core.Reservation
 	results  []core.Result // that took tokens of the limits at that time
@@ -71,6 +72,18 @@ func (r *replica) took(res core.Result, err error) seen {
 	return s
 }
 
+// reserve keeps a reservation, and is what a caller sees of it.
+func (r *replica) reserve(ctx context.Context, key string, n int64) seen {
+	reserved, err := r.limiter.Reserve(ctx, key, n)
+	if err != nil {
+		return seen{Err: err.Error()}
+	}
+	r.reserved = append(r.reserved, reserved)
+	s := see(reserved.Result(), nil)
+	s.OK, s.Delay = reserved.OK(), reserved.Delay()
+	return s
+}
+
 // TestStoresAgree sends the same random requests on one key to the Lua script, to the reference implementation in Go in memory and to a store
 // built on Request.Decide. All must answer the same.
 func TestStoresAgree(t *testing.T) {
@@ -82,152 +95,163 @@ func TestStoresAgree(t *testing.T) {
 // storesAgree runs at most so many simulations under drawn limits.
 func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Generator[core.Limit]) {
 	t.Helper()
-	ctx := context.Background()
 	prefix := redistest.Prefix()
 	var simulations int
 	rapid.Check(t, func(t *rapid.T) {
 		if simulations++; simulations > most {
 			return
 		}
-		key := strconv.Itoa(simulations)
 		clock := limittest.DrawClock(t)
-		common := limittest.DrawLimits(limit).Draw(t, "limits")
-		var override []core.Limit // the key's own limits; nil: none
-		now := func() []core.Limit {
-			if override != nil {
-				return override
-			}
-			return common
-		}
-
-		stores := []core.Store{
-			redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout),
-			core.NewMemoryStore(core.WithClock(clock.Now)),
-			limittest.NewDecidingStore(clock.Now),
-		}
-		replicas := []*replica{{name: "RedisStore"}, {name: "MemoryStore"}, {name: "Decide"}}
-		deploy := func() {
-			for i, r := range replicas {
-				p := core.Policy{Name: "api", Limits: common, OnFailure: core.FailClosed}
-				if override != nil {
-					p.Overrides = map[string][]core.Limit{key: override}
-				}
-				if r.limiter != nil && len(p.Limits)%2 == 0 { // half of the deployments change a running process
-					err := r.limiter.SetPolicy(p)
-					if err == nil {
-						continue
-					} else if !strings.Contains(err.Error(), "RL117") { // else it no longer counts what was taken: a new process does
-						t.Fatalf("SetPolicy: %v", err)
-					}
-				}
-				l, err := core.NewLimiter(stores[i], p)
-				if err != nil {
-					t.Fatalf("NewLimiter: %v", err)
-				}
-				r.limiter = l
-			}
-		}
-		deploy()
-
+		a := &agreement{T: t, ctx: context.Background(), key: strconv.Itoa(simulations), clock: clock, limit: limit,
+			common: limittest.DrawLimits(limit).Draw(t, "limits"),
+			replicas: []*replica{
+				{name: "RedisStore", store: redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout)},
+				{name: "MemoryStore", store: core.NewMemoryStore(core.WithClock(clock.Now))},
+				{name: "Decide", store: limittest.NewDecidingStore(clock.Now)},
+			}}
+		a.deploy()
 		retry := time.Duration(0)
 		for range rapid.IntRange(1, 30).Draw(t, "operations") {
-			var do func(r *replica) seen
 			what := rapid.SampledFrom([]string{
 				"take", "take", "units", "units", "peek", "refund", "reserve", "cancel", "reset", "deploy", "override", "back",
 				"at most", "debit", "debit units", "settle", "undo",
 			}).Draw(t, "operation")
-			limits := now()
-			clock.Move(limittest.DrawMove(limits, retry).Draw(t, "move"))
-			switch what {
-			case "take":
-				cost := limittest.DrawCost(limits).Draw(t, "cost")
-				do = func(r *replica) seen { return r.took(r.limiter.AllowN(ctx, key, cost)) }
-			case "units":
-				units := limittest.DrawUnits(limits).Draw(t, "units")
-				do = func(r *replica) seen { return r.took(r.limiter.AllowUnits(ctx, key, units)) }
-			case "at most":
-				most := limittest.DrawCost(limits).Draw(t, "most")
-				do = func(r *replica) seen { return r.took(r.limiter.AllowAtMost(ctx, key, most)) }
-			case "debit":
-				n := limittest.DrawDebt(limits).Draw(t, "debit")
-				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Debit(ctx, key, n)) }
-			case "debit units":
-				units := limittest.DrawUnits(limits).Draw(t, "debit")
-				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.DebitUnits(ctx, key, units)) }
-			case "settle", "undo":
-				if len(replicas[0].results) == 0 {
-					continue
-				}
-				i := rapid.IntRange(0, len(replicas[0].results)-1).Draw(t, "result")
-				var charged []core.Limit
-				for _, l := range replicas[0].results[i].Limits() {
-					charged = append(charged, l.Limit)
-				}
-				units := limittest.DrawUnits(charged).Draw(t, "actual")
-				do = func(r *replica) seen {
-					res := r.results[i] // which is given back once
-					r.results = slices.Delete(r.results, i, i+1)
-					if what == "undo" {
-						return r.after(ctx, key, res.Undo(ctx))
-					}
-					return r.after(ctx, key, res.Settle(ctx, units))
-				}
-			case "peek":
-				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
-			case "refund":
-				n := limittest.DrawCost(limits).Draw(t, "refund")
-				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Refund(ctx, key, n)) }
-			case "reserve":
-				n := limittest.DrawCost(limits).Draw(t, "reservation")
-				do = func(r *replica) seen {
-					reserved, err := r.limiter.Reserve(ctx, key, n)
-					if err != nil {
-						return seen{Err: err.Error()}
-					}
-					r.reserved = append(r.reserved, reserved)
-					s := see(reserved.Result(), nil)
-					s.OK, s.Delay = reserved.OK(), reserved.Delay()
-					return s
-				}
-			case "cancel":
-				if len(replicas[0].reserved) == 0 {
-					continue
-				}
-				i := rapid.IntRange(0, len(replicas[0].reserved)-1).Draw(t, "reservation")
-				do = func(r *replica) seen { return r.after(ctx, key, r.reserved[i].Cancel(ctx)) }
-			case "reset":
-				do = func(r *replica) seen { return r.after(ctx, key, r.limiter.Reset(ctx, key)) }
-			case "deploy":
-				common = changeLimits(t, common, limit)
-				deploy()
-				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
-			case "override":
-				switch {
-				case override == nil, rapid.Bool().Draw(t, "changed"):
-					override = changeLimits(t, limits, limit)
-				default:
-					override = nil
-				}
-				deploy()
-				do = func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
-			case "back":
-				clock.Move(-limittest.DrawBack.Draw(t, "back"))
-				do = func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, 1)) }
+			clock.Move(limittest.DrawMove(a.limits(), retry).Draw(t, "move"))
+			do := a.operation(what)
+			if do == nil {
+				continue
 			}
-			limits = now()
-			want := do(replicas[0])
+			want := do(a.replicas[0])
 			if want.Err != "" && !strings.Contains(want.Err, core.ErrUnit.Error()) {
 				t.Fatalf("%s: %s", what, want.Err)
 			}
-			for _, r := range replicas[1:] {
+			for _, r := range a.replicas[1:] {
 				if got := do(r); got != want {
 					t.Fatalf("%s at %v: %s and %s must agree on %+v:\n%11s %+v\n%11s %+v", what, clock.Now().UnixMicro(),
-						replicas[0].name, r.name, limits, replicas[0].name, want, r.name, got)
+						a.replicas[0].name, r.name, a.limits(), a.replicas[0].name, want, r.name, got)
 				}
 			}
 			retry = want.RetryAfter
 		}
 	})
+}
+
+// agreement is one simulation of stores that must agree on one key.
+type agreement struct {
+	*rapid.T
+
+	ctx              context.Context
+	key              string
+	clock            *limittest.Clock
+	limit            *rapid.Generator[core.Limit]
+	common, override []core.Limit // the policy's limits, and the key's own; nil: none
+	replicas         []*replica
+}
+
+// limits returns those of the key.
+func (a *agreement) limits() []core.Limit {
+	if a.override != nil {
+		return a.override
+	}
+	return a.common
+}
+
+// deploy has all replicas decide by the limits. Half of the deployments change a running process.
+func (a *agreement) deploy() {
+	for _, r := range a.replicas {
+		p := core.Policy{Name: "api", Limits: a.common, OnFailure: core.FailClosed}
+		if a.override != nil {
+			p.Overrides = map[string][]core.Limit{a.key: a.override}
+		}
+		if r.limiter != nil && len(p.Limits)%2 == 0 {
+			err := r.limiter.SetPolicy(p)
+			if err == nil {
+				continue
+			} else if !strings.Contains(err.Error(), "RL117") { // else it no longer counts what was taken: a new process does
+				a.Fatalf("SetPolicy: %v", err)
+			}
+		}
+		l, err := core.NewLimiter(r.store, p)
+		if err != nil {
+			a.Fatalf("NewLimiter: %v", err)
+		}
+		r.limiter = l
+	}
+}
+
+// operation draws what each replica is to do, or returns nil if that can't be done now.
+func (a *agreement) operation(what string) func(*replica) seen {
+	ctx, key, limits := a.ctx, a.key, a.limits()
+	switch what {
+	case "take":
+		cost := limittest.DrawCost(limits).Draw(a.T, "cost")
+		return func(r *replica) seen { return r.took(r.limiter.AllowN(ctx, key, cost)) }
+	case "units":
+		units := limittest.DrawUnits(limits).Draw(a.T, "units")
+		return func(r *replica) seen { return r.took(r.limiter.AllowUnits(ctx, key, units)) }
+	case "at most":
+		most := limittest.DrawCost(limits).Draw(a.T, "most")
+		return func(r *replica) seen { return r.took(r.limiter.AllowAtMost(ctx, key, most)) }
+	case "debit":
+		n := limittest.DrawDebt(limits).Draw(a.T, "debit")
+		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Debit(ctx, key, n)) }
+	case "debit units":
+		units := limittest.DrawUnits(limits).Draw(a.T, "debit")
+		return func(r *replica) seen { return r.after(ctx, key, r.limiter.DebitUnits(ctx, key, units)) }
+	case "reserve":
+		n := limittest.DrawCost(limits).Draw(a.T, "reservation")
+		return func(r *replica) seen { return r.reserve(ctx, key, n) }
+	case "refund":
+		n := limittest.DrawCost(limits).Draw(a.T, "refund")
+		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Refund(ctx, key, n)) }
+	case "reset":
+		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Reset(ctx, key)) }
+	case "settle", "undo", "cancel":
+		return a.giveBack(what)
+	case "back":
+		a.clock.Move(-limittest.DrawBack.Draw(a.T, "back"))
+		return func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, 1)) }
+	case "deploy":
+		a.common = changeLimits(a.T, a.common, a.limit)
+		a.deploy()
+	case "override":
+		if a.override == nil || rapid.Bool().Draw(a.T, "changed") {
+			a.override = changeLimits(a.T, limits, a.limit)
+		} else {
+			a.override = nil
+		}
+		a.deploy()
+	}
+	return func(r *replica) seen { return see(r.limiter.Peek(ctx, key)) }
+}
+
+// giveBack draws a result or a reservation that is to be given back.
+func (a *agreement) giveBack(what string) func(*replica) seen {
+	first := a.replicas[0]
+	if what == "cancel" {
+		if len(first.reserved) == 0 {
+			return nil
+		}
+		i := rapid.IntRange(0, len(first.reserved)-1).Draw(a.T, "reservation")
+		return func(r *replica) seen { return r.after(a.ctx, a.key, r.reserved[i].Cancel(a.ctx)) }
+	}
+	if len(first.results) == 0 {
+		return nil
+	}
+	i := rapid.IntRange(0, len(first.results)-1).Draw(a.T, "result")
+	var charged []core.Limit
+	for _, l := range first.results[i].Limits() {
+		charged = append(charged, l.Limit)
+	}
+	units := limittest.DrawUnits(charged).Draw(a.T, "actual")
+	return func(r *replica) seen {
+		res := r.results[i] // which is given back once
+		r.results = slices.Delete(r.results, i, i+1)
+		if what == "undo" {
+			return r.after(a.ctx, a.key, res.Undo(a.ctx))
+		}
+		return r.after(a.ctx, a.key, res.Settle(a.ctx, units))
+	}
 }
 
 // A definition that is replaced, and a reservation, may matter until after the last instant that a record can hold, the

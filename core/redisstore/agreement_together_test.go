@@ -26,22 +26,15 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 		}
-		var lists [][]core.Limit
+		lists := rapid.SliceOfN(limittest.DrawLimits(limittest.DrawAnyLimit), 3, 3).Draw(t, "limits")
 		limiters := make([][]*core.Limiter, len(stores))
-		for range 3 {
-			lists = append(lists, limittest.DrawLimits(limittest.DrawAnyLimit).Draw(t, "limits"))
-		}
 		shadow := rapid.IntRange(0, 5).Draw(t, "shadow") // none of them, mostly
 		for i, store := range stores {
 			for p, limits := range lists {
-				l, err := core.NewLimiter(store, core.Policy{
+				limiters[i] = append(limiters[i], core.Must(core.NewLimiter(store, core.Policy{
 					Name: fmt.Sprint("p", p), Limits: limits, OnFailure: core.FailClosed, Shadow: p == shadow,
 					Overrides: map[string][]core.Limit{"other": lists[(p+1)%len(lists)]},
-				})
-				if err != nil {
-					t.Fatalf("NewLimiter: %v", err)
-				}
-				limiters[i] = append(limiters[i], l)
+				})))
 			}
 		}
 		retry := time.Duration(0)
@@ -51,45 +44,21 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 				// No longer than a MemoryStore keeps a full bucket: the other store may still know what it has forgotten.
 				clock.Move(-min(limittest.DrawBack.Draw(t, "by"), 10*time.Second))
 			}
-			type part struct {
-				policy int
-				key    string
-				tier   bool // under the limits of another policy, as by WithLimits
-				units  core.Units
-			}
-			var parts []part
-			places := rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "places")[:rapid.IntRange(1, 4).Draw(t, "charges")]
-			if rapid.IntRange(0, 2).Draw(t, "one bucket twice") == 0 {
-				places = append(places, places[0])
-			}
-			for n, place := range places {
-				c := part{policy: place / 2, key: []string{"key", "other"}[place%2]}
-				c.tier = n > 0 && c.key == "key" && rapid.IntRange(0, 3).Draw(t, "tier") == 0
-				limits := lists[(c.policy+place%2)%len(lists)]
-				if c.tier {
-					limits = lists[(c.policy+1)%len(lists)]
-				}
-				c.units = limittest.DrawUnits(limits).Draw(t, "units")
-				parts = append(parts, c)
-			}
+			parts := drawParts(t, lists)
 			debit := rapid.IntRange(0, 4).Draw(t, "debit") == 0
 			var got [2]string
 			for i := range stores {
+				if debit {
+					got[i] = fmt.Sprint(limiters[i][parts[0].policy].DebitUnits(ctx, parts[0].key, parts[0].units))
+					continue
+				}
 				var charges []core.Charge
 				for _, c := range parts {
 					l := limiters[i][c.policy]
 					if c.tier {
-						var err error
-						if l, err = l.WithLimits(lists[(c.policy+1)%len(lists)]...); err != nil {
-							t.Fatalf("WithLimits: %v", err)
-						}
+						l = core.Must(l.WithLimits(lists[(c.policy+1)%len(lists)]...))
 					}
 					charges = append(charges, core.Charge{Limiter: l, Key: c.key, Units: c.units})
-				}
-				if debit {
-					err := limiters[i][parts[0].policy].DebitUnits(ctx, parts[0].key, parts[0].units)
-					got[i] = fmt.Sprint(err)
-					continue
 				}
 				j, err := core.AllowTogether(ctx, charges...)
 				if err != nil {
@@ -106,4 +75,31 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// part is one charge. tier is set if it is under the limits of another policy, as by WithLimits.
+type part struct {
+	policy int
+	key    string
+	tier   bool
+	units  core.Units
+}
+
+// drawParts draws charges of several policies with these limits, on keys of which "other" has limits of its own.
+func drawParts(t *rapid.T, lists [][]core.Limit) (parts []part) {
+	places := rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "places")[:rapid.IntRange(1, 4).Draw(t, "charges")]
+	if rapid.IntRange(0, 2).Draw(t, "one bucket twice") == 0 {
+		places = append(places, places[0])
+	}
+	for n, place := range places {
+		c := part{policy: place / 2, key: []string{"key", "other"}[place%2]}
+		c.tier = n > 0 && c.key == "key" && rapid.IntRange(0, 3).Draw(t, "tier") == 0
+		limits := lists[(c.policy+place%2)%len(lists)]
+		if c.tier {
+			limits = lists[(c.policy+1)%len(lists)]
+		}
+		c.units = limittest.DrawUnits(limits).Draw(t, "units")
+		parts = append(parts, c)
+	}
+	return parts
 }

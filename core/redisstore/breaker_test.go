@@ -14,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -38,7 +39,7 @@ func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func TestOutageIsLogged(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
-	var lines limittest.LockedBuffer
+	var lines logtest.Buffer
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(5, time.Millisecond),
 		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := limittest.Limiter(t, store, "api", core.PerSecond(1_000_000))

@@ -139,21 +139,42 @@ func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
 	}
 }
 
+// periodIn returns a limit whose periods begin on the clocks of a place.
+func periodIn(limit core.Limit, location *time.Location) core.Limit {
+	limit = limit.In(location)
+	if a := limit.Anchor; !a.IsZero() && location != time.UTC {
+		limit = limit.Anchored(time.Date(a.Year(), a.Month(), a.Day(), a.Hour(), a.Minute(), 0, 0, location))
+	}
+	return limit
+}
+
+// later draws an instant not before at: just before, onto or just after the next period, after the last RetryAfter, or anywhere.
+func (q *quota) later(r *rand.Rand, at int64, wait time.Duration) int64 {
+	next := q.begins[q.now+1]
+	switch r.IntN(6) {
+	case 0:
+		at = max(at, next-1)
+	case 1:
+		at = next
+	case 2:
+		at = max(at, next+r.Int64N(5000)-2500)
+	case 3:
+		if wait != core.Never {
+			at += max(0, wait.Microseconds()-r.Int64N(2))
+		}
+	case 4:
+		at += r.Int64N(3 * (next - q.begins[q.now]))
+	}
+	return at
+}
+
 // playCalendar makes random requests on a new key, and compares each answer with the model's.
 func playCalendar(t *testing.T, store core.Store, clock *limittest.Clock, zone, name string, list []int64, title string, steps int) {
 	t.Helper()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	ctx := context.Background()
-	limit := periods[name].limit
-	if location := limittest.Zone(zone); location != time.UTC {
-		limit = limit.In(location)
-		if a := limit.Anchor; !a.IsZero() {
-			limit = limit.Anchored(time.Date(a.Year(), a.Month(), a.Day(), a.Hour(), a.Minute(), 0, 0, location))
-		}
-	} else {
-		limit = limit.In(time.UTC)
-	}
+	limit := periodIn(periods[name].limit, limittest.Zone(zone))
 	limit.Capacity = []int64{1, 3, 10, 100}[r.IntN(4)]
 	limit.RefillRate = []float64{1, 3, float64(limit.Capacity), 2 * float64(limit.Capacity)}[r.IntN(4)]
 	l := limittest.Limiter(t, store, fmt.Sprint("calendar", r.Uint64()), limit)
@@ -162,23 +183,7 @@ func playCalendar(t *testing.T, store core.Store, clock *limittest.Clock, zone, 
 	last := time.UnixMicro(at).AddDate(9, 6, 0).UnixMicro()
 	wait := time.Duration(0)
 	for step := range steps {
-		// Just before, onto or just after the next period, after the last RetryAfter, or anywhere
-		next := q.begins[q.now+1]
-		switch r.IntN(6) {
-		case 0:
-			at = max(at, next-1)
-		case 1:
-			at = next
-		case 2:
-			at = max(at, next+r.Int64N(5000)-2500)
-		case 3:
-			if wait != core.Never {
-				at += max(0, wait.Microseconds()-r.Int64N(2))
-			}
-		case 4:
-			at += r.Int64N(3 * (next - q.begins[q.now]))
-		}
-		if at >= last {
+		if at = q.later(r, at, wait); at >= last {
 			return
 		}
 		clock.Move(time.UnixMicro(at).Sub(clock.Now()))

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -14,17 +15,37 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// A Store takes any go-redis client. It connects with its first decision.
+// A Store takes any go-redis client. It connects with its first decision. Here miniredis stands for a Redis.
 func ExampleStore() {
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
-	limiter := core.Must(core.NewLimiter(redisstore.New(rdb), core.Policy{
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	limiter := core.Must(core.NewLimiter(redisstore.New(rdb, redisstore.WithTimeout(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler))), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(30)},
 	}))
-	res, err := limiter.Allow(context.Background(), core.JoinKey("user", "ada"))
+	key := core.JoinKey("user", "ada")
+	res, err := limiter.Allow(context.Background(), key)
 	if err != nil {
 		return // the caller's context ended; an outage is decided by Policy.OnFailure
 	}
 	fmt.Println(res.Allowed, res.Source)
+
+	// A Redis key that holds something else affects no other key. Reset makes it usable again.
+	_ = server.Set(server.Keys()[0], "of another program")
+	res, err = limiter.Allow(context.Background(), key)
+	if bad := (*store.StateError)(nil); err == nil && errors.As(res.Cause, &bad) {
+		fmt.Println(res.Source, bad, limiter.Reset(context.Background(), key))
+	}
+	res, _ = limiter.Allow(context.Background(), key)
+	fmt.Println(res.Allowed, res.Source)
+	// Output:
+	// true store
+	// fallback stored state: is not a rate limit state (RL613) <nil>
+	// true store
 }
 
 func ExampleOption() {
@@ -55,23 +76,6 @@ func ExampleStore_Stats() {
 	stats := store.Stats()
 	fmt.Println("breaker", stats.Breaker, "opened", stats.Opened, "time")
 	// Output: breaker open opened 1 time
-}
-
-// A Redis key that holds something else affects no other key. Reset makes it usable again.
-func Example_unusableKey() {
-	ctx := context.Background()
-	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	limiter := core.Must(core.NewLimiter(redisstore.New(rdb), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
-	}))
-	res, err := limiter.Allow(ctx, "ada")
-	if err != nil {
-		return // the caller's context ended
-	}
-	var bad *store.StateError
-	if errors.As(res.Cause, &bad) {
-		_ = limiter.Reset(ctx, "ada")
-	}
 }
 
 // Two services that share a Redis keep their buckets apart by a prefix.

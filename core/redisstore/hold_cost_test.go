@@ -15,6 +15,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
+// queueUp takes all tokens of a key and makes n reservations.
+func queueUp(t *testing.T, l *core.Limiter, key string, n int) (queue []*core.Reservation) {
+	t.Helper()
+	_, err := l.AllowN(t.Context(), key, 10_000)
+	require.NoError(t, err)
+	for range n {
+		r, err := l.Reserve(t.Context(), key, 1)
+		require.NoError(t, err)
+		require.True(t, r.OK())
+		queue = append(queue, r)
+	}
+	return queue
+}
+
 // holdCosts are the medians of the server's time for a decision on a key with so many reservations, by operation.
 func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration {
 	t.Helper()
@@ -27,9 +41,7 @@ func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration
 	}
 	store := New(client, WithPrefix(prefix), WithTimeout(time.Minute), WithDenyCache(0))
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(60).WithBurst(10_000)}, OnFailure: core.FailClosed}
-	l, err := core.NewLimiter(store, policy)
-	require.NoError(t, err)
-
+	l := core.Must(core.NewLimiter(store, policy))
 	took := func(key string, f func() error) time.Duration {
 		require.NoError(t, f())
 		for _, e := range client.SlowLogGet(ctx, 16).Val() {
@@ -43,15 +55,7 @@ func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration
 	costs := make(map[string][][]time.Duration)
 	queues := make([][]*core.Reservation, len(holds))
 	for i, n := range holds {
-		key := fmt.Sprint(n)
-		_, err := l.AllowN(ctx, key, 10_000)
-		require.NoError(t, err)
-		for range n {
-			r, err := l.Reserve(ctx, key, 1)
-			require.NoError(t, err)
-			require.True(t, r.OK())
-			queues[i] = append(queues[i], r)
-		}
+		queues[i] = queueUp(t, l, fmt.Sprint(n), n)
 	}
 	for range rounds {
 		for i, n := range holds {
@@ -61,9 +65,6 @@ func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration
 				"AllowN":  func() error { _, err := l.AllowN(ctx, key, 9_000); return err },
 				"Reserve": func() error { r, err := l.Reserve(ctx, key, 1); *queue = append(*queue, r); return err },
 				"Cancel": func() error {
-					if len(*queue) == 0 {
-						return nil
-					}
 					at := rand.IntN(len(*queue))
 					r := (*queue)[at]
 					*queue = slices.Delete(*queue, at, at+1)

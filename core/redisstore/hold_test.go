@@ -38,6 +38,52 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 	return plans
 }
 
+// drawRequest draws a request of any action, which may end some of the holds.
+func drawRequest(t *rapid.T, plan *bucket.Plan, holds []bucket.Ending) bucket.Request {
+	r := bucket.Request{Plan: plan,
+		Action: bucket.Action(rapid.IntRange(int(bucket.Take), int(bucket.Lease)).Draw(t, "action")), N: rapid.Int64Range(0, 60).Draw(t, "n")}
+	if r.Action >= bucket.Reserve {
+		r.More = rapid.Int64Range(0, 100).Draw(t, "more")
+		r.Ticket = rapid.Int64Range(1, bucket.AtOnce-1).Draw(t, "ticket")
+		if r.Action == bucket.Lease {
+			r.Ticket += bucket.FirstLease
+		} else {
+			r.More *= 100_000
+		}
+	}
+	if r.Action == bucket.End || len(holds) > 0 && rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
+		r.Ends = bucket.Ending{Ticket: 77}
+		if len(holds) > 0 {
+			r.Ends = rapid.SampledFrom(holds).Draw(t, "ended")
+		}
+		r.Ends.Back = rapid.Int64Range(0, 60).Draw(t, "back")
+	}
+	if r.Action == bucket.End && len(holds) > 0 && rapid.Bool().Draw(t, "several") {
+		others := rapid.SliceOfN(rapid.SampledFrom(holds), 1, 4).Draw(t, "others")
+		for i := range others {
+			others[i].Back = rapid.Int64Range(0, 60).Draw(t, "back")
+		}
+		r.EndsToo = &others
+	}
+	return r
+}
+
+// answerText returns what an answer to r says.
+func answerText(r store.Request, a store.Answer) string {
+	var w []bucket.Waits
+	if a.Waits != nil {
+		w = *a.Waits
+	}
+	if r.Action != bucket.Reserve && r.Action != bucket.Await {
+		a.Due = 0
+	}
+	text := fmt.Sprintf("allowed %v, due %d, lent %d, waits %v", a.Allowed, a.Due, a.Lent, w)
+	for i := range r.Plan.Rates {
+		text += fmt.Sprintf(", level %v", *a.Levels.At(i))
+	}
+	return text
+}
+
 // TestScriptAndReferenceAgreeOnHolds sends random requests of every action to the script and to the reference implementation. Their answers, and
 // the bytes they store, must be the same. No bucket may have more than its room.
 func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
@@ -59,32 +105,7 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 				move *= -2
 			}
 			now = now.Add(time.Duration(move) * time.Microsecond)
-			r := store.NewRequest("api", key, bucket.Request{Plan: rapid.SampledFrom(plans).Draw(t, "plan"),
-				Action: bucket.Action(rapid.IntRange(int(bucket.Take), int(bucket.Lease)).Draw(t, "action")), N: rapid.Int64Range(0, 60).Draw(t, "n")})
-			promises := r.Action == bucket.Reserve || r.Action == bucket.Await
-			if r.Action >= bucket.Reserve {
-				r.More = rapid.Int64Range(0, 100).Draw(t, "more")
-				r.Ticket = rapid.Int64Range(1, bucket.AtOnce-1).Draw(t, "ticket")
-				if promises {
-					r.More *= 100_000
-				} else {
-					r.Ticket += bucket.FirstLease
-				}
-			}
-			if r.Action == bucket.End || len(holds) > 0 && rapid.IntRange(0, 3).Draw(t, "ends") == 0 {
-				r.Ends = bucket.Ending{Ticket: 77}
-				if len(holds) > 0 {
-					r.Ends = rapid.SampledFrom(holds).Draw(t, "ended")
-				}
-				r.Ends.Back = rapid.Int64Range(0, 60).Draw(t, "back")
-			}
-			if r.Action == bucket.End && len(holds) > 0 && rapid.Bool().Draw(t, "several") {
-				others := rapid.SliceOfN(rapid.SampledFrom(holds), 1, 4).Draw(t, "others")
-				for i := range others {
-					others[i].Back = rapid.Int64Range(0, 60).Draw(t, "back")
-				}
-				r.EndsToo = &others
-			}
+			r := store.NewRequest("api", key, drawRequest(t, rapid.SampledFrom(plans).Draw(t, "plan"), holds))
 			got, err := s.Do(context.Background(), r)
 			if err != nil {
 				t.Fatal(err)
@@ -96,7 +117,7 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 			}
 			if r.Action >= bucket.Reserve && want.Allowed {
 				end := want.Due
-				if !promises {
+				if r.Action == bucket.Lease {
 					end = now.UnixMicro() + bucket.LeaseLife
 				}
 				holds = append(holds, bucket.Ending{Ticket: r.Ticket, At: end})
@@ -108,46 +129,35 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 					t.Fatalf("Redis keeps the key for %v, want %v and up to %v", remains, ttl, most)
 				}
 			}
-			said := func(a store.Answer) string {
-				var w []bucket.Waits
-				if a.Waits != nil {
-					w = *a.Waits
-				}
-				if !promises {
-					a.Due = 0
-				}
-				text := fmt.Sprintf("allowed %v, due %d, lent %d, waits %v", a.Allowed, a.Due, a.Lent, w)
-				for i := range r.Plan.Rates {
-					text += fmt.Sprintf(", level %v", *a.Levels.At(i))
-				}
-				return text
-			}
-			if said(got) != said(want) {
-				t.Fatalf("%+v at %d on %x: the script answers %v, the reference implementation %v", r, now.UnixMicro(), before, said(got), said(want))
+			if got, want := answerText(r, got), answerText(r, want); got != want {
+				t.Fatalf("%+v at %d on %x: the script answers %v, the reference implementation %v", r, now.UnixMicro(), before, got, want)
 			}
 			kept := StoredState(t, client, redisKey(prefix, "api", key))
 			if kept != string(state) {
 				t.Fatalf("%+v at %d on %x: the script stored %x, the reference implementation %x", r, now.UnixMicro(), before, kept, state)
 			}
-			if state == nil {
-				continue
-			}
-			records, err := bucket.ParseRecords(nil, state)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i := range r.Plan.Rates {
-				rate, l := &r.Plan.Rates[i], *want.Levels.At(i)
-				if maxInFlight := maxInFlightOf(records, rate, now.UnixMicro()); l.Units > maxInFlight && next != nil {
-					t.Fatalf("%+v: limit %d has %d units where holds leave room for %d", r, i, l.Units, maxInFlight)
-				}
+			if next != nil {
+				wantRoom(t, r, want, next, now.UnixMicro())
 			}
 		}
 	})
 }
 
+// wantRoom checks that no limit of an answer has more than its holds leave room for.
+func wantRoom(t *rapid.T, r store.Request, answer store.Answer, state []byte, now int64) {
+	records, err := bucket.ParseRecords(nil, state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Plan.Rates {
+		if room := roomIn(records, &r.Plan.Rates[i], now); answer.Levels.At(i).Units > room {
+			t.Fatalf("%+v: limit %d has %d units where holds leave room for %d", r, i, answer.Levels.At(i).Units, room)
+		}
+	}
+}
+
 // roomIn returns how many units a limit's level may have beside its holds in records.
-func maxInFlightOf(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
+func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 	for _, s := range records {
 		if s.Tag == rate.Tag && s.Holds != nil {
 			return rate.Full - s.Holds.Held(now)*rate.Unit
@@ -208,13 +218,8 @@ func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 				}
 				holds = append(holds, bucket.Ending{Ticket: r.Ticket, At: end, Back: random.Int64N(4)})
 			}
-			require.Equal(t, fmt.Sprint(want.Allowed, want.Due, want.Lent, want.Levels, want.Waits != nil), fmt.Sprint(got.Allowed, got.Due, got.Lent, got.Levels, got.Waits != nil), "step %d: %+v", i, r)
-			if want.Waits != nil {
-				require.Equal(t, *want.Waits, *got.Waits, "step %d: %+v", i, r)
-			}
-			if kept := StoredState(t, client, redisKey(prefix, "api", key)); kept != string(state) {
-				t.Fatalf("step %d: %+v at %d: the script stored %x, the reference implementation %x", i, r, now.UnixMicro(), kept, state)
-			}
+			require.Equal(t, answerText(r, want), answerText(r, got), "step %d: %+v", i, r)
+			require.Equal(t, string(state), StoredState(t, client, redisKey(prefix, "api", key)), "step %d: %+v at %d: what is stored", i, r, now.UnixMicro())
 			most = max(most, len(state))
 		}
 		require.Greater(t, most, 200*bucket.HoldSize, "premise: there are hundreds of holds")

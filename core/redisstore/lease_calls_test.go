@@ -19,17 +19,19 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
+// busyLease returns a limiter of 1,000 tokens that has leases, and has used 200.
+func busyLease(t *testing.T) (*leaseBench, *core.Limiter) {
+	t.Helper()
+	b := newLeaseBench(t, noRefill(1000))
+	l := b.process(redisstore.WithLease(64))
+	b.take(l, 200)
+	return b, l
+}
+
 func TestLeasesBesideOtherCalls(t *testing.T) {
 	ctx := context.Background()
-	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
-		t.Helper()
-		b := newLeaseBench(t, noRefill(1000))
-		l := b.process(redisstore.WithLease(64))
-		b.take(l, 200)
-		return b, l
-	}
 	t.Run("Remaining counts down one by one", func(t *testing.T) {
-		_, l := busy(t)
+		_, l := busyLease(t)
 		for want := int64(799); want > 700; want-- {
 			res, err := l.Allow(ctx, "k")
 			require.NoError(t, err)
@@ -37,7 +39,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		}
 	})
 	t.Run("a cost above the lease", func(t *testing.T) {
-		b, l := busy(t)
+		b, l := busyLease(t)
 		b.take(l, 10)
 		assert.Less(t, b.remaining(), int64(790), "some are on lease")
 		res, err := l.AllowN(ctx, "k", 790)
@@ -47,7 +49,7 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		assert.Zero(t, b.remaining())
 	})
 	t.Run("together with another limiter", func(t *testing.T) {
-		b, l := busy(t)
+		b, l := busyLease(t)
 		other := b.process(redisstore.WithLease(64))
 		b.take(l, 10)
 		assert.Less(t, b.remaining(), int64(790), "some are on lease")
@@ -64,8 +66,24 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		b.giveBack()
 		assert.Equal(t, int64(100), b.remaining(), "a denial takes nothing, on lease neither")
 	})
+	t.Run("Reserve", func(t *testing.T) {
+		b, l := busyLease(t)
+		r, err := l.Reserve(ctx, "k", 1)
+		require.NoError(t, err)
+		assert.True(t, r.OK())
+		assert.Zero(t, r.Delay())
+		r, err = l.Reserve(ctx, "k", 799)
+		require.NoError(t, err)
+		assert.True(t, r.OK())
+		assert.Zero(t, r.Delay(), "a lease is given back before tokens are promised ahead")
+		assert.Zero(t, b.remaining())
+	})
+}
+
+func TestLeasesAfterTokensComeBack(t *testing.T) {
+	ctx := context.Background()
 	t.Run("Undo and Refund", func(t *testing.T) {
-		b, l := busy(t)
+		b, l := busyLease(t)
 		res, err := l.Allow(ctx, "k")
 		require.NoError(t, err)
 		require.NoError(t, res.Undo(ctx))
@@ -73,20 +91,9 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		b.giveBack()
 		assert.Equal(t, int64(900), b.remaining())
 	})
-	t.Run("Reset", func(t *testing.T) {
-		b, l := busy(t)
-		require.NoError(t, l.Reset(ctx, "k"))
-		assert.Equal(t, int64(1000), b.remaining())
-		res, err := l.AllowN(ctx, "k", 1000)
-		require.NoError(t, err)
-		assert.True(t, res.Allowed)
-		res, err = l.Allow(ctx, "k")
-		require.NoError(t, err)
-		assert.False(t, res.Allowed, "after a reset old leases hold no tokens")
-	})
 	t.Run("Undo of all that was taken", func(t *testing.T) {
-		b, l := newLeaseBench(t, noRefill(1000)), (*core.Limiter)(nil)
-		l = b.process(redisstore.WithLease(100))
+		b := newLeaseBench(t, noRefill(1000))
+		l := b.process(redisstore.WithLease(100))
 		var taken []core.Result
 		for range 300 {
 			res, err := l.Allow(ctx, "k")
@@ -102,6 +109,48 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		b.giveBack()
 		assert.Equal(t, int64(1000), b.remaining())
 	})
+	t.Run("Reset", func(t *testing.T) {
+		b, l := busyLease(t)
+		require.NoError(t, l.Reset(ctx, "k"))
+		assert.Equal(t, int64(1000), b.remaining())
+		res, err := l.AllowN(ctx, "k", 1000)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+		res, err = l.Allow(ctx, "k")
+		require.NoError(t, err)
+		assert.False(t, res.Allowed, "after a reset old leases hold no tokens")
+	})
+}
+
+func TestLeasesBesideCallsThatFail(t *testing.T) {
+	ctx := context.Background()
+	t.Run("a Refund that fails gives nothing back", func(t *testing.T) {
+		b, l := busyLease(t)
+		off := &switched{failing: failing{command: "evalsha"}}
+		b.client.AddHook(off)
+		off.on.Store(true)
+		require.ErrorIs(t, l.Refund(ctx, "k", 150), core.ErrUnavailable)
+		off.on.Store(false)
+		require.NoError(t, l.Refund(ctx, "k", 150))
+		res, err := l.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.LessOrEqual(t, res.Remaining, int64(950))
+	})
+	t.Run("a Reset that fails", func(t *testing.T) {
+		b := newLeaseBench(t, noRefill(1000))
+		b.client.AddHook(failing{command: "del"})
+		l := b.process(redisstore.WithLease(100))
+		b.take(l, 200)
+		require.ErrorIs(t, l.Reset(ctx, "k"), core.ErrUnavailable)
+		assert.Eventually(t, func() bool {
+			res, err := b.plain.Peek(ctx, "k")
+			return err == nil && res.Remaining == 800
+		}, 20*time.Second, time.Millisecond, "a failed Reset still gives the lease back")
+	})
+}
+
+func TestLeasesOverTime(t *testing.T) {
+	ctx := context.Background()
 	t.Run("a new day", func(t *testing.T) {
 		b := newLeaseBench(t, core.PerDay(1000).WithMode(core.Aligned))
 		midnight := b.clock.Now().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -116,74 +165,8 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		assert.LessOrEqual(t, b.remaining(), int64(1000), "returned tokens add nothing to the new day")
 		assert.GreaterOrEqual(t, b.remaining(), int64(1000-leased), "only tokens used on open leases may count for both days")
 	})
-	t.Run("a Reset that fails", func(t *testing.T) {
-		b := newLeaseBench(t, noRefill(1000))
-		b.client.AddHook(failing{command: "del"})
-		l := b.process(redisstore.WithLease(100))
-		b.take(l, 200)
-		require.ErrorIs(t, l.Reset(ctx, "k"), core.ErrUnavailable)
-		assert.Eventually(t, func() bool {
-			res, err := b.plain.Peek(ctx, "k")
-			return err == nil && res.Remaining == 800
-		}, 20*time.Second, time.Millisecond, "a failed Reset still gives the lease back")
-	})
-	t.Run("more limits than an answer has room for", func(t *testing.T) {
-		var limits []core.Limit
-		for i := range 6 {
-			limits = append(limits, noRefill(1000+int64(i)).WithName(string(rune('a'+i))))
-		}
-		b := newLeaseBench(t, limits...)
-		l := b.process(redisstore.WithLease(64))
-		for n := range int64(50) {
-			res, err := l.Allow(ctx, "k")
-			require.NoError(t, err)
-			for i, limit := range res.Limits() {
-				require.Equal(t, 1000+int64(i)-n-1, limit.Remaining, "%s after %d, %v", limit.Limit.Name, n+1, res.Source)
-			}
-		}
-		b.client.AddHook(failing{command: "evalsha"})
-		for range 3 {
-			_, err := l.AllowN(ctx, "k", 500)
-			require.ErrorIs(t, err, core.ErrUnavailable)
-		}
-	})
-	t.Run("a Refund that fails gives nothing back", func(t *testing.T) {
-		b, l := busy(t)
-		off := &switched{failing: failing{command: "evalsha"}}
-		b.client.AddHook(off)
-		off.on.Store(true)
-		require.ErrorIs(t, l.Refund(ctx, "k", 150), core.ErrUnavailable)
-		off.on.Store(false)
-		require.NoError(t, l.Refund(ctx, "k", 150))
-		res, err := l.Peek(ctx, "k")
-		require.NoError(t, err)
-		assert.LessOrEqual(t, res.Remaining, int64(950))
-	})
-	t.Run("Reserve", func(t *testing.T) {
-		b, l := busy(t)
-		r, err := l.Reserve(ctx, "k", 1)
-		require.NoError(t, err)
-		assert.True(t, r.OK())
-		assert.Zero(t, r.Delay())
-		r, err = l.Reserve(ctx, "k", 799)
-		require.NoError(t, err)
-		assert.True(t, r.OK())
-		assert.Zero(t, r.Delay(), "a lease is given back before tokens are promised ahead")
-		assert.Zero(t, b.remaining())
-	})
-	t.Run("other limits", func(t *testing.T) {
-		_, l := busy(t)
-		tier, err := l.WithLimits(noRefill(2000))
-		require.NoError(t, err)
-		res, err := tier.Peek(ctx, "k")
-		require.NoError(t, err)
-		assert.Equal(t, int64(1800), res.Remaining)
-		res, err = tier.AllowN(ctx, "k", 1800)
-		require.NoError(t, err)
-		assert.True(t, res.Allowed, "a lease under other limits is given back first")
-	})
 	t.Run("the end of its time", func(t *testing.T) {
-		b, l := busy(t)
+		b, l := busyLease(t)
 		b.clock.Move(2*time.Second + time.Millisecond)
 		res, err := l.Allow(ctx, "k")
 		require.NoError(t, err)
@@ -208,6 +191,41 @@ func TestLeasesBesideOtherCalls(t *testing.T) {
 		require.Greater(t, used, int64(1), "premise: a lease is used at the last moment")
 		b.clock.Move(4 * time.Millisecond)
 		assert.LessOrEqual(t, used+b.remaining(), limit.MaxIn(4*time.Millisecond))
+	})
+}
+
+func TestLeasesUnderSeveralLimits(t *testing.T) {
+	ctx := context.Background()
+	t.Run("other limits", func(t *testing.T) {
+		_, l := busyLease(t)
+		tier, err := l.WithLimits(noRefill(2000))
+		require.NoError(t, err)
+		res, err := tier.Peek(ctx, "k")
+		require.NoError(t, err)
+		assert.Equal(t, int64(1800), res.Remaining)
+		res, err = tier.AllowN(ctx, "k", 1800)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "a lease under other limits is given back first")
+	})
+	t.Run("more limits than an answer has room for", func(t *testing.T) {
+		var limits []core.Limit
+		for i := range 6 {
+			limits = append(limits, noRefill(1000+int64(i)).WithName(string(rune('a'+i))))
+		}
+		b := newLeaseBench(t, limits...)
+		l := b.process(redisstore.WithLease(64))
+		for n := range int64(50) {
+			res, err := l.Allow(ctx, "k")
+			require.NoError(t, err)
+			for i, limit := range res.Limits() {
+				require.Equal(t, 1000+int64(i)-n-1, limit.Remaining, "%s after %d, %v", limit.Limit.Name, n+1, res.Source)
+			}
+		}
+		b.client.AddHook(failing{command: "evalsha"})
+		for range 3 {
+			_, err := l.AllowN(ctx, "k", 500)
+			require.ErrorIs(t, err, core.ErrUnavailable)
+		}
 	})
 	t.Run("a decision on it costs no allocation", func(t *testing.T) {
 		b := newLeaseBench(t, noRefill(10_000_000))

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -192,10 +193,6 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 			limit.RefillRate = min(limit.RefillRate, float64(limit.Capacity))
 		}
 		prefix, lease := redistest.Prefix(), 1+random.Int64N(20)
-		type event struct {
-			before, after time.Duration
-			cost          int64
-		}
 		var mu sync.Mutex
 		var events []event
 		var wg sync.WaitGroup
@@ -231,17 +228,29 @@ func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.before, b.before) })
-		apart := most - least + time.Microsecond
-		for first := range events {
-			sum, end := int64(0), time.Duration(0)
-			for _, e := range events[first:] {
-				sum, end = sum+e.cost, max(end, e.after)
-				if window := end - events[first].before + apart; sum > limit.MaxIn(window) {
-					t.Fatalf("round %d: %d tokens were admitted within %v, more than the %d of MaxIn, with leases of %d of %+v",
-						round, sum, window, limit.MaxIn(window), lease, limit)
-				}
+		if found := overMaxIn(events, limit, most-least+time.Microsecond); found != "" {
+			t.Fatalf("round %d: %s, with leases of %d of %+v", round, found, lease, limit)
+		}
+	}
+}
+
+// event is a decision that took tokens at some time between before and after.
+type event struct {
+	before, after time.Duration
+	cost          int64
+}
+
+// overMaxIn returns which window of events has more tokens than the limit admits, or "". The clocks are so far apart.
+func overMaxIn(events []event, limit core.Limit, apart time.Duration) string {
+	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.before, b.before) })
+	for first := range events {
+		sum, end := int64(0), time.Duration(0)
+		for _, e := range events[first:] {
+			sum, end = sum+e.cost, max(end, e.after)
+			if window := end - events[first].before + apart; sum > limit.MaxIn(window) {
+				return fmt.Sprintf("%d tokens were admitted within %v, more than the %d of MaxIn", sum, window, limit.MaxIn(window))
 			}
 		}
 	}
+	return ""
 }

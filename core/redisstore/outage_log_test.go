@@ -14,13 +14,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // outageLine makes decisions until an outage is logged, and returns its line.
 func outageLine(t *testing.T, client *redis.Client) string {
 	t.Helper()
-	var lines limittest.LockedBuffer
+	var lines logtest.Buffer
 	store := redisstore.New(client, redisstore.WithTimeout(time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -49,15 +50,10 @@ func TestOutageLineSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	must("acl", "setuser", "limiter", "on", ">secret", "~*", "+@connection")
-	connect := func(edit func(*redis.Options)) *redis.Client {
-		o := &redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true}
-		edit(o)
-		client := redis.NewClient(o)
+	as := func(user, password string) *redis.Client {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, ContextTimeoutEnabled: true, Username: user, Password: password})
 		t.Cleanup(func() { _ = client.Close() })
 		return client
-	}
-	as := func(user, password string) *redis.Client {
-		return connect(func(o *redis.Options) { o.Username, o.Password = user, password })
 	}
 	for _, c := range []struct {
 		name        string
@@ -85,26 +81,33 @@ func TestOutageLineSaysWhatIsWrong(t *testing.T) {
 			if c.end != nil {
 				must(c.end...)
 			}
-			for _, want := range []string{"ratelimit: " + c.says + ";", c.error, "server=redis://" + server.Addr} {
-				if !strings.Contains(line, want) {
-					t.Errorf("the line must have %q: %s", want, line)
-				}
-			}
+			wantInLine(t, line, "ratelimit: "+c.says+";", c.error, "server=redis://"+server.Addr)
 			if strings.Contains(line, "does not answer") || strings.Contains(line, "secret") {
 				t.Errorf("Redis answers, and passwords are not shown: %s", line)
 			}
 		})
 	}
+}
+
+func TestOutageLineShowsWhyThereIsNoConnection(t *testing.T) {
 	port, err := redistest.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, retries := range map[string]int{"go-redis' default": 0, "DialerRetries 1": 1} {
-		line := outageLine(t, connect(func(o *redis.Options) { o.Addr, o.DialerRetries = "127.0.0.1:"+port, retries }))
-		for _, want := range []string{"ratelimit: Redis does not answer;", "connect: connection refused", "server=redis://127.0.0.1:" + port} {
-			if !strings.Contains(line, want) {
-				t.Errorf("no server, %s: the line must have %q: %s", name, want, line)
-			}
+		t.Run(name, func(t *testing.T) {
+			client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, ContextTimeoutEnabled: true, DialerRetries: retries})
+			defer client.Close()
+			wantInLine(t, outageLine(t, client), "ratelimit: Redis does not answer;", "connect: connection refused", "server=redis://127.0.0.1:"+port)
+		})
+	}
+}
+
+func wantInLine(t *testing.T, line string, parts ...string) {
+	t.Helper()
+	for _, want := range parts {
+		if !strings.Contains(line, want) {
+			t.Errorf("the line of an outage must have %q: %s", want, line)
 		}
 	}
 }
@@ -137,7 +140,7 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 	for _, single := range []error{io.EOF, context.DeadlineExceeded, replied("OOM command not allowed when used memory > 'maxmemory'.")} {
 		client, hook := redistest.Client(t), &onceHook{}
 		client.AddHook(hook)
-		var lines limittest.LockedBuffer
+		var lines logtest.Buffer
 		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 		for range 3 {

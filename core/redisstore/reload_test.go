@@ -1,6 +1,8 @@
 package redisstore_test
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -147,12 +149,7 @@ func TestReloadsAdmitNoMore(t *testing.T) {
 		for range rapid.IntRange(2, 3).Draw(rt, "definitions") {
 			limits = append(limits, limit(rate, capacity.Draw(rt, "capacity")))
 		}
-		largest := limits[0]
-		for _, l := range limits {
-			if l.Capacity > largest.Capacity {
-				largest = l
-			}
-		}
+		largest := slices.MaxFunc(limits, func(a, b core.Limit) int { return cmp.Compare(a.Capacity, b.Capacity) })
 		clock := limittest.NewClock()
 		stores := []core.Store{
 			core.NewMemoryStore(core.WithClock(clock.Now)),

@@ -32,9 +32,9 @@ func (x *limitRule) fills(debits int64) int64 {
 	return int64(float64(x.capacity+debits)*float64(den)/float64(num)+2) * x.longestStep()
 }
 
-// sameSteps reports whether a and b refill at once at the same instants.
-func (a *limitRule) sameSteps(b *limitRule) bool {
-	return a.mode == b.mode && a.interval == b.interval && a.calendar == b.calendar
+// sameSteps reports whether x and b refill at once at the same instants.
+func (x *limitRule) sameSteps(b *limitRule) bool {
+	return x.mode == b.mode && x.interval == b.interval && x.calendar == b.calendar
 }
 
 // counting returns the rules that count a unit.
@@ -93,9 +93,9 @@ var simulatedIntervals = map[time.Duration]string{
 	7 * 24 * time.Hour: "168h", core.Month: "month", 3 * core.Month: "3months", 12 * core.Month: "year",
 }
 
-// faster reports whether a refills faster than b in the long run.
-func (a *limitRule) faster(b *limitRule) bool {
-	return a.num*b.den*b.interval > b.num*a.den*a.interval
+// faster reports whether x refills faster than b in the long run.
+func (x *limitRule) faster(b *limitRule) bool {
+	return x.num*b.den*b.interval > b.num*x.den*x.interval
 }
 
 // inUse is the time in which a limit is in use under its name. It begins with the last write before the limit's first

@@ -54,42 +54,7 @@ func (r limitDraw) lists() [][]core.Limit {
 	}
 	lists := [][]core.Limit{first}
 	for count := []int{1, 2, 2, 2, 3, 4}[r.IntN(6)]; len(lists) < count; {
-		next := slices.Clone(lists[r.IntN(len(lists))])
-		i := r.IntN(len(next))
-		switch other := r.limit(); r.IntN(11) {
-		case 0:
-			next[i].Capacity = other.Capacity
-		case 1:
-			next[i].RefillRate = other.RefillRate
-		case 2:
-			next[i].RefillInterval = other.RefillInterval
-		case 3:
-			next[i].Mode = core.Mode(r.IntN(3))
-		case 4:
-			other = other.WithName([]string{"", "n"}[r.IntN(2)])
-			if r.units && r.IntN(2) == 0 {
-				other = other.WithUnit(tokens)
-			}
-			next = append(next, other)
-		case 5:
-			next[i].Name = []string{"", "a", "b", "c", "api"}[r.IntN(5)]
-		case 6:
-			if len(next) > 1 {
-				next = slices.Delete(next, i, i+1)
-			}
-		case 7:
-			next[0], next[i] = next[i], next[0]
-		case 8: // raised or lowered, as an exception is
-			next[i].Capacity = max(1, int64(float64(next[i].Capacity)*[]float64{0.1, 0.5, 1.5, 2, 10}[r.IntN(5)]))
-		case 9:
-			if r.units {
-				next[i].Unit = []string{"", tokens}[r.IntN(2)]
-			}
-		case 10:
-			if r.calendars {
-				next[i] = drawCalendar(r.Rand, next[i])
-			}
-		}
+		next := r.change(slices.Clone(lists[r.IntN(len(lists))]))
 		if validList(next) {
 			lists = append(lists, next)
 		}
@@ -107,6 +72,46 @@ func (r limitDraw) lists() [][]core.Limit {
 		}
 	}
 	return lists
+}
+
+// change changes one field, mostly, of one limit of a list.
+func (r limitDraw) change(next []core.Limit) []core.Limit {
+	i := r.IntN(len(next))
+	switch other := r.limit(); r.IntN(11) {
+	case 0:
+		next[i].Capacity = other.Capacity
+	case 1:
+		next[i].RefillRate = other.RefillRate
+	case 2:
+		next[i].RefillInterval = other.RefillInterval
+	case 3:
+		next[i].Mode = core.Mode(r.IntN(3))
+	case 4:
+		other = other.WithName([]string{"", "n"}[r.IntN(2)])
+		if r.units && r.IntN(2) == 0 {
+			other = other.WithUnit(tokens)
+		}
+		next = append(next, other)
+	case 5:
+		next[i].Name = []string{"", "a", "b", "c", "api"}[r.IntN(5)]
+	case 6:
+		if len(next) > 1 {
+			next = slices.Delete(next, i, i+1)
+		}
+	case 7:
+		next[0], next[i] = next[i], next[0]
+	case 8: // raised or lowered, as an exception is
+		next[i].Capacity = max(1, int64(float64(next[i].Capacity)*[]float64{0.1, 0.5, 1.5, 2, 10}[r.IntN(5)]))
+	case 9:
+		if r.units {
+			next[i].Unit = []string{"", tokens}[r.IntN(2)]
+		}
+	case 10:
+		if r.calendars {
+			next[i] = drawCalendar(r.Rand, next[i])
+		}
+	}
+	return next
 }
 
 // first draws a limit of the first list. Limits on calendars or of other units are never on lease, so if there are leases

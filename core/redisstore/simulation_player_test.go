@@ -131,7 +131,6 @@ func (pl *player) do(o op) error {
 
 // doBy plays one operation by h.
 func (pl *player) doBy(h *handle, o op) error {
-	p := h.p
 	if o.kind == doRetry {
 		if d := pl.denied; d.h == h && d.count == pl.count && d.retry < int64(400*24*time.Hour/time.Microsecond) {
 			return pl.again(d)
@@ -141,7 +140,6 @@ func (pl *player) doBy(h *handle, o op) error {
 	pl.shift(o)
 	pl.marked = append(pl.marked, o.kind)
 	pl.mark(h)
-	ctx := context.Background()
 	switch o.kind {
 	case doAllow:
 		a := amount{pl.cost(h, o), pl.tokens(h, o)}
@@ -173,47 +171,52 @@ func (pl *player) doBy(h *handle, o op) error {
 		return pl.charge(h, a)
 	case doCancel, doUndo, doRefund, doCorrect:
 		return pl.giveBack(h, o)
+	case doOverride:
+		return pl.setOverride(h.p, o.pick%(len(pl.simulation.lists)+1))
+	case doOther:
+		pl.note("%28s %s uses two other keys", pl.at(), h.name)
+		for i := range 2 {
+			if _, err := h.AllowN(context.Background(), fmt.Sprint("other", pl.count, i), 1); err != nil {
+				return broken("an error", "AllowN of another key: %v", err)
+			}
+		}
+		return nil
+	}
+	return pl.happen(h, o)
+}
+
+// happen plays what is no decision: a loss of the bucket, another policy, a process that ends or settles.
+func (pl *player) happen(h *handle, o op) error {
+	p := h.p
+	pl.count++
+	switch o.kind {
 	case doReset:
 		pl.note("%28s %s.Reset", pl.at(), h.name)
-		pl.count++
 		pl.acted[p.id] = pl.count
-		if err := h.Reset(ctx, simulatedKey); err != nil {
+		if err := h.Reset(context.Background(), simulatedKey); err != nil {
 			return broken("an error", "Reset: %v", err)
 		}
 		pl.forgotten(p)
 		p.local.reset()
 	case doFlush:
 		pl.note("%28s FLUSHALL", pl.at())
-		pl.count++
 		pl.acted[len(pl.procs)] = pl.count
 		pl.environment.flush()
 		pl.forgotten(nil)
 	case doSetPolicy:
 		list := o.pick % len(pl.simulation.lists)
 		pl.note("%28s p%d.SetPolicy(list %d)", pl.at(), p.id, list)
-		pl.count++
 		return pl.setPolicy(p, list, p.override)
-	case doOverride:
-		return pl.setOverride(p, o.pick%(len(pl.simulation.lists)+1))
 	case doDeath:
 		pl.note("%28s p%d dies and starts again", pl.at(), p.id)
-		pl.count++
 		pl.acted[p.id] = pl.count
 		pl.taken = slices.DeleteFunc(pl.taken, func(k *taking) bool { return k.h.p == p })
 		return pl.run(p.id, p.proc)
 	case doSettle:
 		pl.note("%28s p%d gives its leases back", pl.at(), p.id)
-		pl.count++
 		pl.acted[p.id] = pl.count
 		pl.environment.settle(p.store)
 		pl.settled(pl.rules)
-	case doOther:
-		pl.note("%28s %s uses two other keys", pl.at(), h.name)
-		for i := range 2 {
-			if _, err := h.AllowN(ctx, fmt.Sprint("other", pl.count, i), 1); err != nil {
-				return broken("an error", "AllowN of another key: %v", err)
-			}
-		}
 	}
 	return nil
 }

@@ -14,12 +14,8 @@ import (
 
 // giveBack cancels, undoes, refunds or settles something that was taken.
 func (pl *player) giveBack(h *handle, o op) error {
-	var may []*taking
-	for _, k := range pl.taken {
-		if pl.mayReturn(k, h, o.kind) {
-			may = append(may, k)
-		}
-	}
+	may := slices.Clone(pl.taken)
+	may = slices.DeleteFunc(may, func(k *taking) bool { return !pl.mayReturn(k, h, o.kind) })
 	if len(may) == 0 {
 		pl.marked = pl.marked[:0] // no operation
 		return nil
@@ -35,13 +31,10 @@ func (pl *player) giveBack(h *handle, o op) error {
 		if err != nil {
 			return broken("an error", "Cancel: %v", err)
 		}
-		if k.g != nil && k.g.at < pl.oracle.now { // it was used
-			pl.touch(common(k.h.rules, k.under))
-			pl.drop(k)
-			return nil
-		}
 		pl.touch(common(k.h.rules, k.under))
-		pl.back(k, k.n, k.h.rules, false)
+		if k.g == nil || k.g.at >= pl.oracle.now { // it was not used
+			pl.back(k, k.n, k.h.rules, false)
+		}
 		pl.drop(k)
 	case doUndo:
 		err := k.res.Undo(ctx)

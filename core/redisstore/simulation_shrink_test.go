@@ -70,57 +70,69 @@ func (sim *simulation) clone() *simulation {
 	return &next
 }
 
-// simpler returns changes that make a simulation easier to read. A change returns nil if it does not apply.
-func (sim *simulation) simpler() (tries []func(*simulation) *simulation) {
-	add := func(f func(*simulation) *simulation) { tries = append(tries, f) }
-	change := func(f func(o *op)) {
+// changing is a change of a simulation. It returns nil if it does not apply.
+type changing func(*simulation) *simulation
+
+// simpler returns changes that make a simulation easier to read.
+func (sim *simulation) simpler() (tries []changing) {
+	for _, f := range []func(o *op){
+		func(o *op) { o.move = moveNone },
+		func(o *op) { o.who = 0 },
+		func(o *op) { o.tier = 0 },
+		func(o *op) { o.times = 1 },
+		func(o *op) { o.times = (o.times + 1) / 2 },
+		func(o *op) { o.n = (o.n + 1) / 2 },
+		func(o *op) { o.part = float64(int(o.part*512)) / 1024 },
+		func(o *op) { o.cost = costCapacity },
+		func(o *op) { o.pick = 0 },
+	} {
 		for i := range sim.ops {
-			add(func(sim *simulation) *simulation {
+			tries = append(tries, func(sim *simulation) *simulation {
 				if i >= len(sim.ops) {
 					return nil
 				}
 				before := sim.ops[i]
-				if f(&sim.ops[i]); sim.ops[i] == before {
-					return nil
-				}
-				return sim
+				f(&sim.ops[i])
+				return sim.unless(sim.ops[i] == before)
 			})
 		}
 	}
-	change(func(o *op) { o.move = moveNone })
-	change(func(o *op) { o.who = 0 })
-	change(func(o *op) { o.tier = 0 })
-	change(func(o *op) { o.times = 1 })
-	change(func(o *op) { o.times = (o.times + 1) / 2 })
-	change(func(o *op) { o.n = (o.n + 1) / 2 })
-	change(func(o *op) { o.part = float64(int(o.part*512)) / 1024 })
-	change(func(o *op) { o.cost = costCapacity })
-	change(func(o *op) { o.pick = 0 })
-	lists := func(f func(list []core.Limit, i int) []core.Limit) {
+	for _, f := range []func(list []core.Limit, i int) []core.Limit{
+		func(list []core.Limit, i int) []core.Limit { return slices.Delete(list, i, i+1) },
+		func(list []core.Limit, i int) []core.Limit {
+			list[i].Capacity = (list[i].Capacity + 1) / 2
+			return list
+		},
+		func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list },
+		func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list },
+	} {
 		for at := range sim.lists {
 			for i := range sim.lists[at] {
-				add(func(sim *simulation) *simulation {
+				tries = append(tries, func(sim *simulation) *simulation {
 					if at >= len(sim.lists) || i >= len(sim.lists[at]) {
 						return nil
 					}
 					before := slices.Clone(sim.lists[at])
 					sim.lists[at] = f(sim.lists[at], i)
-					if len(sim.lists[at]) == 0 || !validList(sim.lists[at]) || slices.Equal(sim.lists[at], before) {
-						return nil
-					}
-					return sim
+					return sim.unless(len(sim.lists[at]) == 0 || !validList(sim.lists[at]) || slices.Equal(sim.lists[at], before))
 				})
 			}
 		}
 	}
-	lists(func(list []core.Limit, i int) []core.Limit { return slices.Delete(list, i, i+1) })
-	lists(func(list []core.Limit, i int) []core.Limit {
-		list[i].Capacity = (list[i].Capacity + 1) / 2
-		return list
-	})
-	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillRate = 1; return list })
-	lists(func(list []core.Limit, i int) []core.Limit { list[i].RefillInterval = time.Second; return list })
-	add(func(sim *simulation) *simulation {
+	return append(tries, sim.fewer()...)
+}
+
+// unless returns nil if a change does not apply.
+func (sim *simulation) unless(same bool) *simulation {
+	if same {
+		return nil
+	}
+	return sim
+}
+
+// fewer returns changes that leave out lists and processes, and what sets processes apart.
+func (sim *simulation) fewer() (tries []changing) {
+	tries = append(tries, func(sim *simulation) *simulation {
 		if len(sim.lists) < 2 {
 			return nil
 		}
@@ -128,21 +140,19 @@ func (sim *simulation) simpler() (tries []func(*simulation) *simulation) {
 		return sim
 	})
 	for i := range sim.procs {
-		add(func(sim *simulation) *simulation {
+		tries = append(tries, func(sim *simulation) *simulation {
 			if i >= len(sim.procs) || len(sim.procs) < 2 {
 				return nil
 			}
 			sim.procs = slices.Delete(sim.procs, i, i+1)
 			return sim
-		})
-		add(func(sim *simulation) *simulation {
+		}, func(sim *simulation) *simulation {
 			if i >= len(sim.procs) || sim.procs[i] == (proc{list: sim.procs[i].list}) {
 				return nil
 			}
 			sim.procs[i] = proc{list: sim.procs[i].list}
 			return sim
-		})
-		add(func(sim *simulation) *simulation {
+		}, func(sim *simulation) *simulation {
 			if i >= len(sim.procs) || sim.procs[i].list == 0 {
 				return nil
 			}
@@ -150,12 +160,11 @@ func (sim *simulation) simpler() (tries []func(*simulation) *simulation) {
 			return sim
 		})
 	}
-	add(func(sim *simulation) *simulation {
+	return append(tries, func(sim *simulation) *simulation {
 		if !sim.last {
 			return nil
 		}
 		sim.last = false
 		return sim
 	})
-	return tries
 }

@@ -125,15 +125,6 @@ func nastyStates(t testing.TB, now time.Time) [][]byte {
 		state := writtenState(t, now, limits)
 		levels := readRecords(t, state)
 		first, rest := levels[0], levels[1:]
-		// change replaces the first level by one that differs, alone, among the others, and behind them.
-		change := func(f func(*record)) {
-			r := first
-			f(&r)
-			add(r)
-			add(slices.Concat([]record{r}, rest)...)
-			add(slices.Concat(rest, []record{r})...)
-		}
-
 		// Lists of records: cut, of odd length, doubled, reversed.
 		states = append(states, state, state[:len(state)-1], state[1:], append(state[:len(state):len(state)], 0))
 		for n := 1; n < recordSize; n += 5 {
@@ -148,37 +139,51 @@ func nastyStates(t testing.TB, now time.Time) [][]byte {
 		add(slices.Concat([]record{{}}, levels)...)
 		add(slices.Concat(levels, []record{{}})...)
 
-		// One field of a level.
-		for _, tag := range []uint32{0, 1, first.tag + 1, math.MaxUint32} {
-			change(func(r *record) { r.tag = tag })
-		}
-		for _, steps := range []uint16{0, 1, first.steps + 1, math.MaxUint16} {
-			change(func(r *record) { r.steps = steps })
-		}
-		for _, tokens := range nastyTokens {
-			change(func(r *record) { r.tokens = tokens })
-			for _, at := range nastyInstants(now) {
-				r := first
-				r.tokens, r.at = tokens, at
-				add(slices.Concat([]record{r}, rest)...)
-			}
-		}
-		for _, at := range nastyInstants(now) {
-			change(func(r *record) { r.at = at })
-			for _, keep := range nastyInstants(now) {
-				r := first
-				r.at, r.keep = at, keep
-				add(slices.Concat([]record{r}, rest)...)
-			}
-		}
-		for _, fill := range nastyFills {
-			change(func(r *record) { r.capacity = fill })
-			change(func(r *record) { r.pace = fill })
-			change(func(r *record) { r.capacity, r.pace, r.tokens = fill, fill, -1e9 })
-		}
-
+		states = append(states, nastyLevels(now, levels)...)
 		states = append(states, nastyHolds(now, levels)...)
 		states = append(states, nastyOthers(now, levels)...)
+	}
+	return states
+}
+
+// nastyLevels are states in which one field of the first of levels is unusual or wrong.
+func nastyLevels(now time.Time, levels []record) (states [][]byte) {
+	first, rest := levels[0], levels[1:]
+	add := func(records ...record) { states = append(states, concat(records...)) }
+	// change replaces the first level by one that differs, alone, among the others, and behind them.
+	change := func(f func(*record)) {
+		r := first
+		f(&r)
+		add(r)
+		add(slices.Concat([]record{r}, rest)...)
+		add(slices.Concat(rest, []record{r})...)
+	}
+	for _, tag := range []uint32{0, 1, first.tag + 1, math.MaxUint32} {
+		change(func(r *record) { r.tag = tag })
+	}
+	for _, steps := range []uint16{0, 1, first.steps + 1, math.MaxUint16} {
+		change(func(r *record) { r.steps = steps })
+	}
+	for _, tokens := range nastyTokens {
+		change(func(r *record) { r.tokens = tokens })
+		for _, at := range nastyInstants(now) {
+			r := first
+			r.tokens, r.at = tokens, at
+			add(slices.Concat([]record{r}, rest)...)
+		}
+	}
+	for _, at := range nastyInstants(now) {
+		change(func(r *record) { r.at = at })
+		for _, keep := range nastyInstants(now) {
+			r := first
+			r.at, r.keep = at, keep
+			add(slices.Concat([]record{r}, rest)...)
+		}
+	}
+	for _, fill := range nastyFills {
+		change(func(r *record) { r.capacity = fill })
+		change(func(r *record) { r.pace = fill })
+		change(func(r *record) { r.capacity, r.pace, r.tokens = fill, fill, -1e9 })
 	}
 	return states
 }
@@ -232,13 +237,19 @@ func nastyHolds(now time.Time, levels []record) (states [][]byte) {
 	held(at(-2, -1, 0, 1)...)
 	held(at(1, 1, 1)...)
 	held(at(1e9, 1)...)
-	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1 << 52, at: n + 2, keep: 2})    // as many as a sum may be
-	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1<<52 + 1, at: n + 2, keep: 2})  // and one more
-	held(record{tokens: 1 << 53, at: n - 1, keep: 1})                                                 // more than any bucket, until a moment ago
-	held(slices.Repeat([]record{good}, 4095)...)                                                      // room for one hold more
-	held(slices.Repeat([]record{good}, bucket.MaxHolds)...)                                           // no room
-	held(slices.Repeat([]record{good}, 4097)...)                                                      // more than the library stores
-	orphan := record{tag: first.tag, tokens: 2, at: n + 60e6, keep: 7}                                // a hold without a level
+	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1 << 52, at: n + 2, keep: 2})   // as many as a sum may be
+	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1<<52 + 1, at: n + 2, keep: 2}) // and one more
+	held(record{tokens: 1 << 53, at: n - 1, keep: 1})                                                // more than any bucket, until a moment ago
+	held(slices.Repeat([]record{good}, 4095)...)                                                     // room for one hold more
+	held(slices.Repeat([]record{good}, bucket.MaxHolds)...)                                          // no room
+	held(slices.Repeat([]record{good}, 4097)...)                                                     // more than the library stores
+	return append(states, orphans(now, levels)...)
+}
+
+// orphans are states with a hold that is not behind its level.
+func orphans(now time.Time, levels []record) (states [][]byte) {
+	first, rest := levels[0], levels[1:]
+	orphan := record{tag: first.tag, tokens: 2, at: uint64(now.UnixMicro()) + 60e6, keep: 7}          // a hold without a level
 	states = append(states, concat(orphan), concat(slices.Concat([]record{orphan}, levels)...))       // is read as a level
 	states = append(states, concat(slices.Concat(levels, []record{orphan})...))                       // of a limit in between, if there is one
 	states = append(states, concat(slices.Concat([]record{first, {tag: 77}, orphan}, levels[1:])...)) // of another limit

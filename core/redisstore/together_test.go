@@ -97,7 +97,7 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 		for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
 			t.Run(fmt.Sprint(name, ", ", mode), func(t *testing.T) {
 				if mode != core.FailClosed && !strings.Contains(name, "fail") { // where no store fails the mode does not matter
-					soak.Only(t, "TestTogetherChargesWhatIsAllowed, FailClosed")
+					soak.Only(t, TestTogetherChargesWhatIsAllowed) // with FailClosed
 				}
 				chargeTogether(t, open(t), mode)
 			})
@@ -107,18 +107,15 @@ func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 
 func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	ctx := context.Background()
-	const keys = 3
 	var limiters, references []*core.Limiter // two of each policy
 	for i, limits := range togetherLimits {
 		for _, list := range []*[]*core.Limiter{&limiters, &references} {
-			l, err := core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})
-			require.NoError(t, err)
-			*list = append(*list, l)
+			*list = append(*list, core.Must(core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})))
 		}
 	}
 	bad := crowded(t, stores[0])
 	var (
-		spent   [3][keys][2]atomic.Int64 // by limiter, key and limit
+		spent   spentTokens
 		wg      sync.WaitGroup
 		allowed atomic.Int64
 		denied  atomic.Int64
@@ -126,23 +123,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	for range 8 {
 		wg.Go(func() {
 			for range 60 {
-				var charges []core.Charge
-				var at [][2]int
-				pairs := rand.Perm(3 * keys)[:1+rand.IntN(4)]
-				if rand.IntN(3) == 0 { // two charges of one bucket
-					pairs = append(pairs, pairs[0])
-				}
-				for n, pair := range pairs {
-					i, k := pair/keys, pair%keys
-					c := core.Charge{Limiter: limiters[i], Key: fmt.Sprint("k", k), Cost: rand.Int64N(20)}
-					if n > 0 && rand.IntN(2) == 0 {
-						c.Limiter = references[i]
-					}
-					if len(togetherLimits[i]) > 1 && rand.IntN(2) == 0 {
-						c.Units = core.Units{"tokens": rand.Int64N(60)}
-					}
-					charges, at = append(charges, c), append(at, [2]int{i, k})
-				}
+				charges, at := randomCharges(limiters, references)
 				if rand.IntN(4) == 0 { // beside a key that can't be used, whose policy fails open
 					charges = append(charges, core.Charge{Limiter: bad, Key: "crowded"})
 				}
@@ -153,10 +134,8 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 					}
 					continue
 				}
-				if len(charges) > len(at) {
-					if res := j.Results[len(at)]; res.Source != core.FromFailOpen {
-						t.Errorf("a key that can't be used is decided by %v, want by its policy's OnFailure", res.Source)
-					}
+				if len(charges) > len(at) && j.Results[len(at)].Source != core.FromFailOpen {
+					t.Errorf("a key that can't be used is decided by %v, want by its policy's OnFailure", j.Results[len(at)].Source)
 				}
 				if !j.Allowed {
 					denied.Add(1)
@@ -183,6 +162,39 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 	if allowed.Load() == 0 || denied.Load() == 0 {
 		t.Errorf("premise: %d allowed, %d denied", allowed.Load(), denied.Load())
 	}
+	spent.check(t, stores, limiters)
+}
+
+// keysTogether is how many keys of each limiter are charged together.
+const keysTogether = 3
+
+// randomCharges returns charges of different buckets, or two of the first. at are the limiters and keys.
+func randomCharges(limiters, references []*core.Limiter) (charges []core.Charge, at [][2]int) {
+	pairs := rand.Perm(3 * keysTogether)[:1+rand.IntN(4)]
+	if rand.IntN(3) == 0 { // two charges of one bucket
+		pairs = append(pairs, pairs[0])
+	}
+	for n, pair := range pairs {
+		i, k := pair/keysTogether, pair%keysTogether
+		c := core.Charge{Limiter: limiters[i], Key: fmt.Sprint("k", k), Cost: rand.Int64N(20)}
+		if n > 0 && rand.IntN(2) == 0 {
+			c.Limiter = references[i]
+		}
+		if len(togetherLimits[i]) > 1 && rand.IntN(2) == 0 {
+			c.Units = core.Units{"tokens": rand.Int64N(60)}
+		}
+		charges, at = append(charges, c), append(at, [2]int{i, k})
+	}
+	return charges, at
+}
+
+// spentTokens are what allowed requests cost, by limiter, key and limit.
+type spentTokens [3][keysTogether][2]atomic.Int64
+
+// check compares them with what the buckets lack, after leases have been given back.
+func (spent *spentTokens) check(t *testing.T, stores []core.Store, limiters []*core.Limiter) {
+	t.Helper()
+	ctx := context.Background()
 	for _, s := range stores {
 		if s, ok := s.(*redisstore.Store); ok {
 			s.GiveBack()
@@ -195,7 +207,7 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 		return n
 	}
 	for i, l := range limiters {
-		for k := range keys {
+		for k := range keysTogether {
 			res, err := l.Peek(ctx, fmt.Sprint("k", k))
 			for err != nil || res.Source != core.FromStore {
 				res, err = l.Peek(ctx, fmt.Sprint("k", k))

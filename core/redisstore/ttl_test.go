@@ -33,10 +33,29 @@ func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, 
 	return left.Val(), clock.Val()
 }
 
+// writeKey takes cost tokens of a key, reserves or refunds them. It reports whether the key must exist then.
+func writeKey(l *core.Limiter, what, key string, cost int64) (res core.Result, wrote bool, err error) {
+	ctx := context.Background()
+	switch what {
+	case "refund":
+		if err = l.Refund(ctx, key, cost); err == nil {
+			res, err = l.Peek(ctx, key)
+		}
+		return res, false, err // although the key, if it exists, has a new expiry
+	case "reserve":
+		r, err := l.Reserve(ctx, key, cost)
+		if err != nil {
+			return res, false, err
+		}
+		return r.Result(), r.Result().Allowed && cost > 0, nil
+	}
+	res, err = l.AllowN(ctx, key, cost)
+	return res, res.Allowed && cost > 0, err
+}
+
 // TestKeysExpireWhenTheirBucketsAreFull: a key that expires before its buckets are full loses what was taken. A key that
 // expires late, or never, fills the server.
 func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
-	ctx := context.Background()
 	client := redistest.Client(t)
 	prefix := redistest.Prefix()
 	var simulations int
@@ -54,30 +73,14 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 			clock.Move(limittest.DrawMove(limits, 0).Draw(rt, "move"))
 			what := rapid.SampledFrom([]string{"take", "reserve", "refund", "back"}).Draw(rt, "operation")
 			kept, before := expiry(t, client, prefix+"api:"+key)
-			var res core.Result
-			wrote := true
-			switch what {
-			case "take":
-				cost := limittest.DrawCost(limits).Draw(rt, "cost")
-				res, err = l.AllowN(ctx, key, cost)
-				wrote = res.Allowed && cost > 0
-			case "reserve":
-				cost := limittest.DrawCost(limits).Draw(rt, "cost")
-				var r *core.Reservation
-				if r, err = l.Reserve(ctx, key, cost); err == nil {
-					res = r.Result()
-				}
-				wrote = res.Allowed && cost > 0
-			case "refund":
-				if err = l.Refund(ctx, key, 1); err == nil {
-					res, err = l.Peek(ctx, key)
-				}
-				wrote = false // although the key, if it exists, has a new expiry
-			case "back":
-				clock.Move(-limittest.DrawBack.Draw(rt, "back"))
-				res, err = l.AllowN(ctx, key, 1)
-				wrote = res.Allowed
+			cost := int64(1)
+			if what == "take" || what == "reserve" {
+				cost = limittest.DrawCost(limits).Draw(rt, "cost")
 			}
+			if what == "back" {
+				clock.Move(-limittest.DrawBack.Draw(rt, "back"))
+			}
+			res, wrote, err := writeKey(l, what, key, cost)
 			if err != nil {
 				rt.Fatal(err)
 			}

@@ -55,24 +55,7 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 				var wg sync.WaitGroup // so that decisions share calls
 				for i := range 40 {
 					wg.Go(func() {
-						var err error
-						switch i % 4 {
-						case 0:
-							_, err = l.Allow(ctx, "bad")
-						case 1:
-							var r *core.Reservation
-							if r, err = l.Reserve(ctx, "bad", 1); err == nil {
-								assert.GreaterOrEqual(t, r.Delay(), time.Duration(0), "a delay is never negative")
-								assert.GreaterOrEqual(t, r.Result().RetryAfter, time.Duration(0), "a delay is never negative")
-							}
-						case 2:
-							err = l.Refund(ctx, "bad", 1)
-						case 3:
-							res, err := l.Peek(ctx, "good")
-							if assert.NoError(t, err, "another key has its decision") {
-								assert.Equal(t, core.FromStore, res.Source, "by the store")
-							}
-						}
+						err := beside(t, l, i%4)
 						if state := (*store.StateError)(nil); err != nil {
 							assert.True(t, errors.As(err, &state), "what a key holds is its own mistake: %v", err)
 							assert.False(t, bytes.ContainsAny([]byte(err.Error()), "\x00\xff"), "no bytes of the key are in a message")
@@ -84,4 +67,27 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 			assert.Zero(t, buckets.Stats().Opened, "a key opens no breaker")
 		})
 	}
+}
+
+// beside decides for the bad key, or for a good one, and returns the error of the bad one.
+func beside(t *testing.T, l *core.Limiter, what int) (err error) {
+	ctx := t.Context()
+	switch what {
+	case 0:
+		_, err = l.Allow(ctx, "bad")
+	case 1:
+		var r *core.Reservation
+		if r, err = l.Reserve(ctx, "bad", 1); err == nil {
+			assert.GreaterOrEqual(t, r.Delay(), time.Duration(0), "a delay is never negative")
+			assert.GreaterOrEqual(t, r.Result().RetryAfter, time.Duration(0), "a delay is never negative")
+		}
+	case 2:
+		err = l.Refund(ctx, "bad", 1)
+	case 3:
+		res, err := l.Peek(ctx, "good")
+		if assert.NoError(t, err, "another key has its decision") {
+			assert.Equal(t, core.FromStore, res.Source, "by the store")
+		}
+	}
+	return err
 }

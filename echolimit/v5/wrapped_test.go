@@ -22,18 +22,20 @@ func (o opaque) Header() http.Header         { return o.w.Header() }
 func (o opaque) Write(b []byte) (int, error) { return o.w.Write(b) }
 func (o opaque) WriteHeader(status int)      { o.w.WriteHeader(status) }
 
+// hiding is middleware that puts the response into a writer without Unwrap.
+func hiding(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c *echo.Context) error {
+		w := c.Response()
+		c.SetResponse(opaque{w})
+		defer c.SetResponse(w)
+		return next(c)
+	}
+}
+
 // In echo v5 middleware in front may wrap the response writer and hold the answer back until it returns. WithRefund must
 // get the status that the client gets, or not be reported.
 func TestRefundWithWrappedResponseWriters(t *testing.T) {
 	gzip := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000})
-	hiding := func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c *echo.Context) error {
-			w := c.Response()
-			c.SetResponse(opaque{w})
-			defer c.SetResponse(w)
-			return next(c)
-		}
-	}
 	passing := echo.WrapMiddleware(func(h http.Handler) http.Handler { return h })
 	both := func(next echo.HandlerFunc) echo.HandlerFunc { return gzip(passing(next)) }
 	nothing := func(next echo.HandlerFunc) echo.HandlerFunc { return next }

@@ -32,86 +32,42 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// header copies, as a user of fasthttp does.
-func header(c *fasthttp.RequestCtx) adaptertest.Header {
-	return func(name string) string { return string(c.Request.Header.Peek(name)) }
-}
-
 func write(c *fasthttp.RequestCtx, status int, body string) {
 	c.SetStatusCode(status)
 	c.SetBodyString(body)
 }
 
-var kit = adaptertest.Kit[fasthttplimit.KeyFunc, fasthttplimit.Option]{
-	ByIP: fasthttplimit.ByIP, ByHeader: fasthttplimit.ByHeader, ByCookie: fasthttplimit.ByCookie, ByQuery: fasthttplimit.ByQuery,
-	ByParam: fasthttplimit.ByParam, ByContextValue: fasthttplimit.ByContextValue, ByMethod: fasthttplimit.ByMethod,
-	ByPath: fasthttplimit.ByPath, ByRoute: fasthttplimit.ByRoute, Global: fasthttplimit.Global, Join: fasthttplimit.Join,
-	FirstOf: fasthttplimit.FirstOf,
-	Custom: func(key func(adaptertest.Header) (string, error)) fasthttplimit.KeyFunc {
-		return func(c *fasthttp.RequestCtx) (string, error) { return key(header(c)) }
-	},
-	ReadHeader: func(name string) fasthttplimit.KeyFunc {
-		return func(c *fasthttp.RequestCtx) (string, error) { return string(c.Request.Header.Peek(name)), nil }
-	},
-	ReadCookie: func(name string) fasthttplimit.KeyFunc {
-		return func(c *fasthttp.RequestCtx) (string, error) { return string(c.Request.Header.Cookie(name)), nil }
-	},
-	ReadQuery: func(name string) fasthttplimit.KeyFunc {
-		return func(c *fasthttp.RequestCtx) (string, error) { return string(c.QueryArgs().Peek(name)), nil }
-	},
-	WithCost: func(cost func(adaptertest.Header) (int64, error)) fasthttplimit.Option {
-		return fasthttplimit.WithCost(func(c *fasthttp.RequestCtx) (int64, error) { return cost(header(c)) })
-	},
-	CostByContentLength: func(bytesPerToken int64) fasthttplimit.Option {
-		return fasthttplimit.WithCost(fasthttplimit.CostByContentLength(bytesPerToken))
-	},
-	CostByContentLengthOr: func(bytesPerToken, unknown int64) fasthttplimit.Option {
-		return fasthttplimit.WithCost(fasthttplimit.CostByContentLengthOr(bytesPerToken, unknown))
-	},
-	WithUnits: func(units func(adaptertest.Header) (core.Units, error)) fasthttplimit.Option {
-		return fasthttplimit.WithUnits(func(c *fasthttp.RequestCtx) (core.Units, error) { return units(header(c)) })
-	},
-	WithSettle: func(settle func(adaptertest.Header, int) core.Units) fasthttplimit.Option {
-		return fasthttplimit.WithSettle(func(c *fasthttp.RequestCtx, status int) core.Units { return settle(header(c), status) })
-	},
-	WithLimits: func(limits func(adaptertest.Header) ([]core.Limit, error)) fasthttplimit.Option {
-		return fasthttplimit.WithLimits(func(c *fasthttp.RequestCtx) ([]core.Limit, error) { return limits(header(c)) })
-	},
-	WithSkip: func(skip func(adaptertest.Header) bool) fasthttplimit.Option {
-		return fasthttplimit.WithSkip(func(c *fasthttp.RequestCtx) bool { return skip(header(c)) })
-	},
-	WithRefund: func(refund func(adaptertest.Header, int) bool) fasthttplimit.Option {
-		return fasthttplimit.WithRefund(func(c *fasthttp.RequestCtx, status int) bool { return refund(header(c), status) })
-	},
+var kit = adaptertest.Kit[*fasthttp.RequestCtx, fasthttplimit.KeyFunc, fasthttplimit.Option, fasthttplimit.Rule, func(fasthttp.RequestHandler) fasthttp.RequestHandler]{
+	New: fasthttplimit.New, NewTogether: fasthttplimit.NewTogether, PerIP: fasthttplimit.PerIP,
+	ByIP: fasthttplimit.ByIP, ByHeader: fasthttplimit.ByHeader, ByCookie: fasthttplimit.ByCookie, ByQuery: fasthttplimit.ByQuery, ByParam: fasthttplimit.ByParam,
+	ByContextValue: fasthttplimit.ByContextValue, ByMethod: fasthttplimit.ByMethod, ByPath: fasthttplimit.ByPath, ByRoute: fasthttplimit.ByRoute,
+	Global: fasthttplimit.Global, Join: fasthttplimit.Join, FirstOf: fasthttplimit.FirstOf,
+	WithCost: fasthttplimit.WithCost, CostByContentLength: fasthttplimit.CostByContentLength, CostByContentLengthOr: fasthttplimit.CostByContentLengthOr,
+	WithUnits: fasthttplimit.WithUnits, WithSettle: fasthttplimit.WithSettle, WithLimits: fasthttplimit.WithLimits, WithSkip: fasthttplimit.WithSkip, WithRefund: fasthttplimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) fasthttplimit.Option {
-		return fasthttplimit.OnDenied(func(c *fasthttp.RequestCtx, res core.Result) {
-			status, body := denied(res)
-			if status == 0 {
-				return
-			}
-			write(c, status, body)
-		})
+		return fasthttplimit.OnDenied(func(c *fasthttp.RequestCtx, res core.Result) { answer(c)(denied(res)) })
 	},
 	OnError: func(failed func(error) (int, string)) fasthttplimit.Option {
-		return fasthttplimit.OnError(func(c *fasthttp.RequestCtx, err error) {
-			status, body := failed(err)
-			if status == 0 {
-				return
-			}
-			write(c, status, body)
-		})
+		return fasthttplimit.OnError(func(c *fasthttp.RequestCtx, err error) { answer(c)(failed(err)) })
 	},
-	Serve:           serve,
-	ProblemBody:     true,
-	ClosesAtOnce:    true,
-	RouteKnownInUse: true,
-	ParamKnownInUse: true,
+	Header:      func(c *fasthttp.RequestCtx, name string) string { return string(c.Request.Header.Peek(name)) },
+	Cookie:      func(c *fasthttp.RequestCtx, name string) string { return string(c.Request.Header.Cookie(name)) },
+	Query:       func(c *fasthttp.RequestCtx, name string) string { return string(c.QueryArgs().Peek(name)) },
+	Serve:       serve,
+	ProblemBody: true, ClosesAtOnce: true, RouteKnownInUse: true, ParamKnownInUse: true,
 }
 
-type described = []adaptertest.Limiter[fasthttplimit.KeyFunc, fasthttplimit.Option]
+// answer returns a function that writes an answer, if status is not 0.
+func answer(c *fasthttp.RequestCtx) func(status int, body string) {
+	return func(status int, body string) {
+		if status != 0 {
+			write(c, status, body)
+		}
+	}
+}
 
 // serve has a router in front: what stands in Use knows the route.
-func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttplimit.Option]) error {
+func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fasthttp.RequestHandler]) error {
 	var routes []route
 	for _, r := range app.Routes {
 		routes = append(routes, route{r.Method, r.Pattern, limited(r.Use, func(c *fasthttp.RequestCtx) {
@@ -144,21 +100,9 @@ func serve(l net.Listener, app adaptertest.App[fasthttplimit.KeyFunc, fasthttpli
 	return server.Serve(l)
 }
 
-func limited(by described, h fasthttp.RequestHandler) fasthttp.RequestHandler {
+func limited(by []func(fasthttp.RequestHandler) fasthttp.RequestHandler, h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	for _, m := range slices.Backward(by) {
-		if m.PerIP != nil {
-			h = fasthttplimit.PerIP(m.PerIP...)(h)
-			continue
-		}
-		if m.Together == nil {
-			h = fasthttplimit.New(m.Limiter, m.Key, m.Options...)(h)
-			continue
-		}
-		var rules []fasthttplimit.Rule
-		for _, r := range m.Together {
-			rules = append(rules, fasthttplimit.Rule(r))
-		}
-		h = fasthttplimit.NewTogether(rules, m.Options...)(h)
+		h = m(h)
 	}
 	return h
 }

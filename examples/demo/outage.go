@@ -18,14 +18,10 @@ import (
 const recovery = 30 * time.Second
 
 func outage(ctx context.Context, r *rehearsal) (verdict, error) {
-	server, err := newServer(ctx)
+	server, err := r.moveToOwnRedis(ctx)
 	if err != nil {
 		return verdict{}, err
 	}
-	r.undo = append(r.undo, server.remove)
-	client := redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1, DialerRetries: 1})
-	r.undo = append(r.undo, func() { _ = client.Close() })
-	r.store, r.place = redisstore.New(client), "buckets in a Redis of the scenario’s own"
 	if err := r.set(continuous(5, 4)); err != nil {
 		return verdict{}, err
 	}
@@ -80,6 +76,19 @@ func outage(ctx context.Context, r *rehearsal) (verdict, error) {
 		return verdict{Outcome: expected, Text: text}, nil
 	}
 	return verdict{Outcome: unexpected, Text: text}, nil
+}
+
+// moveToOwnRedis has the rehearsal's buckets in a Redis of its own, which ends with it.
+func (r *rehearsal) moveToOwnRedis(ctx context.Context) (*server, error) {
+	server, err := newServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.undo = append(r.undo, server.remove)
+	client := redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1, DialerRetries: 1})
+	r.undo = append(r.undo, func() { _ = client.Close() })
+	r.store, r.place = redisstore.New(client), "buckets in a Redis of the scenario’s own"
+	return server, nil
 }
 
 // soon is how long after Redis was back.

@@ -6,6 +6,11 @@ type framework struct {
 	Package string            // its name
 	Files   map[string]string // the generated files, and their templates
 
+	// Of an adapter for a framework's next version.
+	Former  string   // the adapter for the version before
+	Tests   []string // its tests that hold for this one too
+	Changes []string // what to replace in them, in pairs
+
 	// The package's comment.
 	Title   string   // of the framework
 	Setup   []string // lines of the example in front of Install
@@ -123,6 +128,13 @@ var echo5 = func() framework {
 	f := echo4
 	f.Dir, f.Title, f.Also = "echolimit/v5", "echo (v5)", "The package for echo v4 is echolimit, without /v5."
 	f.Imports = []string{"github.com/labstack/echo/v5", "", module + "core", module + "core/adapter"}
+	f.Former, f.Tests = "echolimit", []string{"added", "conformance", "hijack", "refund", "unrouted"}
+	f.Changes = []string{
+		"labstack/echo/v4", "labstack/echo/v5", `ratelimit/echolimit"`, `ratelimit/echolimit/v5"`,
+		"echo.Context.QueryParam", "(*echo.Context).QueryParam", "func(err error, c echo.Context)", "func(c *echo.Context, err error)", "echo.Context", "*echo.Context",
+		"c.Echo().DefaultHTTPErrorHandler(err, c)", "echo.DefaultHTTPErrorHandler(false)(c, err)", "e.DefaultHTTPErrorHandler(err, c)", "echo.DefaultHTTPErrorHandler(false)(c, err)",
+		"WithInternal", "Wrap", "c.Error(errNotFound)", "c.Echo().HTTPErrorHandler(c, errNotFound)",
+	}
 	f.C, f.From, f.Params, f.Pooled = "*echo.Context", "c *echo.Context", "c *echo.Context", false
 	f.KeyErrors = "An [echo.HTTPError] below 500, or another error of echo with such a status, is answered as it is, any other error with 500, and it is logged."
 	f.Over = "the handler has returned or panicked, also a streamed one. The status of an error that the handler returned is the one that echo gives it, or 500: the app's error handler runs later. A hijacked connection counts as 200."
@@ -162,6 +174,13 @@ var fiber3 = func() framework {
 	f.Dir, f.Title = "fiberlimit/v3", "fiber (v3)"
 	f.Also = "With a custom context of the app's own, key and option functions receive that: c.(*myCtx). The package for fiber v2 is fiberlimit, without /v3."
 	f.Imports = []string{"github.com/gofiber/fiber/v3", "", module + "core", module + "core/adapter", module + "internal/fast"}
+	f.Former, f.Tests = "fiberlimit", []string{"added", "conformance", "header", "refund", "reroute", "settle"}
+	f.Changes = []string{
+		"gofiber/fiber/v2", "gofiber/fiber/v3", `ratelimit/fiberlimit"`, `ratelimit/fiberlimit/v3"`, "*fiber.Ctx", "fiber.Ctx",
+		"fiber.Config{DisableStartupMessage: true}", "", "DisableStartupMessage: true, ", "", "		DisableStartupMessage: true,\n", "",
+		"SetUserContext", "SetContext", "UserContext()", "Context()", "Context().Hijack", "RequestCtx().Hijack",
+		`"/", nil), -1)`, `"/", nil), fiber.TestConfig{})`,
+	}
 	f.C, f.From, f.Params, f.Fields, f.Context, f.Pooled = "fiber.Ctx", "c fiber.Ctx", "c fiber.Ctx", "RequestCtx", "Context", true
 	f.Version = 3
 	f.Over = fiberOver + " If fiber's timeout middleware behind this one gives up on a handler, settle is called then, while the handler may still use c." + fiberErrors

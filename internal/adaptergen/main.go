@@ -1,6 +1,6 @@
 // Command adaptergen writes what the adapters for web frameworks have in common but for the framework's types: what each exports,
-// and what adapters for two versions of one framework repeat. Run it with go generate ./internal/adaptergen after a change of a
-// template or of frameworks.go. TestGeneratedFilesAreUpToDate fails until then.
+// and what adapters for two versions of one framework repeat, with the tests that hold for both. Run it with go generate ./internal/adaptergen after a change of a
+// template, of such a test or of frameworks.go. TestGeneratedFilesAreUpToDate fails until then.
 package main
 
 import (
@@ -44,6 +44,14 @@ func main() {
 // generate returns the text of each generated file, by its path in the module.
 func generate() (map[string][]byte, error) {
 	generated := make(map[string][]byte)
+	add := func(path, text string) error {
+		formatted, err := format.Source([]byte(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		generated[path] = formatted
+		return nil
+	}
 	for _, f := range frameworks {
 		for name, tmpl := range f.Files {
 			var text bytes.Buffer
@@ -51,12 +59,20 @@ func generate() (map[string][]byte, error) {
 			if err := templates.ExecuteTemplate(&text, tmpl, f); err != nil {
 				return nil, err
 			}
-			path := f.Dir + "/" + name
-			formatted, err := format.Source([]byte(wrap(text.String())))
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", path, err)
+			if err := add(f.Dir+"/"+name, wrap(text.String())); err != nil {
+				return nil, err
 			}
-			generated[path] = formatted
+		}
+		for _, test := range f.Tests {
+			from := f.Former + "/" + test + "_test.go"
+			text, err := os.ReadFile(filepath.Join(root, from))
+			if err != nil {
+				return nil, err
+			}
+			changed := strings.NewReplacer(f.Changes...).Replace(string(text))
+			if err := add(f.Dir+"/"+test+"_test.go", fmt.Sprintf(header, from)+changed); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return generated, nil

@@ -109,25 +109,7 @@ func TestLostShardConcernsItsOwnKeys(t *testing.T) {
 			s.recovers = true
 			return s
 		}},
-		{"Cluster: no server has a slot", func(t *testing.T) shards {
-			servers, client := split(t)
-			s := ofCluster(t, servers, client, nil)
-			of, doomed := s.ofShard, redisKeyOf("key-0")
-			s.lost = theSlot
-			s.ofShard = func(key string) string {
-				if key == doomed {
-					return theSlot
-				}
-				return of(key)
-			}
-			slot := int(client.ClusterKeySlot(context.Background(), doomed).Val())
-			s.fail = func() {
-				for _, one := range servers {
-					require.NoError(t, one.Client(t).ClusterDelSlots(context.Background(), slot).Err())
-				}
-			}
-			return s
-		}},
+		{"Cluster: no server has a slot", withoutASlot},
 		{quickLoss, func(t *testing.T) shards {
 			return ofRing(t, time.Hour, (*redistest.Server).Pause)
 		}},
@@ -139,11 +121,33 @@ func TestLostShardConcernsItsOwnKeys(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name != quickLoss && *reportFile == "" {
-				soak.Only(t, "TestLostShardConcernsItsOwnKeys/"+quickLoss)
+				soak.Only(t, TestLostShardConcernsItsOwnKeys) // with quickLoss
 			}
 			loseShard(t, c.name, c.setUp(t), c.setUp(t))
 		})
 	}
+}
+
+// withoutASlot are the shards of a Cluster of which no server has the slot of one key.
+func withoutASlot(t *testing.T) shards {
+	t.Helper()
+	servers, client := split(t)
+	s := ofCluster(t, servers, client, nil)
+	of, doomed := s.ofShard, redisKeyOf("key-0")
+	s.lost = theSlot
+	s.ofShard = func(key string) string {
+		if key == doomed {
+			return theSlot
+		}
+		return of(key)
+	}
+	slot := int(client.ClusterKeySlot(context.Background(), doomed).Val())
+	s.fail = func() {
+		for _, one := range servers {
+			require.NoError(t, one.Client(t).ClusterDelSlots(context.Background(), slot).Err())
+		}
+	}
+	return s
 }
 
 // ofRing are the shards of a Ring of three, of which the first fails.

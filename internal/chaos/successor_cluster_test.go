@@ -16,7 +16,7 @@ import (
 
 func TestSuccessorInAClusterGrantsTwiceOnlyWhatItLacks(t *testing.T) {
 	if *reportFile == "" {
-		soak.Only(t, "TestSuccessorBySentinelGrantsTwiceOnlyWhatItLacks")
+		soak.Only(t, TestSuccessorBySentinelGrantsTwiceOnlyWhatItLacks)
 	}
 	beside(t)
 	servers, client := cluster(t)

@@ -66,16 +66,21 @@ func TestChargesTogetherOnACluster(t *testing.T) {
 		left += res.Remaining
 	}
 	assert.Equal(t, int64(users*perUser-perOrg), left, "users pay for what was admitted, and for nothing else")
+	denialsTake(t, func(i int) (core.JointResult, error) { return charge(users + i) })
+}
 
-	// The tokens of a user are gone for as long as a denied charge takes, at most.
+// denialsTake logs how long denied charges take: for so long, at most, the tokens of a user are gone.
+func denialsTake(t *testing.T, charge func(i int) (core.JointResult, error)) {
+	t.Helper()
 	for _, callers := range []int{1, 16} {
 		var mu sync.Mutex
 		var took []time.Duration
+		var all sync.WaitGroup
 		for i := range callers {
 			all.Go(func() {
 				for range 400 / callers {
 					begin := time.Now()
-					res, err := charge(users + i)
+					res, err := charge(i)
 					if !assert.NoError(t, err) || !assert.False(t, res.Allowed, "premise: the organisation has none") {
 						return
 					}

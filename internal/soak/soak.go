@@ -4,18 +4,26 @@ package soak
 
 import (
 	"os"
+	"reflect"
+	"runtime"
+	"strings"
 	"testing"
 )
 
 // On reports whether the tests run under ./scripts/soak.
 func On() bool { return os.Getenv("SOAK") != "" }
 
-// Only skips a test outside ./scripts/soak. quick is the name of the test of the same package that shows the same rule in
-// ./scripts/test.
-func Only(t testing.TB, quick string) {
+// Only skips a test outside ./scripts/soak. quick is the test that shows the same rule in ./scripts/test: another one, or the one
+// of which t is a subtest.
+func Only(t testing.TB, quick func(*testing.T)) {
 	t.Helper()
+	name := runtime.FuncForPC(reflect.ValueOf(quick).Pointer()).Name()
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	if t.Name() == name {
+		t.Fatalf("%s can't show its own rule: outside ./scripts/soak it would not run", name)
+	}
 	if !On() {
-		t.Skipf("runs in ./scripts/soak; %s shows its rule", quick)
+		t.Skipf("runs in ./scripts/soak; %s shows its rule", name)
 	}
 }
 

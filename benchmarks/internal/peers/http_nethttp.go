@@ -60,6 +60,7 @@ func Chi(l Limit) Framework {
 		{Without, "", serve(app(), "")},
 		{Library, legacyHeader, serve(app(ours(core.HeadersDefault)), legacyHeader)},
 		{LegacyFields, legacyHeader, serve(app(ours(core.HeadersLegacy)), legacyHeader)},
+		//lint:ignore SA1019 the clients of benchmarks connect without a proxy
 		{HTTPRate, legacyHeader, serve(app(httprate.LimitBy(l.Burst, window, httprate.KeyByIP)), legacyHeader)},
 	}}
 }

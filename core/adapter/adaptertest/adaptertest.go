@@ -21,7 +21,15 @@ import (
 
 // Run checks the adapter that kit describes. store returns a new, empty store with the given clock. Run calls it for
 // every case. The clock stands still unless the case moves it, so no case waits.
-func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option store.ClockOption) core.Store) {
+func Run[C any, K ~func(C) (string, error), O any, R ~struct {
+	Limiter *core.Limiter
+	Key     K
+}, M any](t *testing.T, kit Kit[C, K, O, R, M], store func(option store.ClockOption) core.Store) {
+	check(t, kit.adapter(), store)
+}
+
+// check runs the groups of rules.
+func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option store.ClockOption) core.Store) {
 	for _, group := range []struct {
 		name  string
 		rules func(*suite[K, O])
@@ -67,14 +75,14 @@ func Run[K, O any](t *testing.T, kit Kit[K, O], store func(option store.ClockOpt
 		{"Concurrent", (*suite[K, O]).concurrent},
 		{"Mistakes", (*suite[K, O]).mistakes},
 	} {
-		t.Run(group.name, func(t *testing.T) { group.rules(&suite[K, O]{t, kit, store}) })
+		t.Run(group.name, func(t *testing.T) { group.rules(&suite[K, O]{t, adapter, store}) })
 	}
 }
 
 // suite is one adapter on one kind of store.
 type suite[K, O any] struct {
 	t     *testing.T
-	kit   Kit[K, O]
+	kit   adapter[K, O]
 	store func(store.ClockOption) core.Store
 }
 

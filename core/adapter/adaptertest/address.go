@@ -92,7 +92,7 @@ func (s *suite[K, O]) peers() {
 // perIP checks the adapter's PerIP.
 func (s *suite[K, O]) perIP() {
 	s.rule("PerIP gives each client address its own bucket of every limit", func(c *trial[K, O]) {
-		app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{PerIP: []core.Limit{core.PerDay(3), slow(2).WithName("tight")}}))
+		app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{PerIP: []core.Limit{core.PerDay(3), slow(2).WithName("tight")}}))
 		for i, status := range []int{200, 200, 429} {
 			got := app.send(forwarded("192.0.2.1:1", "203.0.113."+strconv.Itoa(i)))
 			c.wantStatus(got, status, "a client that says to be another")
@@ -103,21 +103,21 @@ func (s *suite[K, O]) perIP() {
 		c.wantStatus(app.send(request{peer: "192.0.2.2:1"}), http.StatusOK, "another client")
 	})
 	s.rule("two PerIP in one app have their own buckets", func(c *trial[K, O]) {
-		app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{PerIP: []core.Limit{slow(2)}}, Limiter[K, O]{PerIP: []core.Limit{slow(2)}}))
+		app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{PerIP: []core.Limit{slow(2)}}, middleware[K, O]{PerIP: []core.Limit{slow(2)}}))
 		for _, status := range []int{200, 200, 429} {
 			c.wantStatus(app.send(request{}), status, "through both")
 		}
 	})
 	s.rule("PerIP panics with every mistake", func(c *trial[K, O]) {
-		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}},
+		c.wantPanic(middleware[K, O]{PerIP: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}},
 			"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must")
-		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{}}, "PerIP limits: 0 limits: at least one is required")
-		c.wantPanic(Limiter[K, O]{PerIP: []core.Limit{slow(2), slow(9).WithUnit("bytes")}}, `PerIP limits[1].Unit: "bytes" is never counted here`)
+		c.wantPanic(middleware[K, O]{PerIP: []core.Limit{}}, "PerIP limits: 0 limits: at least one is required")
+		c.wantPanic(middleware[K, O]{PerIP: []core.Limit{slow(2), slow(9).WithUnit("bytes")}}, `PerIP limits[1].Unit: "bytes" is never counted here`)
 	})
 	s.rule("PerIP takes a location of any name", func(c *trial[K, O]) {
 		for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
 			day := core.PerDay(1).In(time.FixedZone(zone, 3600))
-			app := c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{PerIP: []core.Limit{day}}))
+			app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{PerIP: []core.Limit{day}}))
 			got := app.send(request{})
 			c.wantStatus(got, http.StatusOK, "the first request")
 			if policies := got.header.Get(policyField); !strings.Contains(policies, `"1/day in a zone"`) {

@@ -23,7 +23,7 @@ func (s *suite[K, O]) denial() {
 func (s *suite[K, O]) defaultDenial() {
 	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial[K, O]) {
 		var calls atomic.Int64
-		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil}))
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil}))
 		for i, status := range []int{200, 200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d with a capacity of 2", i+1))
 		}
@@ -98,22 +98,22 @@ func (s *suite[K, O]) ownDenial() {
 			c.kit.OnError(func(error) (int, string) { calls.Add(1); return 0, "" }),
 		}
 		l := c.holding(1)
-		serve := func(limiter Limiter[K, O]) response {
+		serve := func(limiter middleware[K, O]) response {
 			limiter.Options = silent
 			return c.serve(c.app(answer(http.StatusOK), limiter)).send(request{})
 		}
-		c.wantStatus(serve(Limiter[K, O]{Limiter: l, Key: c.kit.Global("all")}), http.StatusOK, "with a token")
-		denied := serve(Limiter[K, O]{Limiter: l, Key: c.kit.Global("all")})
+		c.wantStatus(serve(middleware[K, O]{Limiter: l, Key: c.kit.Global("all")}), http.StatusOK, "with a token")
+		denied := serve(middleware[K, O]{Limiter: l, Key: c.kit.Global("all")})
 		c.wantStatus(denied, http.StatusTooManyRequests, "denied")
 		if c.kit.ProblemBody {
 			c.wantProblem(denied, http.StatusTooManyRequests, "denied")
 		} else if e := denied.header.Get(ErrorHeader); e != "429" {
 			c.errorf("the error handler got an error of status %q, want 429", e)
 		}
-		c.wantStatus(serve(Limiter[K, O]{Together: []Rule[K]{{l, c.kit.Global("all")}, {l, c.kit.Global("one")}}}), http.StatusTooManyRequests, "denied by several")
-		c.wantRefusal(serve(Limiter[K, O]{Limiter: l, Key: c.kit.ByHeader("User")}), http.StatusBadRequest, "without a key")
+		c.wantStatus(serve(middleware[K, O]{Together: []rule[K]{{l, c.kit.Global("all")}, {l, c.kit.Global("one")}}}), http.StatusTooManyRequests, "denied by several")
+		c.wantRefusal(serve(middleware[K, O]{Limiter: l, Key: c.kit.ByHeader("User")}), http.StatusBadRequest, "without a key")
 		failing := c.kit.Custom(func(Header) (string, error) { return "", errSecret })
-		c.wantRefusal(serve(Limiter[K, O]{Limiter: l, Key: failing}), http.StatusInternalServerError, "without a decision")
+		c.wantRefusal(serve(middleware[K, O]{Limiter: l, Key: failing}), http.StatusInternalServerError, "without a decision")
 		if n := calls.Load(); n != 4 {
 			c.errorf("the functions were called %d times, want once for each refusal", n)
 		}

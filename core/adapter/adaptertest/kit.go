@@ -11,9 +11,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Kit describes an adapter. It holds the adapter's functions. Where these take the framework's request, the functions of
-// the kit take a [Header]. K is the adapter's KeyFunc and O its Option.
-type Kit[K, O any] struct {
+// Kit describes an adapter by its own functions. C is what its key functions and options receive, K its KeyFunc, O its Option,
+// R its Rule and M what its New returns.
+type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
+	Limiter *core.Limiter
+	Key     K
+}, M any] struct {
+	New         func(*core.Limiter, K, ...O) M
+	NewTogether func([]R, ...O) M
+	PerIP       func(...core.Limit) M
+
 	ByIP           func(...core.IPOption) K
 	ByHeader       func(name string) K
 	ByCookie       func(name string) K
@@ -26,31 +33,30 @@ type Kit[K, O any] struct {
 	Global         func(name string) K
 	Join           func(...K) K
 	FirstOf        func(...K) K
-	Custom         func(func(Header) (string, error)) K // turns a function into a key function
 
-	// ReadHeader, ReadCookie and ReadQuery return key functions. Their keys are what the framework gives its handlers.
-	ReadHeader, ReadCookie, ReadQuery func(name string) K
+	// Header, Cookie and Query are what the framework gives its handlers: the first value, or "". The string may belong to the
+	// framework and be valid only during the request.
+	Header, Cookie, Query func(c C, name string) string
 
 	// Error returns the framework's own error for a status. Nil means that the framework has no such errors.
 	Error func(status int) error
 
-	WithCost func(func(Header) (int64, error)) O
-	// CostByContentLength and CostByContentLengthOr are the adapter's cost functions, set by its WithCost.
-	CostByContentLength   func(bytesPerToken int64) O
-	CostByContentLengthOr func(bytesPerToken, unknown int64) O
+	WithCost              func(func(C) (int64, error)) O
+	CostByContentLength   func(bytesPerToken int64) func(C) (int64, error)
+	CostByContentLengthOr func(bytesPerToken, unknown int64) func(C) (int64, error)
 
-	WithUnits  func(func(Header) (core.Units, error)) O
-	WithSettle func(func(r Header, status int) core.Units) O
-	WithLimits func(func(Header) ([]core.Limit, error)) O
-	WithSkip   func(func(Header) bool) O
-	WithRefund func(func(r Header, status int) bool) O
+	WithUnits  func(func(C) (core.Units, error)) O
+	WithSettle func(func(c C, status int) core.Units) O
+	WithLimits func(func(C) ([]core.Limit, error)) O
+	WithSkip   func(func(C) bool) O
+	WithRefund func(func(c C, status int) bool) O
 	OnDenied   func(func(core.Result) (status int, body string)) O // answers with status and body; with status 0 it does nothing
 	OnError    func(func(error) (status int, body string)) O       // the same
 
 	// Serve builds app with the framework and then serves it on l until Accept fails. The suite ends it by closing l,
 	// and then closes the connections. If building the app panics, Serve panics. The outermost middleware answers
 	// panics of handlers with 500.
-	Serve func(l net.Listener, app App[K, O]) error
+	Serve func(l net.Listener, app App[M]) error
 
 	// ProblemBody says that refusals are application/problem+json. If it is not set, refusals are errors of the
 	// framework, and the app's error handler writes their status into ErrorHeader.
@@ -70,12 +76,8 @@ type Kit[K, O any] struct {
 	ClosesAtOnce bool
 }
 
-// Header returns the first value of a request header field, or "". The string may belong to the framework and be valid
-// only during the call.
-type Header func(name string) string
-
 // App is a web application.
-type App[K, O any] struct {
+type App[M any] struct {
 	// Value is stored under ValueKey, as the framework's middleware stores values for handlers, in front of any
 	// limiter. Nil means no value.
 	Value any
@@ -85,35 +87,17 @@ type App[K, O any] struct {
 	// can read them before.
 	StreamBodies bool
 	// Use are limiters of the whole app, the outermost first.
-	Use []Limiter[K, O]
+	Use []M
 	// Routes are all routes of the app. It must match no other path or method.
-	Routes []Route[K, O]
-}
-
-// Limiter is one middleware, as passed to New, NewTogether or PerIP.
-type Limiter[K, O any] struct {
-	Limiter *core.Limiter
-	Key     K
-	Options []O
-	// Together are the rules of NewTogether. If it is nil, the middleware is that of New. Otherwise Limiter and Key are not
-	// used, and the list may be empty.
-	Together []Rule[K]
-	// PerIP are the limits of PerIP. If it is not nil, the middleware is that of PerIP, and nothing else here is used.
-	PerIP []core.Limit
-}
-
-// Rule is one of the rules of NewTogether. The adapter's Rule has the same fields, so one can be converted to the other.
-type Rule[K any] struct {
-	Limiter *core.Limiter
-	Key     K
+	Routes []Route[M]
 }
 
 // Route is one route.
-type Route[K, O any] struct {
+type Route[M any] struct {
 	Method  string
 	Pattern string // as in net/http: /items/{id}
 	// Use are limiters of this route alone, the outermost first.
-	Use []Limiter[K, O]
+	Use []M
 	// Handle is called with the request's context and returns the answer.
 	Handle func(context.Context) Reply
 }

@@ -25,7 +25,7 @@ func (s *suite[K, O]) log() {
 		}
 		failing := k.WithCost(func(Header) (int64, error) { return 0, errors.New("no database") })
 		settling := k.WithSettle(func(Header, int) core.Units { panic("no usage") })
-		twice := Limiter[K, O]{Limiter: limiter("twice"), Key: k.Global("all")}
+		twice := middleware[K, O]{Limiter: limiter("twice"), Key: k.Global("all")}
 		defaults := logtest.Capture(func() {
 			c.wantStatus(c.use(limiter("key"), k.ByHeader("Missing")).send(request{}), http.StatusBadRequest, "without a key")
 			c.wantStatus(c.use(limiter("cost"), k.Global("all"), failing).send(request{}), http.StatusInternalServerError, "a cost function that fails")

@@ -51,11 +51,11 @@ func (s *suite[K, O]) panics() {
 		{"mistakes in both key and cost", k.ByHeader(""), []O{k.CostByContentLength(0)}, []string{"ByHeader", "CostByContentLength"}},
 	} {
 		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(Limiter[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil}, mistake.want...)
+			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil}, mistake.want...)
 		})
 	}
 	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
-		c.wantPanic(Limiter[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
+		c.wantPanic(middleware[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
 }
 
@@ -67,8 +67,8 @@ func (s *suite[K, O]) panicsOfCosts() {
 		cost := k.WithCost(func(Header) (int64, error) { return 9, nil })
 		const mistake = `WithCost: "words only" is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead`
 		for _, options := range [][]O{{cost}, {cost, k.WithUnits(words)}, {cost, k.WithSettle(giving(1).settle)}} {
-			c.wantPanic(Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: options}, mistake)
-			c.wantPanic(Limiter[K, O]{Together: []Rule[K]{{l, k.Global("all")}, {l, k.Global("more")}}, Options: options}, mistake)
+			c.wantPanic(middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: options}, mistake)
+			c.wantPanic(middleware[K, O]{Together: []rule[K]{{l, k.Global("all")}, {l, k.Global("more")}}, Options: options}, mistake)
 		}
 		shadow := l.Policy()
 		shadow.Shadow = true
@@ -78,12 +78,12 @@ func (s *suite[K, O]) panicsOfCosts() {
 		l := newListener()
 		_ = l.Close()
 		called := func(Header) (string, error) { c.errorf("New called a key function"); return "", nil }
-		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), Limiter[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil}))
+		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil}))
 	})
 }
 
 // wantPanic checks that New panics for l with a message that contains each of want, and no more mistakes.
-func (c *trial[K, O]) wantPanic(l Limiter[K, O], want ...string) {
+func (c *trial[K, O]) wantPanic(l middleware[K, O], want ...string) {
 	c.t.Helper()
 	closed := newListener()
 	_ = closed.Close()

@@ -34,16 +34,22 @@ func (s *suite[K, O]) route() {
 	s.routeWarnings()
 }
 
+const get = http.MethodGet
+
+func item(method, target string) request { return request{method: method, target: target} }
+
+// places returns where ByRoute knows the route.
+func (s *suite[K, O]) places() []place {
+	if s.kit.RouteKnownInUse {
+		return []place{inRoute, inUse}
+	}
+	return []place{inRoute}
+}
+
 // routeKeys checks the keys of ByRoute.
 func (s *suite[K, O]) routeKeys() {
 	key := s.kit.ByRoute()
-	item := func(method, target string) request { return request{method: method, target: target} }
-	get := http.MethodGet
-	places := []place{inRoute}
-	if s.kit.RouteKnownInUse {
-		places = append(places, inUse)
-	}
-	for _, p := range places {
+	for _, p := range s.places() {
 		s.groupings([]grouping[K]{
 			{"ByRoute gives all paths of a pattern one bucket, " + string(p), p, true, of(key,
 				item(get, "/items/1"), item(get, "/items/2"), item(get, "/items/3?q=1"))},
@@ -67,12 +73,6 @@ func (s *suite[K, O]) routeKeys() {
 // routeWarnings checks what ByRoute logs, and its marker.
 func (s *suite[K, O]) routeWarnings() {
 	key := s.kit.ByRoute()
-	item := func(method, target string) request { return request{method: method, target: target} }
-	get := http.MethodGet
-	places := []place{inRoute}
-	if s.kit.RouteKnownInUse {
-		places = append(places, inUse)
-	}
 	s.rule("ByRoute without a known route logs one warning with advice, for a request that was answered", func(c *trial[K, O]) {
 		if s.kit.RouteKnownInUse {
 			return // the route of an answered request is known
@@ -90,11 +90,11 @@ func (s *suite[K, O]) routeWarnings() {
 	})
 	s.rule("ByRoute with known routes logs nothing", func(c *trial[K, O]) {
 		log := logtest.Capture(func() {
-			for _, p := range places {
-				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, Limiter[K, O]{Limiter: c.holding(10)})
+			for _, p := range s.places() {
+				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, middleware[K, O]{Limiter: c.holding(10)})
 				c.wantStatus(app(), http.StatusOK, string(p))
 				if p == inUse {
-					app = c.open(visit[K]{key: key, request: item(get, "/nowhere")}, p, Limiter[K, O]{Limiter: c.holding(10)})
+					app = c.open(visit[K]{key: key, request: item(get, "/nowhere")}, p, middleware[K, O]{Limiter: c.holding(10)})
 					c.wantStatus(app(), http.StatusNotFound, "no route")
 				}
 			}
@@ -104,8 +104,8 @@ func (s *suite[K, O]) routeWarnings() {
 		}
 	})
 	s.rule("the marker of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
-		outer := Limiter[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
-		skipped := Limiter[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
+		outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
+		skipped := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
 		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))
 		c.wantRemaining(app.send(request{}), 4, "the inner limiter makes no decision")
 	})

@@ -25,7 +25,7 @@ type server struct {
 }
 
 // serve runs app until the test ends.
-func (c *trial[K, O]) serve(app App[K, O]) *server {
+func (c *trial[K, O]) serve(app App[middleware[K, O]]) *server {
 	c.t.Helper()
 	s := &server{t: c.t, l: newListener(), clients: make(map[string]*http.Client)}
 	returned := make(chan error, 1)

@@ -119,7 +119,7 @@ func (s *suite[K, O]) settleStatus() {
 			settled := giving(4)
 			l := c.limiter(counting("test", 4, 12))
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+				middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
 			c.wantStatus(app.send(request{header: header("User", "ann")}), reply.Status, "the request")
 			c.wantSettled(settled, reply.Status)
 			if !slices.Equal(settled.users, []string{"ann"}) {
@@ -132,7 +132,7 @@ func (s *suite[K, O]) settleStatus() {
 		settled := giving(0)
 		l := c.limiter(counting("test", 4, 12))
 		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
-			Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+			middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
 		for range 2 {
 			c.wantStatus(app.send(request{}), http.StatusInternalServerError, "the request")
 		}
@@ -148,7 +148,7 @@ func (s *suite[K, O]) settleStatus() {
 			settled := giving(0)
 			settled.each = make(chan struct{}, 9)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				Limiter[K, O]{Limiter: c.limiter(counting("test", 4, 12)), Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+				middleware[K, O]{Limiter: c.limiter(counting("test", 4, 12)), Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
 			_, _ = app.try(context.Background(), request{})
 			if !c.within(settled.each) {
 				c.errorf("the settle function was not called")
@@ -178,8 +178,8 @@ func (s *suite[K, O]) settleOnlyCharged() {
 		settled := giving(0)
 		outer := c.limiter(counting("outer", 4, 12))
 		app := c.serve(c.app(answer(http.StatusOK),
-			Limiter[K, O]{Limiter: outer, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}},
-			Limiter[K, O]{Limiter: c.holding(1), Key: k.Global("all")}))
+			middleware[K, O]{Limiter: outer, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}},
+			middleware[K, O]{Limiter: c.holding(1), Key: k.Global("all")}))
 		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
 		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "refused by the inner limiter")
 		c.wantSettled(settled, 200, 429)
@@ -200,7 +200,7 @@ func (s *suite[K, O]) settleOnlyCharged() {
 	})
 	s.rule("WithSettle and WithRefund can't be used together: New panics", func(c *trial[K, O]) {
 		var reported statuses
-		c.wantPanic(Limiter[K, O]{Limiter: c.holding(1), Key: k.Global("all"), Options: []O{k.WithSettle(giving(1).settle), k.WithRefund(reported.refunding)}},
+		c.wantPanic(middleware[K, O]{Limiter: c.holding(1), Key: k.Global("all"), Options: []O{k.WithSettle(giving(1).settle), k.WithRefund(reported.refunding)}},
 			"WithSettle", "WithRefund")
 	})
 }

@@ -31,20 +31,28 @@ func (s *suite[K, O]) settleAfterClient() {
 				<-gone
 			}
 			return Reply{Status: http.StatusAccepted}
-		}, Limiter[K, O]{Limiter: l, Key: c.kit.Global("all"), Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}}))
+		}, middleware[K, O]{Limiter: l, Key: c.kit.Global("all"), Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}}))
 		if got, err := app.try(ctx, request{header: header("Words", "10")}); err == nil {
 			c.errorf("the client was answered %d although it had left", got.status)
 		}
 		close(gone)
-		for _, action := range []string{"took", "settled"} {
-			if !c.within(store.done) {
-				c.errorf("the limiter never %s the words", action)
-				return
-			}
+		if !c.takesAndSettles(store) {
+			return
 		}
 		c.wantSettled(settled, http.StatusAccepted)
 		c.wantLeft(c.limiter(counting("test", 4, 12)), "afterwards", "calls", 3, "words", 9)
 	})
+}
+
+// takesAndSettles waits until words were taken from a store, and settled.
+func (c *trial[K, O]) takesAndSettles(store announcedStore) bool {
+	for _, action := range []string{"took", "settled"} {
+		if !c.within(store.done) {
+			c.errorf("the limiter never %s the words", action)
+			return false
+		}
+	}
+	return true
 }
 
 // settleUndecided checks that a request is settled although its context ended before the limiter knew the decision.
@@ -54,12 +62,12 @@ func (s *suite[K, O]) settleUndecided() {
 			var cancel atomic.Pointer[context.CancelFunc] // of the newest request
 			end := func() { (*cancel.Load())() }
 			settled := giving(3)
-			var list []Rule[K]
+			var list []rule[K]
 			for i := range rules {
 				policy := counting(fmt.Sprint("test", i), 4, 12)
-				list = append(list, Rule[K]{c.limiterOn(leavingStore{c.store, end}, policy), c.kit.Global("all")})
+				list = append(list, rule[K]{c.limiterOn(leavingStore{c.store, end}, policy), c.kit.Global("all")})
 			}
-			app := c.app(answer(http.StatusAccepted), Limiter[K, O]{Together: list,
+			app := c.app(answer(http.StatusAccepted), middleware[K, O]{Together: list,
 				Options: []O{c.kit.WithUnits(words), c.kit.WithSettle(settled.settle)}})
 			requests := 0
 			app.Context = func(ctx context.Context) context.Context {
@@ -113,7 +121,7 @@ func (s *suite[K, O]) streamOver() {
 	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
 		settled := &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }, each: make(chan struct{}, 9)}
 		return c.serve(c.app(func(context.Context) Reply { return Reply{Status: http.StatusAccepted, Stream: stream} },
-			Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words), k.WithSettle(settled.settle)}})), settled
+			middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words), k.WithSettle(settled.settle)}})), settled
 	}
 	s.rule("a streamed response is settled when it is over: what its stream writes last is seen", func(c *trial[K, O]) {
 		store := announcedStore{c.store, make(chan struct{}, 10)}
@@ -157,7 +165,7 @@ func (s *suite[K, O]) streamLeft() {
 	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
 		settled := &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }, each: make(chan struct{}, 9)}
 		return c.serve(c.app(func(context.Context) Reply { return Reply{Status: http.StatusAccepted, Stream: stream} },
-			Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words), k.WithSettle(settled.settle)}})), settled
+			middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words), k.WithSettle(settled.settle)}})), settled
 	}
 	s.rule("a streamed response is settled once although the client left in the middle", func(c *trial[K, O]) {
 		ctx, leave := context.WithCancel(context.Background())
@@ -186,11 +194,8 @@ func (s *suite[K, O]) streamLeft() {
 		if !c.within(ended) {
 			c.errorf("the stream never ended")
 		}
-		for _, action := range []string{"took", "settled"} {
-			if !c.within(store.done) {
-				c.errorf("the limiter never %s the words", action)
-				return
-			}
+		if !c.takesAndSettles(store) {
+			return
 		}
 		c.wantSettled(settled, http.StatusAccepted)
 		c.wantLeft(c.limiter(counting("test", 4, 300)), "after 3 words that were charged as 250", "calls", 3, "words", 297)
@@ -204,7 +209,7 @@ func (s *suite[K, O]) streamCharges() {
 		l := c.limiter(counting("test", 4, 12))
 		app := c.serve(c.app(func(context.Context) Reply {
 			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, _ func() error) { _, _ = io.WriteString(w, "all") }}
-		}, Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words)}}))
+		}, middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words)}}))
 		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "the request")
 		c.wantLeft(l, "afterwards", "calls", 3, "words", 7)
 	})
@@ -212,10 +217,10 @@ func (s *suite[K, O]) streamCharges() {
 		store := announcedStore{c.store, make(chan struct{}, 10)}
 		var produced atomic.Int64
 		settled := [2]*settlements{}
-		var use []Limiter[K, O]
+		var use []middleware[K, O]
 		for i, name := range []string{"outer", "inner"} {
 			settled[i] = &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }}
-			use = append(use, Limiter[K, O]{Limiter: c.limiterOn(store, counting(name, 4, 12)), Key: k.Global("all"),
+			use = append(use, middleware[K, O]{Limiter: c.limiterOn(store, counting(name, 4, 12)), Key: k.Global("all"),
 				Options: []O{k.WithUnits(words), k.WithSettle(settled[i].settle)}})
 		}
 		app := c.serve(c.app(func(context.Context) Reply {

@@ -67,7 +67,7 @@ func (s *suite[K, O]) settlePanics() {
 					panic("handler")
 				}
 				return Reply{Status: status}
-			}, Limiter[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(func(Header, int) core.Units { panic(secret) })}}))
+			}, middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(func(Header, int) core.Units { panic(secret) })}}))
 			log := logtest.Capture(func() {
 				got := app.send(request{})
 				c.wantStatus(got, status, "the request")

@@ -18,9 +18,9 @@ func (c *trial[K, O]) named(name string, n int64) *core.Limiter {
 }
 
 // useTogether runs an app with the middleware of NewTogether in front of all routes.
-func (c *trial[K, O]) useTogether(rules []Rule[K], options ...O) *server {
+func (c *trial[K, O]) useTogether(rules []rule[K], options ...O) *server {
 	c.t.Helper()
-	return c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{Together: rules, Options: options}))
+	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{Together: rules, Options: options}))
 }
 
 // jointly checks NewTogether.
@@ -43,7 +43,7 @@ func (s *suite[K, O]) jointTakes() {
 	k := s.kit
 	s.rule("NewTogether takes from all limiters or from none", func(c *trial[K, O]) {
 		user, org := c.named("user", 5), c.named("org", 2)
-		app := c.useTogether([]Rule[K]{{user, k.ByHeader("User")}, {org, k.Global("all")}})
+		app := c.useTogether([]rule[K]{{user, k.ByHeader("User")}, {org, k.Global("all")}})
 		for i, status := range []int{200, 200, 429, 429} {
 			c.wantStatus(app.send(request{header: header("User", "ann")}), status, fmt.Sprintf("request %d, 5 of the user and 2 of the organisation", i+1))
 		}
@@ -54,7 +54,7 @@ func (s *suite[K, O]) jointTakes() {
 	})
 	s.rule("a denied request does not reach the handler", func(c *trial[K, O]) {
 		var calls atomic.Int64
-		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), Limiter[K, O]{Together: []Rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}}}))
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{Together: []rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}}}))
 		for _, status := range []int{200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, "a request")
 		}
@@ -64,7 +64,7 @@ func (s *suite[K, O]) jointTakes() {
 	})
 	s.rule("NewTogether of one rule is New", func(c *trial[K, O]) {
 		l := c.named("one", 2)
-		app := c.useTogether([]Rule[K]{{l, k.Global("all")}})
+		app := c.useTogether([]rule[K]{{l, k.Global("all")}})
 		for _, status := range []int{200, 200, 429} {
 			got := app.send(request{})
 			c.wantStatus(got, status, "a request")
@@ -79,9 +79,9 @@ func (s *suite[K, O]) jointFields() {
 	s.rule("responses have the fields of all limiters; fields of one value are those of the tightest", func(c *trial[K, O]) {
 		for _, order := range [][]string{{"few", "many", "most"}, {"many", "most", "few"}, {"most", "few", "many"}} {
 			capacity := map[string]int64{"few": 1, "many": 5, "most": 9}
-			var rules []Rule[K]
+			var rules []rule[K]
 			for _, name := range order {
-				rules = append(rules, Rule[K]{c.named(name, capacity[name]), k.Global(strings.Join(order, " "))})
+				rules = append(rules, rule[K]{c.named(name, capacity[name]), k.Global(strings.Join(order, " "))})
 			}
 			app := c.useTogether(rules)
 			for _, want := range []struct {
@@ -115,8 +115,8 @@ func (s *suite[K, O]) jointRetryAfter() {
 			quick := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 7 * time.Second}
 			slower := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 70 * time.Second}
 			key := k.Global(fmt.Sprint(order))
-			rules := []Rule[K]{{c.limiter(core.Policy{Name: "quick", Limits: []core.Limit{quick}}), key}, {c.limiter(core.Policy{Name: "slower", Limits: []core.Limit{slower}}), key}}
-			app := c.useTogether([]Rule[K]{rules[order[0]], rules[order[1]]})
+			rules := []rule[K]{{c.limiter(core.Policy{Name: "quick", Limits: []core.Limit{quick}}), key}, {c.limiter(core.Policy{Name: "slower", Limits: []core.Limit{slower}}), key}}
+			app := c.useTogether([]rule[K]{rules[order[0]], rules[order[1]]})
 			c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
 			got := app.send(request{})
 			c.wantStatus(got, http.StatusTooManyRequests, "the second request")
@@ -130,8 +130,8 @@ func (s *suite[K, O]) jointRetryAfter() {
 	})
 	s.rule("a request that one limiter can never allow has no Retry-After", func(c *trial[K, O]) {
 		for _, order := range [][2]int{{0, 1}, {1, 0}} {
-			rules := []Rule[K]{{c.named("small", 2), k.Global(fmt.Sprint(order))}, {c.named("used", 5), k.Global(fmt.Sprint(order))}}
-			app := c.useTogether([]Rule[K]{rules[order[0]], rules[order[1]]}, k.WithCost(costHeader))
+			rules := []rule[K]{{c.named("small", 2), k.Global(fmt.Sprint(order))}, {c.named("used", 5), k.Global(fmt.Sprint(order))}}
+			app := c.useTogether([]rule[K]{rules[order[0]], rules[order[1]]}, k.WithCost(costHeader))
 			c.wantStatus(app.send(request{header: header("Cost", "2")}), http.StatusOK, "cost 2")
 			got := app.send(request{header: header("Cost", "4")})
 			c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of at most 2, and of 3 of 5")
@@ -147,7 +147,7 @@ func (s *suite[K, O]) jointDenial() {
 	k := s.kit
 	s.rule("the default answer to a denial names the limits of all limiters that lack tokens, and no others", func(c *trial[K, O]) {
 		shadow := core.Policy{Name: "shadow", Limits: []core.Limit{slow(1)}, Shadow: true}
-		app := c.useTogether([]Rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}, {c.named("three", 1), k.Global("all")},
+		app := c.useTogether([]rule[K]{{c.named("one", 1), k.Global("all")}, {c.named("two", 9), k.Global("all")}, {c.named("three", 1), k.Global("all")},
 			{c.limiter(shadow), k.Global("all")}})
 		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
 		got := app.send(request{})
@@ -163,7 +163,7 @@ func (s *suite[K, O]) jointDenial() {
 	})
 	s.rule("OnDenied gets the tightest limiter's denial", func(c *trial[K, O]) {
 		var seen atomic.Pointer[core.Result]
-		app := c.useTogether([]Rule[K]{{c.named("one", 9), k.Global("all")}, {c.named("two", 1), k.Global("all")}, {c.named("three", 5), k.Global("all")}},
+		app := c.useTogether([]rule[K]{{c.named("one", 9), k.Global("all")}, {c.named("two", 1), k.Global("all")}, {c.named("three", 5), k.Global("all")}},
 			k.OnDenied(func(res core.Result) (int, string) {
 				seen.Store(&res)
 				return http.StatusTeapot, "mine"
@@ -190,26 +190,26 @@ func (s *suite[K, O]) jointCosts() {
 	s.rule("cost and units go to each limiter that counts them", func(c *trial[K, O]) {
 		calls, both := c.named("calls only", 9), c.limiter(counting("both", 9, 50))
 		counted := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{counting("", 1, 50).Limits[1]}})
-		app := c.useTogether([]Rule[K]{{calls, k.Global("all")}, {both, k.Global("all")}, {counted, k.Global("all")}}, k.WithCost(costHeader), k.WithUnits(words))
+		app := c.useTogether([]rule[K]{{calls, k.Global("all")}, {both, k.Global("all")}, {counted, k.Global("all")}}, k.WithCost(costHeader), k.WithUnits(words))
 		c.wantStatus(app.send(request{header: header("Cost", "2", "Words", "20")}), http.StatusOK, "2 requests and 20 words")
 		c.wantStatus(app.send(request{header: header("Cost", "1")}), http.StatusOK, "1 request and nil units")
 		c.wantStatus(app.send(request{header: header("Cost", "1", "Words", "31")}), http.StatusTooManyRequests, "31 of 30 words")
 		c.wantLeft(calls, "afterwards", "calls only", 6)
 		c.wantLeft(both, "afterwards", "calls", 6, "words", 30)
 		c.wantLeft(counted, "afterwards", "words", 30)
-		app = c.useTogether([]Rule[K]{{calls, k.Global("all")}, {both, k.Global("all")}}, k.WithUnits(words), k.CostByContentLength(1000))
+		app = c.useTogether([]rule[K]{{calls, k.Global("all")}, {both, k.Global("all")}}, k.WithUnits(words), k.CostByContentLength(1000))
 		c.wantStatus(app.send(request{method: http.MethodPost, body: "x", chunked: true, header: header("Words", "3")}), http.StatusTooManyRequests, "a body of unknown length: all of 6 of 9")
 	})
 	s.rule("a body of unknown length costs the whole Capacity of each limiter", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 7)
-		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.CostByContentLength(1000))
+		app := c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.CostByContentLength(1000))
 		c.wantStatus(app.send(request{method: http.MethodPost, body: "x", chunked: true}), http.StatusOK, "a chunked body")
 		c.wantLeft(one, "afterwards", "one", 0)
 		c.wantLeft(two, "afterwards", "two", 0)
 	})
 	s.rule("a skipped request takes nothing", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 3)
-		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, k.WithSkip(func(Header) bool { return true }))
+		app := c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, k.WithSkip(func(Header) bool { return true }))
 		if got := app.send(request{}); got.status != http.StatusOK || got.body != "no result" || len(limitFields(got.header)) > 0 || got.header.Get(AllHeader) != "" {
 			c.errorf("a skipped request was answered %d %q with %v", got.status, got.body, got.header)
 		}
@@ -222,11 +222,11 @@ func (s *suite[K, O]) jointFailures() {
 	k := s.kit
 	s.rule("a missing key of any rule is 400, and nothing is taken", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 3)
-		for _, rules := range [][]Rule[K]{{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, {{one, k.ByHeader("Nobody")}, {two, k.Global("all")}}} {
+		for _, rules := range [][]rule[K]{{{one, k.Global("all")}, {two, k.ByHeader("Nobody")}}, {{one, k.ByHeader("Nobody")}, {two, k.Global("all")}}} {
 			c.wantRefusal(c.useTogether(rules).send(request{}), http.StatusBadRequest, "the request")
 		}
 		failing := k.Custom(func(Header) (string, error) { return "", errSecret })
-		c.wantRefusal(c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, failing}}).send(request{}), http.StatusInternalServerError, "a failing key")
+		c.wantRefusal(c.useTogether([]rule[K]{{one, k.Global("all")}, {two, failing}}).send(request{}), http.StatusInternalServerError, "a failing key")
 		c.wantLeft(one, "afterwards", "one", 3)
 		c.wantLeft(two, "afterwards", "two", 3)
 	})
@@ -242,7 +242,7 @@ func (s *suite[K, O]) jointFailures() {
 	} {
 		s.rule(bad.rule+" is answered with 500, and nothing is taken", func(c *trial[K, O]) {
 			one, two := c.named("one", 3), c.limiter(counting("two", 3, 9))
-			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, append([]O{k.WithUnits(words)}, bad.options...)...)
+			app := c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, append([]O{k.WithUnits(words)}, bad.options...)...)
 			c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the request")
 			c.wantLeft(one, "afterwards", "one", 3)
 			c.wantLeft(two, "afterwards", "calls", 3, "words", 9)

@@ -22,7 +22,7 @@ func (s *suite[K, O]) jointOutages() {
 				one = c.limiterOn(brokenStore{}, core.Policy{Name: "one", Limits: []core.Limit{slow(4)}, OnFailure: mode})
 			}
 			two := c.limiterOn(brokenStore{}, core.Policy{Name: "two", Limits: []core.Limit{slow(2)}, OnFailure: mode})
-			return one, c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}})
+			return one, c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.Global("all")}})
 		}
 		s.rule(fmt.Sprintf("FailClosed of a limiter answers 503 and takes nothing from the others (both away: %v)", both), func(c *trial[K, O]) {
 			one, app := away(c, core.FailClosed)
@@ -82,7 +82,7 @@ func (s *suite[K, O]) jointReturns() {
 		var reported statuses
 		one, two := c.named("one", 4), c.named("two", 4)
 		for _, status := range []int{500, 200} {
-			app := c.serve(c.app(answer(status), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}},
+			app := c.serve(c.app(answer(status), middleware[K, O]{Together: []rule[K]{{one, k.Global("all")}, {two, k.Global("all")}},
 				Options: []O{k.WithRefund(reported.refunding), k.WithCost(costHeader)}}))
 			c.wantStatus(app.send(request{header: header("Cost", "3")}), status, "the request")
 			left := map[int]int{500: 4, 200: 1}[status]
@@ -96,7 +96,7 @@ func (s *suite[K, O]) jointReturns() {
 	s.rule("WithSettle settles in each limiter what it counts, and is called once", func(c *trial[K, O]) {
 		one, two := c.named("one", 9), c.limiter(counting("two", 9, 50))
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3, "words": 5} }}
-		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.WithUnits(words), k.WithSettle(settled.settle))
+		app := c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.WithUnits(words), k.WithSettle(settled.settle))
 		c.wantStatus(app.send(request{header: header("Words", "20")}), http.StatusOK, "the request")
 		c.wantSettled(&settled, 200)
 		c.wantLeft(one, "afterwards", "one", 6)
@@ -108,7 +108,7 @@ func (s *suite[K, O]) jointReturns() {
 		failing := c.limiterOn(&failingStore{Store: c.store, good: 1}, core.Policy{Name: "two", Limits: []core.Limit{slow(9)}})
 		one := c.named("one", 9)
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
-		app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {failing, k.Global("all")}}, k.WithSettle(settled.settle))
+		app := c.useTogether([]rule[K]{{one, k.Global("all")}, {failing, k.Global("all")}}, k.WithSettle(settled.settle))
 		log := logtest.Capture(func() {
 			got := app.send(request{})
 			c.wantStatus(got, http.StatusOK, "the request")
@@ -128,9 +128,9 @@ func (s *suite[K, O]) jointStacked() {
 	k := s.kit
 	s.rule("limiters in front and behind: all fields are sent, and AllFromContext returns all, the newest first", func(c *trial[K, O]) {
 		app := c.serve(c.app(answer(http.StatusOK),
-			Limiter[K, O]{Limiter: c.named("front", 9), Key: k.Global("all")},
-			Limiter[K, O]{Together: []Rule[K]{{c.named("one", 2), k.Global("all")}, {c.named("two", 5), k.Global("all")}}},
-			Limiter[K, O]{Limiter: c.named("behind", 7), Key: k.Global("all")}))
+			middleware[K, O]{Limiter: c.named("front", 9), Key: k.Global("all")},
+			middleware[K, O]{Together: []rule[K]{{c.named("one", 2), k.Global("all")}, {c.named("two", 5), k.Global("all")}}},
+			middleware[K, O]{Limiter: c.named("behind", 7), Key: k.Global("all")}))
 		got := app.send(request{})
 		c.wantAll(got, "behind 6, one 1, two 4, front 8", "through all")
 		c.wantListed(got, "through all", "front", "one", "two", "behind")
@@ -151,8 +151,8 @@ func (s *suite[K, O]) jointStacked() {
 	s.rule("a warning is logged once if a request is charged twice by one policy for the same key", func(c *trial[K, O]) {
 		one := c.named("one", 99)
 		app := c.serve(c.app(answer(http.StatusOK),
-			Limiter[K, O]{Limiter: one, Key: k.Global("all")},
-			Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {c.named("two", 99), k.Global("all")}}}))
+			middleware[K, O]{Limiter: one, Key: k.Global("all")},
+			middleware[K, O]{Together: []rule[K]{{one, k.Global("all")}, {c.named("two", 99), k.Global("all")}}}))
 		log := logtest.Capture(func() {
 			for range 3 {
 				c.wantStatus(app.send(request{}), http.StatusOK, "a request")
@@ -162,7 +162,7 @@ func (s *suite[K, O]) jointStacked() {
 			c.errorf("the warning was logged %d times, want once: %s", n, log)
 		}
 		log = logtest.Capture(func() {
-			app := c.useTogether([]Rule[K]{{one, k.Global("all")}, {one, k.Global("others")}})
+			app := c.useTogether([]rule[K]{{one, k.Global("all")}, {one, k.Global("others")}})
 			c.wantStatus(app.send(request{}), http.StatusOK, "two keys of one limiter")
 		})
 		if log != "" {
@@ -177,7 +177,7 @@ func (s *suite[K, O]) jointOneBucket() {
 	s.rule("rules whose keys give one bucket are one charge of the sum", func(c *trial[K, O]) {
 		one, two := c.named("one", 5), c.named("two", 9)
 		byUser := k.FirstOf(k.ByHeader("User"), k.Global("all"))
-		rules := []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}, {one, byUser}}
+		rules := []rule[K]{{one, k.Global("all")}, {two, k.Global("all")}, {one, byUser}}
 		app := c.useTogether(rules, k.WithCost(costHeader))
 		got := app.send(request{header: header("Cost", "2")})
 		c.wantStatus(got, http.StatusOK, "2 and 2 of 5")
@@ -198,13 +198,13 @@ func (s *suite[K, O]) jointOneBucket() {
 		c.wantLeft(one, "afterwards", "one", 0)
 
 		body := c.named("body", 3)
-		app = c.useTogether([]Rule[K]{{body, k.Global("all")}, {body, byUser}}, k.CostByContentLength(1000))
+		app = c.useTogether([]rule[K]{{body, k.Global("all")}, {body, byUser}}, k.CostByContentLength(1000))
 		c.wantStatus(app.send(request{method: http.MethodPost, body: "x", chunked: true}), http.StatusOK, "a body of unknown length costs the whole Capacity once")
 		c.wantLeft(body, "afterwards", "body", 0)
 
 		trial := c.limiter(core.Policy{Name: "twice", Limits: []core.Limit{slow(3)}, Shadow: true})
 		enforced := c.named("twice", 3)
-		app = c.useTogether([]Rule[K]{{trial, k.Global("all")}, {enforced, k.Global("all")}})
+		app = c.useTogether([]rule[K]{{trial, k.Global("all")}, {enforced, k.Global("all")}})
 		for i, left := range []int{1, 0, 0} {
 			status := []int{200, 200, 429}[i]
 			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d of a policy in shadow mode and the enforced one, with one bucket of 3", i+1))
@@ -218,7 +218,7 @@ func (s *suite[K, O]) jointRequests() {
 	k := s.kit
 	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
 		one, two := c.named("one", 3), c.named("two", 3)
-		app := c.app(answer(http.StatusOK), Limiter[K, O]{Together: []Rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})
+		app := c.app(answer(http.StatusOK), middleware[K, O]{Together: []rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})
 		app.Context = func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
@@ -229,7 +229,7 @@ func (s *suite[K, O]) jointRequests() {
 	})
 	s.rule("keys that arrive over one connection keep their own buckets in NewTogether", func(c *trial[K, O]) {
 		raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })
-		app := c.useTogether([]Rule[K]{{c.named("one", 1), raw}, {c.named("two", 99), k.Global("all")}})
+		app := c.useTogether([]rule[K]{{c.named("one", 1), raw}, {c.named("two", 99), k.Global("all")}})
 		for _, status := range []int{200, 429} {
 			for i := range 20 {
 				c.wantStatus(app.send(request{header: header("User", fmt.Sprintf("user-%03d", i))}), status, fmt.Sprint("user ", i))
@@ -237,7 +237,7 @@ func (s *suite[K, O]) jointRequests() {
 		}
 	})
 	s.rule("as many concurrent requests pass together as the smallest capacity allows", func(c *trial[K, O]) {
-		app := c.useTogether([]Rule[K]{{c.named("one", 40), k.Global("all")}, {c.named("two", 17), k.Global("all")}})
+		app := c.useTogether([]rule[K]{{c.named("one", 40), k.Global("all")}, {c.named("two", 17), k.Global("all")}})
 		var allowed atomic.Int64
 		done := make(chan struct{}, 8)
 		for range 8 {
@@ -265,22 +265,22 @@ func (s *suite[K, O]) jointMistakes() {
 	var none K
 	for _, mistake := range []struct {
 		rule    string
-		rules   func(l *core.Limiter) []Rule[K]
+		rules   func(l *core.Limiter) []rule[K]
 		options []O
 		want    []string
 	}{
-		{"no rules", func(*core.Limiter) []Rule[K] { return []Rule[K]{} }, nil, []string{"NewTogether: 0 rules given"}},
-		{"a nil limiter and a nil key", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, none}, {nil, k.Global("all")}} }, nil,
+		{"no rules", func(*core.Limiter) []rule[K] { return []rule[K]{} }, nil, []string{"NewTogether: 0 rules given"}},
+		{"a nil limiter and a nil key", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, none}, {nil, k.Global("all")}} }, nil,
 			[]string{"NewTogether rules[0].Key: <nil> must be", "NewTogether rules[1].Limiter: <nil> must be"}},
-		{"mistakes in several keys and in the cost", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.ByHeader("X User")}, {l, k.Global("")}} },
+		{"mistakes in several keys and in the cost", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, k.ByHeader("X User")}, {l, k.Global("")}} },
 			[]O{k.CostByContentLength(0)}, []string{`ByHeader: "X User" must be`, `Global: "" must be`, "CostByContentLength bytesPerToken: 0 must be"}},
-		{"WithLimits", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.Global("all")}, {l, k.Global("others")}} },
+		{"WithLimits", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, k.Global("all")}, {l, k.Global("others")}} },
 			[]O{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, nil })}, []string{"WithLimits"}},
-		{"WithSettle and WithRefund", func(l *core.Limiter) []Rule[K] { return []Rule[K]{{l, k.Global("all")}, {nil, k.Global("others")}} },
+		{"WithSettle and WithRefund", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, k.Global("all")}, {nil, k.Global("others")}} },
 			[]O{k.WithSettle(giving(1).settle), k.WithRefund(func(Header, int) bool { return false })}, []string{"WithSettle", "WithRefund", "rules[1].Limiter"}},
 	} {
 		s.rule("NewTogether panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(Limiter[K, O]{Together: mistake.rules(c.holding(1)), Options: mistake.options}, mistake.want...)
+			c.wantPanic(middleware[K, O]{Together: mistake.rules(c.holding(1)), Options: mistake.options}, mistake.want...)
 		})
 	}
 }

@@ -16,7 +16,7 @@ func (s *suite[K, O]) jointShadow() {
 	s.rule("a limiter in shadow mode denies nothing, sends no fields, and is charged with the others", func(c *trial[K, O]) {
 		policy := core.Policy{Name: "trial", Limits: []core.Limit{slow(2)}, Shadow: true}
 		one := c.named("one", 4)
-		for _, rules := range [][]Rule[K]{{{c.limiter(policy), k.Global("all")}, {one, k.Global("all")}}} {
+		for _, rules := range [][]rule[K]{{{c.limiter(policy), k.Global("all")}, {one, k.Global("all")}}} {
 			app := c.useTogether(rules)
 			for i, status := range []int{200, 200, 200, 200, 429} {
 				got := app.send(request{})
@@ -34,7 +34,7 @@ func (s *suite[K, O]) jointShadow() {
 	s.rule("a missing key of a limiter in shadow mode refuses nothing, and the others decide", func(c *trial[K, O]) {
 		policy := core.Policy{Name: "trial", Limits: []core.Limit{slow(2)}, Shadow: true}
 		for _, first := range []bool{true, false} {
-			rules := []Rule[K]{{c.limiter(policy), k.ByHeader("Nobody")}, {c.named("one", 1), k.Global(fmt.Sprint(first))}}
+			rules := []rule[K]{{c.limiter(policy), k.ByHeader("Nobody")}, {c.named("one", 1), k.Global(fmt.Sprint(first))}}
 			if !first {
 				slices.Reverse(rules)
 			}
@@ -59,7 +59,7 @@ func (s *suite[K, O]) jointShadowUnits() {
 	s.rule("a unit that only a limiter in shadow mode counts refuses nothing, with its key or without", func(c *trial[K, O]) {
 		policy := counting("trial", 9, 50)
 		policy.Shadow = true
-		app := c.useTogether([]Rule[K]{{c.named("one", 2), k.Global("all")}, {c.limiter(policy), k.ByHeader("User")}}, k.WithUnits(words))
+		app := c.useTogether([]rule[K]{{c.named("one", 2), k.Global("all")}, {c.limiter(policy), k.ByHeader("User")}}, k.WithUnits(words))
 		for i, status := range []int{200, 200, 429} {
 			fields := header("Words", "7")
 			if i == 1 {
@@ -70,7 +70,7 @@ func (s *suite[K, O]) jointShadowUnits() {
 	})
 	s.rule("a limiter in shadow mode that counts no requests refuses nothing without WithUnits", func(c *trial[K, O]) {
 		trying := core.Policy{Name: "trial", Limits: []core.Limit{counting("", 1, 50).Limits[1]}, Shadow: true}
-		app := c.useTogether([]Rule[K]{{c.limiter(trying), k.Global("all")}, {c.named("one", 1), k.Global("all")}})
+		app := c.useTogether([]rule[K]{{c.limiter(trying), k.Global("all")}, {c.named("one", 1), k.Global("all")}})
 		log := logtest.Capture(func() {
 			for _, status := range []int{200, 429} {
 				c.wantStatus(app.send(request{}), status, "a request")
@@ -81,9 +81,9 @@ func (s *suite[K, O]) jointShadowUnits() {
 		}
 	})
 	s.rule("if all limiters are in shadow mode, nothing is refused", func(c *trial[K, O]) {
-		var rules []Rule[K]
+		var rules []rule[K]
 		for _, name := range []string{"one", "two"} {
-			rules = append(rules, Rule[K]{c.limiter(core.Policy{Name: name, Limits: []core.Limit{slow(1)}, Shadow: true}), k.ByHeader("User")})
+			rules = append(rules, rule[K]{c.limiter(core.Policy{Name: name, Limits: []core.Limit{slow(1)}, Shadow: true}), k.ByHeader("User")})
 		}
 		app := c.useTogether(rules)
 		for _, user := range []string{"ann", "ann", "ann", ""} {

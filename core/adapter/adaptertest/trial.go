@@ -21,7 +21,7 @@ import (
 type trial[K, O any] struct {
 	t     *testing.T
 	rule  string
-	kit   Kit[K, O]
+	kit   adapter[K, O]
 	clock *clock
 	store core.Store
 }
@@ -65,7 +65,7 @@ func slow(n int64) core.Limit {
 // use runs an app with one limiter in front of all routes.
 func (c *trial[K, O]) use(l *core.Limiter, key K, options ...O) *server {
 	c.t.Helper()
-	return c.serve(c.app(answer(http.StatusOK), Limiter[K, O]{l, key, options, nil, nil}))
+	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{l, key, options, nil, nil}))
 }
 
 // answer returns a handler that always answers with status.
@@ -74,8 +74,8 @@ func answer(status int) func(context.Context) Reply {
 }
 
 // app returns an app with limiters in front of all its routes. The routes share one handler.
-func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...Limiter[K, O]) App[K, O] {
-	return App[K, O]{
+func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...middleware[K, O]) App[middleware[K, O]] {
+	return App[middleware[K, O]]{
 		Context: func(ctx context.Context) context.Context { return ctx },
 		Use:     use,
 		Routes:  routes[K, O](handle),
@@ -83,11 +83,11 @@ func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...Limiter[K, 
 }
 
 // routes returns the routes of an app. Each has the given limiters in front.
-func routes[K, O any](handle func(context.Context) Reply, use ...Limiter[K, O]) []Route[K, O] {
-	var list []Route[K, O]
+func routes[K, O any](handle func(context.Context) Reply, use ...middleware[K, O]) []Route[middleware[K, O]] {
+	var list []Route[middleware[K, O]]
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		for _, pattern := range []string{"/items/{id}", "/other"} {
-			list = append(list, Route[K, O]{method, pattern, use, handle})
+			list = append(list, Route[middleware[K, O]]{method, pattern, use, handle})
 		}
 	}
 	return list

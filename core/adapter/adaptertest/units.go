@@ -227,16 +227,16 @@ func (s *suite[K, O]) untaken() {
 	for where, policy := range map[string]core.Policy{"a limit": both, "its only limit": alone, "an override": override} {
 		s.rule("New and NewTogether panic if "+where+" counts a unit that the middleware never takes", func(c *trial[K, O]) {
 			l := c.limiter(policy)
-			c.wantPanic(Limiter[K, O]{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)
-			c.wantPanic(Limiter[K, O]{Limiter: l, Key: none[K]()}, "New limiter: "+mistake, "New key: <nil>")
-			c.wantPanic(Limiter[K, O]{Together: []Rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
+			c.wantPanic(middleware[K, O]{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)
+			c.wantPanic(middleware[K, O]{Limiter: l, Key: none[K]()}, "New limiter: "+mistake, "New key: <nil>")
+			c.wantPanic(middleware[K, O]{Together: []rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
 		})
 	}
 	s.rule("a unit that only WithSettle takes is no mistake, but requests must be counted then", func(c *trial[K, O]) {
 		l := c.limiter(both)
 		c.wantStatus(c.use(l, k.Global("all"), k.WithSettle(giving(20).settle)).send(request{}), http.StatusOK, "the request")
 		c.wantLeft(l, "afterwards", "calls", 8, "words", 30)
-		c.wantPanic(Limiter[K, O]{Limiter: c.limiter(alone), Key: k.Global("all"), Options: []O{k.WithSettle(giving(20).settle)}},
+		c.wantPanic(middleware[K, O]{Limiter: c.limiter(alone), Key: k.Global("all"), Options: []O{k.WithSettle(giving(20).settle)}},
 			`New limiter: "requests" is a unit that no limit of policy "test" counts`)
 	})
 	s.rule("a reload to limits that count no requests is refused, and the requests are served", func(c *trial[K, O]) {
@@ -244,7 +244,7 @@ func (s *suite[K, O]) untaken() {
 			l := c.named("test", 9)
 			var app *server
 			if together {
-				app = c.useTogether([]Rule[K]{{l, k.Global("all")}})
+				app = c.useTogether([]rule[K]{{l, k.Global("all")}})
 			} else {
 				app = c.use(l, k.Global("all"))
 			}

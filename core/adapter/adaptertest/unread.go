@@ -22,7 +22,7 @@ import (
 type refusal[K, O any] struct {
 	name    string
 	status  int
-	limiter Limiter[K, O]
+	limiter middleware[K, O]
 }
 
 // refusals returns every way.
@@ -34,17 +34,17 @@ func (c *trial[K, O]) refusals() []refusal[K, O] {
 	closed := c.limiterOn(brokenStore{}, core.Policy{Name: "closed", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed})
 	teapot := k.OnDenied(func(core.Result) (int, string) { return http.StatusTeapot, "mine" })
 	list := []refusal[K, O]{
-		{"a denial", 429, Limiter[K, O]{Limiter: full, Key: all, Options: []O{tooMuch}}},
-		{"an answer of OnDenied", 418, Limiter[K, O]{Limiter: full, Key: all, Options: []O{tooMuch, teapot}}},
-		{"a denial by several limiters", 429, Limiter[K, O]{Together: []Rule[K]{{full, all}, {full, k.Global("one")}}, Options: []O{tooMuch}}},
-		{"a missing key", 400, Limiter[K, O]{Limiter: full, Key: k.ByHeader("User")}},
-		{"a failing key function", 500, Limiter[K, O]{Limiter: full, Key: failing}},
-		{"a store that does not answer", 503, Limiter[K, O]{Limiter: closed, Key: all}},
-		{"an answer of OnError", 418, Limiter[K, O]{Limiter: full, Key: failing,
+		{"a denial", 429, middleware[K, O]{Limiter: full, Key: all, Options: []O{tooMuch}}},
+		{"an answer of OnDenied", 418, middleware[K, O]{Limiter: full, Key: all, Options: []O{tooMuch, teapot}}},
+		{"a denial by several limiters", 429, middleware[K, O]{Together: []rule[K]{{full, all}, {full, k.Global("one")}}, Options: []O{tooMuch}}},
+		{"a missing key", 400, middleware[K, O]{Limiter: full, Key: k.ByHeader("User")}},
+		{"a failing key function", 500, middleware[K, O]{Limiter: full, Key: failing}},
+		{"a store that does not answer", 503, middleware[K, O]{Limiter: closed, Key: all}},
+		{"an answer of OnError", 418, middleware[K, O]{Limiter: full, Key: failing,
 			Options: []O{k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" })}}},
 	}
 	if k.Error != nil {
-		list = append(list, refusal[K, O]{"a client error of the framework", 401, Limiter[K, O]{Limiter: full,
+		list = append(list, refusal[K, O]{"a client error of the framework", 401, middleware[K, O]{Limiter: full,
 			Key: k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusUnauthorized) })}})
 	}
 	return list
@@ -116,14 +116,14 @@ func (s *suite[K, O]) unreadable() {
 }
 
 // attacked serves an app on TCP: POST /other is limited, GET /items/{id} answers 201, and free counts the requests for /free.
-func (c *trial[K, O]) attacked(l Limiter[K, O], streams bool) (address string, free *atomic.Int64) {
+func (c *trial[K, O]) attacked(l middleware[K, O], streams bool) (address string, free *atomic.Int64) {
 	c.t.Helper()
 	free = new(atomic.Int64)
-	app := App[K, O]{
+	app := App[middleware[K, O]]{
 		StreamBodies: streams,
 		Context:      func(ctx context.Context) context.Context { return ctx },
-		Routes: []Route[K, O]{
-			{http.MethodPost, "/other", []Limiter[K, O]{l}, answer(http.StatusAccepted)},
+		Routes: []Route[middleware[K, O]]{
+			{http.MethodPost, "/other", []middleware[K, O]{l}, answer(http.StatusAccepted)},
 			{http.MethodGet, "/items/{id}", nil, answer(http.StatusCreated)},
 			{http.MethodGet, "/free", nil, counted(free, answer(http.StatusOK))},
 		},

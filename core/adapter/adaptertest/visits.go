@@ -23,7 +23,7 @@ const (
 )
 
 // open runs the app of v with limiter l, whose buckets hold one token. The returned function sends the request of v.
-func (c *trial[K, O]) open(v visit[K], p place, l Limiter[K, O]) (send func() response) {
+func (c *trial[K, O]) open(v visit[K], p place, l middleware[K, O]) (send func() response) {
 	c.t.Helper()
 	l.Key = v.key
 	app := c.app(answer(http.StatusOK))
@@ -32,7 +32,7 @@ func (c *trial[K, O]) open(v visit[K], p place, l Limiter[K, O]) (send func() re
 		app.Context = v.context
 	}
 	if p == inUse {
-		app.Use = []Limiter[K, O]{l}
+		app.Use = []middleware[K, O]{l}
 	} else {
 		app.Routes = routes(answer(http.StatusOK), l)
 	}
@@ -52,7 +52,7 @@ func passed(r response) bool {
 // apart checks that every visit has its own bucket under one limiter, and that a second request finds it again.
 func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
 	c.t.Helper()
-	l := Limiter[K, O]{Limiter: c.holding(1)}
+	l := middleware[K, O]{Limiter: c.holding(1)}
 	send := make([]func() response, len(visits))
 	for i, v := range visits {
 		send[i] = c.open(v, p, l)
@@ -70,7 +70,7 @@ func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
 // together checks that all visits share one bucket.
 func (c *trial[K, O]) together(p place, visits ...visit[K]) {
 	c.t.Helper()
-	l := Limiter[K, O]{Limiter: c.holding(1)}
+	l := middleware[K, O]{Limiter: c.holding(1)}
 	for i, v := range visits {
 		got := c.open(v, p, l)()
 		if i == 0 && !passed(got) || i > 0 && got.status != http.StatusTooManyRequests {

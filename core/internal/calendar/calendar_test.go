@@ -34,41 +34,46 @@ func TestCalendarIsThatOfTime(t *testing.T) {
 				return t.Month() == time.February && t.AddDate(0, 0, 1).Day() == 1
 			}, 12},
 		} {
-			c := New(test.length, location, test.anchor)
-			number, periods := int64(0), 0
-			for day := range 3653 {
-				begin := time.Date(from.Year(), from.Month(), from.Day()+day, test.hour, 0, 0, 0, location)
-				if begin.Hour() != test.hour { // clocks are set forward at midnight
-					_, begin = begin.ZoneBounds()
-				}
-				if !test.starts(begin) {
-					continue
-				}
-				at := begin.UnixMicro()
-				if periods++; periods > 1 && c.Number(at) != number+1 {
-					t.Fatalf("%s in %s: period %d begins at %v, but one does there after %d", test.name, zone, c.Number(at), begin, number)
-				}
-				number = c.Number(at)
-				if got := c.Start(number); got != at {
-					t.Fatalf("%s in %s: a period begins at %v, want %v", test.name, zone, time.UnixMicro(got).In(location), begin)
-				}
-				if c.Number(at-1) != number-1 || c.Number(at+1) != number {
-					t.Fatalf("%s in %s: a period begins beside %v", test.name, zone, begin)
-				}
-			}
-			for at := from.UnixMicro(); at < from.AddDate(10, 0, 0).UnixMicro(); at += 5 * time.Hour.Microseconds() {
-				n := c.Number(at)
-				if c.Start(n) > at || c.Start(n+1) <= at {
-					t.Fatalf("%s in %s: %v is not in its period", test.name, zone, time.UnixMicro(at))
-				}
-				if length := c.Start(n+1) - c.Start(n); length <= 0 || length > c.Longest() {
-					t.Fatalf("%s in %s: a period of %d µs", test.name, zone, length)
-				}
-			}
-			if periods < 9 {
-				t.Fatalf("%s in %s: only %d periods", test.name, zone, periods)
-			}
+			checkPeriods(t, test.name+" in "+zone, New(test.length, location, test.anchor), from, test.hour, test.starts)
 		}
+	}
+}
+
+// checkPeriods looks at ten years, of which a period begins on the days that starts reports, at an hour.
+func checkPeriods(t *testing.T, name string, c *Calendar, from time.Time, hour int, starts func(time.Time) bool) {
+	t.Helper()
+	number, periods := int64(0), 0
+	for day := range 3653 {
+		begin := time.Date(from.Year(), from.Month(), from.Day()+day, hour, 0, 0, 0, from.Location())
+		if begin.Hour() != hour { // clocks are set forward at midnight
+			_, begin = begin.ZoneBounds()
+		}
+		if !starts(begin) {
+			continue
+		}
+		at := begin.UnixMicro()
+		if periods++; periods > 1 && c.Number(at) != number+1 {
+			t.Fatalf("%s: period %d begins at %v, but one does there after %d", name, c.Number(at), begin, number)
+		}
+		number = c.Number(at)
+		if got := c.Start(number); got != at {
+			t.Fatalf("%s: a period begins at %v, want %v", name, time.UnixMicro(got).In(from.Location()), begin)
+		}
+		if c.Number(at-1) != number-1 || c.Number(at+1) != number {
+			t.Fatalf("%s: a period begins beside %v", name, begin)
+		}
+	}
+	for at := from.UnixMicro(); at < from.AddDate(10, 0, 0).UnixMicro(); at += 5 * time.Hour.Microseconds() {
+		n := c.Number(at)
+		if c.Start(n) > at || c.Start(n+1) <= at {
+			t.Fatalf("%s: %v is not in its period", name, time.UnixMicro(at))
+		}
+		if length := c.Start(n+1) - c.Start(n); length <= 0 || length > c.Longest() {
+			t.Fatalf("%s: a period of %d µs", name, length)
+		}
+	}
+	if periods < 9 {
+		t.Fatalf("%s: only %d periods", name, periods)
 	}
 }
 

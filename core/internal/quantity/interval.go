@@ -50,17 +50,10 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 	total, rest, months := new(big.Rat), s, false
 	problem, last, bare := "", time.Duration(math.MaxInt64), false
 	for first := true; first || rest != "" && isDigit(rest[0]); first = false {
-		n := strings.IndexFunc(rest, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign
-		if n < 0 {
-			n = len(rest)
-		}
-		count, after := rest[:n], rest[n:]
+		count, name, after := cutPart(rest)
 		if count == "" {
 			count, bare = "1", true
-		} else {
-			after = strings.TrimLeft(after, Space)
 		}
-		name := after[:letters(after)]
 		if !first && len(read) < len(s)-len(rest) && (name == "" || !IsNumber(count)) { // what follows is no part of the interval
 			break
 		}
@@ -68,7 +61,7 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 			problem = "must have a count in front of each unit if there are several, such as 1h30m"
 		}
 		unit, known := units[Lower(name)]
-		rest = after[len(name):]
+		rest = after
 		if !known || !IsNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(Space, rune(rest[0])) {
 			end := strings.IndexAny(rest, Space)
 			if end < 0 {
@@ -113,6 +106,20 @@ func badTotal(total *big.Rat, months bool) string {
 		return "must be whole months, or none"
 	}
 	return ""
+}
+
+// cutPart cuts a count and the name of its unit off s. Either may be missing.
+func cutPart(s string) (count, name, rest string) {
+	n := strings.IndexFunc(s, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign
+	if n < 0 {
+		n = len(s)
+	}
+	count, rest = s[:n], s[n:]
+	if count != "" {
+		rest = strings.TrimLeft(rest, Space)
+	}
+	n = letters(rest)
+	return count, rest[:n], rest[n:]
 }
 
 // ParseInterval reads an interval with nothing behind it.

@@ -94,9 +94,7 @@ func TestAPhoneShowsTheBucketAndSendAtOnce(t *testing.T) {
 // The list has two tab stops, however long it is, and the arrow keys move through it.
 func TestTheListHasFewTabStops(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.click("#burst")
 	b.waitRows(429, 5)
 	stops := `[...document.querySelectorAll("#area-log .scroll, #area-log .scroll *")].filter(e => e.tabIndex >= 0).length`
@@ -115,9 +113,7 @@ func TestTheListHasFewTabStops(t *testing.T) {
 // A button tells its state by its name or by aria-pressed, not by both.
 func TestStateAndNameOfButtonsAgree(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	for _, id := range []string{"steady", "hold", "scene-modes"} {
 		name := js[string](b, `document.getElementById($[0]).textContent`, id)
 		b.click("#" + id)

@@ -65,9 +65,7 @@ func TestCountdown(t *testing.T) {
 // Requests are told in the order in which they end, so one that was allowed may follow one that was denied after it.
 func TestARequestUnderWayDoesNotEndTheCountdown(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	b.fill("#burst-n", "12")
 	b.click("#burst")
 	b.wait("something is denied", `document.querySelector("#log tr[data-status='429']")`)

@@ -52,9 +52,7 @@ func TestAnIdlePageCostsNothing(t *testing.T) {
 
 func TestTrafficThatStopsWithItsTabSaysSo(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.click("#steady")
 	b.waitRows(200, 1)
 	js[any](b, `(() => {

@@ -8,9 +8,7 @@ import (
 
 func TestKeyboardAlone(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	reach := func(id string) {
 		t.Helper()
 		for range 80 {

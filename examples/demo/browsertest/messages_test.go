@@ -73,9 +73,7 @@ func TestTheDeniedOfManyUsersIsShown(t *testing.T) {
 
 func TestAHeldListTellsHowManyCame(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	b.click("#hold")
 	for range 5 {
 		p.ask("gin", "ann")
@@ -149,9 +147,7 @@ func TestTheLogOfAPhoneHasAllColumns(t *testing.T) {
 
 func TestTheLogIsNotCutOff(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.click("#burst")
 	b.waitRows(429, 5)
 	for _, width := range []int64{320, 375, 601, 768, 960, 1100, 1280} {

@@ -43,9 +43,7 @@ func TestLoad(t *testing.T) {
 
 func TestSingleRequest(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	b.fill("#framework", "chi")
 	b.click("#send")
 	b.waitRows(200, 1)
@@ -61,9 +59,7 @@ func TestSingleRequest(t *testing.T) {
 
 func TestBurstTo429(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.fill("#burst-n", "15")
 	b.click("#burst")
 	b.waitRows(200, 10)
@@ -88,9 +84,7 @@ func TestBurstTo429(t *testing.T) {
 
 func TestReset(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	b.click("#burst")
 	b.wait("something is denied", `document.querySelector("#log tr[data-status='429']")`)
 	p.quiet()
@@ -107,9 +101,7 @@ func TestReset(t *testing.T) {
 
 func TestEveryFrameworkDrainsTheSameBucket(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	for i, f := range frameworks {
 		b.fill("#framework", f)
 		b.click("#send")

@@ -224,6 +224,14 @@ func (p *process) quiet() {
 	}
 }
 
+// open starts a demo whose limit hardly refills, and opens its page.
+func open(t *testing.T) (*process, *tab) {
+	t.Helper()
+	p := start(t)
+	p.set(slow())
+	return p, p.open()
+}
+
 // slow are settings whose buckets don't refill while a test looks.
 func slow() map[string]any {
 	return map[string]any{

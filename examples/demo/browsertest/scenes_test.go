@@ -33,9 +33,7 @@ func TestTheStoryOnArrival(t *testing.T) {
 
 func TestDropsFallAndBounce(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	js[any](b, dropsSeen)
 	b.click("#burst")
 	b.wait("ten fall in, five bounce off, and tokens leave", `testDrops.allowed === 10 && testDrops.denied === 5 && testDrops.token > 0`)
@@ -44,9 +42,7 @@ func TestDropsFallAndBounce(t *testing.T) {
 
 func TestResultsStandBesideTheButtons(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.fill("#framework", "chi")
 	b.click("#send")
 	b.wait("the answer is shown", `/^200 OK from chi/.test(document.querySelector("#answer").textContent) && /X-RateLimit-Remaining: 9/.test(document.querySelector("#answer").textContent)`)
@@ -90,9 +86,7 @@ func TestThreeModesSideBySide(t *testing.T) {
 
 func TestTwoReplicasWithoutRedis(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	other := p.open()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		b.click("#scene-replicas")

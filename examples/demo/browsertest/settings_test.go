@@ -7,9 +7,7 @@ import (
 
 func TestChangeALimit(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	b.fill(field("capacity"), "3")
 	b.fill(field("rate"), "0.5")
 	b.fill(field("interval_ms"), "600000")
@@ -38,9 +36,7 @@ func TestChangeALimit(t *testing.T) {
 
 func TestSecondLimit(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.wait("one level is shown", `document.querySelectorAll(".bucket .level").length === 1`)
 	b.click(field("second.on"))
 	b.fill(field("second.capacity"), "4")

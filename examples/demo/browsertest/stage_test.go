@@ -26,9 +26,7 @@ func (b *tab) verdict(id string) (ok, text string) {
 
 func TestControlsWaitWhileAScenarioRuns(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	_, b := open(t)
 	b.fill(field("capacity"), "33") // typed, and not applied
 	type seen struct {
 		Disabled         []string

@@ -8,9 +8,7 @@ import (
 
 func TestSteady(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	pressed := `document.querySelector("#steady").getAttribute("aria-pressed") === $[0]`
 	b.fill("#steady-rate", "20")
 	b.wait("it is off", pressed, "false")
@@ -24,9 +22,7 @@ func TestSteady(t *testing.T) {
 
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open()
+	p, b := open(t)
 	for _, c := range []struct {
 		name        string
 		hold, letGo func(*tab)

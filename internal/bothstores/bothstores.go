@@ -1,0 +1,25 @@
+// Package bothstores runs the tests of adapters on both kinds of store.
+package bothstores
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// Run runs test with each kind of store: newStore returns a new, empty one with the given clock.
+func Run(t *testing.T, test func(t *testing.T, newStore func(store.ClockOption) core.Store)) {
+	t.Run("MemoryStore", func(t *testing.T) {
+		test(t, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+	})
+	t.Run("RedisStore", func(t *testing.T) {
+		client := redistest.Client(t)
+		test(t, func(clock store.ClockOption) core.Store {
+			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
+		})
+	})
+}

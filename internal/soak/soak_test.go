@@ -1,0 +1,57 @@
+package soak_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// quickTests returns what a test passes to Only, in its subtests too if these count.
+func quickTests(test ast.Node, subtests bool) (names []string) {
+	ast.Inspect(test, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
+			only, _ := call.Fun.(*ast.SelectorExpr)
+			if name, ok := call.Args[1].(*ast.Ident); ok && only != nil && only.Sel.Name == "Only" {
+				names = append(names, name.Name)
+			}
+		}
+		_, closure := n.(*ast.FuncLit)
+		return !closure || subtests
+	})
+	return names
+}
+
+// Each rule is shown outside ./scripts/soak: the test that Only names is not skipped itself.
+func TestQuickTestsRunThemselves(t *testing.T) {
+	skipped, quick := make(map[string]bool), make(map[string]bool)
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, decl := range file.Decls {
+			for _, name := range quickTests(decl, true) {
+				quick[filepath.Dir(path)+" "+name] = true
+			}
+			if f, ok := decl.(*ast.FuncDecl); ok && len(quickTests(f, false)) > 0 {
+				skipped[filepath.Dir(path)+" "+f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil || len(skipped) == 0 || len(quick) < 2 {
+		t.Fatalf("the premise: tests call soak.Only; found are %v and %v, %v", skipped, quick, err)
+	}
+	for name := range quick {
+		if skipped[name] {
+			t.Errorf("%s shows the rule of another test in ./scripts/test, but runs in ./scripts/soak alone", name)
+		}
+	}
+}
