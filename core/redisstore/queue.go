@@ -30,7 +30,7 @@ type queue struct {
 
 	mu         sync.Mutex // guards all below; never held across I/O
 	calls      []*call    // the queued calls, in the order of their arrival
-	capacity   int        // of the next slice of calls: the size of the last batch
+	capacity   int        // of the next slice of calls: the size of the last batch, up to 64
 	inFlight   int        // batches in flight
 	weight     int        // sum of the weights of the batches in flight
 	turns      []turn     // of the batches in flight, in the order of their sending
