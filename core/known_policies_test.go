@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -41,9 +40,4 @@ func TestPolicyNameReusedWithOtherLimitsWarnsOnce(t *testing.T) {
 			assert.Contains(t, log.String(), "20/min")
 		})
 	}
-}
-
-func TestPerTakesAnyInterval(t *testing.T) {
-	assert.Equal(t, core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute}, core.Per(5, 15*time.Minute))
-	assert.Equal(t, core.PerHour(0.5), core.Per(0.5, time.Hour))
 }
