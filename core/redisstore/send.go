@@ -286,15 +286,6 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	}
 }
 
-// rediscover has the client of a Cluster ask, in the background, which server has which slot, if err is not a server's reply. By
-// itself the client asks only when a server redirects it, and a server that is down redirects nothing.
-func (s *server) rediscover(ctx context.Context, err error) {
-	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
-	if ok && !fromServer(err) {
-		cluster.ReloadState(ctx)
-	}
-}
-
 // sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)

@@ -36,13 +36,47 @@ func (s *silent) Do(ctx context.Context, r store.Request) (store.Answer, error) 
 	return s.MemoryStore.Do(ctx, r)
 }
 
+const (
+	away, back, end, every = 4, 9, 13, 125 * time.Millisecond // seconds, and the time between two requests
+
+	timeout, failures, pause = 100 * time.Millisecond, 5, 500 * time.Millisecond // the defaults of redisstore
+)
+
+// sendThroughOutage sends requests while the store is away from a second to another. It returns when the store was called, and
+// how many requests were admitted in each second.
+func sendThroughOutage(mode core.FailureMode) (calls []time.Duration, admitted [end]int) {
+	began := time.Now()
+	below := &silent{MemoryStore: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
+	below.Config().Logger = slog.New(slog.DiscardHandler)
+	limiter := core.Must(core.NewLimiter(denycache.New(breaker.New(below, timeout, failures, pause), time.Second), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerSecond(4)}, OnFailure: mode,
+	}))
+	var sending sync.WaitGroup
+	var mu sync.Mutex
+	for time.Sleep(every / 4); time.Since(began) < end*time.Second; time.Sleep(every) {
+		second := int(time.Since(began) / time.Second)
+		sending.Go(func() {
+			res, err := limiter.Allow(context.Background(), key)
+			if errors.Is(err, core.ErrUnavailable) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if core.Must(res, err).Allowed {
+				admitted[second]++
+			}
+		})
+	}
+	sending.Wait()
+	for _, call := range below.calls {
+		calls = append(calls, call.Sub(began))
+	}
+	return calls, admitted
+}
+
 // drawOutage shows what each failure mode admits while the store does not answer, and which calls reach it.
 func drawOutage() *canvas {
-	const (
-		away, back, end, every = 4, 9, 13, 125 * time.Millisecond
-		top, row, high         = 300.0, 112.0, 52.0
-	)
-	const timeout, failures, pause = 100 * time.Millisecond, 5, 500 * time.Millisecond // the defaults of redisstore
+	const top, row, high = 300.0, 112.0, 52.0
 	c := newCanvas(632, "Redis does not answer for 5 seconds")
 	x := func(seconds float64) float64 { return scale(seconds, 0, end, margin, width-margin) }
 	c.rect(x(away), 66, x(back)-x(away), top+2*row+18-66, 6, "alarm")
@@ -50,38 +84,14 @@ func drawOutage() *canvas {
 
 	var passed []any
 	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
-		began := time.Now()
-		below := &silent{MemoryStore: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
-		below.Config().Logger = slog.New(slog.DiscardHandler)
-		limiter := core.Must(core.NewLimiter(denycache.New(breaker.New(below, timeout, failures, pause), time.Second), core.Policy{
-			Name: "api", Limits: []core.Limit{core.PerSecond(4)}, OnFailure: mode,
-		}))
-		var admitted [end]int
-		var sending sync.WaitGroup
-		var mu sync.Mutex
-		for time.Sleep(every / 4); time.Since(began) < end*time.Second; time.Sleep(every) {
-			second := int(time.Since(began) / time.Second)
-			sending.Go(func() {
-				res, err := limiter.Allow(context.Background(), key)
-				if errors.Is(err, core.ErrUnavailable) {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if core.Must(res, err).Allowed {
-					admitted[second]++
-				}
-			})
-		}
-		sending.Wait()
-
+		calls, admitted := sendThroughOutage(mode)
 		if i == 0 {
-			var calls []float64
-			for _, call := range below.calls {
-				calls = append(calls, x(call.Sub(began).Seconds()))
+			var at []float64
+			for _, call := range calls {
+				at = append(at, x(call.Seconds()))
 			}
 			c.heading(132, "calls to Redis", fmt.Sprintf("%d fail, then one tries every %d ms", failures, pause.Milliseconds()), 170)
-			c.ticks(calls, 150)
+			c.ticks(at, 150)
 		}
 		floor := top + row*float64(i)
 		sum, of := 0, (back-away)*int(time.Second/every)

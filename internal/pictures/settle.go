@@ -33,14 +33,13 @@ func drawSettle() *canvas {
 		after := ann.levels[len(ann.levels)-1]
 		changes = append(changes, change{at, after, int64(after.tokens - before.tokens)})
 	}
-	ctx := context.Background()
 	for i, one := range []struct {
 		name, call string
 		settle     func(*core.Result) error
 	}{
-		{"uses less", "settle 400", func(res *core.Result) error { return res.Settle(ctx, core.Units{"tokens": 400}) }},
-		{"uses more", "settle 1,300", func(res *core.Result) error { return res.Settle(ctx, core.Units{"tokens": 1300}) }},
-		{"fails", "undo", func(res *core.Result) error { return res.Undo(ctx) }},
+		{"uses less", "settle 400", func(res *core.Result) error { return res.Settle(context.Background(), core.Units{"tokens": 400}) }},
+		{"uses more", "settle 1,300", func(res *core.Result) error { return res.Settle(context.Background(), core.Units{"tokens": 1300}) }},
+		{"fails", "undo", func(res *core.Result) error { return res.Undo(context.Background()) }},
 	} {
 		begins := time.Duration(i)*10*time.Second + 2*time.Second
 		left, right := x(begins), x(begins+takes)
@@ -48,7 +47,7 @@ func drawSettle() *canvas {
 		c.text(left, top-34, "text bold", one.name)
 		var res core.Result
 		do(begins, func() (err error) {
-			res, err = ann.limiter.AllowUnits(ctx, key, core.Units{"tokens": charged})
+			res, err = ann.limiter.AllowUnits(context.Background(), key, core.Units{"tokens": charged})
 			return err
 		})
 		do(begins+takes, func() error { return one.settle(&res) })
@@ -59,11 +58,7 @@ func drawSettle() *canvas {
 	c.scaleY(x(0), width-margin, y, 0, 1000, 2000, 3000)
 	c.curve(points(ann.levels, x, y), floor)
 	for _, change := range changes {
-		sign, n := "+", change.by
-		if n < 0 {
-			sign, n = "−", -n
-		}
-		c.text(x(change.at)+10, y(change.after.tokens)-10, "text", sign+thousands(n))
+		c.text(x(change.at)+10, y(change.after.tokens)-10, "text", signed(change.by))
 	}
 	c.rect(margin, floor+90, 16, 16, 3, "sunk")
 	c.rect(margin, floor+90, 16, 16, 3, "edge-line")
@@ -72,4 +67,12 @@ func drawSettle() *canvas {
 		"The second used 1,300, and Settle charges %d more. The third failed, and Undo returns %s.",
 		changes[1].by, -changes[3].by, thousands(changes[5].by))
 	return c
+}
+
+// signed returns n with its sign.
+func signed(n int64) string {
+	if n < 0 {
+		return "−" + thousands(-n)
+	}
+	return "+" + thousands(n)
 }
