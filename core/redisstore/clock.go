@@ -13,7 +13,7 @@ import (
 func microsOf(at time.Time) (int64, error) {
 	micros, ok := bucket.Instant(at)
 	if !ok {
-		return 0, fmt.Errorf("%w: %v is not between 1970 and 2112", core.ErrClock, at)
+		return 0, fmt.Errorf("%w: %v is not from 1970 to 17 September 2112", core.ErrClock, at)
 	}
 	return micros, nil
 }

@@ -69,7 +69,7 @@ type Answer = bucket.Answer
 // must keep next for at least ttl. After that the bucket is full, so the store may forget it.
 //
 // Decide returns a [StateError] for state that this library did not write; the store should leave that state alone. It
-// returns [ErrClock] if now is not between 1970 and 2112.
+// returns [ErrClock] if now is not from 1970 to 17 September 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
 	at, err := instantOf(now)
 	if err != nil {
