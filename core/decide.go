@@ -17,8 +17,8 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 }
 
 // AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost of 0 takes nothing
-// and returns the bucket's state; it is denied only while tokens are promised ahead. AllowN costs at most one round
-// trip to Redis, and none with a MemoryStore.
+// and returns the bucket's state; it is denied only in debt: while tokens are promised ahead, or after [Limiter.Debit] or
+// [Result.Settle] charged more than there was. AllowN costs at most one round trip to Redis, and none with a MemoryStore.
 //
 // If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
 // [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].

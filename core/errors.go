@@ -63,7 +63,7 @@ var (
 	// ErrSettled means that Undo or Settle was called again for a [Result] or [JointResult] that was undone or settled before.
 	ErrSettled = errors.New("ratelimit: the decision was undone or settled before (RL616)")
 
-	// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
+	// ErrClock means that the time is not from 1970 to 17 September 2112. A store decides nothing then.
 	ErrClock = store.ErrClock
 )
 

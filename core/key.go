@@ -40,8 +40,8 @@ const hashedPart = "%sha256="
 //
 //	core.JoinKey("user", tenant, id)
 //
-// A part of more than 128 bytes is replaced by its SHA-256, as is a key of more than 128 bytes. JoinKey reads each part
-// once and makes at most 400 bytes of it, so clients can't make expensive keys.
+// A part of more than 128 bytes becomes "%sha256=" and its SHA-256; limiters replace a whole key of more than 128 bytes by
+// "sha256:" and its SHA-256. JoinKey reads each part once and makes at most 400 bytes of it, so clients can't make expensive keys.
 func JoinKey(parts ...string) string {
 	n := len(parts)
 	for _, p := range parts {

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -17,12 +19,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/chilimit"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 	echolimit5 "github.com/tokenbucket-go/ratelimit/echolimit/v5"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 	fiberlimit3 "github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // What handlers read of /items/%61, and the key by parameter, is what keys-and-trust.md says.
@@ -106,5 +111,26 @@ func onHandler(h http.Handler) func(*http.Request) *http.Response {
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, r)
 		return rec.Result()
+	}
+}
+
+// A long value is hashed as the pages say, and its key in Redis is not hashed again.
+func TestLongKeysLookAsOnThePages(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("X-Api-Key", strings.Repeat("k", 129))
+	key, err := httplimit.ByHeader("X-Api-Key")(r)
+	require.NoError(t, err)
+	assert.Regexp(t, `^header:x-api-key:%sha256=[0-9a-f]{64}$`, key)
+	assert.Contains(t, string(read(t, "keys-and-trust.md")), "`header:x-api-key:%sha256=…`")
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	limiter := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute)),
+		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	shown := string(read(t, "operations.md"))
+	whole := strings.Repeat("k", 129)
+	for long, form := range map[string]string{key: "api:header:x-api-key:%sha256=", whole: "api:sha256:"} {
+		_, err := limiter.Allow(t.Context(), long)
+		require.NoError(t, err)
+		assert.Len(t, client.Keys(t.Context(), prefix+form+"*").Val(), 1, "the key in Redis begins with %s", form)
+		assert.Contains(t, shown, "`ratelimit:"+form+"…`")
 	}
 }

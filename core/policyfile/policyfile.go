@@ -20,7 +20,7 @@
 // The fields are those of [core.Policy] and [core.Limit]. Anchors, aliases and merge keys work. Unknown and repeated
 // fields, tags, complex keys ("? key"), tabs in text without quotes, and a second document are mistakes.
 //
-// A file is UTF-8 of at most 256 KiB and 20,000 words and signs, which is about 700 policies. Brackets nest at most 8
+// A file is UTF-8 of at most 256 KiB and 20,000 YAML tokens, which is about 700 policies. Brackets nest at most 8
 // deep; the colons and dashes outside them stand in the first 100 columns. A key has at most 256 bytes. What aliases make of a
 // file is bounded by its size, and at most 2 MiB.
 package policyfile

@@ -106,7 +106,7 @@ func check(tokens token.Tokens) *Error {
 		case t.Type == token.MergeKeyType && text != t.Value:
 			reason = "is part of a name: put it in quotes"
 		case i >= maxTokens:
-			reason = "is too much: at most 20,000 words and signs are read"
+			reason = "is too much: at most 20,000 YAML tokens are read"
 		case depth > maxDepth, depth == 0 && (t.Type == token.MappingValueType || t.Type == token.SequenceEntryType) && t.Position.Column > maxColumn:
 			reason = "is nested too deep: a policy file needs 5 levels"
 		case strings.Contains(text, "\t") && t.Type != token.SingleQuoteType && t.Type != token.DoubleQuoteType:

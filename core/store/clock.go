@@ -9,14 +9,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// ErrClock means that the time is not from 1970 to 2112. A store decides nothing then.
+// ErrClock means that the time is not from 1970 to 17 September 2112. A store decides nothing then.
 var ErrClock = errors.New("ratelimit: clock out of range (RL612)")
 
 // Instant returns t in µs since 1970, or [ErrClock]: for stores that decide elsewhere, at the instants of an injected clock.
 func Instant(t time.Time) (int64, error) {
 	at, ok := bucket.Instant(t)
 	if !ok {
-		return 0, fmt.Errorf("%w: %v is not between 1970 and 2112", ErrClock, t)
+		return 0, fmt.Errorf("%w: %v is not from 1970 to 17 September 2112", ErrClock, t)
 	}
 	return at, nil
 }

@@ -70,7 +70,7 @@ type Answer = bucket.Answer
 // for at least ttl; then the bucket is full, and the store may forget it.
 //
 // Decide returns a [StateError] for state that this library did not write; the store should leave that state as it is. It returns
-// [ErrClock] if now is not from 1970 to 2112.
+// [ErrClock] if now is not from 1970 to 17 September 2112.
 func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte, ttl time.Duration, err error) {
 	at, err := Instant(now)
 	if err != nil {

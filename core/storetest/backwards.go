@@ -77,7 +77,7 @@ func stepBackAfterReserving(s *subject) {
 }
 
 var rangeRules = []storeRule{
-	{"a clock before 1970 or after 2112 is ErrClock", clockOutOfRange},
+	{"a clock before 1970 or after 17 September 2112 is ErrClock", clockOutOfRange},
 	{"all limits work at both ends of the clock's range", clockAtTheEnds},
 	{"a clock that comes back into its range finds the bucket as it was", clockComesBack},
 }

@@ -101,6 +101,7 @@ func debitMakesDebt(s *subject) {
 	s.no(l.Debit(s.Context(), key, 4))
 	s.holds(l, 6, "a debit of 4")
 	s.no(l.Debit(s.Context(), key, 11))
+	s.denies(l, 0, 0, 30*time.Second, "a debt of 5 denies a cost of 0 until it is paid")
 	s.denies(l, 1, 0, 36*time.Second, "a debt of 5 and one token take 36 seconds")
 	s.clock.move(36 * time.Second)
 	s.grants(l, 1, 0, "a debt ends")

@@ -21,7 +21,7 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
   if now < 0 or now > LATEST then
-    return { err = 'ERR the clock of this server is not between 1970 and 2112' }
+    return { err = 'ERR the clock of this server is not from 1970 to 17 September 2112' }
   end
 end
 
