@@ -145,15 +145,6 @@ func TestSnippetsCompile(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestTheAdapterShownIsTheExample: what adapters.md shows is what the suite has checked.
-func TestTheAdapterShownIsTheExample(t *testing.T) {
-	page, err := os.ReadFile("adapters.md")
-	require.NoError(t, err)
-	file, err := os.ReadFile("../examples/adapter/adapter.go")
-	require.NoError(t, err)
-	require.Contains(t, string(page), "```go\n"+string(file)+"```\n", "copy examples/adapter/adapter.go into adapters.md")
-}
-
 // statements makes a file of a snippet without a package clause: it becomes the body of a function.
 func statements(snippet string) string {
 	var uses []string
