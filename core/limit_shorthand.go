@@ -16,13 +16,15 @@ type number interface {
 // PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.
 func PerSecond[N number](n N) Limit { return per(float64(n), time.Second) }
 
-// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1).
+// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1). A new bucket is full, so PerMinute(60)
+// admits up to 119 in the first minute: see [Limit.MaxIn].
 func PerMinute[N number](n N) Limit { return per(float64(n), time.Minute) }
 
 // PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
 func PerHour[N number](n N) Limit { return per(float64(n), time.Hour) }
 
-// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1).
+// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1). They come one by one, unlike those of
+// [PerWeek] and [PerMonth]. With In(time.UTC) all come at once, at midnight.
 func PerDay[N number](n N) Limit { return per(float64(n), 24*time.Hour) }
 
 // Per returns a limit of n tokens every interval whose Capacity is n (at least 1): Per(5, 15*time.Minute).

@@ -25,14 +25,14 @@ func TestTableOfVersionsShowsTheFloors(t *testing.T) {
 		floors[r.Path] = r.Version
 	}
 
-	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `([^`]+)` \\| (v\\S+) \\| (\\S+) \\|").FindAllStringSubmatch(string(read(t, "adapters.md")), -1)
+	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `([^`]+)` \\| (v[^|]+) \\| v[^|]+ \\|$").FindAllStringSubmatch(string(read(t, "adapters.md")), -1)
 	require.NotEmpty(t, rows)
 	var shown []string
 	for _, row := range rows {
-		module, oldest, suite := row[1], row[2], row[3]
+		module, oldest := row[1], row[2] // which says too if its suite fails
 		shown = append(shown, module)
-		if floors[module] != oldest || suite != "pass" {
-			t.Errorf("adapters.md: %s %s, %s; go.mod asks for %q: run ./scripts/frameworks", module, oldest, suite, floors[module])
+		if floors[module] != oldest {
+			t.Errorf("adapters.md: %s %s; go.mod asks for %q, on which the suite must pass: run ./scripts/frameworks", module, oldest, floors[module])
 		}
 	}
 	direct, _, found := strings.Cut(string(read(t, "../go.mod")), "// For tests only.")

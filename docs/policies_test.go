@@ -59,12 +59,6 @@ func TestPolicyOnThePageParses(t *testing.T) {
 	policy, err := policyfile.Parse([]byte(blocks(t, "json")[0]))
 	require.NoError(t, err)
 	require.Equal(t, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(100).WithBurst(20), core.PerDay(5000).WithMode(core.Aligned)}}, policy)
-	policy, err = policyfile.Parse([]byte(blocks(t, "json")[1]))
-	require.NoError(t, err)
-	require.Equal(t, core.Policy{Name: "llm",
-		Limits:    []core.Limit{core.PerMinute(60).WithName("calls"), core.PerMinute(100_000).WithUnit("tokens")},
-		Overrides: map[string][]core.Limit{"ann": {core.PerMinute(600).WithName("calls"), core.PerMinute(1_000_000).WithUnit("tokens")}},
-	}, policy)
 }
 
 // The limits that the table of the string form shows are limits, and Limit.String writes each so that it is read again.

@@ -92,7 +92,7 @@ func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration
 }
 
 // TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the table of
-// docs/how-it-works.md.
+// docs/background.md.
 func TestHoldsCostLittle(t *testing.T) {
 	holds := []int{1, 10, 100, 1000, 2000}
 	costs := holdCosts(t, holds, 40)
