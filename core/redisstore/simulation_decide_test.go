@@ -146,7 +146,7 @@ func (pl *player) otherSince(p *process) bool {
 
 // again waits for a denial's RetryAfter and repeats the request, without others.
 func (pl *player) again(d lastDenial) error {
-	if d.retry <= 0 || !d.h.fits(d.a) {
+	if d.retry <= 0 || !d.h.fits(d.a) || !pl.canMove(d.retry) {
 		return nil
 	}
 	pl.marked = append(pl.marked, doRetry)
