@@ -60,8 +60,8 @@ func (s *suite) http(context.Context) error {
 		s.target(report.UpTo(what+", default fields", "B", ours.Added(without, measure.Bytes), mostBytes))
 	}
 	s.section("Middleware: added to a request",
-		"The difference between a request with the limiter and one without, in process, with 1,000 client addresses and buckets in memory. Header fields\n"+
-			"are the default, unless the row names others. The ratios compare with "+peers.Ulule+", "+peers.HTTPRate+", echo's and fiber's own.", rows)
+		"A request with the limiter less one without, in process, with 1,000 addresses and buckets in memory. Ratios are to "+peers.Ulule+", "+peers.HTTPRate+",\n"+
+			"echo's and fiber's own.", rows)
 	return nil
 }
 

@@ -53,7 +53,7 @@ func (s *suite) memory(ctx context.Context) error {
 	s.target(report.UpTo("MemoryStore, 100,000 keys", "B a key", ourBytes, 130))
 	s.target(report.None("MemoryStore, both", "allocations",
 		max(measure.Named(hot, peers.Library).Median(measure.Allocs), ours.Median(measure.Allocs))))
-	s.section("In process", "The time is wall-clock time divided by the decisions of all cores. Bytes per key are the growth of the live heap, without the caller's key.", rows)
+	s.section("In process", "Wall-clock time divided by the decisions of all cores. Bytes: growth of the live heap, without the caller's key.", rows)
 	return nil
 }
 

@@ -30,10 +30,9 @@ func TestAnotherMachineAddsItsColumn(t *testing.T) {
 	}
 	page := string(text)
 	for _, line := range []string{
-		"| what | target | two 2, 2 cores | one 1, 2 cores |",
-		"| decisions/s | ≥ 2 × redis_rate | × 1.75, **not met** | × 2.50 |",
-		"| at commit | 0123abcd | 0123abcd |",
-		"Measured on two 2, 2 cores:",
+		"| not met | target | two 2, 2 cores | one 1, 2 cores |",
+		"| decisions/s | ≥ 2 × redis_rate | × 1.75 | × 2.50, met |",
+		"Measured on two 2, 2 cores.",
 		"| ratelimit | two 2's |",
 	} {
 		if !strings.Contains(page, line+"\n") {

@@ -12,8 +12,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
 
-// inOneScript are the contenders that decide in one script: those of cases in which not all take part.
-var inOneScript = []string{peers.Library, peers.RedisRate, peers.Rueidis, peers.Ulule}
+// The contenders of cases in which not all take part.
+var (
+	inOneScript = []string{peers.Library, peers.RedisRate, peers.Rueidis, peers.Ulule}                                                           // decide in one script
+	onTheirOwn  = []string{peers.Library, peers.RedisRate, peers.Rueidis, peers.Ulule, peers.Throttled, peers.HTTPRateRedis, peers.GinRateLimit} // without AutoPipeline
+)
 
 // processes measures one key that several processes share.
 func (s *suite) processes(ctx context.Context) error {
@@ -64,7 +67,7 @@ func (s *suite) processes(ctx context.Context) error {
 			})
 		}
 		s.section("Redis: one hot key of several processes",
-			"Processes share no calls: each has only the calls of its own goroutines. There are no leases.", rows)
+			"Processes share no calls.", rows)
 		return nil
 	}, inOneScript...)
 }

@@ -41,14 +41,14 @@ func (s *suite) redisMemory(ctx context.Context) error {
 			rows = append(rows, row)
 		}
 		return nil
-	})
+	}, onTheirOwn...)
 	if err != nil {
 		return err
 	}
 	s.target(report.AtMost("Redis memory per key, one limit", peers.RedisRate, ours/theirs, 1))
 	s.target(report.UpTo("Redis memory per key, three limits, beyond redis_rate's with one", "B", ours3-theirs, 64))
 	s.section("Redis: memory of one client",
-		"The bytes are MEMORY USAGE less the length of the name. Peers hold one limit in a key, so three limits take three keys (and three calls).", rows)
+		"MEMORY USAGE less the length of the name. Peers hold one limit in a key, so three limits take three keys, and three calls.", rows)
 	return nil
 }
 

@@ -12,10 +12,10 @@ const Rueidis = "rueidislimiter"
 
 // newRueidis is on a client of its own kind, which sends the commands of all goroutines down a few
 // shared connections.
-func newRueidis(addr string, db int, l Limit) (*Redis, error) {
+func newRueidis(to Connection, l Limit) (*Redis, error) {
 	var c rueidis.Client
 	limiter, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, SelectDB: db},
+		ClientOption: rueidis.ClientOption{InitAddress: []string{to.Addr}, SelectDB: to.DB},
 		ClientBuilder: func(o rueidis.ClientOption) (_ rueidis.Client, err error) {
 			c, err = rueidis.NewClient(o)
 			return c, err

@@ -73,46 +73,56 @@ func slug(m Machine) string {
 	return fmt.Sprintf("%s-%d-cores", strings.Trim(notInSlug.ReplaceAllString(name, "-"), "-"), m.Cores)
 }
 
-// Targets is the table of what was promised in the first run, with a column of measured values for each run.
+// Targets says how many of the first run's targets it meets, and has a table of those that a run does not meet, with a column of
+// measured values for each run.
 func Targets(runs []Run) string {
-	head := []string{"what", "target"}
+	head := []string{"not met", "target"}
 	for _, r := range runs {
 		head = append(head, r.Machine.Name())
 	}
 	rows := [][]string{head}
+	met := 0
 	for _, t := range runs[0].Targets {
-		row := []string{t.What, t.promise()}
-		for _, r := range runs {
+		row, missed := []string{t.What, t.promise()}, false
+		for n, r := range runs {
 			value := "–" // the run is older than the target
 			if i := slices.IndexFunc(r.Targets, t.isOf); i >= 0 {
-				value = t.result(r.Targets[i].Value)
+				measured := r.Targets[i].Value
+				value = t.result(measured)
+				switch {
+				case !t.isMetBy(measured):
+					missed = true
+				case len(runs) > 1:
+					value += ", met"
+				}
+				if n == 0 && t.isMetBy(measured) {
+					met++
+				}
 			}
 			row = append(row, value)
 		}
-		rows = append(rows, row)
+		if missed {
+			rows = append(rows, row)
+		}
 	}
-	return Table(rows)
+	text := fmt.Sprintf("The first machine's run meets %d of %d targets.\n", met, len(runs[0].Targets))
+	if len(rows) > 1 {
+		text += "\n" + Table(rows)
+	}
+	return text
 }
 
-// Machines is a table with a column for each run's machine.
+// Machines is a list of the runs' machines, with the contenders of each.
 func Machines(runs []Run) string {
-	rows := [][]string{{"processor"}, {"kernel"}, {"Go"}, {"Redis"}, {"measured on"}, {"at commit"}, {"in"}}
-	for _, r := range runs {
-		m := r.Machine
-		for i, value := range []string{
-			m.Name(), m.Kernel, fmt.Sprintf("%s, GOMAXPROCS %d", m.Go, m.GOMAXPROCS), m.Redis, r.Date, r.Commit, r.Rounds,
-		} {
-			rows[i] = append(rows[i], value)
-		}
-	}
 	var b strings.Builder
-	b.WriteString(Table(rows))
 	for i, r := range runs {
-		if i == 0 {
-			fmt.Fprintf(&b, "\nContenders: %s.\n", strings.Join(r.Machine.Contenders, ", "))
-		} else if !slices.Equal(r.Machine.Contenders, runs[0].Machine.Contenders) {
-			fmt.Fprintf(&b, "\nContenders on %s: %s.\n", r.Machine.Name(), strings.Join(r.Machine.Contenders, ", "))
+		m := r.Machine
+		fmt.Fprintf(&b, "- %s: %s, %s, GOMAXPROCS %d, Redis %s; on %s, at commit %s, in %s.", m.Name(), m.Kernel, m.Go, m.GOMAXPROCS, m.Redis,
+			r.Date, r.Commit, r.Rounds)
+		if i == 0 || !slices.Equal(m.Contenders, runs[0].Machine.Contenders) {
+			fmt.Fprintf(&b, " Contenders: %s.", strings.Join(m.Contenders, ", "))
 		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }
