@@ -47,5 +47,5 @@ func (s *suite) denied(ctx context.Context) error {
 		s.target(report.None("a denied key asked again", "allocations", ours.Median(measure.Allocs)))
 		s.section("Redis: a denied key asked again", "For one decision.", rows)
 		return nil
-	}, onTheirOwn...)
+	}, inOneScript...)
 }

@@ -9,9 +9,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
 
-// section adds to the page.
+// section adds to the page. A section without rows has no table.
 func (s *suite) section(title, text string, rows [][]string) {
-	fmt.Fprintf(&s.sections, "### %s\n\n%s\n\n%s\n", title, text, report.Table(rows))
+	fmt.Fprintf(&s.sections, "### %s\n\n%s\n\n", title, text)
+	if rows != nil {
+		s.sections.WriteString(report.Table(rows) + "\n")
+	}
 }
 
 // target adds to the table of targets.
@@ -50,7 +53,7 @@ func (s *suite) page(runs []report.Run) string {
 		picture = "![" + s.plot.Title + "; bars are quartiles of the rounds](benchmarks.svg)\n\n"
 	}
 	return "## Targets\n\n" + report.Targets(runs) +
-		"\n## Machines\n\nClients and Redis share a machine and its loopback interface. `benchmarks/run` on another machine adds a line, and a column above.\n\n" + report.Machines(runs) +
+		"\n## Machines\n\nClients and Redis share a machine and its loopback interface. `benchmarks/run` on another machine adds its line.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
 		"\n## Results\n\nMeasured on " + s.machine.Name() + ".\n\n" + picture + s.sections.String()
 }

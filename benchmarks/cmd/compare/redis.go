@@ -90,7 +90,7 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 		head = append(head, strconv.Itoa(n))
 		s.plot.X = append(s.plot.X, float64(n))
 	}
-	rows := [][]string{append(head, "algorithm")}
+	rows := [][]string{head}
 	for i, r := range all {
 		row := []string{r.Name}
 		line := report.Line{Name: r.Name}
@@ -101,7 +101,7 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 			low, high := at[n][i].Quartiles(measure.PerSecond)
 			line.Y, line.Low, line.High = append(line.Y, v), append(line.Low, low), append(line.High, high)
 		}
-		rows = append(rows, append(row, r.Algorithm))
+		rows = append(rows, row)
 		s.plot.Lines = append(s.plot.Lines, line)
 	}
 	s.section("Redis: decisions per second", "10,000 keys with one limit, all requests allowed. In brackets: the ratio to redis_rate. With AutoPipeline: on go-redis' AutoPipeline, which is experimental.", rows)

@@ -9,9 +9,8 @@ import (
 
 // Redis is a limiter whose buckets live in Redis.
 type Redis struct {
-	Name      string
-	Algorithm string
-	Decide    Decide
+	Name   string
+	Decide Decide
 
 	// DB is the database it has for itself, so that its keys can be counted.
 	DB int
@@ -46,6 +45,9 @@ var builders = []func(Connection, Limit) (*Redis, error){
 	newGinRateLimit,
 	// sethvargo/go-limiter keeps its Redis store in another module, go-redisstore.
 }
+
+// Databases is the highest that OnRedis uses.
+var Databases = len(builders)
 
 // OnRedis builds all limiters, each in a database of its own, whatever to.DB says. Names, if given, choose among them.
 func OnRedis(to Connection, l Limit, names ...string) ([]*Redis, error) {

@@ -15,7 +15,7 @@ func newLibrary(to Connection, l Limit) (*Redis, error) {
 	c, closeClient := client(to)
 	decide, err := Decider(redisstore.New(c, patient), l.core())
 	return &Redis{
-		Name: Library, Algorithm: "token bucket", Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
+		Name: Library, Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
 	}, err
 }
 

@@ -23,7 +23,7 @@ func newUlule(to Connection, l Limit) (*Redis, error) {
 	c, closeClient := client(to)
 	limiter, err := ululeLimiter(c, l)
 	return &Redis{
-		Name: Ulule, Algorithm: "fixed window", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Name: Ulule, KeysPerKey: 1, Scripted: true, close: closeClient,
 		Decide: ululeDecide(limiter),
 	}, err
 }
@@ -35,7 +35,7 @@ func newPipedUlule(to Connection, l Limit) (*Redis, error) {
 	}
 	limiter, err := ululeLimiter(p, l)
 	return &Redis{
-		Name: Ulule + Piped, Algorithm: "fixed window", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Name: Ulule + Piped, KeysPerKey: 1, Scripted: true, close: closeClient,
 		Decide: ululeDecide(limiter),
 	}, err
 }
@@ -70,7 +70,7 @@ func newThrottled(to Connection, l Limit) (*Redis, error) {
 		return nil, err
 	}
 	decide, err := throttledDecide(store, l)
-	return &Redis{Name: Throttled, Algorithm: "GCRA", KeysPerKey: 1, close: closeClient, Decide: decide}, err
+	return &Redis{Name: Throttled, KeysPerKey: 1, close: closeClient, Decide: decide}, err
 }
 
 func throttledDecide(store throttled.GCRAStoreCtx, l Limit) (Decide, error) {
@@ -95,7 +95,7 @@ func newHTTPRate(to Connection, l Limit) (*Redis, error) {
 	}
 	request, err := http.NewRequest(http.MethodGet, "/", nil)
 	return &Redis{
-		Name: HTTPRateRedis, Algorithm: "sliding window", KeysPerKey: 1, close: func() {},
+		Name: HTTPRateRedis, KeysPerKey: 1, close: func() {},
 		Decide: func(_ context.Context, key string) (bool, error) {
 			w := &answer{header: make(http.Header)}
 			denied := limiter.OnLimit(w, request, key)
@@ -142,7 +142,7 @@ func newGinRateLimit(to Connection, l Limit) (*Redis, error) {
 	c, closeClient := client(to)
 	store := ginRateLimitStore(c, l)
 	return &Redis{
-		Name: GinRateLimit, Algorithm: "fixed window", KeysPerKey: 2, close: closeClient,
+		Name: GinRateLimit, KeysPerKey: 2, close: closeClient,
 		Decide: func(_ context.Context, key string) (allowed bool, err error) {
 			defer func() {
 				if p := recover(); p != nil {

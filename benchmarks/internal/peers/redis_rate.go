@@ -12,7 +12,7 @@ const RedisRate = "redis_rate"
 func newRedisRate(to Connection, l Limit) (*Redis, error) {
 	c, closeClient := client(to)
 	return &Redis{
-		Name: RedisRate, Algorithm: "GCRA", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Name: RedisRate, KeysPerKey: 1, Scripted: true, close: closeClient,
 		Decide: redisRateDecide(redis_rate.NewLimiter(c), l),
 	}, nil
 }
@@ -23,7 +23,7 @@ func newPipedRedisRate(to Connection, l Limit) (*Redis, error) {
 		return nil, err
 	}
 	return &Redis{
-		Name: RedisRate + Piped, Algorithm: "GCRA", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Name: RedisRate + Piped, KeysPerKey: 1, Scripted: true, close: closeClient,
 		Decide: redisRateDecide(redis_rate.NewLimiter(p), l),
 	}, nil
 }

@@ -26,7 +26,7 @@ func newRueidis(to Connection, l Limit) (*Redis, error) {
 		return nil, err
 	}
 	return &Redis{
-		Name: Rueidis, Algorithm: "fixed window", KeysPerKey: 2, Scripted: true, close: c.Close,
+		Name: Rueidis, KeysPerKey: 2, Scripted: true, close: c.Close,
 		Decide: func(ctx context.Context, key string) (bool, error) {
 			res, err := limiter.Allow(ctx, key)
 			return res.Allowed, err

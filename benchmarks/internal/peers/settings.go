@@ -2,12 +2,11 @@ package peers
 
 // Settings are all that differ from defaults, for the report.
 var Settings = []string{
-	"clients of go-redis: `ContextTimeoutEnabled`; `PoolSize` where a row says so (default: ten connections a core)",
-	"ratelimit: `WithTimeout(3 * time.Second)` (100 ms), `OnFailure: core.FailClosed` (FailLocal), so that a stall of the machine or an outage is not hidden",
-	"throttled: `SetMaxCASAttemptsLimit(1_000_000)` (10), for with ten a hot key fails; its store in memory without a bound",
-	"httprate-redis, whose client can't be given: `FallbackDisabled`, `FallbackTimeout` 3 s (100 ms)",
-	"gin-rate-limit: `PanicOnErr`, so that an error is seen",
-	"fixed and sliding windows: an hour; tollbooth and echo's: buckets expire after an hour",
-	"tollbooth: `IPLookup` `RemoteAddr`; httprate: `KeyByIP`, its quicker one; gin: release mode",
+	"clients of go-redis: `ContextTimeoutEnabled`; `PoolSize` where a row says so",
+	"ratelimit: `WithTimeout(3 * time.Second)`, `core.FailClosed`, so that stalls and outages show",
+	"throttled: `SetMaxCASAttemptsLimit(1_000_000)`, for with 10 a hot key fails; in memory no bound",
+	"httprate-redis, which takes no client: `FallbackDisabled`, `FallbackTimeout` 3 s; gin-rate-limit: `PanicOnErr`",
+	"windows, and the expiry of tollbooth's and echo's buckets: an hour",
+	"tollbooth: `IPLookup` `RemoteAddr`; httprate: `KeyByIP`; gin: release mode",
 	"Redis: no snapshots, no append-only file",
 }

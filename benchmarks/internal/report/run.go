@@ -73,43 +73,41 @@ func slug(m Machine) string {
 	return fmt.Sprintf("%s-%d-cores", strings.Trim(notInSlug.ReplaceAllString(name, "-"), "-"), m.Cores)
 }
 
-// Targets says how many of the first run's targets it meets, and has a table of those that a run does not meet, with a column of
-// measured values for each run.
+// Targets says how many of the first run's targets it meets, and lists those that a run does not meet, with the value of each run.
 func Targets(runs []Run) string {
-	head := []string{"not met", "target"}
-	for _, r := range runs {
-		head = append(head, r.Machine.Name())
-	}
-	rows := [][]string{head}
+	var missed strings.Builder
 	met := 0
 	for _, t := range runs[0].Targets {
-		row, missed := []string{t.What, t.promise()}, false
+		var values []string
+		anyMissed := false
 		for n, r := range runs {
-			value := "–" // the run is older than the target
-			if i := slices.IndexFunc(r.Targets, t.isOf); i >= 0 {
-				measured := r.Targets[i].Value
-				value = t.result(measured)
-				switch {
-				case !t.isMetBy(measured):
-					missed = true
-				case len(runs) > 1:
-					value += ", met"
-				}
-				if n == 0 && t.isMetBy(measured) {
-					met++
-				}
+			i := slices.IndexFunc(r.Targets, t.isOf)
+			if i < 0 {
+				values = append(values, "–") // the run is older than the target
+				continue
 			}
-			row = append(row, value)
+			measured := r.Targets[i].Value
+			values = append(values, t.result(measured))
+			switch {
+			case !t.isMetBy(measured):
+				anyMissed = true
+			case n == 0:
+				met++
+			}
 		}
-		if missed {
-			rows = append(rows, row)
+		if anyMissed {
+			fmt.Fprintf(&missed, "- %s: %s, target %s\n", t.What, strings.Join(values, " | "), t.promise())
 		}
 	}
-	text := fmt.Sprintf("The first machine's run meets %d of %d targets.\n", met, len(runs[0].Targets))
-	if len(rows) > 1 {
-		text += "\n" + Table(rows)
+	text := fmt.Sprintf("The first machine's run meets %d of %d targets.", met, len(runs[0].Targets))
+	if missed.Len() == 0 {
+		return text + "\n"
 	}
-	return text
+	text += " These are not met"
+	if len(runs) > 1 {
+		text += " everywhere, with the values of each machine"
+	}
+	return text + ":\n\n" + missed.String()
 }
 
 // Machines is a list of the runs' machines, with the contenders of each.

@@ -63,12 +63,10 @@ func TestTheClockIsNoPartOfAMachinesName(t *testing.T) {
 // An older run is judged by the targets of today. What it did not measure is left open, and what all meet is left out.
 func TestTargetsShowWhatIsNotMet(t *testing.T) {
 	want := []string{
-		"The first machine's run meets 2 of 3 targets.",
+		"The first machine's run meets 2 of 3 targets. These are not met everywhere, with the values of each machine:",
 		"",
-		"| not met | target | AMD EPYC (family 25, model 17, stepping 1, 2700 MHz), 2 cores | Intel(R) Xeon(R) CPU @ 2.20GHz (family 6), 4 cores |",
-		"| --- | ---: | ---: | ---: |",
-		"| decisions/s | ≥ 2 × redis_rate | × 2.50, met | × 1.50 |",
-		"| a denied key | ≤ 120 ns | 130 ns | 100 ns, met |",
+		"- decisions/s: ×2.50 | ×1.50, target ≥2 × redis_rate",
+		"- a denied key: 130 ns | 100 ns, target ≤120 ns",
 	}
 	if got := Targets([]Run{epyc, xeon}); got != strings.Join(want, "\n")+"\n" {
 		t.Errorf("targets\n%s", got)

@@ -38,9 +38,9 @@ func (t Target) promise() string {
 	case t.Aim == "0":
 		return "0 " + t.Unit
 	case t.Of != "":
-		return fmt.Sprintf("%s %g × %s", t.Aim, t.Bound, t.Of)
+		return fmt.Sprintf("%s%g × %s", t.Aim, t.Bound, t.Of)
 	}
-	return fmt.Sprintf("%s %g %s", t.Aim, t.Bound, t.Unit)
+	return fmt.Sprintf("%s%g %s", t.Aim, t.Bound, t.Unit)
 }
 
 // isMetBy reports whether a measured value, maybe another machine's, meets the target.
