@@ -20,7 +20,7 @@ var (
 )
 
 // concurrency are the numbers of goroutines.
-var concurrency = []int{1, 4, 16, 64, 256, 512}
+var concurrency = []int{1, 4, 16, 64, 512}
 
 // redis measures allowed requests on 10,000 keys.
 func (s *suite) redis(ctx context.Context) error {

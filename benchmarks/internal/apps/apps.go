@@ -30,7 +30,7 @@ type App struct {
 	New func(to peers.Connection, l peers.Limit) (http.Handler, error)
 }
 
-// All are the applications: of each framework first that without a limiter, then this library's.
+// All are the applications: of gin first that without a limiter, then this library's.
 var All = []App{
 	{"gin", peers.Without, "", 0, ginWithout},
 	{"gin", peers.Library, limitField, 1, ginLibrary(core.HeadersDefault)},
@@ -38,7 +38,6 @@ var All = []App{
 	{"gin", peers.IETFFields, "Ratelimit", 1, ginLibrary(core.HeadersIETF)},
 	{"gin", peers.Ulule, limitField, 1, ginUlule},
 	{"gin", peers.GinRateLimit, "X-Rate-Limit-Limit", 2, ginRateLimit},
-	{"chi", peers.Without, "", 0, chiWithout},
 	{"chi", peers.Library, limitField, 1, chiLibrary},
 	{"chi", peers.Ulule, limitField, 1, chiUlule},
 	{"chi", peers.HTTPRateRedis, limitField, 1, chiHTTPRate},

@@ -19,8 +19,6 @@ func chiApp(use ...func(http.Handler) http.Handler) http.Handler {
 	return r
 }
 
-func chiWithout(peers.Connection, peers.Limit) (http.Handler, error) { return chiApp(), nil }
-
 func chiLibrary(to peers.Connection, l peers.Limit) (http.Handler, error) {
 	limiter, err := peers.LibraryOnRedis(to, l, core.HeadersDefault)
 	if err != nil {
