@@ -11,7 +11,7 @@ import (
 )
 
 // migrating.md shows code that needs other libraries. It is compiled and tested in benchmarks/migration, whose module has
-// them. The page must show all of it, each file without its package clause, and no other Go.
+// them. The page must link to the code before, show the code after without its package clause and imports, and no other Go.
 func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 	text, err := os.ReadFile("migrating.md")
 	require.NoError(t, err)
@@ -24,16 +24,18 @@ func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, befores)
 	for _, before := range befores {
-		for _, path := range []string{before, strings.Replace(before, "_before", "_after", 1)} {
-			source, err := os.ReadFile(path)
-			require.NoError(t, err)
-			program, found := strings.CutPrefix(string(source), "package migration\n\n")
-			require.True(t, found, path)
-			if !shown[program] {
-				t.Errorf("the page does not show %s as it is", path)
-			}
-			delete(shown, program)
+		if !strings.Contains(string(text), "(../benchmarks/migration/"+filepath.Base(before)+")") {
+			t.Errorf("the page does not link to %s", before)
 		}
+		after := strings.Replace(before, "_before", "_after", 1)
+		source, err := os.ReadFile(after)
+		require.NoError(t, err)
+		_, program, found := strings.Cut(string(source), "\n)\n\n") // the end of the imports
+		require.True(t, found, after)
+		if !shown[program] {
+			t.Errorf("the page does not show %s as it is", after)
+		}
+		delete(shown, program)
 	}
 	for block := range shown {
 		t.Errorf("the page shows code that is not in benchmarks/migration:\n%s", block)

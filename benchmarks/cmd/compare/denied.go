@@ -45,7 +45,7 @@ func (s *suite) denied(ctx context.Context) error {
 		s.target(report.None("a denied key asked again", "Redis commands", ours.Median(commands)))
 		s.target(report.UpTo("a denied key asked again", "ns", ours.Median(measure.Nanos), 120))
 		s.target(report.None("a denied key asked again", "allocations", ours.Median(measure.Allocs)))
-		s.section("Redis: a denied key asked again", "The columns are the time, the allocations and the Redis commands (inside scripts too) of one decision.", rows)
+		s.section("Redis: a denied key asked again", "For one decision.", rows)
 		return nil
-	})
+	}, inOneScript...)
 }

@@ -20,7 +20,7 @@ func (s *suite) hotKey(ctx context.Context) error {
 		request, cancel := context.WithCancel(ctx)
 		defer cancel()
 		for i, n := range leaseSizes {
-			r, err := peers.NewLeasing(s.server.Addr, len(all)+1, vast, n)
+			r, err := peers.NewLeasing(peers.Connection{Addr: s.server.Addr, DB: peers.Databases + 1 + i}, vast, n)
 			if err != nil {
 				return err
 			}
@@ -55,9 +55,9 @@ func (s *suite) hotKey(ctx context.Context) error {
 			return err
 		}
 		s.hotKeyTargets(at)
-		s.section("Redis: one hot key", "All goroutines ask for the same key. With redisstore.WithLease a process takes tokens ahead, and then decides by itself.", rows)
+		s.section("Redis: one hot key", "With redisstore.WithLease a process takes tokens ahead, and then decides by itself.", rows)
 		return nil
-	})
+	}, slices.Concat(inOneScript, []string{peers.RedisRate + peers.Piped, peers.Ulule + peers.Piped})...)
 }
 
 func (s *suite) hotKeyTargets(at map[int][]measure.Series) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"time"
 
@@ -34,44 +35,63 @@ func (s *suite) latency(ctx context.Context) error {
 	if ping < 2*halfWay || ping > 3*halfWay {
 		return fmt.Errorf("a PING takes %v, must be %v and at most half of that more", ping, 2*halfWay)
 	}
-	all, err := peers.OnRedis(addr, roomy, inOneScript...)
-	if err != nil {
-		return err
-	}
-	defer closeAll(all)
-	keys := names(manyKeys)
-	if err := s.warmUp(ctx, all, keys); err != nil {
-		return err
-	}
-	request, cancel := context.WithCancel(ctx) // a client can hang up, so as in servers
-	defer cancel()
 	rows := [][]string{{"by goroutines"}}
-	for _, r := range all {
-		rows = append(rows, []string{r.Name})
-	}
-	for _, n := range []int{1, 16, 64, 512} {
-		contenders := deciders(request, all, keys, true)
-		if err := openConnections(contenders, n); err != nil {
-			return err
-		}
-		series, err := measure.Interleave(contenders, measure.Options{Goroutines: n, Rounds: s.rounds, Round: s.round, Timed: true})
+	for _, n := range []int{16, 64, 512} {
+		series, err := s.fromAfar(ctx, addr, n)
 		if err != nil {
 			return fmt.Errorf("%d goroutines: %w", n, err)
 		}
 		rows[0] = append(rows[0], strconv.Itoa(n)+": decisions/s", "p50 ms")
 		base := measure.Named(series, peers.RedisRate)
 		for i, v := range series {
+			if len(rows) == i+1 {
+				rows = append(rows, []string{v.Name})
+			}
 			rows[i+1] = append(rows[i+1],
 				fmt.Sprintf("%s (%s)", report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond))),
 				report.Number(v.Median(measure.P50)/1e3))
 		}
 	}
-	if err := s.countKeys(ctx, all, len(keys)); err != nil {
-		return err
-	}
-	s.section("Redis 1 ms away", fmt.Sprintf("The same as decisions per second above, through a proxy that delays each direction by %v. A PING takes %v. The ratio to\n"+
-		"redis_rate is in brackets.", halfWay, ping.Round(10*time.Microsecond)), rows)
+	s.section("Redis 1 ms away", fmt.Sprintf("Through a proxy that delays each direction by %v; a PING takes %v. Pools have as many connections as there are goroutines, or in rows with\n"+
+		"\"default pool\" %d. In brackets: the ratio to redis_rate.", halfWay, ping.Round(10*time.Microsecond), 10*runtime.GOMAXPROCS(0)), rows)
 	return nil
+}
+
+// defaultPool is what the name of a contender with go-redis' default pool ends with.
+const defaultPool = ", default pool"
+
+// fromAfar measures decisions of n goroutines by the server at addr: with pools as large, and with default pools.
+func (s *suite) fromAfar(ctx context.Context, addr string, n int) ([]measure.Series, error) {
+	all, err := peers.OnRedis(peers.Connection{Addr: addr, Pool: n}, roomy,
+		peers.Library, peers.RedisRate, peers.RedisRate+peers.Piped, peers.Rueidis, peers.Ulule, peers.Ulule+peers.Piped)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(all)
+	small, err := peers.OnRedis(peers.Connection{Addr: addr}, roomy, peers.Library, peers.RedisRate, peers.Ulule) // on the same keys
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(small)
+	keys := names(manyKeys)
+	if err := s.warmUp(ctx, all, keys); err != nil {
+		return nil, err
+	}
+	request, cancel := context.WithCancel(ctx) // a client can hang up, so as in servers
+	defer cancel()
+	contenders := deciders(request, all, keys, true)
+	for _, c := range deciders(request, small, keys, true) {
+		c.Name += defaultPool
+		contenders = append(contenders, c)
+	}
+	if err := openConnections(contenders, n); err != nil {
+		return nil, err
+	}
+	series, err := measure.Interleave(contenders, measure.Options{Goroutines: n, Rounds: s.rounds, Round: s.round, Timed: true})
+	if err != nil {
+		return nil, err
+	}
+	return series, s.countKeys(ctx, all, len(keys))
 }
 
 // roundTrip is the median time of a PING.

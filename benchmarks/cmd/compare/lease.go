@@ -100,7 +100,7 @@ func (s *suite) lease(ctx context.Context) error {
 		rows = append(rows, []string{name, fmt.Sprintf("%.2f %%", 100*share), report.Number(float64(parked)), report.Number(float64(back.Milliseconds()))})
 	}
 	s.section("Redis: what leases cost",
-		"Admitted: the share of a limit of Capacity 10,000 and 20,000 tokens a second, flooded for as long as five rounds. Parked: tokens of a bucket that stays nearly full.", rows)
+		"Admitted: of a limit of Capacity 10,000 and 20,000 tokens a second, flooded for five rounds.", rows)
 	return nil
 }
 

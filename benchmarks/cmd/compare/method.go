@@ -1,23 +1,27 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+)
 
 // method tells how the numbers came about.
 func (s *suite) method() string {
-	return fmt.Sprintf(`Contenders take turns on one machine with one Redis (A, B, C, A, B, C, …): %d rounds of %v each in every case. Tables show the median
-of the rounds. A ratio is taken within each round, between neighbours in time, and the table shows its median. So it may differ a little from the
-ratio of two medians. Machines are shared and noisy: compare within a table, not with other machines.
+	return fmt.Sprintf(`Contenders take turns on one machine with one Redis, and each round begins with another of them: %d rounds of %v each in every case. Tables show
+the median of the rounds, and of the ratios within each round. Machines are noisy: compare within a table.
 
-Each case checks its premise, and the run fails if it does not hold. Every request is decided as the case says: all allowed, or all
-denied. No fallback decides, there is no error, and all keys are really in use (counted in Redis). Each contender has its own database and its own
-connection pool, with its client's defaults.
+The run fails unless every request is decided as the case says, by the store and without an error, and all keys are in use (counted in Redis). Each contender has
+its own database and connections. The load is a closed loop, except at a fixed rate; wrk has rounds of whole seconds. Some cases leave out those that take more than
+one call: throttled, httprate-redis, gin-rate-limit.
 
-The load is a closed loop: each goroutine, or connection, asks again as soon as it is answered. Only the case of a fixed rate is an open loop. Its rounds
-are twice as long, because p99.9 needs many requests. wrk loads the whole servers, in rounds of whole seconds, because it has no shorter ones. It uses one
-thread and leaves the other core to the server. Cases with four contenders have those that decide in one script; the others are slower.
+The contenders [do different things](comparison.md#deciding): a fixed window only counts. Not measured: go-limiter's Redis store, another module, and
+[INCREX](https://redis.io/commands/increx) of Redis 8.8, for the server here is older. This command counts up to a bound and sets the TTL, without Lua: it
+can replace the script of a fixed window. It reads no clock and refills nothing, so it makes no token bucket.
 
-The contenders do different things. Token buckets and GCRA decide exactly by a rate and a burst. A fixed window only counts, and admits
-twice its limit around its end. sethvargo/go-limiter is measured with its memory store only: its
-Redis store, go-redisstore, is another module.
-`, s.rounds, s.round)
+Settings that are not defaults:
+
+- %s
+`, s.rounds, s.round, strings.Join(peers.Settings, "\n- "))
 }

@@ -23,7 +23,7 @@ const (
 var shares = []float64{0.3, 0.7}
 
 // percentiles that are shown.
-var percentiles = []measure.Metric{measure.P50, measure.P99, measure.P999}
+var percentiles = []measure.Metric{measure.P50, measure.P99}
 
 // openLoop measures latency under requests that come at a fixed rate, whether or not earlier ones are answered.
 func (s *suite) openLoop(ctx context.Context) error {
@@ -56,7 +56,7 @@ func (s *suite) openLoop(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			rows[0] = append(rows[0], fmt.Sprintf("%s/s: p50 µs", report.Number(share*most)), "p99 µs", "p99.9 µs")
+			rows[0] = append(rows[0], fmt.Sprintf("%s/s: p50 µs", report.Number(share*most)), "p99 µs")
 			base := measure.Named(series, peers.RedisRate)
 			for i, v := range series {
 				for _, p := range percentiles {
@@ -72,9 +72,8 @@ func (s *suite) openLoop(ctx context.Context) error {
 			return err
 		}
 		s.section("Redis: latency under a fixed rate",
-			fmt.Sprintf("This is an open loop. Poisson arrivals are fixed in advance and the same for all: %.0f %% and %.0f %% of the %s/s that redis_rate reaches with %d goroutines\n"+
-				"(measured just before). Each request has its own goroutine. Latency counts from the time at which a request was due, so it includes the\n"+
-				"wait behind slow requests. The ratio to redis_rate is in brackets.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
+			fmt.Sprintf("An open loop: Poisson arrivals, the same for all, of %.0f %% and %.0f %% of the %s/s that redis_rate reaches with %d goroutines. Latency counts from\n"+
+				"the time at which a request is due. In brackets: the ratio to redis_rate.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
 		return nil
 	}, inOneScript...)
 }
@@ -101,8 +100,7 @@ func (s *suite) most(contenders []measure.Contender, goroutines int) (float64, e
 	return 0, errors.New("redis_rate is no contender")
 }
 
-// atRate measures all at a rate, in rounds of twice the usual length: p99.9 needs many requests. A round that overran
-// counts as endless, and overrun tells how many did.
+// atRate measures all at a rate. A round that overran counts as endless, and overrun tells how many did.
 func (s *suite) atRate(contenders []measure.Contender, perSecond float64) (series []measure.Series, overrun []int, err error) {
 	names := make([]string, len(contenders))
 	for i, c := range contenders {
@@ -113,7 +111,7 @@ func (s *suite) atRate(contenders []measure.Contender, perSecond float64) (serie
 	series, err = measure.TakeTurns(names, s.rounds, func(i int) (map[measure.Metric]float64, error) {
 		runtime.GC() // nobody pays for another's garbage
 		turns[i]++
-		arrivals := measure.Poisson(perSecond, 2*s.round, turns[i])
+		arrivals := measure.Poisson(perSecond, s.round, turns[i])
 		latencies, err := measure.OpenLoop(contenders[i].Worker(), arrivals, mostUnderWay)
 		m := map[measure.Metric]float64{}
 		if errors.Is(err, measure.ErrOverrun) {
@@ -123,7 +121,7 @@ func (s *suite) atRate(contenders []measure.Contender, perSecond float64) (serie
 			}
 			return m, nil
 		}
-		for j, ns := range measure.Percentiles(latencies, 50, 99, 99.9) {
+		for j, ns := range measure.Percentiles(latencies, 50, 99) {
 			m[percentiles[j]] = ns / 1e3
 		}
 		return m, err

@@ -9,9 +9,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
 
-// section adds to the page. Its table is named after the machine, for ratios of two machines differ.
+// section adds to the page. A section without rows has no table.
 func (s *suite) section(title, text string, rows [][]string) {
-	fmt.Fprintf(&s.sections, "### %s\n\n%s\n\nMeasured on %s:\n\n%s\n", title, text, s.machine.Name(), report.Table(rows))
+	fmt.Fprintf(&s.sections, "### %s\n\n%s\n\n", title, text)
+	if rows != nil {
+		s.sections.WriteString(report.Table(rows) + "\n")
+	}
 }
 
 // target adds to the table of targets.
@@ -47,11 +50,10 @@ func (s *suite) write(docs string) error {
 func (s *suite) page(runs []report.Run) string {
 	picture := ""
 	if s.plot != nil {
-		picture = "![" + s.plot.Title + "](benchmarks.svg)\n\n"
+		picture = "![" + s.plot.Title + "; bars are quartiles of the rounds](benchmarks.svg)\n\n"
 	}
-	return "## Targets\n\nThe table compares the targets of this library with the last run on each machine.\n" +
-		"`benchmarks/run` on another machine adds a column.\n\n" + report.Targets(runs) +
-		"\n## Machines\n\nClients and Redis share a machine. They use the loopback interface, and Redis has no persistence. The results below are from the first machine.\n\n" + report.Machines(runs) +
+	return "## Targets\n\n" + report.Targets(runs) +
+		"\n## Machines\n\nClients and Redis share a machine and its loopback interface. `benchmarks/run` on another machine adds its line.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
-		"\n## Results\n\n" + picture + s.sections.String()
+		"\n## Results\n\nMeasured on " + s.machine.Name() + ".\n\n" + picture + s.sections.String()
 }

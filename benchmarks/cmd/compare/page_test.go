@@ -17,7 +17,7 @@ func measuredOn(processor string, ratio float64) *suite {
 	return s
 }
 
-func TestAnotherMachineAddsItsColumn(t *testing.T) {
+func TestAnotherMachineAddsItsValues(t *testing.T) {
 	docs := t.TempDir()
 	for _, s := range []*suite{measuredOn("one 1", 2.5), measuredOn("two 2", 1.5), measuredOn("two 2", 1.75)} {
 		if err := s.write(docs); err != nil {
@@ -30,10 +30,8 @@ func TestAnotherMachineAddsItsColumn(t *testing.T) {
 	}
 	page := string(text)
 	for _, line := range []string{
-		"| what | target | two 2, 2 cores | one 1, 2 cores |",
-		"| decisions/s | ≥ 2 × redis_rate | × 1.75, **not met** | × 2.50 |",
-		"| at commit | 0123abcd | 0123abcd |",
-		"Measured on two 2, 2 cores:",
+		"- decisions/s: ×1.75 | ×2.50, target ≥2 × redis_rate",
+		"Measured on two 2, 2 cores.",
 		"| ratelimit | two 2's |",
 	} {
 		if !strings.Contains(page, line+"\n") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/child"
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
@@ -12,8 +13,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
 
-// inOneScript are the contenders that decide in one script: those of cases in which not all take part.
-var inOneScript = []string{peers.Library, peers.RedisRate, peers.Rueidis, peers.Ulule}
+// The contenders of cases in which not all take part.
+var (
+	inOneScript = []string{peers.Library, peers.RedisRate, peers.Rueidis, peers.Ulule}                                                           // decide in one script
+	onTheirOwn  = []string{peers.Library, peers.RedisRate, peers.Rueidis, peers.Ulule, peers.Throttled, peers.HTTPRateRedis, peers.GinRateLimit} // without AutoPipeline
+)
 
 // processes measures one key that several processes share.
 func (s *suite) processes(ctx context.Context) error {
@@ -52,19 +56,14 @@ func (s *suite) processes(ctx context.Context) error {
 		if err := s.countKeys(ctx, all, 1); err != nil {
 			return err
 		}
-		rows := [][]string{{
-			fmt.Sprintf("%d processes, %d goroutines each, one key", fleetSize, perProc),
-			"decisions/s of all", "ratio to redis_rate", "server CPU µs", "ratio to redis_rate", "commands",
-		}}
 		base := measure.Named(series, peers.RedisRate)
+		var each []string
 		for _, v := range series {
-			rows = append(rows, []string{
-				v.Name, report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond)),
-				report.Number(v.Median(serverCPU)), report.Times(v.Ratio(base, serverCPU)), report.Number(v.Median(commands)),
-			})
+			each = append(each, fmt.Sprintf("%s %s (%s), %s µs", v.Name,
+				report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond)), report.Number(v.Median(serverCPU))))
 		}
-		s.section("Redis: one hot key of several processes",
-			"Processes share no calls: each has only the calls of its own goroutines. There are no leases.", rows)
+		s.section("Redis: one hot key of several processes", fmt.Sprintf("Decisions/s of %d processes of %d goroutines, which share no calls, and the server's CPU time for one:\n%s.",
+			fleetSize, perProc, strings.Join(each, "; ")), nil)
 		return nil
 	}, inOneScript...)
 }

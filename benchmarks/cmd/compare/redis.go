@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
@@ -21,7 +20,7 @@ var (
 )
 
 // concurrency are the numbers of goroutines.
-var concurrency = []int{1, 4, 16, 64, 256, 512}
+var concurrency = []int{1, 4, 16, 64, 512}
 
 // redis measures allowed requests on 10,000 keys.
 func (s *suite) redis(ctx context.Context) error {
@@ -32,23 +31,14 @@ func (s *suite) redis(ctx context.Context) error {
 		}
 		request, cancel := context.WithCancel(ctx) // a client can hang up, so as in servers
 		defer cancel()
-		minding, err := peers.NewContextTimeout(s.server.Addr, all[0].DB, roomy) // on the library's keys
-		if err != nil {
-			return err
-		}
-		defer minding.Close()
 		at := map[int][]measure.Series{}
 		for _, n := range concurrency {
-			asked := all
-			if n == 1 {
-				asked = append(slices.Clone(all), minding)
-			}
-			contenders := deciders(request, asked, keys, true)
+			contenders := deciders(request, all, keys, true)
 			if err := openConnections(contenders, n); err != nil {
 				return err
 			}
 			series, err := measure.Interleave(contenders, measure.Options{
-				Goroutines: n, Rounds: s.rounds, Round: s.round, Probe: &serverProbe{ctx: ctx, server: s.server, all: asked},
+				Goroutines: n, Rounds: s.rounds, Round: s.round, Probe: &serverProbe{ctx: ctx, server: s.server, all: all},
 			})
 			if err != nil {
 				return fmt.Errorf("%d goroutines: %w", n, err)
@@ -100,7 +90,7 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 		head = append(head, strconv.Itoa(n))
 		s.plot.X = append(s.plot.X, float64(n))
 	}
-	rows := [][]string{append(head, "algorithm")}
+	rows := [][]string{head}
 	for i, r := range all {
 		row := []string{r.Name}
 		line := report.Line{Name: r.Name}
@@ -108,12 +98,13 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 			base := measure.Named(at[n], peers.RedisRate)
 			v := at[n][i].Median(measure.PerSecond)
 			row = append(row, fmt.Sprintf("%s (%s)", report.Number(v), report.Times(at[n][i].Ratio(base, measure.PerSecond))))
-			line.Y = append(line.Y, v)
+			low, high := at[n][i].Quartiles(measure.PerSecond)
+			line.Y, line.Low, line.High = append(line.Y, v), append(line.Low, low), append(line.High, high)
 		}
-		rows = append(rows, append(row, r.Algorithm))
+		rows = append(rows, row)
 		s.plot.Lines = append(s.plot.Lines, line)
 	}
-	s.section("Redis: decisions per second", "There are 10,000 keys with one limit, and all requests are allowed. The ratio to redis_rate is in brackets.", rows)
+	s.section("Redis: decisions per second", "10,000 keys with one limit, all requests allowed. In brackets: the ratio to redis_rate. With AutoPipeline: on go-redis' AutoPipeline, which is experimental.", rows)
 
 	rows = [][]string{{"one goroutine", "p50 µs", "ratio to redis_rate", "allocations", "script µs", "ratio to redis_rate"}}
 	base := measure.Named(at[1], peers.RedisRate)
@@ -124,9 +115,7 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 			report.Number(series.Median(measure.Allocs)), script, ratio,
 		})
 	}
-	s.section("Redis: latency", "One goroutine decides, and no other. Its context can be cancelled, like the context of a web request. Clients have their defaults, and in\n"+
-		"the last row ContextTimeoutEnabled. In both rows of ratelimit the caller's goroutine sends the call.\n"+
-		"Script: the time in EVALSHA (INFO commandstats), of limiters that decide in one script. Each call has one decision.", rows)
+	s.section("Redis: latency", "One goroutine decides, with a context that can be cancelled, as that of a web request. Script: the time in EVALSHA (INFO commandstats).", rows)
 	s.serverTable(at[64])
 }
 
@@ -141,8 +130,7 @@ func (s *suite) serverTable(series []measure.Series) {
 		})
 	}
 	s.section("Redis: the server's work for one decision",
-		"Script: the time in EVAL and EVALSHA (INFO commandstats), of limiters that decide in one script. CPU: all CPU time of the server, network\n"+
-			"included (INFO cpu). Commands: all commands that were executed, inside scripts too.", rows)
+		"CPU: all CPU time of the server, network included (INFO cpu). Commands: all that were executed, inside scripts too.", rows)
 }
 
 // scriptTimes are the time in scripts and its ratio to that of base, of limiters that decide in one.

@@ -50,7 +50,7 @@ func (s *suite) onRedis(ctx context.Context, l peers.Limit, f func([]*peers.Redi
 	if err := s.server.Flush(ctx); err != nil {
 		return err
 	}
-	all, err := peers.OnRedis(s.server.Addr, l, names...)
+	all, err := peers.OnRedis(peers.Connection{Addr: s.server.Addr}, l, names...)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // redisMemory measures what one client takes in Redis besides the names of its keys.
 func (s *suite) redisMemory(ctx context.Context) error {
 	usual := peers.Limit{Burst: 100, Rate: 100, Per: time.Minute}
-	rows := [][]string{{"bytes besides the name", "one limit", "Redis keys", "three limits", "Redis keys"}}
+	var each []string
 	var ours, ours3, theirs float64
 	err := s.onRedis(ctx, usual, func(all []*peers.Redis) error {
 		for _, r := range all {
@@ -26,29 +26,31 @@ func (s *suite) redisMemory(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.Name, err)
 			}
-			row := []string{r.Name, fmt.Sprintf("%.0f", one), fmt.Sprint(keys), fmt.Sprintf("%.0f", 3*one), fmt.Sprint(3 * keys)}
+			text := fmt.Sprintf("%s %.0f", r.Name, one)
+			if keys > 1 {
+				text += fmt.Sprintf(" in %d keys", keys)
+			}
+			each = append(each, text)
 			switch r.Name {
 			case peers.Library:
-				three, keys, err := s.threeLimits(ctx, r.DB)
-				if err != nil {
+				if ours3, err = s.threeLimits(ctx, r.DB); err != nil {
 					return err
 				}
-				row[3], row[4] = fmt.Sprintf("%.0f", three), fmt.Sprint(keys)
-				ours, ours3 = one, three
+				ours = one
 			case peers.RedisRate:
 				theirs = one
 			}
-			rows = append(rows, row)
 		}
 		return nil
-	})
+	}, onTheirOwn...)
 	if err != nil {
 		return err
 	}
 	s.target(report.AtMost("Redis memory per key, one limit", peers.RedisRate, ours/theirs, 1))
 	s.target(report.UpTo("Redis memory per key, three limits, beyond redis_rate's with one", "B", ours3-theirs, 64))
 	s.section("Redis: memory of one client",
-		"The bytes are MEMORY USAGE less the length of the name. Peers hold one limit in a key, so three limits take three keys (and three calls).", rows)
+		fmt.Sprintf("Bytes of one limit, by MEMORY USAGE less the length of the name: %s. Three limits of %s\ntake one key and %.0f bytes; peers take three times as much, and three calls.",
+			strings.Join(each, ", "), peers.Library, ours3), nil)
 	return nil
 }
 
@@ -91,12 +93,16 @@ func (s *suite) used(ctx context.Context, db int, decide peers.Decide, key strin
 }
 
 // threeLimits is overhead for a policy of three.
-func (s *suite) threeLimits(ctx context.Context, db int) (float64, int64, error) {
+func (s *suite) threeLimits(ctx context.Context, db int) (float64, error) {
 	c := redis.NewClient(&redis.Options{Addr: s.server.Addr, DB: db})
 	defer func() { _ = c.Close() }()
 	decide, err := peers.Decider(redisstore.New(c), core.PerSecond(10), core.PerMinute(100), core.PerDay(10_000))
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	return s.overhead(ctx, db, decide)
+	bytes, keys, err := s.overhead(ctx, db, decide)
+	if err == nil && keys != 1 {
+		err = fmt.Errorf("three limits take %d keys, must be 1", keys)
+	}
+	return bytes, err
 }

@@ -29,7 +29,7 @@ func main() {
 }
 
 func serve(addr, limiter string, goroutines int, key string) error {
-	found, err := peers.OnRedis(addr, peers.Vast, limiter)
+	found, err := peers.OnRedis(peers.Connection{Addr: addr}, peers.Vast, limiter)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func main() {
 	if err != nil {
 		log.Fatalf("server: %v", err)
 	}
-	handler, err := app.New(*redis, *db, peers.Roomy)
+	handler, err := app.New(peers.Connection{Addr: *redis, DB: *db}, peers.Roomy)
 	if err != nil {
 		log.Fatalf("server: %s with %s: %v", *framework, *limiter, err)
 	}

@@ -1,5 +1,5 @@
 // Package apps are whole web applications: a framework, a limiter whose state is in Redis, and one route. All are keyed by
-// the same header field, and have a go-redis client with its defaults.
+// the same header field.
 package apps
 
 import (
@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 const (
@@ -26,16 +27,17 @@ type App struct {
 	// KeysPerKey is how many Redis keys it uses for one client.
 	KeysPerKey int64
 	// New builds it with its buckets in a database of the server at addr.
-	New func(addr string, db int, l peers.Limit) (http.Handler, error)
+	New func(to peers.Connection, l peers.Limit) (http.Handler, error)
 }
 
-// All are the applications: of each framework first that without a limiter, then this library's.
+// All are the applications: of gin first that without a limiter, then this library's.
 var All = []App{
 	{"gin", peers.Without, "", 0, ginWithout},
-	{"gin", peers.Library, limitField, 1, ginLibrary},
+	{"gin", peers.Library, limitField, 1, ginLibrary(core.HeadersDefault)},
+	{"gin", peers.LegacyFields, limitField, 1, ginLibrary(core.HeadersLegacy)},
+	{"gin", peers.IETFFields, "Ratelimit", 1, ginLibrary(core.HeadersIETF)},
 	{"gin", peers.Ulule, limitField, 1, ginUlule},
 	{"gin", peers.GinRateLimit, "X-Rate-Limit-Limit", 2, ginRateLimit},
-	{"chi", peers.Without, "", 0, chiWithout},
 	{"chi", peers.Library, limitField, 1, chiLibrary},
 	{"chi", peers.Ulule, limitField, 1, chiUlule},
 	{"chi", peers.HTTPRateRedis, limitField, 1, chiHTTPRate},

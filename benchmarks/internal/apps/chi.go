@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
 	"github.com/tokenbucket-go/ratelimit/chilimit"
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 func chiApp(use ...func(http.Handler) http.Handler) http.Handler {
@@ -18,10 +19,8 @@ func chiApp(use ...func(http.Handler) http.Handler) http.Handler {
 	return r
 }
 
-func chiWithout(string, int, peers.Limit) (http.Handler, error) { return chiApp(), nil }
-
-func chiLibrary(addr string, db int, l peers.Limit) (http.Handler, error) {
-	limiter, err := peers.LibraryOnRedis(addr, db, l)
+func chiLibrary(to peers.Connection, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.LibraryOnRedis(to, l, core.HeadersDefault)
 	if err != nil {
 		return nil, err
 	}
@@ -29,15 +28,15 @@ func chiLibrary(addr string, db int, l peers.Limit) (http.Handler, error) {
 }
 
 // chiUlule uses ulule/limiter's middleware for net/http, which is chi's kind too.
-func chiUlule(addr string, db int, l peers.Limit) (http.Handler, error) {
-	limiter, err := peers.UluleOnRedis(addr, db, l)
+func chiUlule(to peers.Connection, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.UluleOnRedis(to, l)
 	key := func(r *http.Request) string { return r.Header.Get(KeyHeader) }
 	return chiApp(ululehttp.NewMiddleware(limiter, ululehttp.WithKeyGetter(key)).Handler), err
 }
 
-func chiHTTPRate(addr string, db int, l peers.Limit) (http.Handler, error) {
+func chiHTTPRate(to peers.Connection, l peers.Limit) (http.Handler, error) {
 	key := func(r *http.Request) (string, error) { return r.Header.Get(KeyHeader), nil }
-	limiter, err := peers.HTTPRateOnRedis(addr, db, l, httprate.WithKeyFuncs(key))
+	limiter, err := peers.HTTPRateOnRedis(to, l, httprate.WithKeyFuncs(key))
 	if err != nil {
 		return nil, err
 	}

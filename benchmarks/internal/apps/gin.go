@@ -8,6 +8,7 @@ import (
 	ululegin "github.com/ulule/limiter/v3/drivers/middleware/gin"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
 
@@ -21,21 +22,23 @@ func ginApp(use ...gin.HandlerFunc) http.Handler {
 
 func ginKey(c *gin.Context) string { return c.GetHeader(KeyHeader) }
 
-func ginWithout(string, int, peers.Limit) (http.Handler, error) { return ginApp(), nil }
+func ginWithout(peers.Connection, peers.Limit) (http.Handler, error) { return ginApp(), nil }
 
-func ginLibrary(addr string, db int, l peers.Limit) (http.Handler, error) {
-	limiter, err := peers.LibraryOnRedis(addr, db, l)
-	if err != nil {
-		return nil, err
+func ginLibrary(headers core.HeaderStyle) func(peers.Connection, peers.Limit) (http.Handler, error) {
+	return func(to peers.Connection, l peers.Limit) (http.Handler, error) {
+		limiter, err := peers.LibraryOnRedis(to, l, headers)
+		if err != nil {
+			return nil, err
+		}
+		return ginApp(ginlimit.New(limiter, ginlimit.ByHeader(KeyHeader))), nil
 	}
-	return ginApp(ginlimit.New(limiter, ginlimit.ByHeader(KeyHeader))), nil
 }
 
-func ginUlule(addr string, db int, l peers.Limit) (http.Handler, error) {
-	limiter, err := peers.UluleOnRedis(addr, db, l)
+func ginUlule(to peers.Connection, l peers.Limit) (http.Handler, error) {
+	limiter, err := peers.UluleOnRedis(to, l)
 	return ginApp(ululegin.NewMiddleware(limiter, ululegin.WithKeyGetter(ginKey))), err
 }
 
-func ginRateLimit(addr string, db int, l peers.Limit) (http.Handler, error) {
-	return ginApp(ginratelimit.RateLimiter(peers.GinRateLimitOnRedis(addr, db, l), &ginratelimit.Options{KeyFunc: ginKey})), nil
+func ginRateLimit(to peers.Connection, l peers.Limit) (http.Handler, error) {
+	return ginApp(ginratelimit.RateLimiter(peers.GinRateLimitOnRedis(to, l), &ginratelimit.Options{KeyFunc: ginKey})), nil
 }

@@ -1,6 +1,6 @@
 // Package measure runs contenders by turns on one machine and compares them. The machine may be
 // noisy, so that only what was measured side by side is compared: contenders take turns in short
-// rounds (A, B, C, A, B, C, …), and a ratio is taken within each round.
+// rounds (A, B, C, B, C, A, …), and a ratio is taken within each round.
 package measure
 
 import (
@@ -32,9 +32,8 @@ const (
 
 // Times of calls. Interleave measures P50 alone, of one goroutine or where Options.Timed says so.
 const (
-	P50  Metric = "p50 µs"
-	P99  Metric = "p99 µs"
-	P999 Metric = "p99.9 µs"
+	P50 Metric = "p50 µs"
+	P99 Metric = "p99 µs"
 )
 
 // Options are how a case is measured.

@@ -10,6 +10,12 @@ func (s Series) Median(m Metric) float64 {
 	return median(s.all(m))
 }
 
+// Quartiles are the values that a quarter of the rounds is below, and above.
+func (s Series) Quartiles(m Metric) (low, high float64) {
+	found := Percentiles(s.all(m), 25, 75)
+	return found[0], found[1]
+}
+
 // Added is the median over the rounds of what s takes more than base does.
 func (s Series) Added(base Series, m Metric) float64 {
 	a, b := s.all(m), base.all(m)

@@ -18,6 +18,7 @@ const Without = "without a limiter"
 // This library with fewer header fields than it sends by default, to compare it with peers that send as few.
 const (
 	LegacyFields = Library + " (X-RateLimit-* only)"
+	IETFFields   = Library + " (RateLimit fields only)"
 	NoFields     = Library + " (no fields)"
 )
 

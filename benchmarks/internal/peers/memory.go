@@ -19,9 +19,8 @@ import (
 
 // Memory is a limiter whose buckets live in this process.
 type Memory struct {
-	Name      string
-	Algorithm string
-	New       func(Limit) (Decide, error)
+	Name string
+	New  func(Limit) (Decide, error)
 }
 
 // Names of contenders.
@@ -32,12 +31,12 @@ const (
 
 // InMemory are the limiters in memory, each without a bound on its keys or with a bound no case meets.
 var InMemory = []Memory{
-	{Library, "token bucket", MemoryDecider},
-	{XTime, "token bucket", newXTime},
-	{GoLimiter, "fixed window", newSethvargo},
-	{"throttled", "GCRA", newThrottledMemory},
-	{"ulule/limiter", "fixed window", newUluleMemory},
-	{"tollbooth", "token bucket", newTollbooth},
+	{Library, MemoryDecider},
+	{XTime, newXTime},
+	{GoLimiter, newSethvargo},
+	{"throttled", newThrottledMemory},
+	{"ulule/limiter", newUluleMemory},
+	{"tollbooth", newTollbooth},
 }
 
 // MemoryDecider decides by this library in memory. In memory a denied key needs no deny cache.

@@ -5,38 +5,26 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // newLibrary is this library with its defaults, the deny cache among them, except that an outage fails the
 // run instead of being bridged, and that a stall of the machine is waited for as long as the peers wait.
-func newLibrary(addr string, db int, l Limit) (*Redis, error) {
-	c, closeClient := client(addr, db)
+func newLibrary(to Connection, l Limit) (*Redis, error) {
+	c, closeClient := client(to)
 	decide, err := Decider(redisstore.New(c, patient), l.core())
 	return &Redis{
-		Name: Library, Algorithm: "token bucket", Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
-	}, err
-}
-
-// NewContextTimeout is this library on a client that minds deadlines, as that of redisstore.Open.
-func NewContextTimeout(addr string, db int, l Limit) (*Redis, error) {
-	c := redis.NewClient(&redis.Options{Addr: addr, DB: db, ContextTimeoutEnabled: true})
-	decide, err := Decider(redisstore.New(c, patient), l.core())
-	return &Redis{
-		Name: Library + ", ContextTimeoutEnabled", DB: db, KeysPerKey: 1, Scripted: true,
-		close: func() { _ = c.Close() }, Decide: decide,
+		Name: Library, Decide: decide, KeysPerKey: 1, Scripted: true, close: closeClient,
 	}, err
 }
 
 // NewLeasing is this library with leases of up to n tokens.
-func NewLeasing(addr string, db int, l Limit, n int64) (*Redis, error) {
-	c, closeClient := client(addr, db)
+func NewLeasing(to Connection, l Limit, n int64) (*Redis, error) {
+	c, closeClient := client(to)
 	decide, err := Decider(redisstore.New(c, patient, redisstore.WithLease(n)), l.core())
 	return &Redis{
-		Name: fmt.Sprintf("%s, leases of %d", Library, n), DB: db, KeysPerKey: 1, close: closeClient, Decide: decide,
+		Name: fmt.Sprintf("%s, leases of %d", Library, n), DB: to.DB, KeysPerKey: 1, close: closeClient, Decide: decide,
 	}, err
 }
 
@@ -59,9 +47,9 @@ func Decider(store *redisstore.Store, limits ...core.Limit) (Decide, error) {
 }
 
 // LibraryOnRedis is this library for a middleware. It refuses what Redis did not decide, so that clients see it.
-func LibraryOnRedis(addr string, db int, l Limit) (*core.Limiter, error) {
-	c, _ := client(addr, db)
+func LibraryOnRedis(to Connection, l Limit, headers core.HeaderStyle) (*core.Limiter, error) {
+	c, _ := client(to)
 	return core.NewLimiter(redisstore.New(c, patient), core.Policy{
-		Name: "api", Limits: []core.Limit{l.core()}, OnFailure: core.FailClosed,
+		Name: "api", Limits: []core.Limit{l.core()}, OnFailure: core.FailClosed, Headers: headers,
 	})
 }

@@ -19,22 +19,34 @@ import (
 	ululeredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
 
-func newUlule(addr string, db int, l Limit) (*Redis, error) {
-	c, closeClient := client(addr, db)
+func newUlule(to Connection, l Limit) (*Redis, error) {
+	c, closeClient := client(to)
 	limiter, err := ululeLimiter(c, l)
 	return &Redis{
-		Name: Ulule, Algorithm: "fixed window", KeysPerKey: 1, Scripted: true, close: closeClient,
+		Name: Ulule, KeysPerKey: 1, Scripted: true, close: closeClient,
+		Decide: ululeDecide(limiter),
+	}, err
+}
+
+func newPipedUlule(to Connection, l Limit) (*Redis, error) {
+	p, closeClient, err := piped(to)
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := ululeLimiter(p, l)
+	return &Redis{
+		Name: Ulule + Piped, KeysPerKey: 1, Scripted: true, close: closeClient,
 		Decide: ululeDecide(limiter),
 	}, err
 }
 
 // UluleOnRedis is ulule/limiter for a middleware.
-func UluleOnRedis(addr string, db int, l Limit) (*limiter.Limiter, error) {
-	c, _ := client(addr, db)
+func UluleOnRedis(to Connection, l Limit) (*limiter.Limiter, error) {
+	c, _ := client(to)
 	return ululeLimiter(c, l)
 }
 
-func ululeLimiter(c *redis.Client, l Limit) (*limiter.Limiter, error) {
+func ululeLimiter(c redis.UniversalClient, l Limit) (*limiter.Limiter, error) {
 	store, err := ululeredis.NewStore(c)
 	return limiter.New(store, limiter.Rate{Period: window, Limit: int64(l.Burst)}), err
 }
@@ -46,16 +58,19 @@ func ululeDecide(l *limiter.Limiter) Decide {
 	}
 }
 
+// Throttled is the name of throttled among the contenders.
+const Throttled = "throttled"
+
 // newThrottled reads, decides here and writes if nothing changed meanwhile, so a hot key takes many
 // attempts; by default it gives up after ten.
-func newThrottled(addr string, db int, l Limit) (*Redis, error) {
-	c, closeClient := client(addr, db)
+func newThrottled(to Connection, l Limit) (*Redis, error) {
+	c, closeClient := client(to)
 	store, err := goredisstore.NewCtx(c, "throttled:")
 	if err != nil {
 		return nil, err
 	}
 	decide, err := throttledDecide(store, l)
-	return &Redis{Name: "throttled", Algorithm: "GCRA", KeysPerKey: 1, close: closeClient, Decide: decide}, err
+	return &Redis{Name: Throttled, KeysPerKey: 1, close: closeClient, Decide: decide}, err
 }
 
 func throttledDecide(store throttled.GCRAStoreCtx, l Limit) (Decide, error) {
@@ -72,15 +87,15 @@ func throttledDecide(store throttled.GCRAStoreCtx, l Limit) (Decide, error) {
 }
 
 // newHTTPRate is asked below its middleware, for its limiter knows only HTTP.
-func newHTTPRate(addr string, db int, l Limit) (*Redis, error) {
-	limiter, err := HTTPRateOnRedis(addr, db, l,
+func newHTTPRate(to Connection, l Limit) (*Redis, error) {
+	limiter, err := HTTPRateOnRedis(to, l,
 		httprate.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { w.(*answer).err = err }))
 	if err != nil {
 		return nil, err
 	}
 	request, err := http.NewRequest(http.MethodGet, "/", nil)
 	return &Redis{
-		Name: HTTPRateRedis, Algorithm: "sliding window", KeysPerKey: 1, close: func() {},
+		Name: HTTPRateRedis, KeysPerKey: 1, close: func() {},
 		Decide: func(_ context.Context, key string) (bool, error) {
 			w := &answer{header: make(http.Header)}
 			denied := limiter.OnLimit(w, request, key)
@@ -94,8 +109,8 @@ const HTTPRateRedis = "httprate-redis"
 
 // HTTPRateOnRedis is httprate for a middleware. It has a client of its own, which can't be closed: httprate-redis v0.5.0
 // drops one that it is given.
-func HTTPRateOnRedis(addr string, db int, l Limit, options ...httprate.Option) (*httprate.RateLimiter, error) {
-	host, port, err := net.SplitHostPort(addr)
+func HTTPRateOnRedis(to Connection, l Limit, options ...httprate.Option) (*httprate.RateLimiter, error) {
+	host, port, err := net.SplitHostPort(to.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +119,8 @@ func HTTPRateOnRedis(addr string, db int, l Limit, options ...httprate.Option) (
 		return nil, err
 	}
 	counter, err := httprateredis.NewRedisLimitCounter(&httprateredis.Config{
-		Host: host, Port: uint16(number), DBIndex: db, FallbackDisabled: true, FallbackTimeout: 3 * time.Second,
+		Host: host, Port: uint16(number), DBIndex: to.DB, FallbackDisabled: true, FallbackTimeout: 3 * time.Second,
+		MaxActive: to.Pool,
 	})
 	if err != nil {
 		return nil, err
@@ -122,11 +138,11 @@ type answer struct {
 
 func (a *answer) Header() http.Header { return a.header }
 
-func newGinRateLimit(addr string, db int, l Limit) (*Redis, error) {
-	c, closeClient := client(addr, db)
+func newGinRateLimit(to Connection, l Limit) (*Redis, error) {
+	c, closeClient := client(to)
 	store := ginRateLimitStore(c, l)
 	return &Redis{
-		Name: GinRateLimit, Algorithm: "fixed window", KeysPerKey: 2, close: closeClient,
+		Name: GinRateLimit, KeysPerKey: 2, close: closeClient,
 		Decide: func(_ context.Context, key string) (allowed bool, err error) {
 			defer func() {
 				if p := recover(); p != nil {
@@ -142,8 +158,8 @@ func newGinRateLimit(addr string, db int, l Limit) (*Redis, error) {
 const GinRateLimit = "gin-rate-limit"
 
 // GinRateLimitOnRedis is the store of gin-rate-limit for a middleware.
-func GinRateLimitOnRedis(addr string, db int, l Limit) ginratelimit.Store {
-	c, _ := client(addr, db)
+func GinRateLimitOnRedis(to Connection, l Limit) ginratelimit.Store {
+	c, _ := client(to)
 	return ginRateLimitStore(c, l)
 }
 

@@ -12,10 +12,10 @@ const Rueidis = "rueidislimiter"
 
 // newRueidis is on a client of its own kind, which sends the commands of all goroutines down a few
 // shared connections.
-func newRueidis(addr string, db int, l Limit) (*Redis, error) {
+func newRueidis(to Connection, l Limit) (*Redis, error) {
 	var c rueidis.Client
 	limiter, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, SelectDB: db},
+		ClientOption: rueidis.ClientOption{InitAddress: []string{to.Addr}, SelectDB: to.DB},
 		ClientBuilder: func(o rueidis.ClientOption) (_ rueidis.Client, err error) {
 			c, err = rueidis.NewClient(o)
 			return c, err
@@ -26,7 +26,7 @@ func newRueidis(addr string, db int, l Limit) (*Redis, error) {
 		return nil, err
 	}
 	return &Redis{
-		Name: Rueidis, Algorithm: "fixed window", KeysPerKey: 2, Scripted: true, close: c.Close,
+		Name: Rueidis, KeysPerKey: 2, Scripted: true, close: c.Close,
 		Decide: func(ctx context.Context, key string) (bool, error) {
 			res, err := limiter.Allow(ctx, key)
 			return res.Allowed, err

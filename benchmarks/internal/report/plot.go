@@ -17,26 +17,54 @@ type Plot struct {
 
 // Line is one of them: its Y belong to the plot's X.
 type Line struct {
-	Name string
-	Y    []float64
+	Name      string
+	Y         []float64
+	Low, High []float64 // ends of the error bars; nil for none
 }
 
 // The drawing area within the picture. The margin at the right is for the names of the lines.
 const (
 	width, height            = 860, 500
-	left, right, top, bottom = 76, 178, 52, 58
+	left, right, top, bottom = 76, 210, 52, 58
 	labelGap                 = 17 // between names, so that they don't overlap
 )
 
-// colors are Okabe and Ito's, which most people can tell apart, dark enough for a white ground.
-var colors = []string{"#0072b2", "#d55e00", "#009e73", "#8f5a00", "#b0498a", "#4d4d4d", "#7a7a00", "#3a86a8"}
+// theme is how the plot looks on a light or a dark page.
+type theme struct{ ground, edge, ink, grid, axis string }
 
-// SVG draws the plot on a ground of its own, so that it can be read on dark pages too.
+var light, dark = theme{"#fff", "#ccc", "#222", "#e2e2e2", "#888"}, theme{"#0d1117", "#30363d", "#e6edf3", "#2a3038", "#8b949e"}
+
+// colors of lines are Okabe and Ito's, which most people can tell apart: dark enough for a light ground, and light enough for a
+// dark one.
+var colors = [][2]string{
+	{"#0072b2", "#56b4e9"}, {"#d55e00", "#ff8c42"}, {"#a63d00", "#e0743a"}, {"#009e73", "#2fd3a5"}, {"#8f5a00", "#e6a93c"}, {"#6b4300", "#b98524"},
+	{"#b0498a", "#e58fc6"}, {"#4d4d4d", "#b5b5b5"}, {"#7a7a00", "#d6d64a"},
+}
+
+// style has a class for each color, which follows the reader's theme.
+func style() string {
+	var b strings.Builder
+	rules := func(i int, t theme) {
+		fmt.Fprintf(&b, "svg{fill:%s}.ground{fill:%s;stroke:%s}.grid{stroke:%s}.axis{stroke:%s}", t.ink, t.ground, t.edge, t.grid, t.axis)
+		for n, c := range colors {
+			fmt.Fprintf(&b, ".s%d{stroke:%s}.f%d{fill:%s}", n, c[i], n, c[i])
+		}
+	}
+	b.WriteString("<style>")
+	rules(0, light)
+	b.WriteString("@media (prefers-color-scheme: dark){")
+	rules(1, dark)
+	b.WriteString("}</style>\n")
+	return b.String()
+}
+
+// SVG draws the plot on a ground of its own. Its colors follow the reader's theme.
 func (p Plot) SVG() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s" font-family="system-ui, sans-serif" font-size="13" fill="#222">`+"\n",
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s" font-family="system-ui, sans-serif" font-size="13">`+"\n",
 		width, height, width, height, html.EscapeString(p.Title))
-	fmt.Fprintf(&b, `<rect width="%d" height="%d" rx="8" fill="#fff" stroke="#ccc"/>`+"\n", width, height)
+	b.WriteString(style())
+	fmt.Fprintf(&b, `<rect class="ground" width="%d" height="%d" rx="8"/>`+"\n", width, height)
 	text(&b, left, 30, `font-size="16" font-weight="600"`, p.Title)
 	ceiling := p.grid(&b)
 	for i := len(p.Lines) - 1; i >= 0; i-- { // the first last, so above the others
@@ -51,20 +79,20 @@ func (p Plot) SVG() string {
 func (p Plot) grid(b *strings.Builder) float64 {
 	largest := 0.0
 	for _, l := range p.Lines {
-		largest = max(largest, slices.Max(l.Y))
+		largest = max(largest, slices.Max(slices.Concat(l.Y, l.High)))
 	}
 	step := niceStep(largest / 5)
 	ceiling := step * math.Ceil(largest/step)
 	for v := 0.0; v <= ceiling+step/2; v += step {
 		y := p.y(v, ceiling)
-		fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1f" stroke="#e2e2e2"/>`+"\n", left, width-right, y, y)
+		fmt.Fprintf(b, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`+"\n", left, width-right, y, y)
 		text(b, left-8, y+4, `text-anchor="end"`, strings.Replace(Number(v), ".0", "", 1))
 	}
 	for _, x := range p.X {
 		text(b, p.x(x), height-bottom+20, `text-anchor="middle"`, fmt.Sprint(x))
-		fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%d" y2="%d" stroke="#888"/>`+"\n", p.x(x), p.x(x), height-bottom, height-bottom+5)
+		fmt.Fprintf(b, `<line class="axis" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`+"\n", p.x(x), p.x(x), height-bottom, height-bottom+5)
 	}
-	fmt.Fprintf(b, `<line x1="%d" x2="%d" y1="%d" y2="%d" stroke="#888"/>`+"\n", left, width-right, height-bottom, height-bottom)
+	fmt.Fprintf(b, `<line class="axis" x1="%d" x2="%d" y1="%d" y2="%d"/>`+"\n", left, width-right, height-bottom, height-bottom)
 	text(b, float64(left+width-right)/2, height-16, `text-anchor="middle"`, p.XLabel)
 	text(b, 0, 0, fmt.Sprintf(`text-anchor="middle" transform="translate(20 %d) rotate(-90)"`, (top+height-bottom)/2), p.YLabel)
 	return ceiling
@@ -79,11 +107,22 @@ func (p Plot) line(b *strings.Builder, i int, ceiling float64) {
 	if i == 0 {
 		thick = 4
 	}
-	color := colors[i%len(colors)]
-	fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="%g" stroke-linejoin="round"/>`+"\n", strings.Join(points, " "), color, thick)
+	n := i % len(colors)
+	fmt.Fprintf(b, `<polyline class="s%d" points="%s" fill="none" stroke-width="%g" stroke-linejoin="round"/>`+"\n", n, strings.Join(points, " "), thick)
 	for _, at := range points {
 		x, y, _ := strings.Cut(at, ",")
-		fmt.Fprintf(b, `<circle cx="%s" cy="%s" r="%g" fill="%s"/>`+"\n", x, y, thick+0.5, color)
+		fmt.Fprintf(b, `<circle class="f%d" cx="%s" cy="%s" r="%g"/>`+"\n", n, x, y, thick+0.5)
+	}
+	p.errorBars(b, i, ceiling)
+}
+
+// errorBars draws those of a line, a little beside those of others at the same x.
+func (p Plot) errorBars(b *strings.Builder, i int, ceiling float64) {
+	l := p.Lines[i]
+	for j := range l.Low {
+		x := p.x(p.X[j]) + float64(i) - float64(len(p.Lines)-1)/2
+		low, high := p.y(l.Low[j], ceiling), p.y(l.High[j], ceiling)
+		fmt.Fprintf(b, `<path class="s%d" d="M%.1f %.1fh5m-2.5 0V%.1fm-2.5 0h5" fill="none"/>`+"\n", i%len(colors), x-2.5, low, high)
 	}
 }
 
@@ -100,14 +139,14 @@ func (p Plot) names(b *strings.Builder, ceiling float64) {
 	for _, i := range order {
 		y := min(ends[i], floor)
 		floor = y - labelGap
-		color := colors[i%len(colors)]
+		n := i % len(colors)
 		x := float64(width - right)
-		fmt.Fprintf(b, `<line x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke="%s" stroke-opacity="0.5"/>`+"\n", x+5, x+20, ends[i], y, color)
+		fmt.Fprintf(b, `<line class="s%d" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f" stroke-opacity="0.5"/>`+"\n", n, x+5, x+20, ends[i], y)
 		weight := ""
 		if i == 0 {
 			weight = ` font-weight="700"`
 		}
-		text(b, x+24, y+4, fmt.Sprintf(`fill="%s"%s`, color, weight), p.Lines[i].Name)
+		text(b, x+24, y+4, fmt.Sprintf(`class="f%d"%s`, n, weight), p.Lines[i].Name)
 	}
 }
 

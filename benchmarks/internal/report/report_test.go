@@ -35,9 +35,17 @@ func TestWriteMeasuredKeepsTheRest(t *testing.T) {
 
 func TestThePlotIsWellFormed(t *testing.T) {
 	p := Plot{Title: `a < b & "c"`, X: []float64{1, 4, 512}, Lines: []Line{
-		{"first", []float64{10, 200_000, 410_000}}, {"second", []float64{9, 9, 9}}, {"third", []float64{9, 9, 9}},
+		{"first", []float64{10, 200_000, 410_000}, []float64{9, 190_000, 400_000}, []float64{12, 220_000, 480_000}},
+		{Name: "second", Y: []float64{9, 9, 9}}, {Name: "third", Y: []float64{9, 9, 9}},
 	}}
-	d := xml.NewDecoder(strings.NewReader(p.SVG()))
+	svg := p.SVG()
+	if n := strings.Count(svg, "<path "); n != 3 {
+		t.Errorf("%d error bars, must be one for each point of the first line", n)
+	}
+	if !strings.Contains(svg, "@media (prefers-color-scheme: dark)") {
+		t.Error("the plot must follow the reader's theme")
+	}
+	d := xml.NewDecoder(strings.NewReader(svg))
 	for {
 		_, err := d.Token()
 		if err == io.EOF {

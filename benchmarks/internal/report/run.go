@@ -73,46 +73,54 @@ func slug(m Machine) string {
 	return fmt.Sprintf("%s-%d-cores", strings.Trim(notInSlug.ReplaceAllString(name, "-"), "-"), m.Cores)
 }
 
-// Targets is the table of what was promised in the first run, with a column of measured values for each run.
+// Targets says how many of the first run's targets it meets, and lists those that a run does not meet, with the value of each run.
 func Targets(runs []Run) string {
-	head := []string{"what", "target"}
-	for _, r := range runs {
-		head = append(head, r.Machine.Name())
-	}
-	rows := [][]string{head}
+	var missed strings.Builder
+	met := 0
 	for _, t := range runs[0].Targets {
-		row := []string{t.What, t.promise()}
-		for _, r := range runs {
-			value := "–" // the run is older than the target
-			if i := slices.IndexFunc(r.Targets, t.isOf); i >= 0 {
-				value = t.result(r.Targets[i].Value)
+		var values []string
+		anyMissed := false
+		for n, r := range runs {
+			i := slices.IndexFunc(r.Targets, t.isOf)
+			if i < 0 {
+				values = append(values, "–") // the run is older than the target
+				continue
 			}
-			row = append(row, value)
+			measured := r.Targets[i].Value
+			values = append(values, t.result(measured))
+			switch {
+			case !t.isMetBy(measured):
+				anyMissed = true
+			case n == 0:
+				met++
+			}
 		}
-		rows = append(rows, row)
+		if anyMissed {
+			fmt.Fprintf(&missed, "- %s: %s, target %s\n", t.What, strings.Join(values, " | "), t.promise())
+		}
 	}
-	return Table(rows)
+	text := fmt.Sprintf("The first machine's run meets %d of %d targets.", met, len(runs[0].Targets))
+	if missed.Len() == 0 {
+		return text + "\n"
+	}
+	text += " These are not met"
+	if len(runs) > 1 {
+		text += " everywhere, with the values of each machine"
+	}
+	return text + ":\n\n" + missed.String()
 }
 
-// Machines is a table with a column for each run's machine.
+// Machines is a list of the runs' machines, with the contenders of each.
 func Machines(runs []Run) string {
-	rows := [][]string{{"processor"}, {"kernel"}, {"Go"}, {"Redis"}, {"measured on"}, {"at commit"}, {"in"}}
-	for _, r := range runs {
-		m := r.Machine
-		for i, value := range []string{
-			m.Name(), m.Kernel, fmt.Sprintf("%s, GOMAXPROCS %d", m.Go, m.GOMAXPROCS), m.Redis, r.Date, r.Commit, r.Rounds,
-		} {
-			rows[i] = append(rows[i], value)
-		}
-	}
 	var b strings.Builder
-	b.WriteString(Table(rows))
 	for i, r := range runs {
-		if i == 0 {
-			fmt.Fprintf(&b, "\nContenders: %s.\n", strings.Join(r.Machine.Contenders, ", "))
-		} else if !slices.Equal(r.Machine.Contenders, runs[0].Machine.Contenders) {
-			fmt.Fprintf(&b, "\nContenders on %s: %s.\n", r.Machine.Name(), strings.Join(r.Machine.Contenders, ", "))
+		m := r.Machine
+		fmt.Fprintf(&b, "- %s: %s, %s, GOMAXPROCS %d, Redis %s; on %s, at commit %s, in %s.", m.Name(), m.Kernel, m.Go, m.GOMAXPROCS, m.Redis,
+			r.Date, r.Commit, r.Rounds)
+		if i == 0 || !slices.Equal(m.Contenders, runs[0].Machine.Contenders) {
+			fmt.Fprintf(&b, " Contenders: %s.", strings.Join(m.Contenders, ", "))
 		}
+		b.WriteString("\n")
 	}
 	return b.String()
 }

@@ -48,7 +48,7 @@ func three(v float64) string {
 // Times writes a ratio.
 func Times(ratio float64) string {
 	if ratio < 0.1 {
-		return fmt.Sprintf("× %.1g", ratio)
+		return fmt.Sprintf("×%.1g", ratio)
 	}
-	return "× " + three(ratio)
+	return "×" + three(ratio)
 }

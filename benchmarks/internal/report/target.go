@@ -38,9 +38,9 @@ func (t Target) promise() string {
 	case t.Aim == "0":
 		return "0 " + t.Unit
 	case t.Of != "":
-		return fmt.Sprintf("%s %g × %s", t.Aim, t.Bound, t.Of)
+		return fmt.Sprintf("%s%g × %s", t.Aim, t.Bound, t.Of)
 	}
-	return fmt.Sprintf("%s %g %s", t.Aim, t.Bound, t.Unit)
+	return fmt.Sprintf("%s%g %s", t.Aim, t.Bound, t.Unit)
 }
 
 // isMetBy reports whether a measured value, maybe another machine's, meets the target.
@@ -54,19 +54,15 @@ func (t Target) isMetBy(value float64) bool {
 	return value < 0.005
 }
 
-// result is a measured value as a text, with a mark if the target is not met.
+// result is a measured value as a text.
 func (t Target) result(value float64) string {
-	text := Number(value) + " " + t.Unit
 	switch {
 	case t.Of != "":
-		text = Times(value)
+		return Times(value)
 	case t.Aim == "0":
-		text = three(value) + " " + t.Unit
+		return three(value) + " " + t.Unit
 	}
-	if t.isMetBy(value) {
-		return text
-	}
-	return text + ", **not met**"
+	return Number(value) + " " + t.Unit
 }
 
 // isOf reports whether both measure the same, whatever they promise.
