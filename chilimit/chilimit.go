@@ -4,12 +4,20 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
 func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Handler) http.Handler {
 	return nethttp.Middleware(engine, o.denied, o.failed)
+}
+
+// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user name in a JSON
+// body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
+// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
+func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
+	return nethttp.Allow(w, r, limiter, key)
 }
 
 // adapt turns a function on a Request into one on *http.Request.

@@ -172,8 +172,8 @@ func TestAnyLocalShareOfAnyLimitIsValid(t *testing.T) {
 
 func TestMistakesSayWhatIsProbablyMeant(t *testing.T) {
 	for want, p := range map[string]core.Policy{
-		"Policy.Limits[0].RefillInterval: 30ns must be at least 1µs: did you mean 30 * time.Second?": {Name: "api", Limits: []core.Limit{{Capacity: 5, RefillRate: 5, RefillInterval: 30}}},
-		"if it comes from a map, check the name it is looked up by":                                  {},
+		"Policy.Limits[0].RefillInterval: 30ns must be at least 1µs: a number without a unit counts nanoseconds, so write 30*time.Second if you mean that": {Name: "api", Limits: []core.Limit{{Capacity: 5, RefillRate: 5, RefillInterval: 30}}},
+		"if it comes from a map, check the name it is looked up by":                                                                                        {},
 	} {
 		_, err := core.NewLimiter(core.NewMemoryStore(), p)
 		assert.ErrorContains(t, err, want)

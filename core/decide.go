@@ -105,6 +105,9 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
+	if p.ofKey && !p.asked.Load() && !r.peeks() {
+		p.asked.Store(true)
+	}
 	if r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load() {
 		l.noteUnits(now, p, r)
 	}

@@ -18,6 +18,7 @@ func init() {
 		}
 		return l.watch.warnings()
 	}
+	hook.PreparePolicy = (*Limiter).preparePolicy
 	hook.AllowAll = (*Limiter).allowAll
 	hook.Pack = pack
 	hook.Unpack = unpack

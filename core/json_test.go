@@ -108,7 +108,6 @@ func TestMistakesInPolicyJSON(t *testing.T) {
 		`{"name": "api", "limits": []}`:    "Policy.Limits: [] is an empty list",
 		`{"name": "api", "limits": "1/s"}`: `Policy.Limits: "1/s" must be a list of limits`,
 		`{"name": "api", "limits": ["1/s"], "headers": []}`:                                         "Policy.Headers: [] is an empty list",
-		`{"name": "api", "limits": [{"refill_rate": 0.5, "refill_interval": "s"}]}`:                 `Policy.Limits[0].Capacity: "" is required where the rate is not whole`,
 		`{"name":"a","name":"b","limits":["1/s"]}`:                                                  "is given a second time",
 		`{"name":"a","limits":["1/s"],"limits":["2/s"]}`:                                            "is given a second time",
 		`{"name":"a","limits":[{"capacity":1,"capacity":9,"refill_rate":1,"refill_interval":"s"}]}`: "is given a second time",

@@ -59,7 +59,7 @@ func TestMistakesOfALimitSayWhatFitsItsField(t *testing.T) {
 		"10/s burst 20k": `Limit.Capacity: "20k" must be a whole number such as 100 or 1_000 (RL102)`,
 		"10/ns":          `Limit.RefillInterval: "ns" must be at least 1µs (RL104)`,
 		"10/0.5us":       `Limit.RefillInterval: "0.5us" must be at least 1µs (RL104)`,
-		"1/100 years":    `Limit.RefillInterval: 876582h0m0s must be at most 100 years of 365 days (RL104)`,
+		"1/100 years":    `Limit.RefillInterval: "100 years" must be at most 36500 days (RL104)`,
 	} {
 		_, err := core.ParseLimit(text)
 		require.ErrorContains(t, err, want)

@@ -8,9 +8,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 )
 
-// number is any kind of number, so that neither a literal nor a configured int needs a conversion.
+// number is any kind of number, so that neither a literal nor a configured int needs a conversion. A time.Duration is none: with
+// the arguments of Per in the wrong order a program does not compile.
 type number interface {
-	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~float32 | ~float64
+	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | float32 | float64
 }
 
 // PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.

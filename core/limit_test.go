@@ -9,7 +9,6 @@ import (
 )
 
 func TestShorthandsSetOneFieldEach(t *testing.T) {
-	type tokens int16
 	for _, c := range []struct {
 		rule string
 		got  core.Limit
@@ -18,7 +17,7 @@ func TestShorthandsSetOneFieldEach(t *testing.T) {
 		{"n a second holds n", core.PerSecond(5), core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: time.Second}},
 		{"n a minute", core.PerMinute(60), core.Limit{Capacity: 60, RefillRate: 60, RefillInterval: time.Minute}},
 		{"n an hour", core.PerHour(uint32(7)), core.Limit{Capacity: 7, RefillRate: 7, RefillInterval: time.Hour}},
-		{"n every 24 hours", core.PerDay(tokens(9)), core.Limit{Capacity: 9, RefillRate: 9, RefillInterval: 24 * time.Hour}},
+		{"n every 24 hours", core.PerDay(uint16(9)), core.Limit{Capacity: 9, RefillRate: 9, RefillInterval: 24 * time.Hour}},
 		{"n every interval", core.Per(5, 15*time.Minute), core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute}},
 		{"a fraction every interval", core.Per(0.5, time.Hour), core.PerHour(0.5)},
 		{"less than one token holds one", core.PerSecond(0.1), core.Limit{Capacity: 1, RefillRate: 0.1, RefillInterval: time.Second}},

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -113,52 +112,6 @@ func newFallback(config *store.Config) *MemoryStore {
 		options = append(options, WithClock(config.Clock))
 	}
 	return NewMemoryStore(options...)
-}
-
-// SetPolicy replaces the policy from the next decision on, for limits that change while a service runs.
-//
-// The policy's name must stay the same, so that buckets keep their tokens. [Limiter.WithLimits] documents which limits
-// share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
-// Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
-//
-// A unit that decisions have taken, or that middleware takes, must still be counted: without a limit of it every such
-// request would fail with [ErrUnit]. In shadow mode it need not be.
-//
-// If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does. What has changed is logged,
-// at level info, and passed to observers: see [WithPolicyObserver].
-func (l *Limiter) SetPolicy(policy Policy) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	now := l.rules.Load()
-	var errs []error
-	if policy.Name != now.policy.Name {
-		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
-	}
-	next, err := newRules(policy, l.memory == nil, errs...)
-	if err != nil {
-		return err
-	}
-	for _, unit := range l.taken.uncounted(next.counts) {
-		if policy.Shadow { // middleware then refuses nothing
-			break
-		}
-		errs = append(errs, mistake.New("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
-	}
-	if len(errs) > 0 {
-		return policy.refusal(errs...)
-	}
-	before := l.rules.Swap(next)
-	l.warnSameName(next, true)
-	defer l.watch.reportPolicy(&before.policy, next.policy)
-	if before.shared { // other limiters still decide by the plan, so it must not be marked as replaced
-		return nil
-	}
-	// From now on Undo and Cancel return tokens to the new plan's limits.
-	before.plan.Replace(next.plan.Plan, byStoredKey(next.overrides))
-	if before.localPlan != nil && next.localPlan != nil {
-		before.localPlan.Replace(next.localPlan.Plan, byStoredKey(next.localOverrides))
-	}
-	return nil
 }
 
 // warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.

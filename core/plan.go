@@ -3,6 +3,7 @@ package core
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/header"
@@ -10,7 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// plan holds a policy's limits: checked, named and converted to integers. It never changes.
+// plan holds a policy's limits: checked, named and converted to integers. It never changes, but for asked.
 type plan struct {
 	*bucket.Plan
 
@@ -19,9 +20,10 @@ type plan struct {
 	limits  []Limit      // as configured, each with a name
 	units   []string     // what each of limits counts
 	texts   *header.Texts
-	limited bool     // one of the limits counts requests
-	use     *unitUse // nil if all limits count requests
-	ofKey   bool     // they are the limits of a key that has its own
+	limited bool        // one of the limits counts requests
+	use     *unitUse    // nil if all limits count requests
+	ofKey   bool        // they are the limits of a key that has its own
+	asked   atomic.Bool // ofKey: a request has asked for tokens of the key
 }
 
 // makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.

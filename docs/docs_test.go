@@ -29,6 +29,7 @@ var known = map[string]string{
 	"core":       "github.com/tokenbucket-go/ratelimit/core",
 	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
 	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
+	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
 }
 
 func init() {
@@ -43,6 +44,7 @@ var given = map[string]string{
 	"ginEngine": "*gin.Engine", "r": "*gin.Engine", "echoServer": "*echo.Echo", "chiRouter": "chi.Router", "fiberApp": "*fiber.App",
 	"mux": "*http.ServeMux", "login": "http.Handler", "cors": "func(http.Handler) http.Handler", "proxy": "*httputil.ReverseProxy",
 	"organisation": "*core.Limiter", "byKey": "func(*http.Request) (string, error)", "byOrganisation": "func(*http.Request) (string, error)",
+	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "correct": "func(user, password string) bool",
 	"estimate": "func(*http.Request) (core.Units, error)", "used": "func(*http.Request, int) core.Units",
 }
 

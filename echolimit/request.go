@@ -11,6 +11,19 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
+// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user
+// name in a JSON
+// body. It sets the header fields. If there is no token, or no decision, it returns the error that a middleware of
+// [New] returns: the handler
+// returns it. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
+func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
+	v := begin(adapter.New(limiter, adapter.Fixed[echo.Context](key), adapter.Options[echo.Context]{}), c)
+	if v.Outcome != adapter.Allowed {
+		return v.Result, refuse(c, v, new(config))
+	}
+	return v.Result, nil
+}
+
 // refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the
 // default answer follows.
 func refuse(c echo.Context, v adapter.Verdict, o *config) error {

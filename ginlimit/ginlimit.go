@@ -25,6 +25,17 @@ func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc
 	}
 }
 
+// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user name in a JSON
+// body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
+// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
+func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
+	v := adapter.New(limiter, adapter.Fixed[*gin.Context](key), adapter.Options[*gin.Context]{}).Begin(c, request{c})
+	if v.Outcome != adapter.Allowed {
+		refuse(c, v, new(config))
+	}
+	return v.Result, v.Outcome == adapter.Allowed
+}
+
 // refuse answers a request that is not allowed. If the app's own function does not answer, the default answer follows. An
 // error in c.Errors is an answer too: middleware in front renders it.
 func refuse(c *gin.Context, v adapter.Verdict, o *config) {

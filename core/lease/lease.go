@@ -19,8 +19,8 @@ import (
 //
 // A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time they
 // are used up within 50 ms. A lease is at most a tenth of the smallest Capacity, and half of what the bucket has left. A key
-// whose callers want more at once than half of that leases nothing for a second: waiting for one small lease after another would
-// be slower than none. The Store gives a lease back if nothing uses it for 100 to 200 ms. A lease ends after 2 s.
+// whose callers want more at once than the largest lease has leases nothing for a second: waiting for one small lease after another
+// would be slower than none. The Store gives a lease back if nothing uses it for 100 to 200 ms. A lease ends after 2 s.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the

@@ -99,7 +99,7 @@ func (n *renewal) complete() {
 	}
 	switch {
 	case n.err != nil || 2*waiting <= n.answer.Lent:
-	case 2*waiting <= k.largest(n.store.most):
+	case waiting <= k.largest(n.store.most):
 		k.size = waiting // the next lease has twice as many
 	default:
 		k.rest = now.Add(crowdRest)

@@ -17,7 +17,7 @@ const (
 	margin = 300 * time.Millisecond
 	// shards is how many locks the keys are spread over.
 	shards = 16
-	// crowdRest is for how long a key leases nothing whose callers want more at once than half of the largest lease. Without
+	// crowdRest is for how long a key leases nothing whose callers want more at once than the largest lease has. Without
 	// leases they share calls, which is faster than waiting for one small lease after another.
 	crowdRest = time.Second
 	// maxWatched bounds the keys that are watched for being busy. Other keys get no leases.

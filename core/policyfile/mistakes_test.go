@@ -103,9 +103,7 @@ var wrongDocuments = map[string]string{
 	"{name: api, limits: [1/s], headers: [7]}":                                         "line 1:38: headers[0]: 7 must be",
 	"{name: api, limits: [1/s], local_share: 0}":                                       "line 1:41: local_share: 0 must be above 0",
 	"{name: api, limits: [1/s], local_share: .nan}":                                    "line 1:41: local_share: .nan must be a number such as",
-	"{name: api, limits: [0.5/s]}":                                                     "line 1:22: limits[0].capacity: is required where the rate is not whole: add burst N",
 	"{name: api, limits: [{refill_rate: 010, refill_interval: s}]}":                    "line 1:36: limits[0].refill_rate: 010 must be a number",
-	"{name: api, limits: [{refill_rate: 0.5, refill_interval: s}]}":                    "line 1:22: limits[0].capacity: is required",
 	"{name: api, limits: [{refill_rate: 1, refill_interval: s, name: ''}]}":            `line 1:65: limits[0].name: "" must not be empty`,
 	"{name: api, limits: [{refill_rate: 1e16, refill_interval: s}]}":                   "line 1:22: limits[0].capacity: 1000000000000000 must be from 1",
 	"{name: api, limits: [{refill_rate: 1, refill_interval: 300000h, capacity: 5e6}]}": "refill_rate: 1 is too slow",
@@ -157,7 +155,7 @@ func TestWrongDocuments(t *testing.T) {
 		"policies: []":               "line 1:11: policies: [] is an empty list",
 		"policies:":                  "line 1:11: policies: nothing must be a list of policies",
 		"{}":                         "line 1:1: policies: is required",
-		"name: api\nlimits: [1/s]\n": `line 1:1: "name" is not a field of a file of policies: its only field is policies`,
+		"name: api\nlimits: [1/s]\n": `line 1:1: is a single policy: make it a list`,
 		"5":                          "line 1:1: 5 must be a file of policies",
 		"- {name: a, limits: [1/s]}\n- {name: b, limits: [1/s]}\n- {name: a, limits: [1/s]}\n": `line 3:10: [2].name: "a" is the name of [0] (line 1) already`,
 		"policies:\n- name: a\n- limits: [0/s]\n":                                              "line 2:3: policies[0].limits: is required (RL109)\nline 3:3: policies[1].name: is required (RL101)\nline 3:12: policies[1].limits[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval)",
@@ -203,7 +201,7 @@ line 5:9: policies[0].limits[1].unit: "images" is a second unit beside tokens (R
 line 6:9: policies[0].limits[2]: 100 needs an interval: write tokens: 100/min, or another (RL110)
 line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone such as Europe/Berlin (RL107)
 line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00 (RL108)
-line 9:9: policies[0].limits[5].refill_interval: 1m0s must be whole days, weeks or months to be aligned to a calendar (RL104)
+line 9:9: policies[0].limits[5].refill_interval: "min" must be whole days, weeks or months to be aligned to a calendar (RL104)
 line 11:7: policies[0].overrides: has an empty key, which no request can have (RL111)
 line 12:11: policies[0].overrides.header:x-api-key:k-123[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
 line 13:22: policies[0].overrides.header:x-api-key:k-123[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)

@@ -19,6 +19,10 @@ import (
 func (d *document) policies(v any, p *place) map[string]core.Policy {
 	want := "must be a file of policies: a list, or a mapping with the field policies"
 	if fields, ok := v.(map[string]any); ok {
+		if fields["limits"] != nil && fields["policies"] == nil {
+			d.wrong(p.node, p, "", "", "is a single policy: make it a list, with \"- \" in front of its first line and two spaces in front of the others, or read it with policyfile.Parse")
+			return nil
+		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "policies" {
 				d.wrong(p.in(name).key, nil, "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: its only field is policies")

@@ -4,7 +4,7 @@
 //	limits:                  # required: strings as core.ParseLimit reads them, or mappings
 //	  - 10/s burst 30
 //	  - name: daily
-//	    capacity: 10_000     # without it, refill_rate
+//	    capacity: 10_000     # without it, refill_rate, rounded up
 //	    refill_rate: 10_000  # required
 //	    refill_interval: day # required: a unit, or 30s, 5 min, 1h30m
 //	    mode: aligned        # continuous (the default), stepped or aligned

@@ -116,8 +116,8 @@ func WithDenyCache(horizon time.Duration) Option {
 // used up within 50 ms. A lease is at most n tokens, a tenth of the smallest Capacity, and half of what the bucket has left. It ends
 // after 2 s, or after 100 to 200 ms without use; the store then gives back what is left of it.
 //
-// Choose n at least twice the number of goroutines that ask for one key at once. If they want more than half of the largest lease,
-// n or a tenth of the Capacity, the key leases nothing for a second: they then share calls, which is faster than small leases.
+// Choose n above the number of goroutines that ask for one key at once, ten times that if you can. If they want more than the largest
+// lease, n or a tenth of the Capacity, the key leases nothing for a second: they then share calls, which is faster than small leases.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until the lease has
 // ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after its last request, or for

@@ -151,6 +151,20 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 	c.SetBody(body)
 }
 
+// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows. If it returns false, it has
+// answered the request.
+func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
+	v := adapter.New(limiter, adapter.Fixed[*fasthttp.RequestCtx](key), adapter.Options[*fasthttp.RequestCtx]{}).Begin(c, request{c})
+	switch v.Outcome {
+	case adapter.Denied:
+		refuse(c, v.Problem())
+	case adapter.Failed:
+		refuse(c, adapter.Refuse(v))
+	case adapter.Allowed:
+	}
+	return v.Result, v.Outcome == adapter.Allowed
+}
+
 // FromContext returns the decision about the request.
 func FromContext(c *fasthttp.RequestCtx) (core.Result, bool) {
 	return adapter.FromContext(c.UserValue(decisionKey{}))

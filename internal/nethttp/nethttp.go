@@ -44,6 +44,20 @@ func Middleware(
 	}
 }
 
+// Allow decides a request within its handler, and answers it unless it is allowed.
+func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
+	x := enter(w, r)
+	v := adapter.New(limiter, adapter.Fixed[*http.Request](key), adapter.Options[*http.Request]{}).Begin(x.r, x)
+	switch v.Outcome {
+	case adapter.Denied:
+		adapter.WriteProblem(w, v.Problem())
+	case adapter.Failed:
+		adapter.WriteProblem(w, adapter.Refuse(v))
+	case adapter.Allowed:
+	}
+	return v.Result, v.Outcome == adapter.Allowed
+}
+
 // silent reports whether answer wrote nothing to the response.
 func silent(w http.ResponseWriter, answer func(http.ResponseWriter)) bool {
 	var written Status

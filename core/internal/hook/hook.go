@@ -19,6 +19,11 @@ var (
 	// change before its first request. Limiters that WithLimits returned ignore it.
 	Require any
 
+	// PreparePolicy is a func(*core.Limiter, core.Policy) (finish func(set bool), err error). It checks the policy as Limiter.SetPolicy
+	// does. Unless it returns an error, the caller must soon call finish, with whether to set the policy: until then nobody can set
+	// another one. It is for package policyfile, which sets several policies or none.
+	PreparePolicy any
+
 	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
 	// store's, else to slog.Default, as without a limiter.
 	Logger any

@@ -44,14 +44,14 @@ func (l Limit) Mistakes(path string) []error {
 	intervalOK := l.RefillInterval >= time.Microsecond
 	switch {
 	case l.RefillInterval > 0 && !intervalOK: // a number without a unit is nanoseconds
-		wrong("RefillInterval", l.RefillInterval, fmt.Sprintf("must be at least 1µs: did you mean %d * time.Second?", int64(l.RefillInterval)))
+		wrong("RefillInterval", l.RefillInterval, fmt.Sprintf("must be at least 1µs: a number without a unit counts nanoseconds, so write %d*time.Second if you mean that", int64(l.RefillInterval)))
 	case !intervalOK:
 		wrong("RefillInterval", l.RefillInterval, "must be above 0")
 	}
 	if rateOK && intervalOK {
 		switch {
 		case l.RefillInterval > maxFill:
-			wrong("RefillInterval", l.RefillInterval, "must be at most 100 years of 365 days")
+			wrong("RefillInterval", l.RefillInterval, "must be at most 36500 days")
 		case !capacityOK:
 		case l.Mode != bucket.Continuous && !l.Spec().Exact():
 			wrong("RefillRate", l.RefillRate, "has too many decimals for this Capacity")
@@ -110,7 +110,7 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	}
 	if l.Mode <= bucket.Aligned && l.Mode != bucket.Aligned {
 		if months {
-			wrong("Mode", l.Mode, "must be Aligned, because calendar months have no fixed length: write 30 * 24 * time.Hour for tokens that come evenly")
+			wrong("Mode", l.Mode, "must be Aligned, because calendar months have no fixed length: for tokens that come evenly use 30 days")
 		} else {
 			wrong("Mode", l.Mode, "must be Aligned for a limit with a Location or an Anchor")
 		}

@@ -42,10 +42,11 @@ type parser struct {
 	limit    Limit
 	mistakes []*mistake.Error
 
-	rest   string          // what is not read yet
-	given  map[string]bool // fields that were given behind the interval
-	from   string          // the text of the Anchor
-	hinted bool            // what follows a misspelled word is a mistake for its sake
+	rest     string          // what is not read yet
+	given    map[string]bool // fields that were given behind the interval
+	from     string          // the text of the Anchor
+	interval string          // the text of the RefillInterval
+	hinted   bool            // what follows a misspelled word is a mistake for its sake
 }
 
 func (p *parser) wrong(field string, value any, reason string) {
@@ -61,13 +62,12 @@ func (p *parser) rate(s string) {
 	if p.limit.RefillRate, reason = quantity.ParseNumber(rate); reason != "" {
 		p.wrong("RefillRate", rate, reason)
 	}
-	var interval string
-	p.limit.RefillInterval, interval, p.rest, reason = quantity.CutInterval(rest)
+	p.limit.RefillInterval, p.interval, p.rest, reason = quantity.CutInterval(rest)
 	if reason == "" {
 		reason = TooShort(p.limit.RefillInterval)
 	}
 	if reason != "" {
-		p.wrong("RefillInterval", interval, reason)
+		p.wrong("RefillInterval", p.interval, reason)
 	}
 }
 
@@ -127,12 +127,13 @@ func (p *parser) complete() {
 		l.Mode = bucket.Aligned
 	}
 	if !p.given["Capacity"] {
-		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
-			p.wrong("Capacity", "", reason+": add burst N")
-		}
+		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	for _, err := range l.Mistakes("") {
 		m := err.(*mistake.Error)
+		if m.Field == "RefillInterval" {
+			m.Value = p.interval // as it was written
+		}
 		if !slices.ContainsFunc(p.mistakes, func(known *mistake.Error) bool { return known.Field == m.Field }) {
 			p.mistakes = append(p.mistakes, m)
 		}

@@ -104,6 +104,9 @@ func TooShort(interval time.Duration) (reason string) {
 // withSlash returns how a text without a slash may be a limit with one, or "".
 func withSlash(s string) string {
 	fields := strings.Fields(quantity.Lower(s))
+	if len(fields) > 3 && strings.HasPrefix(fields[1], "req") { // 1 request per second
+		fields = slices.Delete(fields, 1, 2)
+	}
 	if len(fields) > 2 && slices.Contains([]string{"per", "a", "an", "each", "every", "in"}, fields[1]) {
 		return fields[0] + "/" + strings.Join(fields[2:], " ")
 	}

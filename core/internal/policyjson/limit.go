@@ -81,10 +81,7 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		l.Mode = bucket.Aligned
 	}
 	if _, given := o["capacity"]; !given {
-		var reason string
-		if l.Capacity, reason = quantity.ImpliedCapacity(l.RefillRate); reason != "" {
-			r.wrong(path+".Capacity", "", reason)
-		}
+		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	return l
 }

@@ -117,16 +117,13 @@ func ParseShare(s string) (f float64, reason string) {
 	return f, reason
 }
 
-// ImpliedCapacity is the capacity of a limit that gives only its refill rate: the rate. A capacity out of
+// ImpliedCapacity is the capacity of a limit that gives only its refill rate: the rate, rounded up. A capacity out of
 // range stays out of range.
-func ImpliedCapacity(rate float64) (capacity int64, reason string) {
-	switch {
-	case !(rate > 0):
-		return 1, "" // the rate is the mistake
-	case rate != math.Trunc(rate):
-		return 0, "is required where the rate is not whole"
+func ImpliedCapacity(rate float64) int64 {
+	if !(rate > 0) {
+		return 1 // the rate is the mistake
 	}
-	return int64(min(rate, MaxTokens+1)), ""
+	return int64(math.Ceil(min(rate, MaxTokens+1)))
 }
 
 // IsNumber reports whether s is a sign, digits without a leading zero, a fraction and an exponent, all

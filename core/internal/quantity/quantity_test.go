@@ -87,13 +87,9 @@ func TestParseShare(t *testing.T) {
 }
 
 func TestImpliedCapacity(t *testing.T) {
-	for rate, want := range map[float64]int64{5: 5, 0: 1, -1: 1, 1e300: quantity.MaxTokens + 1} {
-		got, reason := quantity.ImpliedCapacity(rate)
-		require.Empty(t, reason)
-		require.Equal(t, want, got, "%g", rate)
+	for rate, want := range map[float64]int64{5: 5, 2.5: 3, 0.5: 1, 0: 1, -1: 1, 1e300: quantity.MaxTokens + 1} {
+		require.Equal(t, want, quantity.ImpliedCapacity(rate), "%g", rate)
 	}
-	_, reason := quantity.ImpliedCapacity(0.5)
-	require.Equal(t, "is required where the rate is not whole", reason)
 }
 
 func TestParseInterval(t *testing.T) {

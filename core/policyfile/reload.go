@@ -1,0 +1,57 @@
+package policyfile
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+)
+
+var prepare = hook.PreparePolicy.(func(*core.Limiter, core.Policy) (finish func(set bool), err error))
+
+// reloading is held while several limiters are prepared, so that two calls of Reload never wait for each other.
+var reloading sync.Mutex
+
+// Reload reads a file as [LoadFile] does, and gives each limiter the policy of its name: all of them, or none. The error reports every
+// mistake in the file, each limiter whose policy is not in the file, and each policy that a limiter can't take: see
+// [core.Limiter.SetPolicy]. Policies for which there is no limiter are checked too. A limiter whose policy is the same as before
+// stays as it is, so Reload may be called every few seconds, to follow a file.
+func Reload(path string, limiters ...*core.Limiter) error {
+	policies, err := LoadFile(path)
+	if err != nil {
+		return err
+	}
+	reloading.Lock()
+	defer reloading.Unlock()
+	var errs []error
+	prepared := make(map[*core.Limiter]func(bool))
+	for i, l := range limiters {
+		if l == nil {
+			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("policyfile.Reload limiters[%d]", i), Value: nil, Reason: "must be a limiter from core.NewLimiter"})
+			continue
+		}
+		if prepared[l] != nil {
+			continue
+		}
+		policy, known := policies[l.Name()]
+		if !known {
+			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("policyfile.Reload limiters[%d]", i), Value: l.Name(), Reason: "is the policy of this limiter, and not in the file"})
+			continue
+		}
+		finish, err := prepare(l, policy)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		prepared[l] = finish
+	}
+	for _, finish := range prepared {
+		finish(len(errs) == 0)
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("ratelimit: %s: no policy was changed: %w", path, errors.Join(errs...))
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package policyfile_test
+
+import (
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+const before = "- {name: api, limits: [60/min]}\n- {name: login, limits: [5/15m]}\n"
+
+// limitersOf returns the limiters of the policies before, and the file.
+func limitersOf(t *testing.T, options ...core.LimiterOption) (path string, api, login *core.Limiter) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "policies.yaml")
+	write(t, path, before)
+	policies, err := policyfile.LoadFile(path)
+	require.NoError(t, err)
+	store := core.NewMemoryStore()
+	return path, core.Must(core.NewLimiter(store, policies["api"], options...)), core.Must(core.NewLimiter(store, policies["login"], options...))
+}
+
+func TestReloadChangesAllLimitersOrNone(t *testing.T) {
+	path, api, login := limitersOf(t)
+	api2 := core.Must(api.WithLimits(core.PerDay(3)))
+	_, err := login.AllowUnits(t.Context(), "k", core.Units{core.Requests: 1})
+	require.NoError(t, err)
+	for text, want := range map[string]string{
+		"- {name: api, limits: [90/min]}\n":                                                `limiters[1]: "login" is the policy of this limiter, and not in the file`,
+		"- {name: api, limits: [90/min]}\n- {name: login, limits: [five/min]}\n":           `"five" must be a number`,
+		"- {name: api, limits: [90/min]}\n- {name: login, limits: [5 tokens/min]}\n":       "is a unit that callers take",
+		"- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n- {name: x}\n": "[2].limits: is required",
+	} {
+		write(t, path, text)
+		err := policyfile.Reload(path, api, login, api)
+		require.ErrorContains(t, err, want)
+		assert.EqualValues(t, 60, api.Capacity("k"), "the policy that has no mistake is not set either: %s", text)
+		assert.EqualValues(t, 5, login.Capacity("k"), text)
+	}
+	require.ErrorContains(t, policyfile.Reload(path+".none", api), "no such file")
+	write(t, path, "- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n- {name: other, limits: [1/s]}\n")
+	require.ErrorContains(t, policyfile.Reload(path, api, nil), "limiters[1]: <nil> must be a limiter")
+	assert.EqualValues(t, 60, api.Capacity("k"))
+	require.NoError(t, policyfile.Reload(path, api, login, api))
+	assert.EqualValues(t, 90, api.Capacity("k"))
+	assert.EqualValues(t, 9, login.Capacity("k"))
+	assert.EqualValues(t, 3, api2.Capacity("k"), "limiters that WithLimits returned keep their limits")
+}
+
+// A file that is read every few seconds must not end leases, denials and reservations each time.
+func TestReloadOfTheSameFileChangesNothing(t *testing.T) {
+	changes := 0
+	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.PolicyChange) { changes++ }))
+	made := changes
+	for range 3 {
+		require.NoError(t, policyfile.Reload(path, api, login))
+	}
+	assert.Equal(t, made, changes, "no change is reported")
+	write(t, path, "- {name: api, limits: [60/min, 100/h]}\n- {name: login, limits: [5/15m]}\n")
+	require.NoError(t, policyfile.Reload(path, api, login))
+	assert.Equal(t, made+1, changes, "one is: that of api")
+}
+
+// Two reloads with their limiters in another order must not wait for each other for ever.
+func TestReloadsAtOnceDontBlockEachOther(t *testing.T) {
+	path, api, login := limitersOf(t)
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range 50 {
+				list := []*core.Limiter{api, login}
+				if i%2 == 1 {
+					list = []*core.Limiter{login, api}
+				}
+				assert.NoError(t, policyfile.Reload(path, list...))
+				assert.NoError(t, api.SetPolicy(api.Policy()))
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,95 @@
+package core
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+)
+
+// SetPolicy replaces the policy from the next decision on, for limits that change while a service runs.
+//
+// The policy's name must stay the same, so that buckets keep their tokens. [Limiter.WithLimits] documents which limits
+// share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
+// Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
+//
+// A unit that decisions have taken, or that middleware takes, must still be counted: without a limit of it every such
+// request would fail with [ErrUnit]. In shadow mode it need not be.
+//
+// A policy that is the same as before changes nothing. If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does. What has changed is logged,
+// at level info, and passed to observers: see [WithPolicyObserver].
+func (l *Limiter) SetPolicy(policy Policy) error {
+	finish, err := l.preparePolicy(policy)
+	if err == nil {
+		finish(true)
+	}
+	return err
+}
+
+// preparePolicy checks policy as SetPolicy does. Unless it returns an error, the caller must soon call finish, with whether to set the
+// policy: until then nobody can set another one.
+func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error) {
+	l.changing.Lock()
+	defer func() {
+		if err != nil {
+			l.changing.Unlock()
+		}
+	}()
+	now := l.rules.Load()
+	var errs []error
+	if policy.Name != now.policy.Name {
+		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
+	}
+	next, err := newRules(policy, l.memory == nil, errs...)
+	if err != nil {
+		return nil, err
+	}
+	for _, unit := range l.taken.uncounted(next.counts) {
+		if policy.Shadow { // middleware then refuses nothing
+			break
+		}
+		errs = append(errs, mistake.New("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
+	}
+	if len(errs) > 0 {
+		return nil, policy.refusal(errs...)
+	}
+	return func(set bool) {
+		defer l.changing.Unlock()
+		if set && !now.same(next) {
+			l.replace(now, next)
+		}
+	}, nil
+}
+
+// replace has next decide from now on.
+func (l *Limiter) replace(now, next *rules) {
+	l.rules.Store(next)
+	l.warnSameName(next, true)
+	defer l.watch.reportPolicy(&now.policy, next.policy)
+	if now.shared { // other limiters still decide by the plan, so it must not be marked as replaced
+		return
+	}
+	// From now on Undo and Cancel return tokens to the new plan's limits.
+	now.plan.Replace(next.plan.Plan, byStoredKey(next.overrides))
+	if now.localPlan != nil && next.localPlan != nil {
+		now.localPlan.Replace(next.localPlan.Plan, byStoredKey(next.localOverrides))
+	}
+}
+
+// same reports whether r and other decide alike.
+func (r *rules) same(other *rules) bool {
+	return slices.EqualFunc(r.plan.limits, other.plan.limits, Limit.same) && len(r.policy.changesTo(other.policy)) == 0
+}
+
+// UnusedOverrides returns, sorted, the keys of the policy's Overrides for which no request has asked since the policy was set. A key
+// that stays there although its client sends requests is not what the key function returns: package keyof makes keys.
+func (l *Limiter) UnusedOverrides() []string {
+	var unused []string
+	for key, p := range l.rules.Load().overrides {
+		if !p.asked.Load() {
+			unused = append(unused, key)
+		}
+	}
+	slices.Sort(unused)
+	return unused
+}
