@@ -12,7 +12,7 @@ import (
 )
 
 // names are the identifiers that every adapter exports.
-var names = []string{"Allow", 
+var names = []string{"Allow",
 	"AllFromContext", "ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
 	"CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "NewTogether",
 	"OnDenied", "OnError", "Option", "PerIP", "Rule", "WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
