@@ -89,5 +89,5 @@ func withPage(err error) error {
 	if !strings.Contains(err.Error(), "(RL") {
 		return err
 	}
-	return fmt.Errorf("%w\nthe codes are explained in docs/errors.md", err)
+	return fmt.Errorf("%w\nthe codes are explained in docs/errors.md of github.com/tokenbucket-go/ratelimit", err)
 }

@@ -121,7 +121,7 @@ func (d *document) read(n ast.Node, p *place) any {
 		return json.Number(strings.ReplaceAll(s, "_", ""))
 	}
 	_, reason := quantity.ParseNumber(s) // such as 010 and .inf
-	d.wrong(n, p, "", shown(n), reason+"; text needs quotes")
+	d.wrong(n, p, "", shown(n), reason+", or text in quotes")
 	return nil
 }
 

@@ -61,7 +61,11 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // repeated keys are reported later, with both lines
 	var syntax yaml.Error
 	if errors.As(err, &syntax) && syntax.GetToken() != nil {
-		return nil, at(syntax.GetToken(), "", fmt.Sprintf("invalid YAML: %.200s", syntax.GetMessage()))
+		reason := fmt.Sprintf("invalid YAML: %.200s", syntax.GetMessage())
+		if strings.HasSuffix(reason, "not allowed in this context") {
+			reason += ": fields of one mapping begin in one column, and so do the dashes of one list"
+		}
+		return nil, at(syntax.GetToken(), "", reason)
 	}
 	if err != nil {
 		return nil, &Error{Line: 1, Reason: "invalid YAML"}

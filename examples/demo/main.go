@@ -78,6 +78,7 @@ func run(args []string) error {
 	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
+	fmt.Println("demo: open this page, send a burst, and watch the bucket refuse; then change the limit. Ctrl+C ends the demo.")
 	err = server.Serve(listener)
 	d.close()
 	if ctx.Err() == nil {
