@@ -29,6 +29,10 @@ type Result struct {
 	// Source is who decided.
 	Source Source
 
+	// Unused reports, for a Peek, that the store has nothing for the key: no request ever came with it, or its bucket is full again and
+	// was forgotten. A MemoryStore forgets full buckets only when it needs room.
+	Unused bool
+
 	headers  HeaderStyle // the policy's
 	inShadow bool        // the policy was in shadow mode
 	untaken  bool        // another decision that belongs to this one denied, so nothing was taken
@@ -140,7 +144,7 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 // read sets r's fields from its answer to a request under p, of a cost or of tokens of each limit.
 func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	a := &r.answer
-	r.Allowed, r.Cost, r.Source, r.plan, r.each = a.Allowed, cost, a.Source, p, each
+	r.Allowed, r.Unused, r.Cost, r.Source, r.plan, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
 	for i := range p.Rates {
 		remaining, retry := a.Remaining(p.Plan, i), time.Duration(0)
 		reset := duration(a.ResetAfter(p.Plan, i))

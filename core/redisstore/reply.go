@@ -138,6 +138,7 @@ func readRecords(text string, calls []*call, allowed int, now *int64, outcomes [
 // The first byte of an answer. An answer with waits begins with 'a' or 'd' instead of '+' or '-'.
 const (
 	allowedSign, allowedWaitsSign = '+', 'a'
+	unusedSign                    = 'n' // allowed to take nothing, of a key without state
 	deniedSign, deniedWaitsSign   = '-', 'd'
 	errorSign                     = '!'
 	periodsSign                   = '?'
@@ -180,7 +181,8 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	if err != nil {
 		return o, 0, fmt.Errorf("%w: %w", errReply, err)
 	}
-	o.answer.Allowed = text[0] == allowedSign || text[0] == allowedWaitsSign
+	o.answer.Unused = text[0] == unusedSign
+	o.answer.Allowed = text[0] == allowedSign || text[0] == allowedWaitsSign || o.answer.Unused
 	o.answer.Now = now
 	o.answer.Levels.Grow(n)
 	for i := range levels {

@@ -14,6 +14,7 @@ var takeRules = []storeRule{
 	{"a denied request takes nothing", denialTakesNothing},
 	{"of several limits all give or none", allOrNothing},
 	{"a cost of 0 takes nothing", peekTakesNothing},
+	{"a peek tells a key without a bucket from a full one", unusedKey},
 	{"a cost above the capacity never passes", aboveCapacityNeverPasses},
 	{"a negative cost is an error and takes nothing", negativeCost},
 	{"a request whose context has ended takes nothing", endedContext},
@@ -76,6 +77,28 @@ func peekTakesNothing(s *subject) {
 	}
 	s.grants(l, 10, 0, "the bucket is full after any number of peeks")
 	s.grants(l, 0, 0, "a cost of 0 is granted by an empty bucket")
+}
+
+func unusedKey(s *subject) {
+	for _, l := range []*core.Limiter{
+		s.limiter(core.PerHour(10)), s.limiter(core.PerHour(10), core.PerDay(20)), s.requestsAndTokens(), s.limiter(core.PerMonth(10)),
+	} {
+		s.no(l.Reset(s.Context(), key))
+		want := func(unused bool, rule string) {
+			s.Helper()
+			if res := s.take(l, 0); res.Unused != unused {
+				s.Errorf("%v: Unused is %v: %s", l.Policy().Limits, res.Unused, rule)
+			}
+		}
+		want(true, "no request has come with the key")
+		res := s.take(l, 1)
+		if res.Unused {
+			s.Errorf("a decision that takes tokens is not Unused")
+		}
+		want(false, "the key has a bucket")
+		s.no(l.Reset(s.Context(), key))
+		want(true, "a reset forgets the bucket")
+	}
 }
 
 func aboveCapacityNeverPasses(s *subject) {

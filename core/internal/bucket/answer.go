@@ -12,6 +12,7 @@ import (
 type Answer struct {
 	Allowed bool
 	Source  Source // who decided; the zero value is FromStore
+	Unused  bool   // a Take of nothing, allowed: the key has no state
 
 	Now    int64    // the instant of the decision, in µs since 1970 on the store's clock
 	Levels Levels   // of the plan's limits, at Now

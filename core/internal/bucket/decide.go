@@ -16,6 +16,7 @@ func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record,
 		}
 	}
 	if write := r.decide(a, &s, now); !write {
+		a.Unused = records == nil && r.Action == Take && a.Allowed && !r.Moves()
 		return nil, 0, nil
 	}
 	next, keep = s.records(r.Plan, a)

@@ -89,7 +89,7 @@ local function decide(r, state, dry)
     answer = answer .. pack(NUMBER, (action == RESERVE or action == AWAIT) and due or extra)
   end
   if not has_waits and not waits then
-    return allowed and '+' or '-', answer
+    return allowed and (s.new and action == TAKE and not moves and 'n' or '+') or '-', answer
   end
   answer = answer .. waits_of(limits, allowed, write)
   if missing and not write then

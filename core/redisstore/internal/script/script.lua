@@ -20,7 +20,7 @@
 --
 -- Returns one string. If it is one request for one key and each time was allowed: the records that were written. Otherwise now,
 -- then an answer for each key. An answer is one of these:
---   '+' or '-' (allowed or denied), and the record of each limit, refilled to now
+--   '+' or '-' (allowed or denied), or 'n' (allowed to take nothing, of a key without state), and the record of each limit, refilled to now
 --     then, to RESERVE and AWAIT, when the tokens are due; to LEASE and AT_MOST, how many tokens were taken beyond n
 --   'a' or 'd' in place of '+' or '-': the same, and then two waits for each limit, in µs: until it has n tokens (if allowed,
 --     one), and until it is full. They are sent if they don't follow from the levels, as while tokens are held

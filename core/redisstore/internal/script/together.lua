@@ -9,7 +9,7 @@ local function together(group)
     local said
     found[g], said = answer_to(r, states[g], true)
     local sign = found[g]:sub(1, 1)
-    all, refused = all and (sign == '+' or sign == 'a'), refused or said
+    all, refused = all and (sign == '+' or sign == 'a' or sign == 'n'), refused or said
   end
   if not all then
     return found, refused

@@ -175,6 +175,9 @@ for i = 1, #keys do
       if times > 1 then
         sign = '*' .. pack(COUNT, allowed)
       end
+      if n == 0 and not state and sign == '+' then
+        sign = 'n'
+      end
       if not answers then
         return pack(NUMBER, now) .. sign .. answer
       end
