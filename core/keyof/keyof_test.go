@@ -22,6 +22,7 @@ func TestKeysAreThoseOfTheExtractors(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPut, "/items/7", nil)
 		r.Header.Set("X-Api-Key", value)
 		r.Header.Set("Authorization", "Bearer  "+value)
+		r.AddCookie(&http.Cookie{Name: "session", Value: "s-1"})
 		r.URL.RawQuery = "q=" + queryEscape(value)
 		r.SetPathValue("id", value)
 		r.Pattern = "PUT /items/{id}"
@@ -36,6 +37,7 @@ func TestKeysAreThoseOfTheExtractors(t *testing.T) {
 			"host":          {httplimit.ByHeader("Host"), func() (string, error) { return keyof.Header("Host", "api.example.com") }},
 			"query":         {httplimit.ByQuery("q"), func() (string, error) { return keyof.Query("q", value) }},
 			"param":         {httplimit.ByParam("id"), func() (string, error) { return keyof.Param("id", value) }},
+			"cookie":        {httplimit.ByCookie("session"), func() (string, error) { return keyof.Cookie("session", "s-1") }},
 			"method":        {httplimit.ByMethod(), func() (string, error) { return keyof.Method("PUT") }},
 			"path":          {httplimit.ByPath(), func() (string, error) { return keyof.Path("/items/7") }},
 			"route":         {httplimit.ByRoute(), func() (string, error) { return keyof.Route("/items/{id}") }},
