@@ -34,7 +34,7 @@ func middleware(engine *adapter.Engine[*fiber.Ctx], o *config) fiber.Handler {
 // [New] returns: the handler
 // returns it. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
 func Allow(c *fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) {
-	v := begin(adapter.New(limiter, adapter.Fixed[*fiber.Ctx](key), adapter.Options[*fiber.Ctx]{}), c)
+	v := begin(adapter.New(limiter, fast.CopyKey(adapter.Fixed[*fiber.Ctx](key)), adapter.Options[*fiber.Ctx]{}), c)
 	if v.Outcome != adapter.Allowed {
 		defer fast.Refused(c.Context())
 		return v.Result, refuse(c, v, new(config))

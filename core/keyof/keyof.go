@@ -10,6 +10,7 @@ package keyof
 
 import (
 	"net/netip"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
@@ -78,8 +79,13 @@ func Method(method string) (string, error) { return of(adapter.ByMethod(), metho
 // Path is the key that ByPath returns.
 func Path(path string) (string, error) { return of(adapter.ByPath(), path) }
 
-// Route is the key that ByRoute returns for a pattern.
-func Route(pattern string) (string, error) { return of(adapter.ByRoute(""), pattern) }
+// Route is the key that ByRoute returns for a pattern. It leaves out the method of a pattern such as "GET /items/{id}", as ByRoute does.
+func Route(pattern string) (string, error) {
+	if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
+		pattern = strings.TrimLeft(rest, " \t")
+	}
+	return of(adapter.ByRoute(""), pattern)
+}
 
 // ContextValue is the key that ByContextValue(key) returns for a value.
 func ContextValue(key, value any) (string, error) {

@@ -32,17 +32,18 @@ func TestKeysAreThoseOfTheExtractors(t *testing.T) {
 			extract httplimit.KeyFunc
 			make    func() (string, error)
 		}{
-			"header":        {httplimit.ByHeader("x-api-key"), func() (string, error) { return keyof.Header("X-API-KEY", value) }},
-			"authorization": {httplimit.ByHeader("Authorization"), func() (string, error) { return keyof.Header("Authorization", "bearer "+value) }},
-			"host":          {httplimit.ByHeader("Host"), func() (string, error) { return keyof.Header("Host", "api.example.com") }},
-			"query":         {httplimit.ByQuery("q"), func() (string, error) { return keyof.Query("q", value) }},
-			"param":         {httplimit.ByParam("id"), func() (string, error) { return keyof.Param("id", value) }},
-			"cookie":        {httplimit.ByCookie("session"), func() (string, error) { return keyof.Cookie("session", "s-1") }},
-			"method":        {httplimit.ByMethod(), func() (string, error) { return keyof.Method("PUT") }},
-			"path":          {httplimit.ByPath(), func() (string, error) { return keyof.Path("/items/7") }},
-			"route":         {httplimit.ByRoute(), func() (string, error) { return keyof.Route("/items/{id}") }},
-			"value":         {httplimit.ByContextValue(userKey{}), func() (string, error) { return keyof.ContextValue(userKey{}, value) }},
-			"global":        {httplimit.Global("all"), func() (string, error) { return keyof.Global("all") }},
+			"header":                 {httplimit.ByHeader("x-api-key"), func() (string, error) { return keyof.Header("X-API-KEY", value) }},
+			"authorization":          {httplimit.ByHeader("Authorization"), func() (string, error) { return keyof.Header("Authorization", "bearer "+value) }},
+			"host":                   {httplimit.ByHeader("Host"), func() (string, error) { return keyof.Header("Host", "api.example.com") }},
+			"query":                  {httplimit.ByQuery("q"), func() (string, error) { return keyof.Query("q", value) }},
+			"param":                  {httplimit.ByParam("id"), func() (string, error) { return keyof.Param("id", value) }},
+			"method":                 {httplimit.ByMethod(), func() (string, error) { return keyof.Method("PUT") }},
+			"path":                   {httplimit.ByPath(), func() (string, error) { return keyof.Path("/items/7") }},
+			"route":                  {httplimit.ByRoute(), func() (string, error) { return keyof.Route("/items/{id}") }},
+			"route, with its method": {httplimit.ByRoute(), func() (string, error) { return keyof.Route("PUT /items/{id}") }},
+			"value":                  {httplimit.ByContextValue(userKey{}), func() (string, error) { return keyof.ContextValue(userKey{}, value) }},
+			"global":                 {httplimit.Global("all"), func() (string, error) { return keyof.Global("all") }},
+			"cookie":                 {httplimit.ByCookie("session"), func() (string, error) { return keyof.Cookie("session", "s-1") }},
 			"joined": {httplimit.Join(httplimit.ByHeader("X-Api-Key"), httplimit.ByRoute()), func() (string, error) {
 				return keyof.Join(core.Must(keyof.Header("X-Api-Key", value)), core.Must(keyof.Route("/items/{id}"))), nil
 			}},

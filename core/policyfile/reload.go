@@ -26,13 +26,14 @@ func Reload(path string, limiters ...*core.Limiter) error {
 	reloading.Lock()
 	defer reloading.Unlock()
 	var errs []error
-	prepared := make(map[*core.Limiter]func(bool))
+	set := false
+	prepared := make(map[*core.Limiter]bool)
 	for i, l := range limiters {
 		if l == nil {
 			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("policyfile.Reload limiters[%d]", i), Value: nil, Reason: "must be a limiter from core.NewLimiter"})
 			continue
 		}
-		if prepared[l] != nil {
+		if prepared[l] {
 			continue
 		}
 		policy, known := policies[l.Name()]
@@ -45,13 +46,12 @@ func Reload(path string, limiters ...*core.Limiter) error {
 			errs = append(errs, err)
 			continue
 		}
-		prepared[l] = finish
-	}
-	for _, finish := range prepared {
-		finish(len(errs) == 0)
+		prepared[l] = true
+		defer func() { finish(set) }() // also if a policy observer panics
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("ratelimit: %s: no policy was changed: %w", path, errors.Join(errs...))
 	}
+	set = true
 	return nil
 }

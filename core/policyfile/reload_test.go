@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -89,4 +90,29 @@ func TestReloadsAtOnceDontBlockEachOther(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// An observer that panics must neither leave limiters locked nor policies behind.
+func TestReloadSetsAllAlsoIfAnObserverPanics(t *testing.T) {
+	panics := false
+	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.PolicyChange) {
+		if panics {
+			panic("observer")
+		}
+	}))
+	write(t, path, "- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n")
+	panics = true
+	assert.Panics(t, func() { _ = policyfile.Reload(path, api, login) }, "the panic reaches the caller")
+	assert.EqualValues(t, 90, api.Capacity("k"), "every limiter has its policy")
+	assert.EqualValues(t, 9, login.Capacity("k"), "every limiter has its policy")
+	panics = false
+	write(t, path, before)
+	done := make(chan error, 1)
+	go func() { done <- policyfile.Reload(path, api, login) }()
+	select {
+	case err := <-done:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("no limiter stays locked: the next Reload must return")
+	}
 }
