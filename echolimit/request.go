@@ -17,7 +17,7 @@ import (
 // [New] returns: the handler
 // returns it. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
 func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
-	v := begin(adapter.New(limiter, adapter.Fixed[echo.Context](key), adapter.Options[echo.Context]{}), c)
+	v := begin(adapter.InHandler[echo.Context](limiter, key), c)
 	if v.Outcome != adapter.Allowed {
 		return v.Result, refuse(c, v, new(config))
 	}

@@ -29,7 +29,7 @@ func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc
 // body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
 // false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
 func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
-	v := adapter.New(limiter, adapter.Fixed[*gin.Context](key), adapter.Options[*gin.Context]{}).Begin(c, request{c})
+	v := adapter.InHandler[*gin.Context](limiter, key).Begin(c, request{c})
 	if v.Outcome != adapter.Allowed {
 		refuse(c, v, new(config))
 	}

@@ -28,6 +28,12 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{life: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
 }
 
+// InHandler returns an engine for one decision on key, within the handler of the request. It panics as [New] does.
+func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
+	options := Options[C]{Options: middleware.Options[C]{InHandler: true}}
+	return New(limiter, func(C) (string, error) { return key, nil }, options)
+}
+
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
 // and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
 func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {

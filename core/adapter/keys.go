@@ -51,11 +51,6 @@ func proxyMarker(peer, field string, outer *Decision) *Decision {
 	return middleware.Marker("", func(log *slog.Logger) { clientip.ReportProxy(log, peer, field) }, outer)
 }
 
-// Fixed returns a key for every request, for decisions within handlers.
-func Fixed[C any](key string) func(C) (string, error) {
-	return func(C) (string, error) { return key, nil }
-}
-
 // ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts.
 func ByCookie(name string) KeyFunc {
 	if !fieldname.Valid(name) {

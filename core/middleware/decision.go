@@ -20,10 +20,13 @@ type Decision struct {
 }
 
 // middleware is one middleware, whatever its framework. Decisions point to the one that made them.
-type middleware struct {
-	// Each warning is logged once.
-	warnTwice, warnNoKey, warnShadowError sync.Once
-}
+type middleware struct{ *warnings }
+
+// warnings are logged once each.
+type warnings struct{ warnTwice, warnNoKey, warnShadowError sync.Once }
+
+// inHandlers has the warnings of decisions within handlers, by policy: each such decision has a middleware of its own.
+var inHandlers sync.Map // of string to *warnings
 
 // madeBy reports whether m made d or one in front of it.
 func (d *Decision) madeBy(m *middleware) bool {

@@ -32,7 +32,12 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
 		RefuseArguments(err)
 	}
-	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol}
+	e := &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol, middleware: middleware{new(warnings)}}
+	if options.InHandler {
+		known, _ := inHandlers.LoadOrStore(limiter.Name(), e.warnings)
+		e.warnings = known.(*warnings)
+	}
+	return e
 }
 
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
@@ -53,7 +58,7 @@ func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		RefuseArguments(err)
 	}
-	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol}
+	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol, middleware: middleware{new(warnings)}}
 }
 
 // Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 
 	"github.com/gofiber/fiber/v3"
 
@@ -38,7 +39,7 @@ func middleware(engine *adapter.Engine[fiber.Ctx], o *config) fiber.Handler {
 // [New] returns: the handler
 // returns it. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
 func Allow(c fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) {
-	v := begin(adapter.New(limiter, fast.CopyKey(adapter.Fixed[fiber.Ctx](key)), adapter.Options[fiber.Ctx]{}), c)
+	v := begin(adapter.InHandler[fiber.Ctx](limiter, strings.Clone(key)), c)
 	if v.Outcome != adapter.Allowed {
 		defer fast.Refused(c.RequestCtx())
 		return v.Result, refuse(c, v, new(config))

@@ -47,7 +47,7 @@ func Middleware(
 // Allow decides a request within its handler, and answers it unless it is allowed.
 func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	x := enter(w, r)
-	v := adapter.New(limiter, adapter.Fixed[*http.Request](key), adapter.Options[*http.Request]{}).Begin(x.r, x)
+	v := adapter.InHandler[*http.Request](limiter, key).Begin(x.r, x)
 	switch v.Outcome {
 	case adapter.Denied:
 		adapter.WriteProblem(w, v.Problem())
