@@ -75,3 +75,30 @@ func TestLeaseGrowsToTheCrowdAtOnce(t *testing.T) {
 	assert.Less(t, leases[0], int64(10), "premise: the first is small")
 	assert.GreaterOrEqual(t, leases[1], int64(499), "the next has room for all who waited: %v", leases)
 }
+
+// panicking panics when it is asked for a lease.
+type panicking struct{ store.Store }
+
+func (s panicking) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	if r.Action == bucket.Lease {
+		panic("nil map")
+	}
+	return s.Store.Do(ctx, r)
+}
+
+// Leases are renewed in a goroutine of their own, so a panic there must not end the process.
+func TestPanicOfARenewalIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(panicking{core.NewMemoryStore()}, 100, time.Minute)
+		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1_000_000)}, OnFailure: core.FailClosed})
+		require.NoError(t, err)
+		failed := 0
+		for range 5 {
+			if _, err := l.Allow(t.Context(), "k"); err != nil {
+				require.ErrorContains(t, err, "the store panicked: nil map")
+				failed++
+			}
+		}
+		assert.Positive(t, failed, "premise: leases were asked for")
+	})
+}

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -14,7 +15,17 @@ func (s *Store) giveBack(r store.Request) {
 	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
-	_, _ = s.Next.Do(context.Background(), r)
+	_, _ = s.inBackground(r)
+}
+
+// inBackground has next decide r in a goroutine that no caller waits in, where a panic would end the process: it is an error.
+func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the store panicked: %v", p)
+		}
+	}()
+	return s.Next.Do(context.Background(), r)
 }
 
 // settleAgain settles, in the background, the leases of requests whose call failed. It is right whether or not the call was
@@ -68,7 +79,7 @@ func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 // run calls next and keeps the lease. It gives back what is not wanted any more: the request's tokens if its caller stopped
 // waiting, and the lease if the key was reset meanwhile.
 func (n *renewal) run() {
-	n.answer, n.err = n.store.Next.Do(context.Background(), n.request)
+	n.answer, n.err = n.store.inBackground(n.request)
 	back := n.key.refund
 	n.shard.mu.Lock()
 	n.complete()
