@@ -3,7 +3,6 @@ package httplimit
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
@@ -55,11 +54,8 @@ func inFrontOf(mux *http.ServeMux) nethttp.Router {
 	}
 }
 
-// route removes the method from a mux's pattern, [METHOD ][HOST]/[PATH]: methods are limited by ByMethod. known is false
-// if the pattern is empty, because no pattern matched.
+// route is a mux's pattern as ByRoute has it. known is false if the pattern is empty, because no pattern matched.
 func route(pattern string) (withoutMethod string, known bool) {
-	if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
-		pattern = strings.TrimLeft(rest, " \t")
-	}
+	pattern = adapter.WithoutMethod(pattern)
 	return pattern, pattern != ""
 }

@@ -3,6 +3,7 @@ package adapter
 import (
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
@@ -20,6 +21,14 @@ func ByRoute(advice string) KeyFunc {
 		}
 		return core.JoinKey("route", pattern), nil
 	}
+}
+
+// WithoutMethod removes the method from a pattern of [http.ServeMux], [METHOD ][HOST]/[PATH]: methods are limited by ByMethod.
+func WithoutMethod(pattern string) string {
+	if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
+		return strings.TrimLeft(rest, " \t")
+	}
+	return pattern
 }
 
 // DecodeParam percent-decodes a parameter of r's route. It is for routers on net/http that match URL.RawPath if it is

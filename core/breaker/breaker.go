@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
@@ -50,7 +49,7 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 		s.Config().ArgumentError("breaker.New pause", pause, "must be above 0")
 	}
 	s.group.Name, s.group.Describe = "the store", describe
-	s.breaker = s.group.New("", failures, pause, s.logger)
+	s.breaker = s.group.New("", failures, pause, s.Config().Log)
 	return s
 }
 
@@ -124,12 +123,4 @@ func describe(err error) string {
 		return "the store does not answer"
 	}
 	return "calls to the store fail"
-}
-
-// logger returns the logger for outages.
-func (s *Store) logger() *slog.Logger {
-	if logger := s.Config().Logger; logger != nil {
-		return logger
-	}
-	return slog.Default()
 }

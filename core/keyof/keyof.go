@@ -10,7 +10,6 @@ package keyof
 
 import (
 	"net/netip"
-	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
@@ -81,10 +80,7 @@ func Path(path string) (string, error) { return of(adapter.ByPath(), path) }
 
 // Route is the key that ByRoute returns for a pattern. It leaves out the method of a pattern such as "GET /items/{id}", as ByRoute does.
 func Route(pattern string) (string, error) {
-	if method, rest, ok := strings.Cut(pattern, " "); ok && !strings.Contains(method, "/") {
-		pattern = strings.TrimLeft(rest, " \t")
-	}
-	return of(adapter.ByRoute(""), pattern)
+	return of(adapter.ByRoute(""), adapter.WithoutMethod(pattern))
 }
 
 // ContextValue is the key that ByContextValue(key) returns for a value.

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -143,14 +142,6 @@ func (s *batches) stats() storestats.Stats {
 		stats.Batches[i] = t.batches[i].Load()
 	}
 	return stats
-}
-
-// log returns the logger for the store's warnings.
-func (s *batches) log() *slog.Logger {
-	if s.config.Logger != nil {
-		return s.config.Logger
-	}
-	return slog.Default()
 }
 
 // decide has the node of r's key decide r, together with others.

@@ -113,7 +113,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
 	set := settingsOf(options, &b.config)
-	b.sender = sender{server: &server{clock: b.config.Clock, timeout: set.timeout, logger: b.log}, timeout: set.timeout}
+	b.sender = sender{server: &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}, timeout: set.timeout}
 	b.prefix = keyPrefix(set.prefix)
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {

@@ -35,6 +35,14 @@ type Limiters struct {
 // Unreadable returns how often limiters of the store got a [StateError] from it, for the store's statistics.
 func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.Count() }
 
+// Log returns the logger of the store's warnings: Logger, or slog.Default.
+func (c *Config) Log() *slog.Logger {
+	if c.Logger != nil {
+		return c.Logger
+	}
+	return slog.Default()
+}
+
 // ArgumentError adds a core.ConfigError to c.ArgumentErrors.
 func (c *Config) ArgumentError(field string, value any, reason string) {
 	c.ArgumentErrors = append(c.ArgumentErrors, &mistake.Error{Field: field, Value: value, Reason: reason})
