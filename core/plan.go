@@ -36,7 +36,7 @@ func makePlan(policy string, limits []Limit) *plan {
 			p.given[i].Name = name
 		}
 		p.limits[i].Name, plain[i].Name = name, name
-		rates[i], p.units[i] = bucket.NewRate(plain[i].Spec(), bucket.TagOf(name)), strings.Clone(plain[i].UnitName())
+		rates[i], p.units[i] = bucket.NewRate(plain[i].Spec(), bucket.TagOf(name, plain[i].Mode)), strings.Clone(plain[i].UnitName())
 	}
 	p.Plan = bucket.NewPlan(rates)
 	p.limited = p.LeastCapacity() > 0

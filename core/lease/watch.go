@@ -98,7 +98,7 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 	}
 	n := &renewal{store: s, shard: sh, key: k, request: k.refund, asked: now, done: make(chan struct{})}
 	n.request.Request = bucket.Request{
-		Plan: r.Plan, Action: bucket.Lease, N: r.N, More: extra, Ticket: bucket.FirstLease + rand.Int64N(bucket.FirstLease), Ends: r.Ends,
+		Plan: r.Plan, Action: bucket.Lease, N: r.N, More: extra, Ticket: bucket.FirstLease + rand.Int64N(bucket.FirstReturning-bucket.FirstLease), Ends: r.Ends,
 	}
 	k.renewal = n.done
 	// The renewal has a goroutine and a context of its own: others wait for it too, and the leased tokens must not be lost if

@@ -22,6 +22,7 @@ const (
 // Flags of an action: see script.lua.
 const (
 	dryFlag   = 0x08 // take nothing: only find out whether there are tokens
+	heldFlag  = 0x10 // for how long each limit holds what is taken follows
 	jointFlag = 0x20 // decide this request and the next one together
 	eachFlag  = 0x40 // a number of tokens for each limit follows
 	endsFlag  = 0x80 // end a hold first
@@ -115,6 +116,9 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	if r.Dry {
 		flags |= dryFlag
 	}
+	if r.Plan.Holds {
+		flags |= heldFlag
+	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
 	b = appendDoubles(b, r.N)
 	if r.EndsToo != nil { // times of an End is how many holds it ends
@@ -135,6 +139,9 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	}
 	for i := 0; each && i < len(r.Plan.Rates); i++ {
 		b = appendDoubles(b, r.Of(i))
+	}
+	for i := 0; r.Plan.Holds && i < len(r.Plan.Rates); i++ {
+		b = appendDoubles(b, r.Plan.Rates[i].Hold)
 	}
 	return b
 }

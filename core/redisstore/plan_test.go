@@ -12,7 +12,7 @@ func planOf(limits ...core.Limit) *bucket.Plan {
 	for i, l := range limits {
 		tag := uint32(i + 1)
 		if l.Name != "" {
-			tag = bucket.TagOf(l.Name)
+			tag = bucket.TagOf(l.Name, bucket.Mode(l.Mode))
 		}
 		rates[i] = bucket.NewRate(bucket.Spec{
 			Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),

@@ -189,7 +189,7 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 		*o.answer.Levels.At(i) = r.Plan.Rates[i].Level(&levels[i])
 	}
 	switch {
-	case r.Action == bucket.Lease, r.Action == bucket.AtMost:
+	case r.Action == bucket.Lease, r.Action == bucket.AtMost, r.Action == bucket.Acquire:
 		o.answer.Lent = double(text[records:waitsAt])
 	case r.Action >= bucket.Reserve:
 		o.answer.Due = max(now, micros(text[records:waitsAt]))

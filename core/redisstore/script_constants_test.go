@@ -78,7 +78,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	lua := constants(t)
 	for name, want := range map[string]int64{
 		"TAKE": int64(bucket.Take), "REFUND": int64(bucket.Refund), "END": int64(bucket.End), "RESERVE": int64(bucket.Reserve), "AWAIT": int64(bucket.Await), "LEASE": int64(bucket.Lease),
-		"AT_MOST": int64(bucket.AtMost), "CALENDAR": 2, "DRY": dryFlag, "JOINT": jointFlag, "EACH": eachFlag,
+		"AT_MOST": int64(bucket.AtMost), "ACQUIRE": int64(bucket.Acquire), "CALENDAR": 2, "DRY": dryFlag, "HELD": heldFlag, "FIRST_RETURNING": bucket.FirstReturning, "JOINT": jointFlag, "EACH": eachFlag,
 		"ENDS":         endsFlag,
 		"RECORD_SIZE":  bucket.RecordSize,
 		"REQUEST_SIZE": requestSize,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -62,7 +61,7 @@ func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, 
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first. If c is still queued then, it is abandoned, unless it
-// returns tokens: these come back whether or not a caller waits. If c was sent, the tokens that it reserves come back.
+// returns tokens: these come back whether or not a caller waits. If c was sent, the tokens that it reserves or holds come back.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
@@ -73,22 +72,21 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
 			return outcome{}, ctx.Err()
 		}
-		if r := &c.request; r.Action == bucket.Reserve || r.Action == bucket.Await {
-			go n.cancelReservation(c, r.Clone()) // a clone, because the caller may reuse the key's memory once it has the error
+		if r := &c.request; r.Holds() {
+			go n.undo(c, r.Clone()) // a clone, because the caller may reuse the key's memory once it has the error
 		}
 		return outcome{}, ctx.Err()
 	}
 }
 
-// cancelReservation waits for c, the call of r, and returns the tokens that it reserved: its caller has got an error, and will never
-// use them.
-func (n *node) cancelReservation(c *call, r store.Request) {
+// undo waits for c, the call of r, and returns the tokens that it took: its caller has got an error, and will never use them.
+func (n *node) undo(c *call, r store.Request) {
 	<-c.done
 	a := &c.outcome.answer
-	if c.outcome.err != nil || !a.Allowed || r.N == 0 {
+	if c.outcome.err != nil || !a.Allowed {
 		return
 	}
-	r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, At: a.Due, Back: r.N}}
+	r.Request = r.Undo(a)
 	_, _ = n.decide(context.Background(), c.key, r, nil)
 }
 

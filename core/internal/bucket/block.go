@@ -12,6 +12,9 @@ type block struct {
 	//
 	// Example: a token is one unit, and one is gained a second. A hold of 10 tokens ends at 60 s, another one of 10 at 64 s. Until
 	// 60 s the level is at most Capacity - 20, so at 64 s at most Capacity - 16. The room is then the Capacity: the deficit is 16.
+	//
+	// Tokens that come back when their hold ends leave no deficit. The deficit of a block with holds of both kinds is Forever: then a
+	// refill looks at each of them.
 	deficit int64
 }
 
@@ -50,14 +53,18 @@ func (b *block) last() hold { return b.holds[len(b.holds)-1] }
 
 // add adds h, which must end after b's other holds, to b.
 func (b *block) add(r *Rate, f stepping, h hold) {
-	own, gained := mulDiv(h.tokens, f.unit, 1), int64(0)
+	own, gained, mixed := mulDiv(h.tokens, f.unit, 1), int64(0), false
+	if h.returns() {
+		own = 0
+	}
 	if len(b.holds) > 0 {
 		gained = mulDiv(r.stepNumber(f, h.at)-r.stepNumber(f, b.last().at), f.gain, 1)
+		mixed = b.deficit == Forever || b.last().returns() != h.returns()
 	}
 	b.holds = append(b.holds, h)
-	if b.tokens += h.tokens; mulDiv(b.tokens, f.unit, 1) < Forever {
+	if b.tokens += h.tokens; mulDiv(b.tokens, f.unit, 1) < Forever && !mixed {
 		b.deficit = max(b.deficit+own-gained, own)
-	} else { // no bucket of r has so many tokens: refillThroughBlock then uses no deficit
+	} else { // with so many tokens, more than any bucket of r has, refillThroughBlock uses no deficit either
 		b.deficit = Forever
 	}
 	if h.ticket < FirstLease {
@@ -85,19 +92,23 @@ func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 // refillThroughBlock is refillThrough of a block's holds in one step. held tokens are held at first, those of the block among
 // them. f is the stepping for which the block's deficit was computed.
 //
-// When the last hold ends, the level is the lower of two: l plus all that is gained until then, and the highest level that the
-// holds allow, which does not depend on l: the room less the deficit.
+// When the last hold ends, the level is the lower of two: l plus all that is gained and comes back until then, and the highest level
+// that the holds allow, which does not depend on l: the room less the deficit.
 //
 // Example: the block is that of deficit, the Capacity is 100, and no other tokens are held. A level of 50 at 40 s is
 // min(50 + 24, 100 - 16) = 74 at 64 s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room, from 45 to 60 s.
 func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64) Level {
 	last := b.last().at
-	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) { // the room ends at the deepest debt, or other steps
+	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever { // the room ends at the deepest debt, or other steps
 		l, _ = r.refillThrough(b.holds, l, held)
 		return l
 	}
 	steps := r.stepNumber(f, last) - r.stepNumber(f, l.At)
-	l.Units = min(l.Units+mulDiv(steps, f.gain, 1), r.Full-(held-b.tokens)*r.Unit-b.deficit)
+	back := int64(0)
+	if b.last().returns() {
+		back = b.tokens * r.Unit
+	}
+	l.Units = min(l.Units+mulDiv(steps, f.gain, 1)+back, r.Full-(held-b.tokens)*r.Unit-b.deficit)
 	if l.At += steps * r.Step; r.Aligned {
 		l.At = last
 	}

@@ -60,7 +60,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 		*l = s.refill(i, rate, now)
 	}
-	if r.Ends.Ticket != 0 && s.end(a, r) {
+	if r.Ends.Ticket != 0 && !r.extends() && s.end(a, r) {
 		write = true
 	}
 	switch r.Action {
@@ -79,7 +79,11 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 				write = true
 			}
 		}
-	case Take, Reserve, Await, Lease, AtMost:
+	case Take, Reserve, Await, Lease, AtMost, Acquire:
+		if r.extends() {
+			write = s.extend(a, r)
+			break
+		}
 		if r.promises() {
 			a.Due = now
 		}
@@ -156,7 +160,7 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 			continue
 		}
 		for _, e := range ends {
-			if tokens := h.remove(&r.Plan.Rates[i], e.Ticket, e.At); tokens > 0 {
+			if tokens := h.remove(&r.Plan.Rates[i], e); tokens > 0 {
 				s.credit(i, a, r.Plan, min(tokens, e.Back))
 				ended = true
 			}
@@ -183,7 +187,7 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 	for i := range r.Plan.Rates {
 		if rate, n := &r.Plan.Rates[i], r.Of(i); n > rate.Capacity {
 			return false
-		} else if a.Levels.At(i).Units < n*rate.Unit {
+		} else if a.Levels.At(i).Units < n*rate.Unit || s.crowded(i, r) {
 			there = false
 		}
 	}
@@ -205,6 +209,7 @@ func (s *stored) charge(a *Answer, r *Request) {
 	for i := range r.Plan.Rates {
 		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
 	}
+	defer s.acquire(a, r)
 	h := hold{a.Due, r.Ticket, r.N}
 	switch {
 	case r.Action == Lease, r.Action == AtMost:
@@ -220,19 +225,56 @@ func (s *stored) charge(a *Answer, r *Request) {
 			return
 		}
 		h = hold{a.Now + LeaseLife, r.Ticket, a.Lent}
-	case r.Action == Take, r.Action == Await && a.Due == a.Now: // no hold: the tokens are used now
+	case r.Action == Take, r.Action == Acquire, r.Action == Await && a.Due == a.Now: // no hold: the tokens are used now
 		return
 	case a.Due == a.Now:
 		h.ticket += AtOnce
 	}
-	if s.last == nil {
-		s.last = make([]Record, len(r.Plan.Rates))
-	}
 	for i := range r.Plan.Rates {
 		if r.Of(i) > 0 {
-			s.hold(i, &r.Plan.Rates[i], *a.Levels.At(i)).add(&r.Plan.Rates[i], h, a.Now)
+			s.hold(i, r, *a.Levels.At(i)).add(&r.Plan.Rates[i], h, a.Now)
 		}
 	}
+}
+
+// crowded reports whether the i-th limit has too many holds for one of r.
+func (s *stored) crowded(i int, r *Request) bool {
+	return r.holds(i) && s.holdsOf(i).count() >= MaxHolds
+}
+
+// acquire adds the holds of limits that hold what r has taken.
+func (s *stored) acquire(a *Answer, r *Request) {
+	for i := range r.Plan.Rates {
+		if rate := &r.Plan.Rates[i]; r.holds(i) {
+			s.hold(i, r, *a.Levels.At(i)).add(rate, hold{a.Now + rate.Hold - 1, r.Ticket, r.Of(i) + a.Lent}, a.Now)
+		}
+	}
+}
+
+// extend has the limits that r names hold their tokens from now on. A limit whose hold has ended takes them again. If it lacks them,
+// r is not allowed. It reports whether anything changed.
+func (s *stored) extend(a *Answer, r *Request) (write bool) {
+	for i := range r.Plan.Rates {
+		rate, n, l := &r.Plan.Rates[i], r.Of(i), a.Levels.At(i)
+		if !r.holds(i) {
+			continue
+		}
+		held := int64(0)
+		if h := s.holdsOf(i); h != nil {
+			held = h.remove(rate, r.Ends)
+		}
+		if held == 0 {
+			if l.Units < n*rate.Unit || s.crowded(i, r) {
+				a.Allowed = false
+				continue
+			}
+			l.Units -= n * rate.Unit
+			held = n
+		}
+		s.hold(i, r, *l).add(rate, hold{a.Now + rate.Hold - 1, r.Ticket, held}, a.Now)
+		write = true
+	}
+	return write
 }
 
 // extra is how many tokens r takes beyond N: at most More, and at most what every limit has left. A lease gets at most half of
@@ -283,10 +325,14 @@ func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 		if !write {
 			levels = append(levels, s.boundsOf(i)...)
 		}
+		first := int64(0)
+		if s.crowded(i, r) { // one must end, even if there are tokens
+			first = holds.firstEnd() + 1 - a.Now
+		}
 		for _, l := range levels {
 			list[i].Full = max(list[i].Full, min(until, rate.waitAround(holds, l, rate.Full, a.Now)))
 			if need <= rate.Capacity {
-				list[i].Retry = max(list[i].Retry, min(until, rate.waitAround(holds, l, need*rate.Unit, a.Now)))
+				list[i].Retry = max(list[i].Retry, min(until, max(first, rate.waitAround(holds, l, need*rate.Unit, a.Now))))
 			}
 		}
 	}

@@ -3,7 +3,8 @@ package bucket
 import "cmp"
 
 // A hold is tokens that were taken from a bucket's level and are not used yet: those of a reservation, which are used when it
-// is due, and those on lease, which a process may use at any time until the lease ends.
+// is due, and those on lease, which a process may use at any time until the lease ends. Or it is tokens that are in use for some
+// time, as slots are, or were only estimated: these come back to the level when the hold ends.
 //
 // Held tokens still count against the Capacity. While n tokens are held, the bucket refills, and takes tokens back, only up to
 // its Capacity less n. So the level plus what is held is never more than the Capacity. Such a bucket never admits more than one
@@ -20,6 +21,9 @@ type hold struct {
 const (
 	// FirstLease is the smallest ticket of a lease. Tickets of reservations are below AtOnce.
 	FirstLease = 1 << 52
+	// FirstReturning is the smallest ticket of a hold whose tokens come back when it ends. Those of leases are below. Versions before
+	// this had leases of these tickets too, one in a thousand.
+	FirstReturning = 1<<53 - 1<<42
 	// AtOnce is added to the ticket of a reservation that is due when it is made. It holds nothing: see holdsAt.
 	AtOnce = 1 << 51
 	// MaxHolds bounds the holds on one limit's tokens: they are some 45 kB of stored state, and docs/how-it-works.md has how long
@@ -33,6 +37,9 @@ const (
 func (h hold) compare(other hold) int {
 	return cmp.Or(cmp.Compare(h.at, other.at), cmp.Compare(h.ticket, other.ticket))
 }
+
+// returns reports whether h's tokens come back to the level when it ends.
+func (h hold) returns() bool { return h.ticket >= FirstReturning }
 
 // holdsAt reports whether h holds its tokens at now. In the microsecond of its end a hold still holds them: they are used after
 // everything else in it. A reservation that was due when it was made holds nothing, but can still be cancelled.
@@ -54,8 +61,16 @@ func heldAt(holds []hold, now int64) (tokens int64) {
 // of holds among them, and rest are held after that.
 func (r *Rate) refillThrough(holds []hold, l Level, held int64) (_ Level, rest int64) {
 	for _, h := range holds {
-		l = r.refill(l, held, h.at)
-		held -= h.tokens
+		l, held = r.end(h, r.refill(l, held, h.at), held)
 	}
 	return l, held
+}
+
+// end ends h at the level l, which is that of h's end, while held tokens are held, h's among them. It returns the level after it,
+// and what is held then.
+func (r *Rate) end(h hold, l Level, held int64) (_ Level, rest int64) {
+	if rest = held - h.tokens; h.returns() {
+		l.Units = max(l.Units, min(l.Units+r.units(h.tokens), r.room(rest)))
+	}
+	return l, rest
 }

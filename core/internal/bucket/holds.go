@@ -22,8 +22,7 @@ func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
 	held := heldAt(h.front, written) + tokensIn(h.blocks)
 	for _, f := range h.front {
 		if f.at < now && f.holdsAt(written) {
-			l = r.refill(l, held, f.at)
-			held -= f.tokens
+			l, held = r.end(f, r.refill(l, held, f.at), held)
 		}
 	}
 	for i := range h.blocks {
@@ -78,6 +77,11 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 		return r.wait(l, need, 0, now)
 	}
 	held := tokensIn(h.blocks)
+	for _, f := range h.front { // which end now
+		if l, _ = r.end(f, l, held+f.tokens); l.Units >= need {
+			return 1
+		}
+	}
 	for i := range h.blocks {
 		b := &h.blocks[i]
 		passed := r.refillThroughBlock(h.stepping, b, l, held)
@@ -92,8 +96,9 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 					return min(Forever, micros)
 				}
 			}
-			l = r.refill(l, held, hold.at)
-			held -= hold.tokens
+			if l, held = r.end(hold, r.refill(l, held, hold.at), held); l.Units >= need {
+				return min(Forever, hold.at+1-now)
+			}
 		}
 	}
 	return min(Forever, r.wait(l, need, held, now))
@@ -133,6 +138,14 @@ func (h *Holds) inBlocks() (list []hold) {
 		list = append(list, h.blocks[i].holds...)
 	}
 	return list
+}
+
+// firstEnd is when the first hold ends, of which there must be one.
+func (h *Holds) firstEnd() int64 {
+	if len(h.front) > 0 {
+		return h.front[0].at
+	}
+	return h.blocks[0].holds[0].at
 }
 
 // end is when the last hold in a block ends; 0: there is none.
@@ -199,8 +212,12 @@ func (h *Holds) add(r *Rate, x hold, now int64) {
 	h.replace(r, i, holds)
 }
 
-// remove removes the hold with a ticket, which ends at the instant end, and returns its tokens; 0 if there is none.
-func (h *Holds) remove(r *Rate, ticket, end int64) (tokens int64) {
+// remove removes the hold that e ends, and returns its tokens; 0 if there is none.
+func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
+	ticket, end := e.Ticket, e.At
+	if ticket >= FirstReturning {
+		end += r.Hold - 1
+	}
 	for i, f := range h.front {
 		if f.ticket == ticket || f.ticket == ticket+AtOnce {
 			h.front = slices.Delete(slices.Clone(h.front), i, i+1)
@@ -209,12 +226,13 @@ func (h *Holds) remove(r *Rate, ticket, end int64) (tokens int64) {
 	}
 	first := h.blockWith(hold{at: end, ticket: ticket})
 	last := min(first, len(h.blocks)-1)
-	if h.moved {
+	all := h.moved || e.At == 0
+	if all {
 		first, last = 0, len(h.blocks)-1
 	}
 	for i := first; i <= last; i++ {
 		holds := h.blocks[i].holds
-		at := slices.IndexFunc(holds, func(x hold) bool { return x.ticket == ticket && (h.moved || x.at == end) })
+		at := slices.IndexFunc(holds, func(x hold) bool { return x.ticket == ticket && (all || x.at == end) })
 		if at < 0 {
 			continue
 		}

@@ -100,7 +100,7 @@ func TestBlocksStayTrue(t *testing.T) {
 		for i := range rapid.SampledFrom([]int{10, 200, 400}).Draw(t, "operations") {
 			if len(list) > 0 && rapid.IntRange(0, 9).Draw(t, "remove") < 4 {
 				at := rapid.IntRange(0, len(list)-1).Draw(t, "which")
-				if tokens := h.remove(&r, list[at].ticket, list[at].at); tokens != list[at].tokens {
+				if tokens := h.remove(&r, Ending{Ticket: list[at].ticket, At: list[at].at}); tokens != list[at].tokens {
 					t.Fatalf("hold %+v gave %d tokens", list[at], tokens)
 				}
 				list = slices.Delete(list, at, at+1)

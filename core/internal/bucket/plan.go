@@ -11,7 +11,8 @@ import (
 type Plan struct {
 	Rates  []Rate
 	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
-	Simple bool   // all limits count requests, and none has a calendar
+	Simple bool   // all limits count requests, and none has a calendar or holds what is taken
+	Holds  bool   // some limits hold what is taken: see [Rate.Hold]
 
 	calendar  atomic.Pointer[calendars] // what Calendars has returned last
 	wide      atomic.Pointer[calendars] // what it has returned last with wide
@@ -30,7 +31,8 @@ func NewPlan(rates []Rate) *Plan {
 	var packed []byte
 	for i := range rates {
 		packed = rates[i].appendTo(packed)
-		p.Simple = p.Simple && !rates[i].Other && rates[i].Calendar == nil
+		p.Holds = p.Holds || rates[i].Hold > 0
+		p.Simple = p.Simple && !rates[i].Other && rates[i].Calendar == nil && rates[i].Hold == 0
 	}
 	p.Packed = string(packed)
 	return p
@@ -109,16 +111,7 @@ func (p *Plan) Common(before *Plan) *Plan {
 	if p == before {
 		return p
 	}
-	var rates []Rate
-	for i := range p.Rates {
-		if before.indexOf(p.Rates[i].Tag) >= 0 {
-			rates = append(rates, p.Rates[i])
-		}
-	}
-	if len(rates) == 0 {
-		return nil
-	}
-	return NewPlan(rates)
+	return p.Of(func(r *Rate) bool { return before.indexOf(r.Tag) >= 0 })
 }
 
 // indexOf returns the index of the rate with this tag, or -1.
@@ -150,9 +143,30 @@ func (r *Rate) appendTo(packed []byte) []byte {
 	return binary.BigEndian.AppendUint32(packed, math.Float32bits(r.Fill.Pace))
 }
 
-// TagOf returns the tag of a limit's name. Names whose tag is 0 can't be used.
-func TagOf(name string) uint32 {
+// Of returns a plan of those limits of p that include selects; nil if there are none.
+func (p *Plan) Of(include func(*Rate) bool) *Plan {
+	var rates []Rate
+	for i := range p.Rates {
+		if include(&p.Rates[i]) {
+			rates = append(rates, p.Rates[i])
+		}
+	}
+	switch len(rates) {
+	case 0:
+		return nil
+	case len(p.Rates):
+		return p
+	}
+	return NewPlan(rates)
+}
+
+// TagOf returns the tag of a limit's name. Names whose tag is 0 can't be used. Slots and tokens of one name have different tags, and
+// so different buckets.
+func TagOf(name string, m Mode) uint32 {
 	h := fnv.New32a()
+	if m == Concurrent {
+		h.Write([]byte{0}) // no name has it
+	}
 	h.Write([]byte(name))
 	return h.Sum32()
 }

@@ -25,6 +25,8 @@ type Rate struct {
 	StepsHash uint16
 	Aligned   bool  // steps are multiples of Step on the Unix clock, or periods of the calendar
 	Other     bool  // the limit counts another unit than requests, so a request's N is not for it
+	Slots     bool  // tokens are slots: they come back as soon as nothing holds them
+	Hold      int64 // µs for which what Acquire takes is held, before it comes back; 0: it is used at once
 	Capacity  int64 // tokens
 	Unit      int64 // units in a token
 	Full      int64 // units in a full bucket: Capacity × Unit
@@ -53,9 +55,14 @@ const (
 
 // NewRate returns the Rate of s, which must be valid.
 func NewRate(s Spec, tag uint32) Rate {
-	r := Rate{Tag: tag, Aligned: s.Mode == Aligned, Other: s.Other, Capacity: s.Capacity, Step: s.step()}
+	if s.Mode == Concurrent { // all but what is held is there: see refill
+		s.RefillRate, s.RefillInterval = 1, time.Microsecond
+	}
+	r := Rate{
+		Tag: tag, Aligned: s.Mode == Aligned, Other: s.Other, Slots: s.Mode == Concurrent, Hold: s.MaxHold.Microseconds(), Capacity: s.Capacity, Step: s.step(),
+	}
 	perStep := decimal(s.RefillRate)
-	if s.Mode == Continuous {
+	if s.Mode == Continuous || r.Slots {
 		r.Step, perStep = s.continuousStep()
 	}
 	largest := unitLimit(s.Capacity)

@@ -20,6 +20,10 @@ const (
 	Lease
 	// AtMost takes N tokens and up to More beyond them, as many as are there.
 	AtMost
+	// Acquire is Take, but limits with a Hold hold the tokens until it is over, or an [Ending] ends them. Then the tokens come back.
+	// If it ends holds of its own ticket, these limits hold their tokens from now on, and nothing is taken again. That is denied
+	// if a hold has ended before, and its tokens are no longer there; the other limits hold their tokens all the same.
+	Acquire
 )
 
 // LeaseLife is how long, in µs, leased tokens may be used.
@@ -28,7 +32,7 @@ const LeaseLife = 2_000_000
 // Ending ends a hold early, as part of a [Request]. Unused tokens come back.
 type Ending struct {
 	Ticket int64 // of the hold; 0: no hold ends
-	At     int64 // when it ends by itself, in µs since 1970
+	At     int64 // when it ends by itself, in µs since 1970; of a hold of Acquire, when it began; 0: not known
 	Back   int64 // how many of its tokens were not used
 }
 
@@ -40,7 +44,7 @@ type Request struct {
 	N       int64     // tokens, of each limit that counts requests
 	Each    *[]int64  // Take, Refund: the tokens of each limit, in place of N
 	More    int64     // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
-	Ticket  int64     // Reserve, Await, Lease: of the hold that may begin
+	Ticket  int64     // Reserve, Await, Lease, Acquire, AtMost: of the hold that may begin
 	Ends    Ending    // a hold that ends before the action
 	EndsToo *[]Ending // End: more holds that end
 }
@@ -62,7 +66,34 @@ func (r *Request) Moves() bool {
 func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
 
 // Takes reports whether r asks for tokens, so it may be denied. A debit does not ask.
-func (r *Request) Takes() bool { return r.Action != Refund && r.Action != End }
+func (r *Request) Takes() bool { return r.Action != Refund && r.Action != End && !r.extends() }
+
+// extends reports whether r goes on with a hold.
+func (r *Request) extends() bool { return r.Action == Acquire && r.Ends.Ticket == r.Ticket }
+
+// holds reports whether r, if it is allowed, holds the tokens that it takes from the i-th limit.
+func (r *Request) holds(i int) bool {
+	return r.Plan.Rates[i].Hold > 0 && (r.Action == Acquire || r.Action == AtMost) && r.Of(i) > 0
+}
+
+// Holds reports whether r may begin a hold, which others can end: what it takes can be undone for certain.
+func (r *Request) Holds() bool { return r.Ticket != 0 && !r.extends() && r.Action != Lease && r.Moves() }
+
+// Undo returns the request that gives back what r took, if a is its answer. It is for requests that hold tokens.
+func (r *Request) Undo(a *Answer) Request {
+	back := Request{Plan: r.Plan, Action: End, Ends: Ending{r.Ticket, a.Due, r.N}}
+	if r.promises() {
+		return back
+	}
+	each := make([]int64, len(r.Plan.Rates))
+	for i := range each {
+		if n := r.Of(i); n > 0 && !r.holds(i) {
+			each[i] = n + a.Lent
+		}
+	}
+	back.Action, back.Each, back.Ends = Refund, &each, Ending{r.Ticket, a.Now, MaxHeld}
+	return back
+}
 
 // Gives reports whether r may return tokens to the bucket. It does not tell a debit, which returns none, from a refund.
 func (r *Request) Gives() bool { return r.Action == Refund || r.Ends.Back > 0 }

@@ -21,11 +21,12 @@ const (
 	Continuous Mode = iota
 	Stepped
 	Aligned
+	Concurrent
 )
 
 // String returns the mode's name in Go, without the package.
 func (m Mode) String() string {
-	if names := [...]string{"Continuous", "Stepped", "Aligned"}; int(m) < len(names) {
+	if names := [...]string{"Continuous", "Stepped", "Aligned", "Concurrent"}; int(m) < len(names) {
 		return names[m]
 	}
 	return "Mode(" + strconv.Itoa(int(m)) + ")"
@@ -40,6 +41,7 @@ type Spec struct {
 	Location       *time.Location // Aligned to the calendar there; nil: to the Unix clock
 	Anchor         time.Time      // when one of its periods begins; zero: see calendar.New
 	Other          bool           // it counts another unit than requests
+	MaxHold        time.Duration  // for how long what [Acquire] takes is held, before it comes back; 0: it is used at once
 }
 
 // calendar is the calendar that s is aligned to, or nil.

@@ -78,10 +78,13 @@ func (s *stored) holdsOf(i int) *Holds {
 	return s.holds[i]
 }
 
-// hold returns the holds on the i-th rate's tokens, and makes them if there are none. l is the rate's level.
-func (s *stored) hold(i int, rate *Rate, l Level) *Holds {
+// hold returns the holds on the tokens of r's i-th limit, and makes them if there are none. l is the limit's level.
+func (s *stored) hold(i int, r *Request, l Level) *Holds {
+	if s.last == nil {
+		s.last = make([]Record, len(r.Plan.Rates))
+	}
 	if s.holdsOf(i) == nil {
-		s.setHolds(i, &Holds{stepping: rate.stepping(l)})
+		s.setHolds(i, &Holds{stepping: r.Plan.Rates[i].stepping(l)})
 	}
 	return s.holds[i]
 }

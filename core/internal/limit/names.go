@@ -39,7 +39,7 @@ func ListMistakes(policy string, limits []Limit, list string) []error {
 	}
 	tags := make(map[uint32]string)
 	for i, name := range Names(policy, limits) {
-		tag := bucket.TagOf(name)
+		tag := bucket.TagOf(name, limits[i].Mode)
 		if other, taken := tags[tag]; taken && other != name || tag == 0 {
 			errs = append(errs, mistake.New(list+"["+strconv.Itoa(i)+"].Name", name,
 				"has the same hash as "+strconv.Quote(other)+", and stores identify limits by that hash: choose another name"))

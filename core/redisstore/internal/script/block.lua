@@ -30,12 +30,28 @@ local function set_stepping(limit, holds)
   holds.steps_hash, holds.unit, holds.gain, holds.phase = limit.steps_hash, limit.unit, gain_of(limit), phase_of(limit, limit.at)
 end
 
+-- Whether the tokens of a hold come back to the level when it ends
+local function returning(ticket)
+  return ticket >= FIRST_RETURNING
+end
+
+-- Ends the hold that begins at the i-th number of a list, at a level that is that of its end, while `held` tokens are held, its own
+-- among them. Returns the level after it, and what is held then.
+local function end_hold(limit, list, i, level, held)
+  local tokens = list[i + 2]
+  if returning(list[i + 1]) then
+    level = math.max(level, math.min(level + tokens * limit.unit, room(limit, held - tokens)))
+  end
+  return level, held - tokens
+end
+
 -- Refills a level past the ends of holds, from the i-th number of a list on, that end before `to`. `held` tokens are held at first.
 -- Returns the level, its instant, and what is held then.
 local function refill_through(limit, list, i, level, at, to, held)
   while list[i] and list[i] < to do
     level, at = refill(limit, level, at, list[i], room(limit, held), held)
-    held, i = held - list[i + 2], i + 3
+    level, held = end_hold(limit, list, i, level, held)
+    i = i + 3
   end
   return level, at, held
 end
@@ -56,7 +72,7 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
       steps_at = step_number(limit, phase, at)
     end
     local next_level, next_at, next_steps, next_held = nil, nil, nil, held - heads[b + ITS_TOKENS]
-    if steps_at and held * unit <= most_held then
+    if steps_at and held * unit <= most_held and heads[b + ITS_DEFICIT] < FOREVER then
       if starts then
         next_steps = period(limit, last)
       else
@@ -64,6 +80,9 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
         next_steps = next_steps - next_steps % 1
       end
       next_level = level + (next_steps - steps_at) * gain
+      if returning(heads[b + ITS_TICKET]) then
+        next_level = next_level + heads[b + ITS_TOKENS] * unit
+      end
       next_at = aligned and last or at + (next_steps - steps_at) * step
       local most = full - next_held * unit - heads[b + ITS_DEFICIT]
       if next_level > most then
@@ -98,6 +117,7 @@ local function recount(limit, b)
   local list = holds.lists[id]
   local deficit, all, before, due = 0, 0, 0, 0
   local unit, gain, phase, step, starts = holds.unit, holds.gain, holds.phase, limit.step, limit.starts
+  local kind, mixed = returning(list[2]), false
   for i = 1, #list, 3 do -- as deficit_with
     local at, tokens, steps = list[i], list[i + 2], nil
     if starts then
@@ -106,7 +126,8 @@ local function recount(limit, b)
       steps = (at - phase) / step
       steps = steps - steps % 1
     end
-    local own = tokens * unit
+    local own = kind and 0 or tokens * unit
+    mixed = mixed or returning(list[i + 1]) ~= kind
     deficit = deficit + own - (steps - before) * gain
     if deficit < own then
       deficit = own
@@ -118,7 +139,7 @@ local function recount(limit, b)
   end
   heads[b + ITS_COUNT], heads[b + ITS_TOKENS], heads[b + ITS_DUE] = #list / 3, all, due
   heads[b + ITS_END], heads[b + ITS_TICKET] = list[#list - 2], list[#list - 1]
-  heads[b + ITS_DEFICIT] = all * unit < FOREVER and deficit or FOREVER
+  heads[b + ITS_DEFICIT] = all * unit < FOREVER and not mixed and deficit or FOREVER
   holds.bytes[id], holds.stale[id], holds.changed[b], holds.passed = nil, true, true, nil
   if b == 1 then
     holds.first = list[1]

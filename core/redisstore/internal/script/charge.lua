@@ -28,6 +28,16 @@ local function refund(s, limits)
   return write
 end
 
+-- Whether a request, if it is allowed, holds the tokens that it takes from a limit
+local function holds_tokens(r, limit)
+  return limit.hold > 0 and (r.action == ACQUIRE or r.action == AT_MOST) and limit.n > 0
+end
+
+-- Whether a limit has too many holds for one of the request
+local function crowded(r, limit)
+  return limit.holds and holds_tokens(r, limit) and holds_lib().count(limit.holds) >= MAX_HOLDS
+end
+
 -- Whether every limit has the request's tokens, now or when a reservation is due; and when that is
 local function grants(s, r)
   local there, waits = not s.held, r.action == RESERVE or r.action == AWAIT
@@ -35,7 +45,7 @@ local function grants(s, r)
     local limit = r.limits[i]
     if limit.n > limit.capacity then
       return false, now
-    elseif limit.level < limit.n * limit.unit then
+    elseif limit.level < limit.n * limit.unit or crowded(r, limit) then
       there = false
       if not waits then
         return false, now
@@ -69,6 +79,37 @@ local function extra_of(r)
   return math.max(0, extra)
 end
 
+-- Adds the holds of limits that hold what the request has taken, `extra` beyond n.
+local function acquire(s, r, extra)
+  for _, limit in ipairs(r.limits) do
+    if holds_tokens(r, limit) then
+      holds_lib().hold_one(s, limit, now + limit.hold - 1, r.ticket, limit.n + extra)
+      s.held = true
+    end
+  end
+end
+
+-- Has the limits that a request names hold their tokens from now on. A limit whose hold has ended takes them again. Returns whether
+-- none lacked them, and whether anything changed.
+local function extend(s, r)
+  local allowed, write = true, false
+  for _, limit in ipairs(r.limits) do
+    if holds_tokens(r, limit) then
+      local held = limit.holds and holds_lib().remove(limit, r.endings[1])
+      if not held and limit.level >= limit.n * limit.unit and not crowded(r, limit) then
+        limit.level, held = limit.level - limit.n * limit.unit, limit.n
+      end
+      if held then
+        holds_lib().hold_one(s, limit, now + limit.hold - 1, r.ticket, held)
+        s.held, write = true, true
+      else
+        allowed = false
+      end
+    end
+  end
+  return allowed, write
+end
+
 -- Takes the request's tokens from every limit, and adds the hold of a reservation or a lease. Returns how many it takes beyond n.
 local function charge(s, r, due)
   local limits, action = r.limits, r.action
@@ -88,7 +129,10 @@ local function charge(s, r, due)
       holds_lib().hold(s, limits, now + LEASE_LIFE, r.ticket, extra)
       s.held = true
     end
+    acquire(s, r, extra)
     return extra
+  elseif action == ACQUIRE then
+    acquire(s, r, 0)
   elseif action == RESERVE or action == AWAIT and due > now then
     holds_lib().hold(s, limits, due, due == now and r.ticket + AT_ONCE or r.ticket)
     s.held = true

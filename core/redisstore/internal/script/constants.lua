@@ -21,14 +21,15 @@ local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
 local ENDING, ENDING_SIZE = '>ddd', 24
 
 -- Actions, and flags that are added to them
-local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST = 0, 1, 2, 3, 4, 5, 6
-local DRY, JOINT, EACH, ENDS = 8, 32, 64, 128
+local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST, ACQUIRE = 0, 1, 2, 3, 4, 5, 6, 7
+local DRY, HELD, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
 local CALENDAR = 2 -- what `aligned` is then
 
 -- Where a block's numbers are, counted from its place in the list of heads; and how many these are
 local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_DEFICIT, HEAD = 0, 1, 2, 3, 4, 5, 6, 7
 
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
+local FIRST_RETURNING = 9002801208229888 -- tokens of holds from this ticket on come back when they end
 local MAX_DEBT = 2 ^ 51 - 1
 local MAX_HELD = 2 ^ 52 -- tokens: more than any bucket's Capacity and deepest debt together
 local FOREVER = 2 ^ 53

@@ -14,14 +14,18 @@ local function levels_text(limits)
 end
 
 -- µs until a limit has n tokens; if these were allowed, until it has one more; 0 if it can't have so many
-local function retry_of(limit, allowed)
+local function retry_of(r, limit, allowed)
   local need = allowed and 1 or limit.n
-  return need <= limit.capacity and wait_for(limit, need * limit.unit) or 0
+  if need > limit.capacity then
+    return 0
+  end
+  local first = crowded(r, limit) and holds_lib().first_end(limit.holds) + 1 - now or 0 -- then one must end, even if there are tokens
+  return math.max(first, wait_for(limit, need * limit.unit))
 end
 
 -- The two waits of each limit, in µs: that of retry_of, and until it is full
-local function waits_of(limits, allowed, write)
-  local answer = {}
+local function waits_of(r, allowed, write)
+  local answer, limits = {}, r.limits
   for i = 1, #limits do
     local limit = limits[i]
     local level, at, most, bounds = limit.level, limit.at, FOREVER, {}
@@ -31,10 +35,10 @@ local function waits_of(limits, allowed, write)
         most = limit.matters - now -- by then the bucket is full and its state expires
       end
     end
-    local retry, full = limit.retry or retry_of(limit, allowed), limit.fills
+    local retry, full = limit.retry or retry_of(r, limit, allowed), limit.fills
     for _, bound in ipairs(bounds) do
       limit.level, limit.at = bound[1], bound[2]
-      retry, full = math.max(retry, retry_of(limit, allowed)), math.max(full, wait_for(limit, limit.full))
+      retry, full = math.max(retry, retry_of(r, limit, allowed)), math.max(full, wait_for(limit, limit.full))
     end
     limit.level, limit.at = level, at
     answer[i] = pack(PAIR, math.min(most, retry), math.min(most, full))
@@ -56,11 +60,16 @@ local function decide(r, state, dry)
   for i = 1, #limits do
     write, moves = refill_stored(limits[i]) or write, moves or limits[i].n > 0
   end
-  if s.held and r.endings[1] and holds_lib().finish(limits, r.endings, credit) then
+  local extends = action == ACQUIRE and r.endings[1] and r.endings[1].ticket == r.ticket
+  if s.held and r.endings[1] and not extends and holds_lib().finish(limits, r.endings, credit) then
     write = true
   end
   local allowed, due, extra = true, now, 0
-  if action == REFUND then
+  if extends then
+    local changed
+    allowed, changed = extend(s, r)
+    write = changed or write
+  elseif action == REFUND then
     write = refund(s, limits) or write
   elseif action ~= END then
     allowed, due = grants(s, r)
@@ -69,9 +78,9 @@ local function decide(r, state, dry)
     end
   end
   local answer, waits
-  local has_waits = s.held and action ~= REFUND and action ~= END -- the callers of these two need no waits
+  local has_waits = s.held and action ~= REFUND and action ~= END and not extends -- the callers of these need no waits
   for i = 1, has_waits and #limits or 0 do
-    limits[i].retry = retry_of(limits[i], allowed) -- now: wait_around finds the longer wait until it is full from there on
+    limits[i].retry = retry_of(r, limits[i], allowed) -- now: wait_around finds the longer wait until it is full from there on
   end
   if write then
     answer, err = keep(s, limits)
@@ -91,7 +100,7 @@ local function decide(r, state, dry)
   if not has_waits and not waits then
     return allowed and (s.new and action == TAKE and not moves and 'n' or '+') or '-', answer
   end
-  answer = answer .. waits_of(limits, allowed, write)
+  answer = answer .. waits_of(r, allowed, write)
   if missing and not write then
     return '?', ''
   end

@@ -36,7 +36,7 @@ function lib.refill_around(limit, level, at, written)
   for i = 1, #front, 3 do
     if front[i] < now and holds_at(written, front[i], front[i + 1]) then
       level, at = refill(limit, level, at, front[i], room(limit, held), held)
-      held = held - front[i + 2]
+      level, held = end_hold(limit, front, i, level, held)
     end
   end
   level, at, held, b = refill_through_blocks(limit, holds, 1, level, at, held, now, math.huge)
@@ -94,6 +94,13 @@ function lib.wait_around(limit, need)
   local from, since, held, b, passed = level, at, holds.in_blocks, 1, holds.passed
   if passed and passed.from == from and passed.since == since and passed.level < need then
     level, at, held, b = passed.level, passed.at, passed.held, passed.b
+  else
+    for i = 1, #holds.front, 3 do -- which end now
+      level = end_hold(limit, holds.front, i, level, held + holds.front[i + 2])
+      if level >= need then
+        return 1
+      end
+    end
   end
   while true do
     level, at, held, b = refill_through_blocks(limit, holds, b, level, at, held, math.huge, need)
@@ -108,11 +115,20 @@ function lib.wait_around(limit, need)
       if filled >= need and most >= need then
         return math.min(FOREVER, wait(limit, level, at, need, held))
       end
-      level, at, held = math.min(filled, most), to, held - list[i + 2]
+      level, held = end_hold(limit, list, i, math.min(filled, most), held)
+      at = to
+      if level >= need then
+        return math.min(FOREVER, list[i] + 1 - now)
+      end
     end
     b = b + HEAD
   end
   return math.min(FOREVER, wait(limit, level, at, need, held))
+end
+
+-- When the first hold ends, of which there must be one
+function lib.first_end(holds)
+  return holds.front[1] or first_end(holds)
 end
 
 -- How many holds there are
@@ -170,12 +186,13 @@ local function add(limit, at, ticket, tokens)
     end
     recount(limit, b)
   elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- it ends last, the usual case
-    local id, gained = heads[last], (step_number(limit, holds.phase, at) - step_number(limit, holds.phase, heads[last + ITS_END])) * holds.gain
+    local id, same = heads[last], heads[last + ITS_DEFICIT] < FOREVER and returning(heads[last + ITS_TICKET]) == returning(ticket)
+    local gained = (step_number(limit, holds.phase, at) - step_number(limit, holds.phase, heads[last + ITS_END])) * holds.gain
     holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
     holds.lists[id], holds.stale[id], holds.changed[last] = nil, true, true
     heads[last + ITS_COUNT], heads[last + ITS_TOKENS] = heads[last + ITS_COUNT] + 1, heads[last + ITS_TOKENS] + tokens
     heads[last + ITS_END], heads[last + ITS_TICKET] = at, ticket
-    heads[last + ITS_DEFICIT] = deficit_with(holds, heads[last + ITS_DEFICIT], heads[last + ITS_TOKENS], tokens, gained)
+    heads[last + ITS_DEFICIT] = same and deficit_with(holds, heads[last + ITS_DEFICIT], heads[last + ITS_TOKENS], returning(ticket) and 0 or tokens, gained) or FOREVER
     if ticket < FIRST_LEASE then
       heads[last + ITS_DUE] = at
     end
@@ -184,9 +201,13 @@ local function add(limit, at, ticket, tokens)
   end
 end
 
--- Removes the hold with a ticket, which ends at an instant, and returns its tokens; nil if there is none.
-local function remove(limit, ticket, at)
-  local holds = limit.holds
+-- Removes the hold that an ending names, and returns its tokens; nil if there is none.
+function lib.remove(limit, ending)
+  local holds, ticket, at = limit.holds, ending.ticket, ending.at
+  local all = holds.moved > 0 or at == 0 -- then it ends at another instant than its owner knows: look at all
+  if ticket >= FIRST_RETURNING then
+    at = at + limit.hold - 1
+  end
   local front, heads = holds.front, holds.heads
   for i = 1, #front, 3 do
     if front[i + 1] == ticket or front[i + 1] == ticket + AT_ONCE then
@@ -197,12 +218,11 @@ local function remove(limit, ticket, at)
       return tokens
     end
   end
-  local moved = holds.moved > 0 -- then they end at other instants than their owners know: look at all
-  local first = moved and 1 or block_with(heads, at, ticket)
-  for b = first, moved and #heads or math.min(first, #heads), HEAD do
+  local first = all and 1 or block_with(heads, at, ticket)
+  for b = first, all and #heads or math.min(first, #heads), HEAD do
     local list = list_of(holds, b)
     for i = 1, #list, 3 do
-      if list[i + 1] == ticket and (moved or list[i] == at) then
+      if list[i + 1] == ticket and (all or list[i] == at) then
         table.remove(list, i)
         table.remove(list, i)
         local tokens = table.remove(list, i)

@@ -23,7 +23,7 @@ function lib.finish(limits, endings, credit)
   local ended = false
   for _, limit in ipairs(limits) do
     for _, ending in ipairs(limit.holds and endings or {}) do
-      local tokens = remove(limit, ending.ticket, ending.at)
+      local tokens = lib.remove(limit, ending)
       if tokens then
         credit(limit, math.min(tokens, ending.back))
         ended = true
@@ -33,12 +33,17 @@ function lib.finish(limits, endings, credit)
   return ended
 end
 
+-- Adds a hold of so many tokens to a limit.
+function lib.hold_one(s, limit, at, ticket, tokens)
+  limit.holds = limit.holds or new(s, limit)
+  add(limit, at, ticket, tokens)
+end
+
 -- Adds a hold of so many tokens to every limit that tokens are taken from. Without `tokens` it is of the limit's n.
 function lib.hold(s, limits, at, ticket, tokens)
   for _, limit in ipairs(limits) do
     if limit.n > 0 then
-      limit.holds = limit.holds or new(s, limit)
-      add(limit, at, ticket, tokens or limit.n)
+      lib.hold_one(s, limit, at, ticket, tokens or limit.n)
     end
   end
 end

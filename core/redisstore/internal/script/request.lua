@@ -2,6 +2,7 @@
 --
 -- A limit is a table with the fields of Rate in rate.go. For the key that is decided it also has:
 --   n                    what the request takes of it
+--   hold                 for how long it holds that, in µs; 0: not at all
 --   last, older, holds   its records and holds as stored; last is nil if it was not used yet (stored_of sets these)
 --   level, at, matters   its level, the instant of that, and until when its records matter (refill_stored)
 --   bounds               levels whose steps begin at other instants than this one's: a wait is the longest of any (lower)
@@ -48,6 +49,8 @@ local function read(r)
   action = each and action - EACH or action
   r.joint = action >= JOINT
   action = r.joint and action - JOINT or action
+  local held = action >= HELD
+  action = held and action - HELD or action
   r.dry = action >= DRY
   r.action = r.dry and action - DRY or action
   r.more, r.ticket, r.endings = 0, 0, {}
@@ -64,17 +67,18 @@ local function read(r)
   end
   r.times = r.action == TAKE and r.times or 1
   r.limits = limits_of(r)
-  local n = r.n
-  r.n = {}
+  local n, hold_at = r.n, each and from + #r.limits * NUMBER_SIZE or from
+  r.n, r.hold = {}, {}
   for j = 1, #r.limits do
     r.n[j] = each and unpack(NUMBER, requests, from + (j - 1) * NUMBER_SIZE) or n
+    r.hold[j] = held and unpack(NUMBER, requests, hold_at + (j - 1) * NUMBER_SIZE) or 0
   end
 end
 
 -- Decides a request once by a key's state. Returns the answer, and the server's error if there was one.
 local function answer_to(r, state, dry)
   for j = 1, #r.limits do
-    r.limits[j].n = r.n[j]
+    r.limits[j].n, r.limits[j].hold = r.n[j], r.hold[j]
   end
   local done, sign, answer, refused = protect(decide, r, state, dry)
   if not done then -- an error of Lua: not all of the state was checked, and its bytes were not what they seemed

@@ -7,12 +7,13 @@
 --           n, and how many times. All but take are for one key, and all but take and END for one time. Then
 --           if limits follow, for each of them tag, steps_hash, aligned, capacity, unit, gain, step, and its fill: capacity and pace
 --           of RESERVE and the actions after it: more and ticket
---           of an action with ENDS: the ticket of the hold that ends, when it would end by itself, and how many tokens come
---           back (of END, for each of so many times)
+--           of an action with ENDS: the ticket of the hold that ends, when it would end by itself (if ACQUIRE made it: when it
+--           began; 0: not known), and how many tokens come back (of END, for each of so many times)
 --           of an action with EACH: the n of each limit
+--           of an action with HELD: for how long each limit holds what is taken, in µs
 --           A request with JOINT is decided together with the next one: all take, or none does. The last of such requests has no
 --           JOINT, but EACH: without flags it would be usual, and decided alone. For the same reason requests have EACH whose limits
---           are on a calendar or count another unit.
+--           are on a calendar, count another unit, or hold what is taken.
 --           TAKE with DRY takes nothing and only finds out whether there are tokens
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit with one its deepest debt in units, how many periods follow, and when each of them begins,
@@ -21,7 +22,7 @@
 -- Returns one string. If it is one request for one key and each time was allowed: the records that were written. Otherwise now,
 -- then an answer for each key. An answer is one of these:
 --   '+' or '-' (allowed or denied), or 'n' (allowed to take nothing, of a key without state), and the record of each limit, refilled to now
---     then, to RESERVE and AWAIT, when the tokens are due; to LEASE and AT_MOST, how many tokens were taken beyond n
+--     then, to RESERVE and AWAIT, when the tokens are due; to LEASE, AT_MOST and ACQUIRE, how many tokens were taken beyond n
 --   'a' or 'd' in place of '+' or '-': the same, and then two waits for each limit, in µs: until it has n tokens (if allowed,
 --     one), and until it is full. They are sent if they don't follow from the levels, as while tokens are held
 --   '!', the length of an error, and the error: why this key was not decided

@@ -201,6 +201,9 @@ for i = 1, #keys do
     if rest >= EACH then
       rest, from = rest - EACH, from + limits * NUMBER_SIZE
     end
+    if rest % JOINT >= HELD then
+      from = from + limits * NUMBER_SIZE
+    end
     if rest % DRY >= RESERVE then
       from = from + PAIR_SIZE
     end
