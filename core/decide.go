@@ -91,7 +91,7 @@ func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key strin
 
 // mistaken reports whether err says that the request can't be decided, whatever the store says. That is no decision.
 func mistaken(err error) bool {
-	return errors.Is(err, ErrCost) || errors.Is(err, ErrNoKey) || errors.Is(err, ErrUnit)
+	return errors.Is(err, ErrCost) || errors.Is(err, ErrNoKey) || errors.Is(err, ErrUnit) || errors.Is(err, ErrSlots)
 }
 
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
@@ -118,6 +118,11 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
 		}
 		res.headers, res.inShadow = HeadersNone, true
+	}
+	if p.slots != nil {
+		if err := l.releases.before(ctx, p.slots, r.key); err != nil {
+			return err
+		}
 	}
 	var err error
 	if l.memory != nil {
@@ -202,6 +207,9 @@ func (r *request) check(ctx context.Context, now *rules) error {
 	if r.units == nil && !now.plan.limited && (r.N > 0 || r.all) && !now.overrideUnits[Requests] {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
+	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.planOf(r.key).slots != nil {
+		return ErrSlots
+	}
 	if err := ctx.Err(); err != nil {
 		return callerDone{err}
 	}
@@ -219,10 +227,18 @@ func (r *request) bindPlan(p *plan) {
 	case r.Action == bucket.AtMost && !p.counts(Requests): // no limit of this key has less than all
 		r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
 	}
+	if p.Holds && !r.peeks() && (r.Action == bucket.Take || r.Action == bucket.AtMost) {
+		if r.Ticket = newTicket(); r.Action == bucket.Take {
+			r.Action = bucket.Acquire
+		}
+	}
 }
 
 // fillFrom sets r's fields from its answer to req.
 func (r *Result) fillFrom(p *plan, req *request) {
+	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
+		r.held = &held{ticket: req.Ticket, began: r.answer.Now}
+	}
 	if req.Action != bucket.AtMost {
 		r.read(p, req.N, req.Each)
 		return

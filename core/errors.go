@@ -60,8 +60,15 @@ var (
 	// ErrNoDecision means that Undo or Settle was called for a [Result] that no limiter returned, such as the zero Result.
 	ErrNoDecision = errors.New("ratelimit: no limiter returned this result (RL617)")
 
-	// ErrSettled means that Undo or Settle was called again for a [Result] or [JointResult] that was undone or settled before.
+	// ErrSettled means that Undo or Settle was called again for a [Result] or [JointResult] that was undone or settled before, or Hold
+	// after both.
 	ErrSettled = errors.New("ratelimit: the decision was undone or settled before (RL616)")
+
+	// ErrExpired means that Hold came too late: MaxHold was over, and others have the slots.
+	ErrExpired = errors.New("ratelimit: the slots were held for too long, and others have them (RL618)")
+
+	// ErrSlots means that Reserve or Wait was called for a policy with slots, which can't be promised ahead.
+	ErrSlots = errors.New("ratelimit: slots can't be reserved: use Acquire (RL619)")
 
 	// ErrClock means that the time is not from 1970 to 17 September 2112. A store decides nothing then.
 	ErrClock = store.ErrClock

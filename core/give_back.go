@@ -57,6 +57,8 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 	switch {
 	case !r.taken():
 		return nil
+	case r.held != nil:
+		return r.undoHeld(ctx, now)
 	case r.ticket != 0:
 		return l.endHold(ctx, now, r.key, r, r.Cost)
 	case r.each == nil && r.Cost == 0:
@@ -103,6 +105,9 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 		return err
 	}
 	r.plan.use.take(units)
+	if r.held != nil {
+		return l.settling(ctx, now, r.key, r.Source, func() error { return r.settleHeld(ctx, now, units) })
+	}
 	back := make([]int64, len(r.plan.limits))
 	for i, unit := range r.plan.units {
 		if actual, given := units[unit]; given {
@@ -114,8 +119,13 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 
 // settle gives back tokens as giveBack does, and reports a failure to the observers, unless the caller's context has ended.
 func (l *Limiter) settle(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
+	return l.settling(ctx, now, key, source, func() error { return l.giveBack(ctx, now, key, source, p, back) })
+}
+
+// settling calls do, which settles a decision, and reports its failure as settle does.
+func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
 	began := time.Now()
-	err := l.giveBack(ctx, now, key, source, p, back)
+	err := do()
 	if err != nil && !errors.As(err, &callerDone{}) {
 		l.unsettled(ctx, now, key, source, began, err)
 	}
@@ -202,12 +212,16 @@ func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source S
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
 	}
-	to := l.store
-	if source == FromFallback {
-		to = l.fallback()
-	}
-	_, err := to.Do(ctx, now.planOf(key).class.Request(boundedKey(key), r))
+	_, err := l.storeOf(source).Do(ctx, now.planOf(key).class.Request(boundedKey(key), r))
 	return l.failed(ctx, key, err)
+}
+
+// storeOf returns the store that a decision came from: source says which.
+func (l *Limiter) storeOf(source Source) Store {
+	if source == FromFallback {
+		return l.fallback()
+	}
+	return l.store
 }
 
 // Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of

@@ -31,7 +31,7 @@ func init() {
 func pack(r Result) (p hook.PackedResult, writes bool) {
 	a := &r.answer
 	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && !a.Unused && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
-		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.each == nil && !r.inShadow && !r.untaken
+		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
 	if usual {
 		p = hook.PackedResult{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
 	} else {

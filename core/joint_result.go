@@ -127,6 +127,16 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 	})
 }
 
+// Release gives back the slots that the request took: it is [Result.Release] of each of Results.
+func (j JointResult) Release(ctx context.Context) error {
+	return j.each(func(r *Result) error { return r.Release(ctx) })
+}
+
+// Hold says that the work goes on: it is [Result.Hold] of each of Results that holds something.
+func (j JointResult) Hold(ctx context.Context) error {
+	return j.each(func(r *Result) error { return r.Hold(ctx) })
+}
+
 // each calls end for each of Results. It returns ErrSettled once, however many of them return it.
 func (j *JointResult) each(end func(*Result) error) error {
 	if len(j.Results) == 0 {

@@ -23,6 +23,9 @@ const (
 	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar: see [PerMonth],
 	// [PerWeek] and [Limit.In]. Use it for quotas.
 	Aligned
+	// Concurrent is for how many requests may be at work at once. Tokens are slots: a request takes its cost, and the slots come
+	// back when it is released. The limit has no rate: see [InFlight].
+	Concurrent
 )
 
 // String returns the mode's name in Go, without the package.
@@ -65,6 +68,10 @@ type Limit struct {
 	// Anchor is when one of the periods of an Aligned limit begins: see [Limit.Anchored]. It is zero if no day was
 	// chosen.
 	Anchor time.Time
+
+	// MaxHold is for how long a request holds what it takes, at most: see [Limit.WithMaxHold]. It must be 0, or from 1 ms to 30
+	// days. 0 means a minute for slots; in other modes it means that what a request takes is used at once.
+	MaxHold time.Duration
 }
 
 // MaxIn returns the most tokens that this limit admits in any window of length d: a full bucket and its refill in the
@@ -78,11 +85,16 @@ type Limit struct {
 // happened already. What the bucket lacks then is a debt, and later requests wait until it is paid. So over a long time no
 // more is used than the rate brings, a full bucket, and the debt.
 //
+// Slots are used again as soon as they are released, so in the Concurrent mode the result is the largest int64.
+//
 // MaxIn returns 0 if d is negative or no constructor would accept the Limit.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	p := l.plain()
 	if d < 0 || len(p.Mistakes("")) > 0 {
 		return 0
+	}
+	if l.Mode == Concurrent {
+		return math.MaxInt64
 	}
 	total := p.Spec().MaxIn(d)
 	if !total.IsInt64() {
@@ -100,6 +112,7 @@ func (l Limit) plain() limit.Limit {
 	return limit.Limit{
 		Name: l.Name, Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval,
 		Mode: bucket.Mode(l.Mode), Unit: l.Unit, Location: l.Location, Anchor: l.Anchor,
+		MaxHold: l.MaxHold,
 	}
 }
 
@@ -108,6 +121,7 @@ func documented(l limit.Limit) Limit {
 	return Limit{
 		Name: l.Name, Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval,
 		Mode: Mode(l.Mode), Unit: l.Unit, Location: l.Location, Anchor: l.Anchor,
+		MaxHold: l.MaxHold,
 	}
 }
 

@@ -40,6 +40,18 @@ func per(n float64, interval time.Duration) Limit {
 	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
 }
 
+// InFlight returns a limit of n slots: at most n requests are at work at once, in all processes that share the store. A request
+// takes a slot, or as many as its cost, and middleware releases it when the response is over. Without middleware, call
+// [Result.Release]. n is from 1 to 1,000.
+func InFlight[N integer](n N) Limit {
+	return Limit{Capacity: int64(min(uint64(max(n, 0)), limit.MaxCapacity)), Mode: Concurrent}
+}
+
+// integer is any kind of whole number.
+type integer interface {
+	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32
+}
+
 // WithBurst returns the limit with another Capacity, which is the largest burst.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
@@ -55,6 +67,21 @@ func (l Limit) WithName(name string) Limit {
 // WithUnit returns the limit with another Unit.
 func (l Limit) WithUnit(unit string) Limit {
 	l.Unit = unit
+	return l
+}
+
+// WithMaxHold returns the limit with another MaxHold: for how long a request holds what it takes, unless it is released or
+// settled before. Then that comes back, so that a process that dies takes nothing along. From 1 ms to 30 days.
+//
+// Of slots the default is a minute. A request that takes longer calls [Result.Hold] in time; middleware does so by itself. The
+// shorter MaxHold is, the sooner the slots of a process that died come back.
+//
+// Of a limit of another unit than requests, what a request takes is then an estimate: [Result.Settle] charges what it really took,
+// and without that the estimate comes back. The default is that it stays charged.
+func (l Limit) WithMaxHold(d time.Duration) Limit {
+	if l.MaxHold = d; d == 0 {
+		l.MaxHold = -1 // a mistake, and not the default
+	}
 	return l
 }
 

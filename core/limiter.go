@@ -19,14 +19,16 @@ import (
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
 // all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
-	store   Store
-	memory  *MemoryStore  // the store, if it is one; decisions then need no copies
-	config  *store.Config // the store's; nil if the store has none
-	plans   *planCache    // plans of limits given to WithLimits, shared with the limiters it returns
-	taken   *taken        // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source  *Limiter      // that l is a snapshot of; nil if it is none
-	watch   watch
-	cancels gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
+	store    Store
+	memory   *MemoryStore  // the store, if it is one; decisions then need no copies
+	config   *store.Config // the store's; nil if the store has none
+	plans    *planCache    // plans of limits given to WithLimits, shared with the limiters it returns
+	taken    *taken        // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source   *Limiter      // that l is a snapshot of; nil if it is none
+	watch    watch
+	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
+	releases *releases                              // of slots, under way; shared with the limiters that WithLimits returns
+	waiters  *waiters                               // for slots; shared so too
 
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.
@@ -58,7 +60,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
-	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}}
+	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
 		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
@@ -215,7 +217,9 @@ func (l *Limiter) snapshot() *Limiter {
 
 // with returns a limiter that shares all with l but the rules.
 func (l *Limiter) with(r *rules) *Limiter {
-	w := &Limiter{store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback}
+	w := &Limiter{
+		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters,
+	}
 	w.rules.Store(r)
 	return w
 }

@@ -116,7 +116,10 @@ func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
 		if share > 0 && share < 1 {
-			l.Capacity = max(1, shareOf(l.Capacity, share))
+			if l.Capacity = max(1, shareOf(l.Capacity, share)); l.Mode == Concurrent {
+				local[i] = l
+				continue
+			}
 			// The Capacity may have been rounded up to 1, so keep the bucket filling within bucket.MaxFill.
 			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(bucket.MaxFill))
 			if l.plain().OnCalendar() {

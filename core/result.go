@@ -59,6 +59,7 @@ type Result struct {
 	answer  store.Answer
 	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
 	ticket  int64    // of the hold, if this is the result of a reservation; else 0
+	held    *held    // what it holds; nil: nothing, or the hold of a reservation
 	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error
 
 	tightest int32 // index of the tightest limit in the plan

@@ -83,23 +83,29 @@ func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 // Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back
 // has these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
-	each, any := make([]int64, len(p.Rates)), false
-	for i := range p.Rates {
-		if j := before.indexOf(p.Rates[i].Tag); j >= 0 {
-			each[i] = back[j]
-			any = any || back[j] != 0
-		}
-	}
+	each, any := p.EachOf(before, back)
 	if !any {
 		return nil, nil
 	}
 	return p, &each
 }
 
+// EachOf returns the numbers that back has for the limits of before, for those of p. any reports whether one is not 0.
+func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, any bool) {
+	each = make([]int64, len(p.Rates))
+	for i := range p.Rates {
+		if j := before.IndexOf(p.Rates[i].Tag); j >= 0 {
+			each[i] = back[j]
+			any = any || back[j] != 0
+		}
+	}
+	return each, any
+}
+
 // Recounts reports whether any limit counts requests in one of the two plans, and another unit in the other.
 func (p *Plan) Recounts(before *Plan) bool {
 	for i := range p.Rates {
-		if j := before.indexOf(p.Rates[i].Tag); j >= 0 && before.Rates[j].Other != p.Rates[i].Other {
+		if j := before.IndexOf(p.Rates[i].Tag); j >= 0 && before.Rates[j].Other != p.Rates[i].Other {
 			return true
 		}
 	}
@@ -111,11 +117,11 @@ func (p *Plan) Common(before *Plan) *Plan {
 	if p == before {
 		return p
 	}
-	return p.Of(func(r *Rate) bool { return before.indexOf(r.Tag) >= 0 })
+	return p.Of(func(r *Rate) bool { return before.IndexOf(r.Tag) >= 0 })
 }
 
-// indexOf returns the index of the rate with this tag, or -1.
-func (p *Plan) indexOf(tag uint32) int {
+// IndexOf returns the index of the rate with this tag, or -1.
+func (p *Plan) IndexOf(tag uint32) int {
 	for i := range p.Rates {
 		if p.Rates[i].Tag == tag {
 			return i

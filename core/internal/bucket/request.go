@@ -77,7 +77,9 @@ func (r *Request) holds(i int) bool {
 }
 
 // Holds reports whether r may begin a hold, which others can end: what it takes can be undone for certain.
-func (r *Request) Holds() bool { return r.Ticket != 0 && !r.extends() && r.Action != Lease && r.Moves() }
+func (r *Request) Holds() bool {
+	return r.Ticket != 0 && !r.extends() && r.Action != Lease && r.Moves()
+}
 
 // Undo returns the request that gives back what r took, if a is its answer. It is for requests that hold tokens.
 func (r *Request) Undo(a *Answer) Request {

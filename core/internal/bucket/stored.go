@@ -51,7 +51,7 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 			}
 		}
 		seen[level.Tag] = true
-		if i := p.indexOf(level.Tag); i >= 0 {
+		if i := p.IndexOf(level.Tag); i >= 0 {
 			s.last[i] = level
 			if earlier.Tag != 0 {
 				s.setOlder(i, older{record: earlier})

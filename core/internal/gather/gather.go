@@ -21,6 +21,7 @@ type Calls[K comparable, V any] struct {
 type together[V any] struct {
 	values []V
 	done   chan struct{} // closed when they are sent
+	before chan struct{} // done of those that are being sent; nil: none are
 }
 
 // most bounds the values in one call.
@@ -47,6 +48,20 @@ func (c *Calls[K, V]) Add(key K, value V, send func([]V) error) (done <-chan str
 	return next.done
 }
 
+// Pending returns a channel that is closed when all values of a key that were added are sent; nil if there are none.
+func (c *Calls[K, V]) Pending(key K) (done <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch next := c.next[key]; {
+	case next == nil:
+		return nil
+	case len(next.values) == 0:
+		return next.before
+	default:
+		return next.done
+	}
+}
+
 // send sends the values of a key until no more come.
 func (c *Calls[K, V]) send(key K, send func([]V) error) {
 	for t := c.take(key); t != nil; t = c.take(key) {
@@ -70,6 +85,6 @@ func (c *Calls[K, V]) take(key K) *together[V] {
 		delete(c.next, key)
 		return nil
 	}
-	c.next[key] = &together[V]{done: make(chan struct{})}
+	c.next[key] = &together[V]{done: make(chan struct{}), before: t.done}
 	return t
 }

@@ -130,6 +130,8 @@ func (d *Decision) window(i int) (remaining int64, effective time.Duration) {
 	switch {
 	case remaining == 0:
 		return 0, duration(d.Answer.RetryAfter(p, i, 1))
+	case d.Texts.limits[i].Mode == bucket.Concurrent: // nobody knows when others are released
+		return remaining, Never
 	case d.Texts.limits[i].Mode == bucket.Continuous:
 		return remaining, duration(d.Answer.EarnedIn(p, i)) // T/ρ
 	default:

@@ -3,6 +3,7 @@ package header
 import (
 	"strconv"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
@@ -42,12 +43,20 @@ func NewTexts(limits []limit.Limit) *Texts {
 		}
 		member, capacity := string(printable.AppendString(nil, l.Name)), strconv.FormatInt(l.Capacity, 10)
 		t.members, t.capacities = append(t.members, member), append(t.capacities, capacity)
-		window := strconv.FormatInt(l.Spec().Window(), 10)
-		policy = append(policy, member+";q="+capacity+";w="+window...)
+		unit, window := "", ""
 		if l.OtherUnit() {
-			policy = printable.AppendString(append(policy, ";qu="...), l.Unit)
+			unit = l.Unit
 		}
-		draft6 = append(draft6, capacity+";w="+window...)
+		if l.Mode != bucket.Concurrent {
+			window = ";w=" + strconv.FormatInt(l.Spec().Window(), 10)
+		} else if unit == "" {
+			unit = "concurrent-requests"
+		}
+		policy = append(policy, member+";q="+capacity+window...)
+		if unit != "" {
+			policy = printable.AppendString(append(policy, ";qu="...), unit)
+		}
+		draft6 = append(draft6, capacity+window...)
 	}
 	t.policy, t.draft6 = string(policy), string(draft6)
 	return t

@@ -20,13 +20,14 @@ type Limit struct {
 	Unit           string
 	Location       *time.Location
 	Anchor         time.Time
+	MaxHold        time.Duration
 }
 
 // Spec returns l in the form that package bucket uses.
 func (l Limit) Spec() bucket.Spec {
 	return bucket.Spec{
 		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: l.Mode,
-		Location: l.Days(), Anchor: l.Anchor, Other: l.OtherUnit(),
+		Location: l.Days(), Anchor: l.Anchor, Other: l.OtherUnit(), MaxHold: l.hold(),
 	}
 }
 

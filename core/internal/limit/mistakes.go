@@ -33,6 +33,16 @@ func (l Limit) Mistakes(path string) []error {
 			wrong("Name", l.Name, reason)
 		}
 	}
+	if l.Unit != "" {
+		if reason := badUnit(l.Unit); reason != "" {
+			wrong("Unit", l.Unit, reason)
+		}
+	}
+	l.holdMistakes(wrong)
+	if l.Mode == bucket.Concurrent {
+		l.slotMistakes(wrong)
+		return errs
+	}
 	capacityOK := l.Capacity >= 1 && l.Capacity <= MaxCapacity
 	if !capacityOK {
 		wrong("Capacity", l.Capacity, "must be from 1 to "+strconv.Itoa(MaxCapacity)+" tokens")
@@ -59,14 +69,9 @@ func (l Limit) Mistakes(path string) []error {
 			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
 		}
 	}
-	if l.Unit != "" {
-		if reason := badUnit(l.Unit); reason != "" {
-			wrong("Unit", l.Unit, reason)
-		}
-	}
 	l.calendarMistakes(wrong)
-	if l.Mode > bucket.Aligned {
-		wrong("Mode", l.Mode, "must be Continuous, Stepped or Aligned")
+	if l.Mode > bucket.Concurrent {
+		wrong("Mode", l.Mode, "must be Continuous, Stepped, Aligned or Concurrent")
 	}
 	return errs
 }

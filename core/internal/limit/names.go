@@ -62,7 +62,11 @@ func Names(policy string, limits []Limit) []string {
 		}
 		name := policy
 		if len(limits) > 1 {
-			name += "-" + shortDuration(l.RefillInterval)
+			if l.Mode == bucket.Concurrent {
+				name += "-at-once"
+			} else {
+				name += "-" + shortDuration(l.RefillInterval)
+			}
 			if l.OtherUnit() {
 				name += "-" + l.Unit
 			}

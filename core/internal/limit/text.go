@@ -19,6 +19,7 @@ func Parse(s string) (Limit, []*mistake.Error) {
 	case len(s) > quantity.MaxText:
 		p.wrong("", s, "must be at most "+strconv.Itoa(quantity.MaxText)+" bytes long")
 		return Limit{}, p.mistakes
+	case p.slots(s):
 	case !strings.Contains(s, "/"):
 		reason := "has no slash between a rate and an interval"
 		if text := withSlash(s); text != "" {
@@ -29,7 +30,9 @@ func Parse(s string) (Limit, []*mistake.Error) {
 		p.wrong("", strings.Trim(s, space), reason)
 		return Limit{}, p.mistakes
 	}
-	p.rate(s)
+	if p.limit.Mode != bucket.Concurrent {
+		p.rate(s)
+	}
 	for p.rest != "" {
 		p.part()
 	}
@@ -83,6 +86,9 @@ func (p *parser) part() {
 	case "name":
 		field = "Name"
 		p.limit.Name, value, p.rest, reason = cutName(p.rest)
+	case "hold":
+		field = "MaxHold"
+		p.limit.MaxHold, value, p.rest, reason = quantity.CutInterval(p.rest)
 	case "in":
 		field = "Location"
 		var zone string
@@ -95,7 +101,7 @@ func (p *parser) part() {
 		p.from = value
 	default:
 		mode := slices.Index(Modes, keyword)
-		if mode < 0 {
+		if mode < 0 || mode == int(bucket.Concurrent) || p.limit.Mode == bucket.Concurrent {
 			hint := ""
 			if !p.hinted {
 				hint = meant(word)
@@ -126,7 +132,7 @@ func (p *parser) complete() {
 	if !p.given["Mode"] && l.OnCalendar() {
 		l.Mode = bucket.Aligned
 	}
-	if !p.given["Capacity"] {
+	if !p.given["Capacity"] && l.Mode != bucket.Concurrent {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	for _, err := range l.Mistakes("") {
@@ -141,10 +147,25 @@ func (p *parser) complete() {
 }
 
 // Modes are the names of modes in text, in the order of their values.
-var Modes = []string{"continuous", "stepped", "aligned"}
+var Modes = []string{"continuous", "stepped", "aligned", "concurrent"}
 
 // String is the limit as [Parse] reads it.
 func (l Limit) String() string {
+	s := l.rateText()
+	if l.MaxHold != 0 {
+		s += " hold " + quantity.FormatInterval(l.MaxHold)
+	}
+	if l.Name == "" {
+		return s
+	}
+	return s + " name " + bareOrQuoted(l.Name)
+}
+
+// rateText is l's text but for MaxHold and the name.
+func (l Limit) rateText() string {
+	if l.Mode == bucket.Concurrent {
+		return strconv.FormatInt(l.Capacity, 10) + l.unitText() + " at once"
+	}
 	s := quantity.FormatNumber(l.RefillRate) + l.unitText() + "/" + quantity.FormatInterval(l.RefillInterval)
 	if float64(l.Capacity) != l.RefillRate {
 		s += " burst " + strconv.FormatInt(l.Capacity, 10)
@@ -152,11 +173,7 @@ func (l Limit) String() string {
 	if l.Mode != bucket.Continuous && !(l.Mode == bucket.Aligned && l.OnCalendar()) {
 		s += " " + strings.ToLower(l.Mode.String())
 	}
-	s += l.calendarText()
-	if l.Name == "" {
-		return s
-	}
-	return s + " name " + bareOrQuoted(l.Name)
+	return s + l.calendarText()
 }
 
 // MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it

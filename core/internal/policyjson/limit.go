@@ -66,7 +66,11 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		r.wrong(path, v, "must be a string such as 100/min burst 20, or a mapping")
 		return l
 	}
-	o := r.object(v, path, "a limit", fieldsOfLimit, "refill_rate", "refill_interval")
+	required := []string{"refill_rate", "refill_interval"}
+	if mode, _ := v.(map[string]any)["mode"].(string); quantity.Lower(mode) == limit.Modes[bucket.Concurrent] {
+		required = []string{"capacity"}
+	}
+	o := r.object(v, path, "a limit", fieldsOfLimit, required...)
 	l = limit.Limit{
 		Name:           readJSON(r, o, path, "name", limitNameJSON),
 		Unit:           limit.PlainUnit(readJSON(r, o, path, "unit", limitNameJSON)),
@@ -75,12 +79,13 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		RefillInterval: readJSON(r, o, path, "refill_interval", intervalJSON),
 		Mode:           bucket.Mode(readJSON(r, o, path, "mode", wordJSON(limit.Modes...))),
 		Location:       readJSON(r, o, path, "location", locationJSON),
+		MaxHold:        readJSON(r, o, path, "max_hold", intervalJSON),
 	}
 	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.Days()) })
 	if _, given := o["mode"]; !given && l.OnCalendar() {
 		l.Mode = bucket.Aligned
 	}
-	if _, given := o["capacity"]; !given {
+	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	return l

@@ -15,7 +15,7 @@ import (
 
 const (
 	// LimitForm is the grammar of a limit in a few words, for messages.
-	LimitForm = `RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [name NAME], such as "100/min burst 20"`
+	LimitForm = `RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME]`
 	// MaxTokens is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
 	MaxTokens = 999_999_999_999_999
 	// maxDigits is far more than any number needs, and keeps hostile ones cheap.

@@ -11,7 +11,7 @@ import (
 var wordsOfLimits = []string{
 	"limits", "rate", "rates", "ratelimit", "rate-limit", "rate_limit", "limit", "burst", "bursts", "per", "every", "each", "in", "from",
 	"continuous", "stepped", "aligned", "units", "interval", "refill", "window", "period", "max", "maximum", "zone", "times", "time",
-	"name", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor",
+	"name", "hold", "holds", "max_hold", "at", "once", "concurrent", "slots", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor",
 }
 
 // multiples are no units but parts of a number.
