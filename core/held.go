@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -54,13 +55,28 @@ func (r *Result) Release(ctx context.Context) error {
 // hasSlots reports whether r took slots.
 func (r *Result) hasSlots() bool { return r.held != nil && r.taken() && r.plan.slots != nil }
 
+// maxHold returns the shortest MaxHold of r's slots; 0 if it has none.
+func (r *Result) maxHold() (shortest time.Duration) {
+	if !r.hasSlots() {
+		return 0
+	}
+	for i := range r.plan.slots.Rates {
+		if hold := duration(r.plan.slots.Rates[i].Hold); shortest == 0 || hold < shortest {
+			shortest = hold
+		}
+	}
+	return shortest
+}
+
 // release ends holds of slots of p, of which there is at least one. source says which store has them.
 func (l *Limiter) release(ctx context.Context, p *bucket.Plan, source Source, key string, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: p, Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {
 		r.EndsToo = &more
 	}
-	return l.returnTo(ctx, l.rules.Load(), key, source, r)
+	err := l.returnTo(ctx, l.rules.Load(), key, source, r)
+	l.waiters.wake(key)
+	return err
 }
 
 // Hold says that the work goes on: the decision holds its slots, and its estimates that are not settled yet, for another MaxHold

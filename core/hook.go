@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
@@ -20,6 +21,8 @@ func init() {
 	}
 	hook.PreparePolicy = (*Limiter).preparePolicy
 	hook.AllowAll = (*Limiter).allowAll
+	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }
+	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.Pack = pack
 	hook.Unpack = unpack
 	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }

@@ -20,16 +20,16 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 				return refuse(c, v, o)
 			case adapter.Allowed:
 				switch {
-				case !engine.WantsStatus(v):
+				case !engine.WantsDone(v):
 					return next(c)
-				case engine.Settles(v):
+				case engine.WantsOver(v):
 					return settled(engine, v, next, c)
 				}
 				ended := engine.StatusHook(c, v)
 				// The status is known when the response is written, for example by the app's error handler.
 				res := c.Response()
 				res.Before(func() { ended(res.Status, true) })
-				res.Writer = nethttp.OnSilent200(res.Writer, func() {
+				res.Writer = nethttp.OnSilent200(res.Writer, func(bool) {
 					if !res.Committed {
 						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
@@ -60,7 +60,11 @@ func answer(c echo.Context, custom func() error) (silent bool, err error) {
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
 	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
 	res := c.Response()
-	res.Writer = nethttp.OnSilent200(res.Writer, func() { silent = silent || !res.Committed })
+	res.Writer = nethttp.OnSilent200(res.Writer, func(hijacked bool) {
+		if silent = silent || !res.Committed; hijacked {
+			v.Hijacked()
+		}
+	})
 	defer func() {
 		status := http.StatusOK
 		if !silent {

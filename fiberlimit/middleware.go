@@ -22,7 +22,7 @@ func middleware(engine *adapter.Engine[*fiber.Ctx], o *config) fiber.Handler {
 			defer fast.Refused(c.Context())
 			return refuse(c, v, o)
 		}
-		if engine.WantsStatus(v) {
+		if engine.WantsDone(v) {
 			return watched(engine, c, v)
 		}
 		return c.Next()
@@ -73,16 +73,16 @@ func watched(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict
 		status = e.Code
 	} else if err == nil {
 		status = fast.Status(c.Context())
-	} else if fast.TellsWhenSent(c.Context()) {
+	} else if engine.WantsStatus(v) && fast.TellsWhenSent(c.Context()) {
 		status = 0 // the app's error handler chooses it
 	}
 	return err
 }
 
-// done ends a request. If its status is not known yet, or if it is to be settled and its response goes on, done waits
-// for the end of the response. The context c is over then, and another one takes its place.
+// done ends a request. If its status is not known yet, or if it is to be settled, or holds slots, and its response goes
+// on, done waits for the end of the response. The context c is over then, and another one takes its place.
 func done(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict, status int) {
-	if status != 0 && !(engine.Settles(v) && fast.GoesOn(c.Context())) {
+	if status != 0 && !(engine.WantsOver(v) && fast.GoesOn(c.Context())) {
 		engine.Done(c, v, status)
 		return
 	}

@@ -1,7 +1,9 @@
 package ginlimit
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -17,7 +19,7 @@ func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc
 		switch {
 		case v.Outcome != adapter.Allowed:
 			refuse(c, v, o)
-		case engine.WantsStatus(v):
+		case engine.WantsDone(v):
 			watched(engine, c, v)
 		default:
 			c.Next()
@@ -64,6 +66,10 @@ func refuse(c *gin.Context, v adapter.Verdict, o *config) {
 // watched calls the next handlers and ends the request with its status.
 func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Verdict) {
 	returned := false
+	if below := c.Writer; v.HasSlots() {
+		c.Writer = &writer{below, &v}
+		defer func() { c.Writer = below }()
+	}
 	defer func() {
 		status := c.Writer.Status()
 		if !c.Writer.Written() && (!returned || len(c.Errors) > 0 && status == http.StatusOK) {
@@ -75,6 +81,23 @@ func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Ver
 	c.Next()
 	returned = true
 }
+
+// writer notes when a handler takes over the connection.
+type writer struct {
+	gin.ResponseWriter
+	v *adapter.Verdict
+}
+
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := w.ResponseWriter.Hijack()
+	if err == nil {
+		w.v.Hijacked()
+	}
+	return conn, rw, err
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // errorStatus returns the status of the response if a key, cost or limits function wrote one, such as with
 // c.AbortWithStatus, before it returned an error. Otherwise it returns 0.

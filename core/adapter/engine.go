@@ -67,17 +67,22 @@ func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
 // unavailableRetryAfter is the Retry-After, in seconds, while the store does not answer: it may return at any time.
 const unavailableRetryAfter = "1"
 
+// WantsDone reports whether Done must be called.
+func (e *Engine[C]) WantsDone(v Verdict) bool {
+	return e.WantsStatus(v) || e.life.WantsEnd(&v.Admission)
+}
+
 // WantsStatus reports whether Done needs the status of the response.
 func (e *Engine[C]) WantsStatus(v Verdict) bool {
 	return e.life.WantsStatus(&v.Admission) || v.Charged() && v.Advice != "" && !e.warnedRoute.Load()
 }
 
-// Settles reports whether Done must be called when the response of v is over, and not as soon as its status is known.
-func (e *Engine[C]) Settles(v Verdict) bool { return e.life.Settles(&v.Admission) }
+// WantsOver reports whether Done must be called when the response of v is over, and not as soon as its status is known.
+func (e *Engine[C]) WantsOver(v Verdict) bool { return e.life.WantsOver(&v.Admission) }
 
 // Done ends an Allowed request that was answered with status. If the user's Refund returns true, it returns the
 // tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what the
-// request took. It does nothing for a request that was not charged.
+// request took. It releases the request's slots. It does nothing for a request that was not charged.
 func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	if !v.Charged() {
 		return false

@@ -44,6 +44,7 @@ type Admission struct {
 	key      string
 	decision *Decision       // of the limiter; nil without one, or with several
 	joint    *joint          // the decisions of several limiters
+	slots    *slots          // that the request holds; nil: none
 	ctx      context.Context // that of Begin: frameworks may have replaced it when End is called
 }
 
@@ -74,6 +75,16 @@ func (a *Admission) Charged() bool {
 
 // Context is the request's context when Begin was called.
 func (a *Admission) Context() context.Context { return a.ctx }
+
+// HasSlots reports whether the request holds slots until End.
+func (a *Admission) HasSlots() bool { return a.slots != nil }
+
+// Hijacked says that the handler has taken over the connection: End then releases no slots. The app does when it is done.
+func (a *Admission) Hijacked() {
+	if a.slots != nil {
+		a.slots.hijacked = true
+	}
+}
 
 // Limiter is the one that decides; of several the first.
 func (a *Admission) Limiter() *core.Limiter { return a.limiter }

@@ -103,6 +103,8 @@ func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
 	e.answer(&a, x, outer)
 	if !a.Result.Allowed {
 		a.Outcome = Denied
+	} else if !e.options.InHandler { // the handler releases what it has taken
+		a.hold()
 	}
 	return a
 }
@@ -221,21 +223,28 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	x.SetDecision(a.decision)
 }
 
+// WantsEnd reports whether End must be called.
+func (e *Engine[C]) WantsEnd(a *Admission) bool { return e.WantsStatus(a) || a.slots != nil }
+
 // WantsStatus reports whether End needs the status of the response.
 func (e *Engine[C]) WantsStatus(a *Admission) bool {
 	return a.Charged() && (e.options.Refund != nil || e.options.Settle != nil)
 }
 
-// Settles reports whether End must be called when the response is over, and not as soon as its status is known.
-func (e *Engine[C]) Settles(a *Admission) bool { return a.Charged() && e.options.Settle != nil }
+// WantsOver reports whether End must be called when the response is over, and not as soon as its status is known.
+func (e *Engine[C]) WantsOver(a *Admission) bool {
+	return a.Charged() && (e.options.Settle != nil || a.slots != nil)
+}
 
 // End ends an Allowed request that was answered with status, in the protocol's terms. If the user's Refund returns true, it
 // returns the tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what
-// the request took. It does nothing for a request that was not charged.
+// the request took. It releases the request's slots, without waiting for the store. It does nothing for a request that was not
+// charged.
 func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if !a.Charged() {
 		return false
 	}
+	defer a.release()
 	if e.options.Settle != nil {
 		e.settle(c, a, status)
 	}

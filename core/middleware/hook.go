@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
@@ -15,6 +16,8 @@ var (
 	snapshot     = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
 	require      = hook.Require.(func(l *core.Limiter, unit string))
 	logger       = hook.Logger.(func(*core.Limiter) *slog.Logger)
+	maxHold      = hook.MaxHold.(func(core.Result) time.Duration)
+	releaseSoon  = hook.ReleaseSoon.(func(core.Result))
 	allowAll     = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
 	pack         = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))
 	unpack       = hook.Unpack.(func(p *hook.PackedResult, l *core.Limiter, key string) core.Result)

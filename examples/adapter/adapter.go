@@ -80,13 +80,13 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 				}
 				closeUnread(c)
 			case adapter.Allowed:
-				if !engine.WantsStatus(v) {
+				if !engine.WantsDone(v) {
 					next(c)
 					return
 				}
 				status := http.StatusInternalServerError // if the handler panics
 				defer func() {
-					if engine.Settles(v) && (c.Response.IsBodyStream() || c.Hijacked()) { // the response is not over yet
+					if engine.WantsOver(v) && (c.Response.IsBodyStream() || c.Hijacked()) { // the response is not over yet
 						end := &whenSent{func() { engine.Done(c, v, status) }}
 						c.SetUserValue(end, end)
 						return

@@ -26,7 +26,7 @@ func middleware(engine *adapter.Engine[fiber.Ctx], o *config) fiber.Handler {
 			defer fast.Refused(c.RequestCtx())
 			return refuse(c, v, o)
 		}
-		if engine.WantsStatus(v) {
+		if engine.WantsDone(v) {
 			return watched(engine, c, v)
 		}
 		return c.Next()
@@ -77,17 +77,17 @@ func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) 
 		status = e.Code
 	} else if err == nil {
 		status = fast.Status(c.RequestCtx())
-	} else if fast.TellsWhenSent(c.RequestCtx()) {
+	} else if engine.WantsStatus(v) && fast.TellsWhenSent(c.RequestCtx()) {
 		status = 0 // the app's error handler chooses it
 	}
 	return err
 }
 
-// done ends a request. If its status is not known yet, or if it is to be settled and its response goes on, done waits
-// for the end of the response. The context c is over then, and another one takes its place. Of an abandoned c nothing
-// goes on: fiber's timeout middleware has answered already.
+// done ends a request. If its status is not known yet, or if it is to be settled, or holds slots, and its response goes
+// on, done waits for the end of the response. The context c is over then, and another one takes its place. Of an
+// abandoned c nothing goes on: fiber's timeout middleware has answered already.
 func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
-	if c.IsAbandoned() || status != 0 && !(engine.Settles(v) && fast.GoesOn(c.RequestCtx())) {
+	if c.IsAbandoned() || status != 0 && !(engine.WantsOver(v) && fast.GoesOn(c.RequestCtx())) {
 		engine.Done(c, v, cmp.Or(status, fiber.StatusInternalServerError))
 		return
 	}

@@ -30,13 +30,18 @@ func Middleware(
 					adapter.WriteProblem(w, adapter.Refuse(v))
 				}
 			case adapter.Allowed:
-				if !engine.WantsStatus(v) {
+				if !engine.WantsDone(v) {
 					next.ServeHTTP(w, r)
 					return
 				}
 				var written Status
 				returned := false
-				defer func() { engine.Done(r, v, written.Final(returned)) }()
+				defer func() {
+					if written.Hijacked() {
+						v.Hijacked()
+					}
+					engine.Done(r, v, written.Final(returned))
+				}()
 				next.ServeHTTP(written.Watch(w), r)
 				returned = true
 			}

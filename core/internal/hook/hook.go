@@ -32,6 +32,13 @@ var (
 	// a request of the key can have, for a request of unknown cost.
 	AllowAll any
 
+	// MaxHold is a func(core.Result) time.Duration. It returns the shortest MaxHold of the slots that the decision took; 0 if it
+	// took none.
+	MaxHold any
+
+	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not wait for the store.
+	ReleaseSoon any
+
 	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the Result, which must be as a limiter returned it.
 	// writes is whether WriteHeaders writes anything.
 	Pack any

@@ -1,0 +1,81 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// slots are those that a request holds until its response is over.
+type slots struct {
+	results  []core.Result
+	hijacked bool
+	over     atomic.Bool
+	timer    *time.Timer
+}
+
+// holdsWithin is how many Holds there are in a MaxHold: if one fails, the next one is in time.
+const holdsWithin = 3
+
+// hold holds the slots of an allowed request, if it took any, until release.
+func (a *Admission) hold() {
+	var results []core.Result
+	var shortest time.Duration
+	add := func(r core.Result) {
+		if hold := maxHold(r); hold > 0 {
+			if results = append(results, r); shortest == 0 || hold < shortest {
+				shortest = hold
+			}
+		}
+	}
+	if a.joint != nil {
+		for _, r := range a.joint.result.Results {
+			add(r)
+		}
+	} else if a.decision != nil {
+		add(a.Result)
+	}
+	if results == nil {
+		return
+	}
+	s := &slots{results: results}
+	every := shortest / holdsWithin
+	s.timer = time.AfterFunc(time.Hour, func() {
+		if s.extend() {
+			s.timer.Reset(every)
+		}
+	})
+	s.timer.Reset(every) // only now, because the function reads s.timer
+	a.slots = s
+}
+
+// extend says that the request is still at work. It reports whether to do so again.
+func (s *slots) extend() (again bool) {
+	for i := range s.results {
+		if s.over.Load() {
+			return false
+		}
+		err := s.results[i].Hold(context.Background())
+		again = again || !errors.Is(err, core.ErrSettled)
+	}
+	return again && !s.over.Load()
+}
+
+// release gives back the slots that the request holds, unless the app does.
+func (a *Admission) release() {
+	s := a.slots
+	if s == nil {
+		return
+	}
+	s.over.Store(true)
+	s.timer.Stop()
+	if s.hijacked {
+		return
+	}
+	for _, r := range s.results {
+		releaseSoon(r)
+	}
+}
