@@ -92,6 +92,16 @@ func TestStoresAgree(t *testing.T) {
 	storesAgree(t, client, math.MaxInt, limittest.DrawAnyLimit)
 }
 
+// TestStoresAgreeOnWhatIsHeld is TestStoresAgree with limits of slots, and limits whose estimates come back.
+func TestStoresAgreeOnWhatIsHeld(t *testing.T) {
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	storesAgree(t, client, math.MaxInt, limittest.DrawHoldingLimit)
+}
+
+// refused are the errors of calls that can't be made, whatever the store.
+var refused = []error{core.ErrUnit, core.ErrSlots, core.ErrExpired, core.ErrSettled}
+
 // storesAgree runs at most so many simulations under drawn limits.
 func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Generator[core.Limit]) {
 	t.Helper()
@@ -114,7 +124,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 		for range rapid.IntRange(1, 30).Draw(t, "operations") {
 			what := rapid.SampledFrom([]string{
 				"take", "take", "units", "units", "peek", "refund", "reserve", "cancel", "reset", "deploy", "override", "back",
-				"at most", "debit", "debit units", "settle", "undo",
+				"at most", "debit", "debit units", "settle", "undo", "release", "hold",
 			}).Draw(t, "operation")
 			clock.Move(limittest.DrawMove(a.limits(), retry).Draw(t, "move"))
 			do := a.operation(what)
@@ -122,7 +132,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 				continue
 			}
 			want := do(a.replicas[0])
-			if want.Err != "" && !strings.Contains(want.Err, core.ErrUnit.Error()) {
+			if want.Err != "" && !slices.ContainsFunc(refused, func(err error) bool { return strings.Contains(want.Err, err.Error()) }) {
 				t.Fatalf("%s: %s", what, want.Err)
 			}
 			for _, r := range a.replicas[1:] {
@@ -206,7 +216,7 @@ func (a *agreement) operation(what string) func(*replica) seen {
 		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Refund(ctx, key, n)) }
 	case "reset":
 		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Reset(ctx, key)) }
-	case "settle", "undo", "cancel":
+	case "settle", "undo", "cancel", "release", "hold":
 		return a.giveBack(what)
 	case "back":
 		a.clock.Move(-limittest.DrawBack.Draw(a.T, "back"))
@@ -239,6 +249,12 @@ func (a *agreement) giveBack(what string) func(*replica) seen {
 		return nil
 	}
 	i := rapid.IntRange(0, len(first.results)-1).Draw(a.T, "result")
+	switch what {
+	case "release":
+		return func(r *replica) seen { return r.after(a.ctx, a.key, r.results[i].Release(a.ctx)) }
+	case "hold":
+		return func(r *replica) seen { return r.after(a.ctx, a.key, r.results[i].Hold(a.ctx)) }
+	}
 	var charged []core.Limit
 	for _, l := range first.results[i].Limits() {
 		charged = append(charged, l.Limit)

@@ -57,6 +57,22 @@ var DrawAnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l.WithUnit(rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"}).Draw(t, "unit"))
 })
 
+// DrawHoldingLimit draws a limit that may hold what requests take: slots, or estimates of a unit.
+var DrawHoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := DrawAnyLimit.Draw(t, "limit")
+	hold := rapid.SampledFrom([]time.Duration{time.Millisecond, 20 * time.Millisecond, time.Second, time.Minute, 30 * day}).Draw(t, "hold")
+	switch {
+	case rapid.Bool().Draw(t, "slots"):
+		l = core.InFlight(rapid.IntRange(1, 12).Draw(t, "slots")).WithUnit(l.Unit)
+		if rapid.Bool().Draw(t, "held") {
+			l = l.WithMaxHold(hold)
+		}
+	case l.Unit == "tokens" || l.Unit == "bytes":
+		l = l.WithMaxHold(hold)
+	}
+	return l
+})
+
 // DrawUnits draws what a request takes of the units that limits count, mostly at most the smallest capacity of each.
 func DrawUnits(limits []core.Limit) *rapid.Generator[core.Units] {
 	return rapid.Custom(func(t *rapid.T) core.Units {

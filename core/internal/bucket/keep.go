@@ -3,7 +3,7 @@ package bucket
 // This file has what a decision stores, and until when that matters. A record matters until its bucket is full and nothing is
 // held: from then on the bucket is the same as one that was never used.
 
-// fullAt is the instant of the step with which the i-th limit, whose level is l at now, will be full, if nothing is taken from it.
+// fullAt is the instant of the first step at which the i-th limit, whose level is l at now, is full, if nothing is taken from it.
 func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 	if l.Units >= rate.Full {
 		return rate.steppedAt(l)
@@ -11,7 +11,8 @@ func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 	if s.holds == nil {
 		return now + rate.wait(l, rate.Full, 0, now)
 	}
-	return now + rate.waitAround(s.holds[i], l, rate.Full, now)
+	// Tokens of a hold may come back between two steps.
+	return rate.outlast(rate.steppedAt(l), min(Forever, now+rate.waitAround(s.holds[i], l, rate.Full, now)))
 }
 
 // record is the record to store of the i-th limit.

@@ -140,21 +140,24 @@ function lib.count(holds)
   return count
 end
 
--- `full`, which is a step, or if the last hold ends later, the first step after that. A record must be kept as long as tokens are
--- held. keep.go has an example.
-function lib.outlast(limit, full)
-  local heads = limit.holds and limit.holds.heads or {}
-  local last = heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
-  if last <= full then
-    return full
+-- `step`, which is one, or if `last` is later, the first step that is not before it. keep.go has an example.
+function lib.outlast(limit, step, last)
+  if last <= step then
+    return step
   elseif limit.starts then
     return math.min(last, FOREVER - 1)
   end
-  local steps = math.ceil((math.min(last, FOREVER - 1) - full) / limit.step)
-  if full + steps * limit.step >= FOREVER then
-    steps = math.floor((FOREVER - 1 - full) / limit.step)
+  local steps = math.ceil((math.min(last, FOREVER - 1) - step) / limit.step)
+  if step + steps * limit.step >= FOREVER then
+    steps = math.floor((FOREVER - 1 - step) / limit.step)
   end
-  return full + steps * limit.step
+  return step + steps * limit.step
+end
+
+-- When the last hold in a block ends, and the next µs begins; 0: there is none
+function lib.last_end(holds)
+  local heads = holds.heads
+  return heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
 end
 
 -- Adds a hold, which must end now or later. A block that gets too large becomes two.

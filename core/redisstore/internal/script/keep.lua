@@ -8,11 +8,14 @@ local function wait_for(limit, need)
   return wait(limit, limit.level, limit.at, need, 0)
 end
 
--- The instant of the step with which a limit is full, or the last step that can be stored. Sets limit.fills to the µs until the
+-- The instant of the first step at which a limit is full, or the last step that can be stored. Sets limit.fills to the µs until the
 -- limit is full.
 local function full_at(limit)
   limit.fills = wait_for(limit, limit.full)
   local full = limit.level < limit.full and now + limit.fills or stepped_at(limit, limit.at)
+  if limit.holds and limit.level < limit.full then -- tokens of a hold may come back between two steps
+    full = holds_lib().outlast(limit, stepped_at(limit, limit.at), math.min(FOREVER, full))
+  end
   if full >= FOREVER then
     full = FOREVER - 1
     if not limit.starts then
@@ -42,7 +45,7 @@ local function keep(s, limits)
     local limit = limits[i]
     local full = full_at(limit)
     if limit.holds then
-      full = holds_lib().outlast(limit, full)
+      full = holds_lib().outlast(limit, full, holds_lib().last_end(limit.holds))
     end
     last = math.max(last, full)
     answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
