@@ -72,11 +72,11 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 		}
 		add(&c.member, 1, jointFlag)
 		for j := range c.others {
-			flags := byte(jointFlag)
+			times := 1
 			if j == len(c.others)-1 {
-				flags = eachFlag // so that the script's fast path does not decide it: see usual.lua
+				times = 0 // it is the last one
 			}
-			add(&c.others[j], 1, flags)
+			add(&c.others[j], times, jointFlag)
 		}
 	}
 	args[2] = len(args) - 3
@@ -106,7 +106,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	if limitsFollow {
 		limits, packed = len(r.Plan.Rates), r.Plan.Packed
 	}
-	each := r.Each != nil || !r.Plan.Simple || flags&eachFlag != 0
+	each := r.Each != nil || !r.Plan.Simple
 	if each {
 		flags |= eachFlag
 	}

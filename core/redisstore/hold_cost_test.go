@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -32,26 +33,11 @@ func queueUp(t *testing.T, l *core.Limiter, key string, n int) (queue []*core.Re
 // holdCosts are the medians of the server's time for a decision on a key with so many reservations, by operation.
 func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration {
 	t.Helper()
-	client, prefix := redistest.Client(t), redistest.Prefix()
+	log := newServerLog(t)
 	ctx := context.Background()
-	for name, value := range map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "128"} {
-		before := client.ConfigGet(ctx, name).Val()[name]
-		require.NoError(t, client.ConfigSet(ctx, name, value).Err())
-		t.Cleanup(func() { client.ConfigSet(ctx, name, before) })
-	}
-	store := New(client, WithPrefix(prefix), WithTimeout(time.Minute), WithDenyCache(0))
+	store := New(log.client, WithPrefix(log.prefix), WithTimeout(time.Minute), WithDenyCache(0))
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(60).WithBurst(10_000)}, OnFailure: core.FailClosed}
 	l := core.Must(core.NewLimiter(store, policy))
-	took := func(key string, f func() error) time.Duration {
-		require.NoError(t, f())
-		for _, e := range client.SlowLogGet(ctx, 16).Val() {
-			if strings.HasPrefix(strings.ToLower(e.Args[0]), "eval") && slices.Contains(e.Args, prefix+"api:"+key) {
-				return e.Duration
-			}
-		}
-		t.Fatal("premise: the server logs what it ran")
-		return 0
-	}
 	costs := make(map[string][][]time.Duration)
 	queues := make([][]*core.Reservation, len(holds))
 	for i, n := range holds {
@@ -77,18 +63,55 @@ func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration
 				if costs[name] == nil {
 					costs[name] = make([][]time.Duration, len(holds))
 				}
-				costs[name][i] = append(costs[name][i], took(key, f))
+				costs[name][i] = append(costs[name][i], log.took(key, f))
 			}
 		}
 	}
+	return medians(costs)
+}
+
+// medians returns the median of each list.
+func medians(all map[string][][]time.Duration) map[string][]time.Duration {
 	medians := make(map[string][]time.Duration)
-	for name, of := range costs {
+	for name, of := range all {
 		for _, list := range of {
 			slices.Sort(list)
 			medians[name] = append(medians[name], list[len(list)/2])
 		}
 	}
 	return medians
+}
+
+// serverLog tells how long the server ran the script.
+type serverLog struct {
+	t      *testing.T
+	client *redis.Client
+	prefix string
+}
+
+// newServerLog has the server log each command.
+func newServerLog(t *testing.T) *serverLog {
+	t.Helper()
+	client := redistest.Client(t)
+	ctx := context.Background()
+	for name, value := range map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "128"} {
+		before := client.ConfigGet(ctx, name).Val()[name]
+		require.NoError(t, client.ConfigSet(ctx, name, value).Err())
+		t.Cleanup(func() { client.ConfigSet(ctx, name, before) })
+	}
+	return &serverLog{t, client, redistest.Prefix()}
+}
+
+// took is how long the server ran the script for a key of the policy "api", which f has run.
+func (s *serverLog) took(key string, f func() error) time.Duration {
+	require.NoError(s.t, f())
+	for _, e := range s.client.SlowLogGet(context.Background(), 16).Val() {
+		if strings.HasPrefix(strings.ToLower(e.Args[0]), "eval") && slices.Contains(e.Args, s.prefix+"api:"+key) {
+			return e.Duration
+		}
+	}
+	s.t.Fatal("premise: the server logs what it ran")
+	return 0
 }
 
 // TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the table of

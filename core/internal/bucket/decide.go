@@ -67,6 +67,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 	case Refund:
 		for i := range rates {
 			switch n := r.Of(i); {
+			case rates[i].Slots: // they come back when they are released
 			case n > 0 && s.last != nil: // a bucket that was never used is full: nothing can come back
 				if h := s.holdsOf(i); h != nil {
 					h.useNow(n, now)
@@ -93,7 +94,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 	case End:
 	}
-	if r.Takes() && s.holds != nil || !write && s.fullEarlier(a, r) { // callers of the others need no waits
+	if r.Takes() && s.held() || !write && s.fullEarlier(a, r) { // callers of the others need no waits
 		s.setWaits(a, r, write)
 	}
 	return write

@@ -214,35 +214,45 @@ func (h *Holds) add(r *Rate, x hold, now int64) {
 
 // remove removes the hold that e ends, and returns its tokens; 0 if there is none.
 func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
-	ticket, end := e.Ticket, e.At
-	if ticket >= FirstReturning {
-		end += r.Hold - 1
-	}
 	for i, f := range h.front {
-		if f.ticket == ticket || f.ticket == ticket+AtOnce {
+		if f.ticket == e.Ticket || f.ticket == e.Ticket+AtOnce {
 			h.front = slices.Delete(slices.Clone(h.front), i, i+1)
 			return f.tokens
 		}
 	}
-	first := h.blockWith(hold{at: end, ticket: ticket})
-	last := min(first, len(h.blocks)-1)
-	all := h.moved || e.At == 0
-	if all {
-		first, last = 0, len(h.blocks)-1
+	end := e.At
+	if e.Ticket >= FirstReturning {
+		end += r.Hold - 1
 	}
-	for i := first; i <= last; i++ {
-		holds := h.blocks[i].holds
-		at := slices.IndexFunc(holds, func(x hold) bool { return x.ticket == ticket && (all || x.at == end) })
-		if at < 0 {
-			continue
+	i := h.blockWith(hold{at: end, ticket: e.Ticket})
+	at := h.indexIn(i, e.Ticket)
+	if at < 0 || h.blocks[i].holds[at].at != end {
+		if at = -1; !h.moved && e.Ticket < FirstReturning {
+			return 0
 		}
-		tokens = holds[at].tokens
-		h.replace(r, i, slices.Delete(slices.Clone(holds), at, at+1))
-		h.join(r, i)
-		h.join(r, i-1)
-		return tokens
+		// Its end is not what its owner knows: the clock, a Hold or another definition has moved it.
+		for i = 0; i < len(h.blocks) && at < 0; i++ {
+			if at = h.indexIn(i, e.Ticket); at >= 0 {
+				break
+			}
+		}
+		if at < 0 {
+			return 0
+		}
 	}
-	return 0
+	tokens = h.blocks[i].holds[at].tokens
+	h.replace(r, i, slices.Delete(slices.Clone(h.blocks[i].holds), at, at+1))
+	h.join(r, i)
+	h.join(r, i-1)
+	return tokens
+}
+
+// indexIn returns the index of the hold with a ticket in the i-th block, or -1.
+func (h *Holds) indexIn(i int, ticket int64) int {
+	if i >= len(h.blocks) {
+		return -1
+	}
+	return slices.IndexFunc(h.blocks[i].holds, func(x hold) bool { return x.ticket == ticket })
 }
 
 // join makes one block of the i-th and the next, if both exist and their holds fit into one.

@@ -25,6 +25,13 @@ package bucket
 // record if this decision is stored.
 func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	last, holds := &s.last[i], s.holdsOf(i)
+	if rate.Slots { // all that is not held is there, whatever the definition
+		l := Level{rate.room(holds.Held(now)), now}
+		if holds != nil {
+			s.holds[i] = rate.prune(holds, l, now).orNil()
+		}
+		return l
+	}
 	l := rate.since(last, last.Keep, holds, now) // as if there was no older record
 	before := s.olderOf(i, now)
 	if before.Tag != 0 && rate.Fill.pace() < before.Fill.pace() {

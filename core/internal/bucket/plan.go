@@ -140,6 +140,8 @@ func (r *Rate) appendTo(packed []byte) []byte {
 		aligned = 2
 	case r.Aligned:
 		aligned = 1
+	case r.Slots:
+		aligned = 3
 	}
 	packed = append(packed, aligned)
 	for _, n := range [...]int64{r.Capacity, r.Unit, r.Gain, r.Step} {

@@ -1,5 +1,7 @@
 package bucket
 
+import "slices"
+
 // MaxOthers bounds the limits that a key is kept for besides those of the request at hand.
 const MaxOthers = 256
 
@@ -76,6 +78,11 @@ func (s *stored) holdsOf(i int) *Holds {
 		return nil
 	}
 	return s.holds[i]
+}
+
+// held reports whether any of the rates has holds.
+func (s *stored) held() bool {
+	return slices.ContainsFunc(s.holds, func(h *Holds) bool { return h != nil })
 }
 
 // hold returns the holds on the tokens of r's i-th limit, and makes them if there are none. l is the limit's level.

@@ -13,7 +13,7 @@ local function refund(s, limits)
   local write = false
   for i = 1, #limits do
     local limit = limits[i]
-    local n = limit.n
+    local n = limit.slots and 0 or limit.n -- slots come back when they are released
     if n > 0 and not s.new then -- a bucket that was never used is full: nothing can come back
       if limit.holds then
         holds_lib().use_now(limit.holds, n)
@@ -79,12 +79,46 @@ local function extra_of(r)
   return math.max(0, extra)
 end
 
+-- Holds so many tokens of a limit until its hold is over.
+local function hold(s, limit, ticket, tokens)
+  if limit.slots then
+    slots_lib.add(limit.slots, now + limit.hold - 1, ticket, tokens)
+  else
+    holds_lib().hold_one(s, limit, now + limit.hold - 1, ticket, tokens)
+  end
+  s.held = true
+end
+
+-- Ends a hold of a limit. Returns its tokens; nil if there is none.
+local function finish(limit, ending)
+  if limit.slots then
+    local tokens = slots_lib.finish(limit.slots, ending.ticket)
+    limit.level = limit.capacity - limit.slots.used
+    return tokens
+  end
+  return limit.holds and holds_lib().remove(limit, ending)
+end
+
+-- Ends holds in every limit that has them, and puts back as many of their tokens as `endings` say. Returns whether there were any.
+local function finish_all(limits, endings)
+  local ended = false
+  for _, limit in ipairs(limits) do
+    for _, ending in ipairs(endings) do
+      local tokens = finish(limit, ending)
+      if tokens and not limit.slots then
+        credit(limit, math.min(tokens, ending.back))
+      end
+      ended = ended or tokens
+    end
+  end
+  return ended
+end
+
 -- Adds the holds of limits that hold what the request has taken, `extra` beyond n.
 local function acquire(s, r, extra)
   for _, limit in ipairs(r.limits) do
     if holds_tokens(r, limit) then
-      holds_lib().hold_one(s, limit, now + limit.hold - 1, r.ticket, limit.n + extra)
-      s.held = true
+      hold(s, limit, r.ticket, limit.n + extra)
     end
   end
 end
@@ -95,13 +129,17 @@ local function extend(s, r)
   local allowed, write = true, false
   for _, limit in ipairs(r.limits) do
     if holds_tokens(r, limit) then
-      local held = limit.holds and holds_lib().remove(limit, r.endings[1])
+      local held = finish(limit, r.endings[1])
+      local again = held
       if not held and limit.level >= limit.n * limit.unit and not crowded(r, limit) then
-        limit.level, held = limit.level - limit.n * limit.unit, limit.n
+        held = limit.n
       end
       if held then
-        holds_lib().hold_one(s, limit, now + limit.hold - 1, r.ticket, held)
-        s.held, write = true, true
+        hold(s, limit, r.ticket, held)
+        write = true
+        if limit.slots or not again then
+          limit.level = limit.level - held * limit.unit
+        end
       else
         allowed = false
       end

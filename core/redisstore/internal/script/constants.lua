@@ -4,7 +4,10 @@
 -- A limit's record is its level: tag, steps_hash, tokens, the instant of the write, the step until which it matters, and the
 -- definition's capacity and pace. The record of an earlier definition may follow, in the same form, and then the limit's holds.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
--- While tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds:
+-- The record of slots has how many requests hold some in place of steps_hash, and how many are held in place of tokens. A record for
+-- each of these requests follows, in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
+local TICKET_AT, TICKET_SIZE = 24, 5 -- where the last bytes of a ticket are in it
+-- While other tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds:
 -- 0; the stepping (steps_hash, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
 -- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
 -- block: id, how many holds, their tokens, end and ticket of the last, due, deficit. A block's holds are a field of their own,
@@ -23,7 +26,9 @@ local ENDING, ENDING_SIZE = '>ddd', 24
 -- Actions, and flags that are added to them
 local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST, ACQUIRE = 0, 1, 2, 3, 4, 5, 6, 7
 local DRY, HELD, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
-local CALENDAR = 2 -- what `aligned` is then
+local CALENDAR, SLOTS = 2, 3 -- what `aligned` is then
+-- Requests with flags that usual.lua decides: EACH; EACH and HELD; the same of ACQUIRE, without and with ENDS; and of END
+local TAKE_EACH, TAKE_HELD, ACQUIRE_HELD, EXTEND_HELD, END_HELD = 64, 80, 87, 215, 210
 
 -- Where a block's numbers are, counted from its place in the list of heads; and how many these are
 local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_DEFICIT, HEAD = 0, 1, 2, 3, 4, 5, 6, 7

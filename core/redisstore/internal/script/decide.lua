@@ -61,7 +61,7 @@ local function decide(r, state, dry)
     write, moves = refill_stored(limits[i]) or write, moves or limits[i].n > 0
   end
   local extends = action == ACQUIRE and r.endings[1] and r.endings[1].ticket == r.ticket
-  if s.held and r.endings[1] and not extends and holds_lib().finish(limits, r.endings, credit) then
+  if s.held and r.endings[1] and not extends and finish_all(limits, r.endings) then
     write = true
   end
   local allowed, due, extra = true, now, 0

@@ -204,13 +204,21 @@ local function add(limit, at, ticket, tokens)
   end
 end
 
+-- The place of the block that has a hold, among those from `first` to `last`, and where the hold is in its list; nil if none has it
+local function find_hold(holds, first, last, ticket)
+  for b = first, last, HEAD do
+    local list = list_of(holds, b)
+    for i = 1, #list, 3 do
+      if list[i + 1] == ticket then
+        return b, i
+      end
+    end
+  end
+end
+
 -- Removes the hold that an ending names, and returns its tokens; nil if there is none.
 function lib.remove(limit, ending)
   local holds, ticket, at = limit.holds, ending.ticket, ending.at
-  local all = holds.moved > 0 or at == 0 -- then it ends at another instant than its owner knows: look at all
-  if ticket >= FIRST_RETURNING then
-    at = at + limit.hold - 1
-  end
   local front, heads = holds.front, holds.heads
   for i = 1, #front, 3 do
     if front[i + 1] == ticket or front[i + 1] == ticket + AT_ONCE then
@@ -221,26 +229,33 @@ function lib.remove(limit, ending)
       return tokens
     end
   end
-  local first = all and 1 or block_with(heads, at, ticket)
-  for b = first, all and #heads or math.min(first, #heads), HEAD do
-    local list = list_of(holds, b)
-    for i = 1, #list, 3 do
-      if list[i + 1] == ticket and (all or list[i] == at) then
-        table.remove(list, i)
-        table.remove(list, i)
-        local tokens = table.remove(list, i)
-        holds.in_blocks, holds.held = holds.in_blocks - tokens, holds.held - tokens
-        if list[1] then
-          recount(limit, b)
-        else
-          drop(holds, b)
-        end
-        join(limit, b)
-        join(limit, b - HEAD)
-        return tokens
-      end
+  if returning(ticket) then
+    at = at + limit.hold - 1
+  end
+  local first = block_with(heads, at, ticket)
+  local b, i = find_hold(holds, first, math.min(first, #heads), ticket)
+  if not b or list_of(holds, b)[i] ~= at then
+    if holds.moved == 0 and not returning(ticket) then
+      return nil
+    end
+    b, i = find_hold(holds, 1, #heads, ticket) -- its end is not what its owner knows: the clock, a Hold or another definition moved it
+    if not b then
+      return nil
     end
   end
+  local list = list_of(holds, b)
+  table.remove(list, i)
+  table.remove(list, i)
+  local tokens = table.remove(list, i)
+  holds.in_blocks, holds.held = holds.in_blocks - tokens, holds.held - tokens
+  if list[1] then
+    recount(limit, b)
+  else
+    drop(holds, b)
+  end
+  join(limit, b)
+  join(limit, b - HEAD)
+  return tokens
 end
 
 -- Moves the holds of a limit back with the clock: reservations by some steps, or periods of a calendar, and leases and reservations

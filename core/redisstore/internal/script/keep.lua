@@ -2,7 +2,9 @@
 
 -- µs until a limit has `need` units
 local function wait_for(limit, need)
-  if limit.holds then
+  if limit.slots then
+    return slots_lib.wait(limit.slots, limit.capacity, need)
+  elseif limit.holds then
     return holds_lib().wait_around(limit, need)
   end
   return wait(limit, limit.level, limit.at, need, 0)
@@ -12,6 +14,9 @@ end
 -- limit is full.
 local function full_at(limit)
   limit.fills = wait_for(limit, limit.full)
+  if limit.slots then
+    return slots_lib.ends(limit.slots)
+  end
   local full = limit.level < limit.full and now + limit.fills or stepped_at(limit, limit.at)
   if limit.holds and limit.level < limit.full then -- tokens of a hold may come back between two steps
     full = holds_lib().outlast(limit, stepped_at(limit, limit.at), math.min(FOREVER, full))
@@ -49,7 +54,7 @@ local function keep(s, limits)
     end
     last = math.max(last, full)
     answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
-    text[#text + 1] = answer[i]
+    text[#text + 1] = limit.slots and slots_lib.text(limit.slots, limit.capacity) or answer[i]
     local older = limit.next_older
     if older then -- the older record is charged what the limit is charged
       older.tokens = math.max(-FOREVER, math.min(older.tokens - (limit.before - limit.level) / limit.unit + limit.uncredited, older.fill_capacity))

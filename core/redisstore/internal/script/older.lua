@@ -105,7 +105,14 @@ end
 -- Sets limit.next_older: the older record if the decision is stored. Returns whether a clock that stepped back must be stored.
 local function refill_stored(limit)
   local record, older = limit.last, limit.older
-  if not record then
+  if limit.slots then
+    local back = record and record.at > now
+    if back then
+      slots_lib.move(limit.slots, record.at - now)
+    end
+    limit.level, limit.at, limit.matters = limit.capacity - limit.slots.used, now, slots_lib.ends(limit.slots)
+    return back
+  elseif not record then
     limit.level, limit.at, limit.matters = limit.full, now, 0
     return false
   end

@@ -1,4 +1,4 @@
--- What a decision does with holds: end them, add them, and find when a reservation is due (in Go: decide.go and holds.go).
+-- What a decision does with holds: add them, and find when a reservation is due (in Go: decide.go and holds.go).
 
 -- Takes so many tokens, or all, from the reservations that were due when they were made. A refund calls it: the tokens that it puts
 -- back may be those of such a reservation, and must not come back again when that is cancelled.
@@ -15,22 +15,6 @@ function lib.use_now(holds, tokens)
     end
   end
   holds.front = front
-end
-
--- Ends holds in every limit that has them, and puts back with `credit` as many of their tokens as `endings` say. Returns whether
--- there were any.
-function lib.finish(limits, endings, credit)
-  local ended = false
-  for _, limit in ipairs(limits) do
-    for _, ending in ipairs(limit.holds and endings or {}) do
-      local tokens = lib.remove(limit, ending)
-      if tokens then
-        credit(limit, math.min(tokens, ending.back))
-        ended = true
-      end
-    end
-  end
-  return ended
 end
 
 -- Adds a hold of so many tokens to a limit.

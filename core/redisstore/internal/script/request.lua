@@ -4,6 +4,7 @@
 --   n                    what the request takes of it
 --   hold                 for how long it holds that, in µs; 0: not at all
 --   last, older, holds   its records and holds as stored; last is nil if it was not used yet (stored_of sets these)
+--   slots                those in use, as slots.lua has them, if it is a limit of slots (stored_of)
 --   level, at, matters   its level, the instant of that, and until when its records matter (refill_stored)
 --   bounds               levels whose steps begin at other instants than this one's: a wait is the longest of any (lower)
 --   next_older, before   the older record if the decision is stored, and the level before tokens are taken or returned (refill_stored)
@@ -21,8 +22,8 @@ local function limits_of(r)
   for j = 1, r.limits do
     local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
     local limit = {
-      tag = tag, steps_hash = steps_hash, aligned = aligned > 0, capacity = capacity, unit = unit, gain = gain, step = step,
-      full = capacity * unit, fill_capacity = fill_capacity, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT,
+      tag = tag, steps_hash = steps_hash, aligned = aligned == 1 or aligned == CALENDAR, capacity = capacity, unit = unit, gain = gain, step = step,
+      full = capacity * unit, fill_capacity = fill_capacity, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT, is_slots = aligned == SLOTS,
     }
     if aligned == CALENDAR then
       local periods
@@ -47,8 +48,8 @@ local function read(r)
   action = ending and action - ENDS or action
   local each = action >= EACH
   action = each and action - EACH or action
-  r.joint = action >= JOINT
-  action = r.joint and action - JOINT or action
+  r.joint = action >= JOINT and r.times > 0
+  action = action >= JOINT and action - JOINT or action
   local held = action >= HELD
   action = held and action - HELD or action
   r.dry = action >= DRY
@@ -65,7 +66,7 @@ local function read(r)
       from = from + ENDING_SIZE
     end
   end
-  r.times = r.action == TAKE and r.times or 1
+  r.times = r.action == TAKE and math.max(1, r.times) or 1
   r.limits = limits_of(r)
   local n, hold_at = r.n, each and from + #r.limits * NUMBER_SIZE or from
   r.n, r.hold = {}, {}

@@ -57,10 +57,7 @@ func constants() map[string]string {
 // their names.
 func assemble(name string) string {
 	values := constants()
-	text := regexp.MustCompile(`(?m)^ *include (\w+)$`).ReplaceAllStringFunc(file(name), func(include string) string {
-		_, name, _ := strings.Cut(strings.TrimSpace(include), " ")
-		return file(name)
-	})
+	text := included(file(name))
 	return regexp.MustCompile(`'[^'\n]*'|--.*|\b[A-Z][A-Z_]*\b`).ReplaceAllStringFunc(text, func(word string) string {
 		if strings.HasPrefix(word, "--") {
 			return ""
@@ -69,5 +66,15 @@ func assemble(name string) string {
 			return "(" + value + ")"
 		}
 		return word
+	})
+}
+
+var includes = regexp.MustCompile(`(?m)^ *include (\w+)$`)
+
+// included returns a text with the files that it includes.
+func included(text string) string {
+	return includes.ReplaceAllStringFunc(text, func(include string) string {
+		_, name, _ := strings.Cut(strings.TrimSpace(include), " ")
+		return included(file(name))
 	})
 }

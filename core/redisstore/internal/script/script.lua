@@ -11,9 +11,8 @@
 --           began; 0: not known), and how many tokens come back (of END, for each of so many times)
 --           of an action with EACH: the n of each limit
 --           of an action with HELD: for how long each limit holds what is taken, in µs
---           A request with JOINT is decided together with the next one: all take, or none does. The last of such requests has no
---           JOINT, but EACH: without flags it would be usual, and decided alone. For the same reason requests have EACH whose limits
---           are on a calendar, count another unit, or hold what is taken.
+--           A request with JOINT is decided together with the next one, up to one for 0 times: all take, or none does. Requests have
+--           EACH whose limits are on a calendar, count another unit, or hold what is taken: without flags they would be usual.
 --           TAKE with DRY takes nothing and only finds out whether there are tokens
 -- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
 -- ARGV[3]   calendars: for each limit with one its deepest debt in units, how many periods follow, and when each of them begins,
@@ -39,6 +38,7 @@ if not unusual then
   return pack(NUMBER, now) .. table.concat(answers)
 end
 return (function()
+  include slots
   include calendars
   include level
   include record

@@ -1,6 +1,32 @@
 -- Reads the state of a key (in Go: stored.go).
 
--- Sets limit.last, limit.older and limit.holds of each limit; `last` is nil if the limit was not used yet. Returns an error if
+-- Reads what follows the record of a limit, which begins at a place of the state. Returns the older record, the holds, whether these
+-- are in blocks, and where the next limit begins; nil if this script did not write it.
+local function read_behind(s, state, from, last)
+  local name, older, holds = state:sub(from, from + 3), nil, nil
+  from = from + RECORD_SIZE
+  local following = state:sub(from, from + 3)
+  if following == name then
+    older = read_record(state, from)
+    if not older then
+      return nil
+    elseif older.pace == 0 then
+      older = nil -- a hold of the former layout, or of slots
+    else
+      from = from + RECORD_SIZE
+      following = state:sub(from, from + 3)
+    end
+  end
+  local blocks = following == NO_TAG
+  if blocks then
+    holds, from = holds_lib().read(s.key, last.tag, state, from)
+  elseif following == name then
+    holds, from = holds_lib().former_holds(s.key, last.tag, state, from, last.at)
+  end
+  return older, holds, blocks, from
+end
+
+-- Sets limit.last, limit.older and limit.holds, or limit.slots, of each limit; `last` is nil if the limit was not used yet. Returns an error if
 -- this script did not write the state.
 --
 -- s gets the records of other limits as long as they matter: two versions of a policy may be in use at once, and each must find
@@ -17,32 +43,18 @@ local function arrange(s, limits, state)
     if not last or seen[last.tag] or last.tag == 0 then
       return 'is not a rate limit state'
     end
-    local tag, older, holds = last.tag, nil, nil
+    local tag, limit, older, holds, blocks = last.tag, own[last.tag], nil, nil, false
     seen[tag] = true
-    local name = state:sub(from, from + 3)
-    from = from + RECORD_SIZE
-    local following = state:sub(from, from + 3)
-    if following == name then
-      older = read_record(state, from)
-      if not older then
-        return 'is not a rate limit state'
-      elseif older.pace == 0 then
-        older = nil -- a hold of the former layout
-      else
-        from = from + RECORD_SIZE
-        following = state:sub(from, from + 3)
-      end
-    end
-    local blocks = following == NO_TAG
-    if blocks then
-      holds, from = holds_lib().read(s.key, tag, state, from)
-    elseif following == name then
-      holds, from = holds_lib().former_holds(s.key, tag, state, from, last.at)
+    if limit and limit.is_slots then
+      limit.slots, from = slots_lib.read(state, from)
+      s.held = s.held or from and limit.slots.entries ~= ''
+    else
+      older, holds, blocks, from = read_behind(s, state, from, last)
     end
     if not from or blocks and not s.hashed then
       return 'is not a rate limit state'
     end
-    local limit, matters = own[tag], last.keep
+    local matters = last.keep
     if older then
       matters = math.max(matters, until_full(older))
     end
@@ -86,6 +98,7 @@ local function stored_of(key, state, limits)
   for i = 1, #limits do
     local limit = limits[i]
     limit.last, limit.older, limit.holds, limit.next_older, limit.uncredited, limit.bounds, limit.retry = nil, nil, nil, nil, 0, nil, nil
+    limit.slots = limit.is_slots and { tag = limit.tag, used = 0, entries = '' }
   end
   if not state then
     return s

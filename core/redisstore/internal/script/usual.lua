@@ -1,5 +1,6 @@
 -- Decides the usual requests, in one loop without functions (in Go: usual.go). A request is usual if it is a TAKE without flags, and
--- if the key has no state, or its limits wrote all of it, not later than now. The other files decide all others.
+-- if the key has no state, or its limits wrote all of it, not later than now. flags.lua decides most of the others, and the other
+-- files decide the rest.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
@@ -33,6 +34,7 @@ local same, limits, action, n, times = 0 -- the current request; `same` more key
 -- Its only limit, or the last one read
 local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace
 local parsed, levels, ats -- of each limit, if there are several
+local slots_lib -- what slots.lua has, if it was needed
 for i = 1, #keys do
   local key = keys[i]
   local state = pcall('GET', key)
@@ -58,7 +60,16 @@ for i = 1, #keys do
 
   -- sign becomes nil if the request is not usual. The stored state matters until kept_until, and was written at written_at.
   local sign, level, at, kept_until, written_at, allowed = '+', nil, nil, 0, 0, times
-  if action ~= TAKE or state and #state ~= limits * RECORD_SIZE then
+  local reply -- to a request with flags
+  if action ~= TAKE then
+    sign = nil
+    include flags
+    if reply and not answers then
+      return pack(NUMBER, now) .. reply
+    elseif reply then
+      answers[2 * i - 1], answers[2 * i] = '', reply
+    end
+  elseif state and #state ~= limits * RECORD_SIZE then
     sign = nil
   else
     for j = 1, limits do
@@ -185,7 +196,7 @@ for i = 1, #keys do
     end
   end
 
-  if not sign then
+  if not sign and not reply then
     if answers then
       answers[2 * i - 1], answers[2 * i] = '', '' -- a placeholder
     end

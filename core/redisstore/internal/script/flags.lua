@@ -1,0 +1,142 @@
+-- Decides a request with flags without functions, if its limits wrote all of the key's state, not later than now, and hold nothing but
+-- slots. It takes another number of tokens from each limit, or takes, holds or releases slots. Then `reply` is its answer, and `from`
+-- is where the next request begins. The arithmetic of tokens is that of usual.lua.
+if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or action == EXTEND_HELD or action == END_HELD)
+  and type(state) ~= 'table' then
+  include slots
+  local extends = action == EXTEND_HELD
+  local n_at, _, ticket = from, nil, nil -- where the n of each limit are
+  if action % DRY == ACQUIRE then
+    _, ticket = unpack(PAIR, requests, n_at)
+    n_at = n_at + PAIR_SIZE
+  end
+  local ending_at, endings = n_at, action < ENDS and 0 or action == END_HELD and times or 1
+  n_at = n_at + endings * ENDING_SIZE
+  local held_at = action % JOINT >= HELD and n_at + limits * NUMBER_SIZE -- where the hold of each limit is
+  local granted, moves, write, place, list = true, false, false, 1, {}
+  for j = 1, limits do
+    local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, at_limits + (j - 1) * LIMIT_SIZE)
+    local n, hold = unpack(NUMBER, requests, n_at + (j - 1) * NUMBER_SIZE), held_at and unpack(NUMBER, requests, held_at + (j - 1) * NUMBER_SIZE)
+    local level, at, slots, held, matters = capacity * unit, now, nil, nil, nil -- matters: the stored state, until then
+    moves = moves or n > 0
+    if aligned == SLOTS then
+      local written
+      if state then
+        slots, place, written = slots_lib.read(state, place)
+        if not slots or slots.tag ~= tag or written > now then
+          list = nil
+          break
+        end
+      else
+        slots = { tag = tag, used = 0, entries = '' }
+      end
+      for e = 1, endings do
+        held = slots_lib.finish(slots, (unpack(ENDING, requests, ending_at + (e - 1) * ENDING_SIZE))) or held
+      end
+      level = capacity - slots.used
+      write = write or held or extends and n > 0 and level >= n
+    elseif aligned == CALENDAR or hold and hold > 0 and n > 0 or gain > level then
+      list = nil
+      break
+    elseif state then
+      if place + RECORD_SIZE - 1 > #state then
+        list = nil
+        break
+      end
+      local tag_, steps_hash_, tokens, written, keep, fill_capacity_, pace_ = unpack(RECORD, state, place)
+      if tag_ ~= tag or steps_hash_ ~= steps_hash or fill_capacity_ ~= fill_capacity or pace_ ~= pace or written > now
+        or not (tokens <= capacity and tokens >= -MAX_DEBT / unit and keep < FOREVER) then
+        list = nil
+        break
+      end
+      place = place + RECORD_SIZE
+      if keep > now then
+        local full = level
+        matters = keep
+        level = tokens * unit
+        if level % 1 ~= 0 then
+          level = level + (level < 0 and -level or level) * ROUNDING_ERROR
+          level = level - level % 1
+        end
+        at = written - (aligned == 1 and written or written - keep) % step
+        local steps = (now - at) / step
+        level = level + (steps - steps % 1) * gain
+        at = aligned == 1 and now or at + (steps - steps % 1) * step
+        if level >= full then
+          level, at = full, now
+        end
+      end
+    end
+    if level < n * unit and not (extends and (held or n == 0)) and action ~= END_HELD then
+      granted = false
+    end
+    list[j] = { tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters }
+  end
+  if list and (not state or place == #state + 1) and not (action == TAKE_HELD and moves) then
+    local takes = action ~= END_HELD and granted and moves
+    write = write or takes
+    local records, text, waits, busy, last = '', '', '', false, now
+    for j = 1, limits do
+      local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters = values(list[j], 1, 16)
+      local ask, retry, fills = granted and 1 or n, 0, 0
+      if slots then
+        if n > 0 and (takes or extends and (held or level >= n)) then
+          slots_lib.add(slots, now + hold - 1, ticket, extends and held or n)
+          level = capacity - slots.used
+        end
+        if slots.entries ~= '' then
+          busy, fills = true, slots_lib.last_end(slots) + 1 - now
+        end
+        if ask <= capacity then
+          retry = slots_lib.wait(slots, capacity, ask)
+        end
+        if write then
+          text, last = text .. slots_lib.text(slots, capacity), math.max(last, now + fills)
+        end
+        records = records .. pack(RECORD, tag, steps_hash, level, now, now, fill_capacity, pace)
+      else
+        if takes then
+          level = level - n * unit
+        end
+        -- The step with which the limit is full again, and with which it has what is asked
+        local stepped, steps = aligned == 1 and at - at % step or at, (capacity * unit - level) / gain
+        local keep = stepped + (steps + -steps % 1) * step
+        if level < capacity * unit then
+          fills = math.min(FOREVER, keep - now)
+        end
+        if level < ask * unit and ask <= capacity then
+          steps = (ask * unit - level) / gain
+          retry = math.min(FOREVER, stepped + (steps + -steps % 1) * step - now)
+        end
+        if keep >= FOREVER then
+          keep = FOREVER - 1 - (FOREVER - 1 - stepped) % step
+        end
+        if write then
+          text, last = text .. pack(RECORD, tag, steps_hash, level / unit, now, keep, fill_capacity, pace), math.max(last, keep)
+        end
+        records = records .. pack(RECORD, tag, steps_hash, level / unit, write and now or at, write and keep or at, fill_capacity, pace)
+      end
+      local most = matters and not write and matters - now or FOREVER
+      waits = waits .. pack(PAIR, math.min(most, retry), math.min(most, fills))
+    end
+    local set
+    if write then
+      local grain = GRAIN
+      while last - now > FINE * grain do
+        grain = COARSER * grain
+      end
+      local ttl = (last - last % grain + grain - now) / 1000
+      ttl = ttl + -ttl % 1 + MARGIN
+      set = pcall('SET', key, text, 'PX', ttl < MAX_INT and format('%d', ttl) or ttl)
+    end
+    if not set or not set.err then
+      busy = busy and action ~= END_HELD and not extends
+      reply = (granted and (busy and 'a' or action <= TAKE_HELD and not (state or moves) and 'n' or '+') or busy and 'd' or '-') .. records
+      if action % DRY == ACQUIRE then
+        reply = reply .. pack(NUMBER, 0)
+      end
+      reply = busy and reply .. waits or reply
+      from = n_at + limits * NUMBER_SIZE * (held_at and 2 or 1)
+    end
+  end
+end
