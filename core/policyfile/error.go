@@ -11,7 +11,7 @@ import (
 )
 
 // Error is one mistake in a policy file. Readers report all mistakes at once, joined with [errors.Join], from the top
-// of the file to its end; [errors.As] finds the first. Of mistakes in syntax they report the first alone.
+// of the file to its end; [errors.As] finds the first. Of mistakes in syntax they report only the first.
 type Error struct {
 	File   string // as given to LoadFile; else empty
 	Line   int    // from 1
@@ -61,7 +61,7 @@ var codes = []struct {
 }{
 	{"RL202", []string{"invalid YAML", "the file is not UTF-8", "the file is empty"}},
 	{"RL203", []string{"is a tag", "begins a complex key", "begins a second document", "is part of a name", "has a tab"}},
-	{"RL204", []string{"the file is too large", "is too much", "is nested too deep", "aliases expand", "too many mistakes"}},
+	{"RL204", []string{"the file is too large", "is one token too many", "is nested too deep", "aliases expand", "too many mistakes"}},
 	{"RL205", []string{"refers to nothing", "must be a mapping, or a list of mappings"}},
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// policies returns by name what is a list of policies, or a mapping with one. It stands at p.
+// policies returns the policies of v, the value at p, by name. v is a list of them, or a mapping with the list.
 func (d *document) policies(v any, p *place) map[string]core.Policy {
 	want := "must be a file of policies: a list, or a mapping with the field policies"
 	if fields, ok := v.(map[string]any); ok {
@@ -58,7 +58,7 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 	return byName
 }
 
-// policy returns v, which stands at p, as core reads it, and reports the mistakes that core finds.
+// policy returns v, the value at p, as core reads a policy, and reports the mistakes that core finds.
 func (d *document) policy(v any, p *place) (policy core.Policy) {
 	d.round++
 	if v == nil { // core would leave policy as it is
