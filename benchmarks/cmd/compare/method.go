@@ -1,11 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
-)
+import "fmt"
 
 // method tells how the numbers came about.
 func (s *suite) method() string {
@@ -19,8 +14,6 @@ more than one call.
 The contenders [do different things](comparison.md#deciding): a fixed window only counts. Not measured: go-limiter's Redis store, and
 [INCREX](redis-commands.md) of Redis 8.8.
 
-Settings that are not defaults:
-
-- %s
-`, s.rounds, s.round, strings.Join(peers.Settings, "\n- "))
+[These settings](../benchmarks/internal/peers/settings.go) differ from defaults.
+`, s.rounds, s.round)
 }
