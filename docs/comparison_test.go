@@ -16,8 +16,8 @@ func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
 	require.NoError(t, err)
 	named := regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)\\w+)`")
 	rows := 0
-	ours := false // within a table with a column of this library
-	list := false // within the list of what it has
+	ours := false                                                                             // within a table with a column of this library
+	list := false                                                                             // within the list of what it has
 	for _, line := range strings.Split(strings.ReplaceAll(string(text), "\n  ", " "), "\n") { // items of a list are one line each
 		cells := strings.Split(line, " | ")
 		switch {
