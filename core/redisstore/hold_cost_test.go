@@ -91,8 +91,8 @@ func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration
 	return medians
 }
 
-// TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the table of
-// docs/background.md.
+// TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the times of
+// each, of which docs/background.md has the ends.
 func TestHoldsCostLittle(t *testing.T) {
 	holds := []int{1, 10, 100, 1000, 2000}
 	costs := holdCosts(t, holds, 40)
