@@ -43,6 +43,18 @@ func (c *trial[K, O]) refusals() []refusal[K, O] {
 		{"an answer of OnError", 418, middleware[K, O]{Limiter: full, Key: failing,
 			Options: []O{k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" })}}},
 	}
+	for _, reads := range []int64{0, 10, 9 << 10} {
+		for name, h := range map[string]struct {
+			status  int
+			limiter *core.Limiter
+			key     string
+		}{
+			"a denial by Allow": {429, c.emptied("all"), "all"}, "a missing key in Allow": {400, full, ""}, "no decision in Allow": {503, closed, "all"},
+		} {
+			list = append(list, refusal[K, O]{fmt.Sprintf("%s in a handler that has read %d bytes", name, reads), h.status,
+				middleware[K, O]{Limiter: h.limiter, Handler: &handler{reads: reads, keys: constant(h.key)}}})
+		}
+	}
 	if k.Error != nil {
 		list = append(list, refusal[K, O]{"a client error of the framework", 401, middleware[K, O]{Limiter: full,
 			Key: k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusUnauthorized) })}})
