@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
 // policies returns by name what is a list of policies, or a mapping with one. It stands at p.
@@ -25,7 +26,7 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "policies" {
-				d.wrong(p.in(name).key, nil, "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: its only field is policies")
+				d.wrong(p.in(name).key, nil, "", fmt.Sprintf("%.80q", mistake.HiddenName(name)), "is not a field of a file of policies: its only field is policies")
 			}
 		}
 		if v, ok = fields["policies"]; !ok {
@@ -37,7 +38,7 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 	list, ok := v.([]any)
 	switch {
 	case !ok:
-		d.wrong(p.node, p, "", shown(p.node), want)
+		d.wrong(p.node, p, "", kind(p.node), want)
 	case len(list) == 0:
 		d.wrong(p.node, p, "", "[]", "is an empty list: at least one is required")
 	}
@@ -88,7 +89,7 @@ func (d *document) report(m *core.ConfigError, p *place) {
 		if field := p.inside[value]; missing == "" && field != nil { // an unknown field is at its key
 			n = field.key
 		}
-		value = fmt.Sprintf("%.80q", value)
+		value = fmt.Sprintf("%.80q", mistake.HiddenValue(m, value))
 	case isScalar && missing == "":
 		value = shown(n)
 	case !isString:
