@@ -166,14 +166,6 @@ func scalar(n ast.Node) (s string, isString bool) {
 	return n.GetToken().Value, false
 }
 
-// kind returns n as [shown] does, but for text, which is none of a policy's: the file, or its overrides, can be something secret.
-func kind(n ast.Node) string {
-	if _, isString := scalar(n); isString {
-		return "text"
-	}
-	return shown(n)
-}
-
 // shown returns n as messages show it, which stay short.
 func shown(n ast.Node) string {
 	switch s, isString := scalar(n); {

@@ -269,7 +269,7 @@ func TestMistakesShowNoSecret(t *testing.T) {
 		policy + "  overrides:\n  header:x-api-key:SECRET: [1/s]\n",
 		policy + "header:x-api-key:SECRET: [1/s]\n",
 		"policies: []\nheader:x-api-key:SECRET: [1/s]\n",
-		"SECRET\n", "root:SECRET:19000:0:99999:7:::\n", "database:\n  password: SECRET\n", "policies: SECRET\n",
+		"SECRET\n", "root:SECRET:19000:0:99999:7:::\n", "database:\n  password: SECRET\n",
 		"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n",
 		`{"password": "SECRET"}`, `{"password": "SECRET`, `{"password": SECRET`,
 	} {

@@ -38,7 +38,11 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 	list, ok := v.([]any)
 	switch {
 	case !ok:
-		d.wrong(p.node, p, "", kind(p.node), want)
+		value := shown(p.node)
+		if _, isText := scalar(p.node); isText && p.above == nil {
+			value = "text" // it can be another file, with a secret
+		}
+		d.wrong(p.node, p, "", value, want)
 	case len(list) == 0:
 		d.wrong(p.node, p, "", "[]", "is an empty list: at least one is required")
 	}
