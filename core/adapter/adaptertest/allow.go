@@ -235,4 +235,3 @@ func (h hangingStore) Do(ctx context.Context, _ store.Request) (store.Answer, er
 }
 
 func (hangingStore) Reset(context.Context, string, string) error { return nil }
-
