@@ -43,17 +43,20 @@ func (c *trial[K, O]) refusals() []refusal[K, O] {
 		{"an answer of OnError", 418, middleware[K, O]{Limiter: full, Key: failing,
 			Options: []O{k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" })}}},
 	}
-	for _, reads := range []int64{0, 10, 9 << 10} {
-		for name, h := range map[string]struct {
-			status  int
-			limiter *core.Limiter
-			key     string
-		}{
-			"a denial by Allow": {429, c.emptied("all"), "all"}, "a missing key in Allow": {400, full, ""}, "no decision in Allow": {503, closed, "all"},
-		} {
-			list = append(list, refusal[K, O]{fmt.Sprintf("%s in a handler that has read %d bytes", name, reads), h.status,
-				middleware[K, O]{Limiter: h.limiter, Handler: &handler{reads: reads, keys: constant(h.key)}}})
-		}
+	for _, h := range []struct {
+		name    string
+		status  int
+		limiter *core.Limiter
+		key     string
+		reads   int64
+	}{
+		{"a denial by Allow", 429, c.emptied("all"), "all", 0},
+		{"a denial by Allow behind a byte of the body", 429, c.emptied("all"), "all", 1},
+		{"a denial by Allow behind 9 KiB of the body", 429, c.emptied("all"), "all", 9 << 10},
+		{"a missing key in Allow", 400, full, "", 0},
+		{"no decision in Allow", 503, closed, "all", 10},
+	} {
+		list = append(list, refusal[K, O]{h.name, h.status, middleware[K, O]{Limiter: h.limiter, Handler: &handler{reads: h.reads, keys: constant(h.key)}}})
 	}
 	if k.Error != nil {
 		list = append(list, refusal[K, O]{"a client error of the framework", 401, middleware[K, O]{Limiter: full,
