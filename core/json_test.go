@@ -149,7 +149,7 @@ func TestPolicyJSONHasBounds(t *testing.T) {
 		"too deep":                        {strings.Repeat("[", 100_000), "is nested too deep"},
 		"mistakes below a long key":       {`{"name": "api", "limits": ["1/s"], "overrides": {"` + key + `": [` + limits(60, `"ten/moment"`) + `]}}`, "RL103"},
 		"a mistake whose value is long":   {`{"name": "api", "limits": ["` + key + `"]}`, "must be at most 1024 bytes long"},
-		"control bytes in a key":          {`{"name": "api", "limits": ["1/s"], "overrides": {"\u001b[31m\n\u202e": ["ten/s"]}}`, `Policy.Overrides.\x1b[31m\n\u202e[0].RefillRate: "ten"`},
+		"control bytes in a key":          {`{"name": "api", "limits": ["1/s"], "overrides": {"\u001b[31m\n\u202e": ["ten/s"]}}`, `Policy.Overrides.…[0].RefillRate: "ten"`},
 		"control bytes in a field's name": {`{"name": "api", "limits": ["1/s"], "\u001b[31m": 1}`, `"\x1b[31m" is not a field`},
 		"control bytes in a unit":         {`{"name": "api", "limits": [{"\u001b[31m": 5}]}`, `needs an interval: write \x1b[31m: 5/min`},
 	} {

@@ -7,6 +7,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -21,7 +22,8 @@ type Error struct {
 	Reason string // what is wrong, and what to write instead
 }
 
-// Error gives the place as compilers do, so that editors can go there:
+// Error gives the place as compilers do, so that editors can go there. Of the keys of overrides, which can be API keys, it shows only
+// their kinds, such as policies[0].overrides.header:…[1].capacity.
 //
 //	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
 func (e *Error) Error() string {
@@ -34,7 +36,7 @@ func (e *Error) Error() string {
 		place += ":" + strconv.Itoa(e.Column)
 	}
 	if e.Field != "" {
-		place += ": " + e.Field
+		place += ": " + mistake.Hidden(e.Field)
 	}
 	return printable.Text(place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ") + " (" + e.Code() + ")")
 }
