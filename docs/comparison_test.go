@@ -17,7 +17,7 @@ func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
 	named := regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)\\w+)`")
 	rows := 0
 	ours := false // within a table with a column of this library
-	for _, line := range strings.Split(string(text), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		cells := strings.Split(line, " | ")
 		switch {
 		case strings.HasPrefix(line, "| what | ratelimit |"):
