@@ -157,7 +157,7 @@ func TestPolicyJSONHasBounds(t *testing.T) {
 		err := p.UnmarshalJSON([]byte(c.text))
 		require.ErrorContains(t, err, c.want, rule)
 		assert.Less(t, len(err.Error()), 64<<10, "%s: an error is short", rule)
-		assert.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%s: what can't be printed is escaped: %.200q", rule, err.Error())
+		assert.Negative(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), "%s: what can't be printed is escaped: %.200q", rule, err.Error())
 		assert.Equal(t, "before", p.Name, "%s: the policy stays as it is", rule)
 	}
 }

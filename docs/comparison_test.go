@@ -18,7 +18,7 @@ func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
 	rows := 0
 	ours := false                                                                             // within a table with a column of this library
 	list := false                                                                             // within the list of what it has
-	for _, line := range strings.Split(strings.ReplaceAll(string(text), "\n  ", " "), "\n") { // items of a list are one line each
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\n  ", " "), "\n") { // items of a list are one line each
 		cells := strings.Split(line, " | ")
 		switch {
 		case strings.HasPrefix(line, "| what | ratelimit |"):

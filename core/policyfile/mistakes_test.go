@@ -293,10 +293,10 @@ func TestControlBytesNeverReachAMessage(t *testing.T) {
 		} {
 			err := read()
 			require.Error(t, err, "%q", text)
-			require.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%q: %q", text, err)
+			require.Negative(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), "%q: %q", text, err)
 			for _, each := range err.(interface{ Unwrap() []error }).Unwrap() {
 				e := each.(*policyfile.Error)
-				require.Less(t, strings.IndexFunc(e.Field+e.Value+e.Reason, func(r rune) bool { return !strconv.IsPrint(r) }), 0, "%q: %+q", text, e)
+				require.Negative(t, strings.IndexFunc(e.Field+e.Value+e.Reason, func(r rune) bool { return !strconv.IsPrint(r) }), "%q: %+q", text, e)
 			}
 		}
 	}

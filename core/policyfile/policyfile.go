@@ -57,7 +57,7 @@ func LoadFile(path string) (map[string]core.Policy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: policies: %w (RL201)", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	return load(f, path, (*document).policies)
 }
 

@@ -272,12 +272,13 @@ func members(h http.Header, name string) string {
 		if !ok {
 			return "not a list of items"
 		}
-		s := fmt.Sprintf("%#v", item.Value)
+		var s strings.Builder
+		fmt.Fprintf(&s, "%#v", item.Value)
 		for _, p := range item.Params.Names() {
 			v, _ := item.Params.Get(p)
-			s += fmt.Sprintf(" %s=%v", p, v)
+			fmt.Fprintf(&s, " %s=%v", p, v)
 		}
-		spelled = append(spelled, s)
+		spelled = append(spelled, s.String())
 	}
 	return strings.Join(spelled, ", ")
 }

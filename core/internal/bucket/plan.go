@@ -81,14 +81,14 @@ func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 // Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back
 // has these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
-	each, any := make([]int64, len(p.Rates)), false
+	each, some := make([]int64, len(p.Rates)), false
 	for i := range p.Rates {
 		if j := before.indexOf(p.Rates[i].Tag); j >= 0 {
 			each[i] = back[j]
-			any = any || back[j] != 0
+			some = some || back[j] != 0
 		}
 	}
-	if !any {
+	if !some {
 		return nil, nil
 	}
 	return p, &each
