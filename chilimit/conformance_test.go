@@ -33,6 +33,21 @@ var kit = adaptertest.Kit[*http.Request, chilimit.KeyFunc, chilimit.Option, chil
 	OnError: func(failed func(error) (int, string)) chilimit.Option {
 		return chilimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { answer(w)(failed(err)) })
 	},
+	Allow: func(limiter *core.Limiter, keys func(*http.Request) []string, then func(core.Result)) func(http.Handler) http.Handler {
+		return func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for _, key := range keys(r) {
+					res, ok := chilimit.Allow(w, r, limiter, key)
+					if !ok {
+						return
+					}
+					then(res)
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+	},
+	ReadBody:    func(r *http.Request, n int64) { _, _ = io.CopyN(io.Discard, r.Body, n) },
 	Header:      func(r *http.Request, name string) string { return r.Header.Get(name) },
 	Cookie:      cookie,
 	Query:       func(r *http.Request, name string) string { return r.URL.Query().Get(name) },

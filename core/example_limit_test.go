@@ -92,8 +92,7 @@ func ExampleConfigError() {
 	})
 	fmt.Println(err)
 
-	var mistake *core.ConfigError
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*core.ConfigError](err); ok {
 		fmt.Println("the first:", mistake.Field)
 	}
 	// Output:

@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
-func init() {
+func init() { //nolint:gochecknoinits // packages that core imports can't import core
 	hook.Counts = (*Limiter).counts
 	hook.Snapshot = (*Limiter).snapshot
 	hook.Require = func(l *Limiter, unit string) { l.taken.add(unit) }

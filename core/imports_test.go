@@ -14,7 +14,7 @@ func TestCoreImportsTheStandardLibraryAlone(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list -deps: %v", err)
 	}
-	for _, path := range strings.Fields(string(out)) {
+	for path := range strings.FieldsSeq(string(out)) {
 		if !strings.HasPrefix(path, module+"/") {
 			t.Errorf("core must import the standard library and this module only, and links %s", path)
 		}

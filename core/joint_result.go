@@ -144,7 +144,7 @@ func (j *JointResult) each(end func(*Result) error) error {
 	}
 	var errs []error
 	for i := range j.Results {
-		if err := end(&j.Results[i]); err != ErrSettled || !slices.Contains(errs, err) {
+		if err := end(&j.Results[i]); !errors.Is(err, ErrSettled) || !slices.Contains(errs, err) {
 			errs = append(errs, err)
 		}
 	}

@@ -149,7 +149,7 @@ func TestPolicyJSONHasBounds(t *testing.T) {
 		"too deep":                        {strings.Repeat("[", 100_000), "is nested too deep"},
 		"mistakes below a long key":       {`{"name": "api", "limits": ["1/s"], "overrides": {"` + key + `": [` + limits(60, `"ten/moment"`) + `]}}`, "RL103"},
 		"a mistake whose value is long":   {`{"name": "api", "limits": ["` + key + `"]}`, "must be at most 1024 bytes long"},
-		"control bytes in a key":          {`{"name": "api", "limits": ["1/s"], "overrides": {"\u001b[31m\n\u202e": ["ten/s"]}}`, `Policy.Overrides.\x1b[31m\n\u202e[0].RefillRate: "ten"`},
+		"control bytes in a key":          {`{"name": "api", "limits": ["1/s"], "overrides": {"\u001b[31m\n\u202e": ["ten/s"]}}`, `Policy.Overrides.…[0].RefillRate: "ten"`},
 		"control bytes in a field's name": {`{"name": "api", "limits": ["1/s"], "\u001b[31m": 1}`, `"\x1b[31m" is not a field`},
 		"control bytes in a unit":         {`{"name": "api", "limits": [{"\u001b[31m": 5}]}`, `needs an interval: write \x1b[31m: 5/min`},
 	} {
@@ -157,7 +157,7 @@ func TestPolicyJSONHasBounds(t *testing.T) {
 		err := p.UnmarshalJSON([]byte(c.text))
 		require.ErrorContains(t, err, c.want, rule)
 		assert.Less(t, len(err.Error()), 64<<10, "%s: an error is short", rule)
-		assert.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%s: what can't be printed is escaped: %.200q", rule, err.Error())
+		assert.Negative(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), "%s: what can't be printed is escaped: %.200q", rule, err.Error())
 		assert.Equal(t, "before", p.Name, "%s: the policy stays as it is", rule)
 	}
 }

@@ -86,7 +86,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	}
 	l.rules.Store(next)
 	l.warnSameName(next, false)
-	l.watch.reportPolicy(nil, next.policy)
+	l.watch.reportPolicy(next.policy, nil)
 	return l, nil
 }
 

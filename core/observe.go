@@ -205,17 +205,11 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		"code", "RL716", "policy", policy, "key", logline.Key(w.secret, key), "error", bad)
 }
 
-// reportPolicy calls the observers with a policy that is in force from now on. before is what SetPolicy replaced, or nil.
-// What it changed is logged, if the limiter or its store has a logger. If it changed nothing, nobody is called.
-func (w *watch) reportPolicy(before *Policy, now Policy) {
-	var changes []string
-	if before != nil {
-		if changes = before.changesTo(now); len(changes) == 0 {
-			return
-		}
-		if w.logger != nil || w.store.Logger != nil {
-			w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
-		}
+// reportPolicy calls the observers with a policy that is in force from now on. What SetPolicy changed is logged, if the limiter or
+// its store has a logger. changes is nil if NewLimiter made the limiter.
+func (w *watch) reportPolicy(now Policy, changes []string) {
+	if changes != nil && (w.logger != nil || w.store.Logger != nil) {
+		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
 	}
 	for _, observer := range w.policyObservers {
 		observer(PolicyChange{Policy: now.Name, Limits: now.namedLimits(), Changes: changes})

@@ -40,6 +40,9 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 			changes = append(changes, "limit "+strconv.Quote(l.Name)+": removed, was "+l.unnamed())
 		}
 	}
+	if len(changes) == 0 && !slices.EqualFunc(before, after, Limit.sameName) {
+		changes = append(changes, "limits: in another order")
+	}
 	if text := overrideChanges(p.Overrides, next.Overrides); text != "" {
 		changes = append(changes, "overrides: "+text)
 	}

@@ -36,7 +36,7 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 	}{
 		"nothing":             {first, nil},
 		"a limit":             {edit(func(p *core.Policy) { p.Limits[1] = core.PerDay(2000).WithName("daily") }), []string{`limit "daily": 2000/day, was 1000/day`}},
-		"the order of limits": {edit(func(p *core.Policy) { p.Limits[0], p.Limits[1] = p.Limits[1], p.Limits[0] }), nil},
+		"the order of limits": {edit(func(p *core.Policy) { p.Limits[0], p.Limits[1] = p.Limits[1], p.Limits[0] }), []string{"limits: in another order"}},
 		"a limit more":        {edit(func(p *core.Policy) { p.Limits = append(p.Limits, core.PerHour(9).WithName("x")) }), []string{`limit "x": 9/h, is new`}},
 		"a limit less": {edit(func(p *core.Policy) { p.Limits = p.Limits[:1] }),
 			[]string{`limit "api": 60/min, is new`, `limit "api-1m": removed, was 60/min`, `limit "daily": removed, was 1000/day`}},

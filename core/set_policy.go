@@ -16,8 +16,8 @@ import (
 // A unit that decisions have taken, or that middleware takes, must still be counted: without a limit of it every such
 // request would fail with [ErrUnit]. In shadow mode it need not be.
 //
-// A policy that is the same as before changes nothing. If the error is not nil, nothing has changed. It reports every mistake, as NewLimiter's does. What has changed is logged,
-// at level info, and passed to observers: see [WithPolicyObserver].
+// A policy that is the same as before changes nothing. If the error is not nil, nothing has changed. It reports every mistake, as
+// NewLimiter's does. What has changed is logged, at level info, and passed to observers: see [WithPolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
 	finish, err := l.preparePolicy(policy)
 	if err == nil {
@@ -55,17 +55,17 @@ func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error
 	}
 	return func(set bool) {
 		defer l.changing.Unlock()
-		if set && !now.same(next) {
-			l.replace(now, next)
+		if changes := now.policy.changesTo(next.policy); set && len(changes) > 0 {
+			l.replace(now, next, changes)
 		}
 	}, nil
 }
 
-// replace has next decide from now on.
-func (l *Limiter) replace(now, next *rules) {
+// replace has next decide from now on. changes are those to the policy.
+func (l *Limiter) replace(now, next *rules, changes []string) {
 	l.rules.Store(next)
 	l.warnSameName(next, true)
-	defer l.watch.reportPolicy(&now.policy, next.policy)
+	defer l.watch.reportPolicy(next.policy, changes)
 	if now.shared { // other limiters still decide by the plan, so it must not be marked as replaced
 		return
 	}
@@ -74,11 +74,6 @@ func (l *Limiter) replace(now, next *rules) {
 	if now.localPlan != nil && next.localPlan != nil {
 		now.localPlan.Replace(next.localPlan.Plan, byStoredKey(next.localOverrides))
 	}
-}
-
-// same reports whether r and other decide alike.
-func (r *rules) same(other *rules) bool {
-	return slices.EqualFunc(r.plan.limits, other.plan.limits, Limit.same) && len(r.policy.changesTo(other.policy)) == 0
 }
 
 // UnusedOverrides returns, sorted, the keys of the policy's Overrides for which no request has asked since the policy was set. A key

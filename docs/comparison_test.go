@@ -16,17 +16,24 @@ func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
 	require.NoError(t, err)
 	named := regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)\\w+)`")
 	rows := 0
-	ours := false // within a table with a column of this library
-	for _, line := range strings.Split(string(text), "\n") {
+	ours := false                                                                             // within a table with a column of this library
+	list := false                                                                             // within the list of what it has
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\n  ", " "), "\n") { // items of a list are one line each
 		cells := strings.Split(line, " | ")
 		switch {
 		case strings.HasPrefix(line, "| what | ratelimit |"):
 			ours = true
 			continue
+		case line == "## What one of the others has, or none":
+			list = true
+		case strings.HasPrefix(line, "## "):
+			list = false
 		case !strings.HasPrefix(line, "|"):
 			ours = false
 		}
-		if !ours || strings.HasPrefix(line, "| ---") {
+		if list && strings.HasPrefix(line, "- **") {
+			cells = strings.SplitN(line, "**: ", 2)
+		} else if !ours || strings.HasPrefix(line, "| ---") {
 			continue
 		}
 		rows++

@@ -151,7 +151,7 @@ func TestSnippetsCompile(t *testing.T) {
 func statements(snippet string) string {
 	var uses []string
 	for _, d := range declared.FindAllStringSubmatch(snippet, -1) {
-		for _, name := range strings.Split(d[1], ", ") {
+		for name := range strings.SplitSeq(d[1], ", ") {
 			if use := "\t_ = " + name + "\n"; name != "_" && !slices.Contains(uses, use) {
 				uses = append(uses, use)
 			}

@@ -68,7 +68,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 			{Capacity: 1, RefillRate: 1, RefillInterval: 101 * 365 * 24 * time.Hour},
 			core.PerMinute(60).In(time.UTC),
 		},
-		Overrides: map[string][]core.Limit{"": {core.PerMinute(60)}, "ann": {}},
+		Overrides: map[string][]core.Limit{"": {core.PerMinute(60)}, "user:ann": {}},
 	})
 	say(err)
 	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{})

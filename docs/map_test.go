@@ -82,7 +82,7 @@ func TestTheWayOfARequestIsTrue(t *testing.T) {
 	text, err := os.ReadFile("how-it-works.md")
 	require.NoError(t, err)
 	seen := make(map[string]bool)
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+/[\\w/.]*)` \\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+/[\\w/.]*)` ").FindAllStringSubmatch(string(text), -1) {
 		require.False(t, seen[row[1]], "%s is visited twice", row[1])
 		seen[row[1]] = true
 		require.FileExists(t, filepath.Join("..", row[1]))

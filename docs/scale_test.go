@@ -35,7 +35,7 @@ func TestDecisionsOfACoreFollowFromTheTable(t *testing.T) {
 	require.NotNil(t, said)
 	table := string(text[strings.Index(string(text), "| 64 goroutines | script µs"):])
 	row := strings.Split(table[strings.Index(table, "| ratelimit |"):], "|")
-	require.Equal(t, said[1], strings.TrimSpace(row[4]), "server CPU µs")
+	require.Equal(t, said[1], strings.Fields(row[3])[0], "server CPU µs")
 	micros, err := strconv.ParseFloat(said[1], 64)
 	require.NoError(t, err)
 	decisions, err := strconv.ParseFloat(strings.ReplaceAll(said[2], ",", ""), 64)

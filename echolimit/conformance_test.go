@@ -3,6 +3,7 @@ package echolimit_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -33,6 +34,21 @@ var kit = adaptertest.Kit[echo.Context, echolimit.KeyFunc, echolimit.Option, ech
 	OnError: func(failed func(error) (int, string)) echolimit.Option {
 		return echolimit.OnError(func(c echo.Context, err error) error { return answer(c)(failed(err)) })
 	},
+	Allow: func(limiter *core.Limiter, keys func(echo.Context) []string, then func(core.Result)) echo.MiddlewareFunc {
+		return func(next echo.HandlerFunc) echo.HandlerFunc {
+			return func(c echo.Context) error {
+				for _, key := range keys(c) {
+					res, err := echolimit.Allow(c, limiter, key)
+					if err != nil {
+						return err
+					}
+					then(res)
+				}
+				return next(c)
+			}
+		}
+	},
+	ReadBody:        func(c echo.Context, n int64) { _, _ = io.CopyN(io.Discard, c.Request().Body, n) },
 	Header:          func(c echo.Context, name string) string { return c.Request().Header.Get(name) },
 	Cookie:          cookie,
 	Query:           echo.Context.QueryParam,

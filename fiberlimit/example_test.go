@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 
@@ -127,9 +128,7 @@ func ExampleFromContext() {
 
 func send(app *fiber.App, method, target string, header http.Header) (code int, body string, _ http.Header) {
 	req := httptest.NewRequest(method, target, nil)
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	res, err := app.Test(req, -1)
 	if err != nil {
 		log.Fatal(err)

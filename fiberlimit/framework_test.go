@@ -3,15 +3,12 @@ package fiberlimit_test
 import (
 	"bufio"
 	"net"
-	"net/http"
 
 	"github.com/gofiber/fiber/v2"
 )
 
-// test, listen, add and stream differ between the versions of fiber.
+// listen, add and stream differ between the versions of fiber.
 func listen(app *fiber.App, l net.Listener) error { return app.Listener(l) }
-
-func test(app *fiber.App, r *http.Request) (*http.Response, error) { return app.Test(r, -1) }
 
 func add(app *fiber.App, method, pattern string, chain []fiber.Handler) {
 	app.Add(method, pattern, chain...)

@@ -33,7 +33,12 @@ func middleware(engine *adapter.Engine[*fiber.Ctx], o *config) fiber.Handler {
 // name in a JSON
 // body. It sets the header fields. If there is no token, or no decision, it returns the error that a middleware of
 // [New] returns: the handler
-// returns it. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
+// returns it. The Result can give the token back: see [core.Result.Undo]. [FromContext] returns the Result too, also in
+// error handlers.
+//
+// Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call
+// adds to the header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests
+// the error's status is 500. Allow panics if limiter is nil.
 func Allow(c *fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) {
 	v := begin(adapter.InHandler[*fiber.Ctx](limiter, strings.Clone(key)), c)
 	if v.Outcome != adapter.Allowed {

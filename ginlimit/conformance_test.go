@@ -34,6 +34,18 @@ var kit = adaptertest.Kit[*gin.Context, ginlimit.KeyFunc, ginlimit.Option, ginli
 	OnError: func(failed func(error) (int, string)) ginlimit.Option {
 		return ginlimit.OnError(func(c *gin.Context, err error) { answer(c)(failed(err)) })
 	},
+	Allow: func(limiter *core.Limiter, keys func(*gin.Context) []string, then func(core.Result)) gin.HandlerFunc {
+		return func(c *gin.Context) { // the next handler follows unless Allow has aborted the request
+			for _, key := range keys(c) {
+				res, ok := ginlimit.Allow(c, limiter, key)
+				if !ok {
+					return
+				}
+				then(res)
+			}
+		}
+	},
+	ReadBody:    func(c *gin.Context, n int64) { _, _ = io.CopyN(io.Discard, c.Request.Body, n) },
 	Header:      (*gin.Context).GetHeader,
 	Cookie:      func(c *gin.Context, name string) string { value, _ := c.Cookie(name); return value },
 	Query:       (*gin.Context).Query,

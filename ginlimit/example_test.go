@@ -2,6 +2,7 @@ package ginlimit_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 
@@ -167,9 +168,7 @@ func ExampleFromContext() {
 
 func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(method, target, nil)
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
 	return w

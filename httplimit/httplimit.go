@@ -15,7 +15,12 @@ func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Hand
 
 // Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user name in a JSON
 // body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
-// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. Allow panics if limiter is nil.
+// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. [FromContext] returns the Result
+// too, but only behind a middleware of New, because a handler can't add to its request's context.
+//
+// Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call adds to the
+// header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests the answer is 500. Allow
+// panics if limiter is nil.
 func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	return nethttp.Allow(w, r, limiter, key)
 }

@@ -48,7 +48,7 @@ func TestByRouteOfAsksTheMuxItWasGiven(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	})
 	for target, want := range map[string]string{"/api/items/7": "route:/api/items/{id}", "/api/other": "route:/api/other"} {
-		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", target, nil))
+		outer.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, target, nil))
 		if got != want {
 			t.Errorf("%s: the key is %q, want %q", target, got, want)
 		}

@@ -2,7 +2,6 @@ package promlimit_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -277,5 +276,5 @@ func TestRegistrationFailsWithAllMistakes(t *testing.T) {
 	require.NoError(t, registry.Register(promlimit.New()))
 	err = registry.Register(promlimit.New())
 	var twice prometheus.AlreadyRegisteredError
-	assert.True(t, errors.As(err, &twice), "a registry accepts only one Collector: %v", err)
+	assert.ErrorAs(t, err, &twice, "a registry accepts only one Collector")
 }

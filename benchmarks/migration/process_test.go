@@ -3,7 +3,6 @@ package migration_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -192,7 +191,7 @@ func TestJujuAfterStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		_, err := migration.JujuAfter(ctx, new(bytes.Buffer), bytes.NewReader(make([]byte, 1<<20)))
-		require.True(t, errors.Is(err, context.Canceled), "%v", err)
+		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 

@@ -28,10 +28,11 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{life: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
 }
 
-// InHandler returns an engine for one decision on key, within the handler of the request. It panics as [New] does.
+// InHandler returns an engine for one decision on key, within the handler of the request. It panics if limiter is nil. See
+// [middleware.InHandler].
 func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
-	options := Options[C]{Options: middleware.Options[C]{InHandler: true}}
-	return New(limiter, func(C) (string, error) { return key, nil }, options)
+	var options Options[C]
+	return &Engine[C]{life: middleware.InHandler(limiter, key, options.protocol()), options: options}
 }
 
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,

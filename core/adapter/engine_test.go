@@ -17,6 +17,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
+// A limiter that is nil is a mistake in the program, and the only one for which a handler panics.
+func TestInHandlerRefusesNoLimiter(t *testing.T) {
+	defer func() {
+		err, _ := recover().(error)
+		require.ErrorContains(t, err, "Allow limiter: <nil> must be a limiter from core.NewLimiter (RL306)", "the panic names the argument")
+	}()
+	adapter.InHandler[*request](nil, "k")
+}
+
 // A limit that is tried out in shadow mode must show all that it will refuse, and not only what exceeds it.
 func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -3,6 +3,7 @@ package clientip_test
 import (
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,9 +122,8 @@ func naiveForwarded(peer string, lines []string) (key string, ended bool) {
 		return network(last), true
 	}
 	hops := 0
-	for i := len(lines) - 1; i >= 0; i-- {
-		line, more := lines[i], true
-		for more {
+	for _, line := range slices.Backward(lines) {
+		for more := true; more; {
 			var next netip.Addr
 			if next, ok, line, more = lastNode(line); !ok {
 				return network(last), true

@@ -79,14 +79,14 @@ func queryEscape(s string) (escaped string) {
 func TestMistakesAreErrors(t *testing.T) {
 	_, err := keyof.Header("X-Api-Key", "")
 	require.ErrorIs(t, err, core.ErrNoKey)
-	for _, make := range []func() (string, error){
+	for _, key := range []func() (string, error){
 		func() (string, error) { return keyof.Header("x api key", "v") },
 		func() (string, error) { return keyof.IP("192.0.2") },
 		func() (string, error) { return keyof.IP("192.0.2.1", core.IPv6Prefix(200)) },
 		func() (string, error) { return keyof.Global("") },
 		func() (string, error) { return keyof.ContextValue(nil, "v") },
 	} {
-		_, err := make()
+		_, err := key()
 		var mistake *core.ConfigError
 		require.ErrorAs(t, err, &mistake)
 	}

@@ -77,7 +77,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 		case join:
 			if first { // the timeout is for all rounds of this loop together
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout))
+				ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout)) //nolint:fatcontext // in the first round alone
 				defer cancel()
 			}
 			select {

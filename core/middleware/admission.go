@@ -14,8 +14,6 @@ type Options[C any] struct {
 	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
 	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
 	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
-
-	InHandler bool // the engine decides one request, within its handler: its warnings are logged once a policy
 }
 
 // Protocol is what a protocol knows of errors. Nil functions mean that it knows nothing.

@@ -20,7 +20,10 @@ type Decision struct {
 }
 
 // middleware is one middleware, whatever its framework. Decisions point to the one that made them.
-type middleware struct{ *warnings }
+type middleware struct {
+	*warnings
+	inHandler bool // it decides one request, within its handler
+}
 
 // warnings are logged once each.
 type warnings struct{ warnTwice, warnNoKey, warnShadowError sync.Once }
@@ -36,6 +39,24 @@ func (d *Decision) madeBy(m *middleware) bool {
 		}
 	}
 	return false
+}
+
+// replaced returns the decisions that are left when the same bucket is asked again within the handler, d and those in front of it
+// but for that of the bucket. So a handler that asks in a loop keeps one for each bucket.
+func (d *Decision) replaced(limiter *core.Limiter, key string) *Decision {
+	switch {
+	case d == nil:
+		return nil
+	case !d.isMarker() && d.by.inHandler && d.limiter.Name() == limiter.Name() && d.key == key:
+		return d.outer
+	}
+	outer := d.outer.replaced(limiter, key)
+	if outer == d.outer {
+		return d
+	}
+	left := *d // others may still read d
+	left.outer = outer
+	return &left
 }
 
 // decided is a Decision whose result writes header fields. Both are one allocation.

@@ -32,12 +32,19 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
 		RefuseArguments(err)
 	}
-	e := &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol, middleware: middleware{new(warnings)}}
-	if options.InHandler {
-		known, _ := inHandlers.LoadOrStore(limiter.Name(), e.warnings)
-		e.warnings = known.(*warnings)
+	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
+}
+
+// InHandler returns an engine for one decision on key, within the handler of the request. It panics if limiter is nil. What else is
+// wrong with limiter is the error of the decision: an app that runs must not panic because its policy was changed. Warnings
+// are logged once for each policy.
+func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *Engine[C] {
+	rule := Rule[C]{limiter, func(C) (string, error) { return key, nil }}
+	if err := rule.mistakes("Allow limiter", ""); err != nil {
+		RefuseArguments(err)
 	}
-	return e
+	known, _ := inHandlers.LoadOrStore(limiter.Name(), new(warnings))
+	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, protocol: protocol, middleware: middleware{known.(*warnings), true}}
 }
 
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
@@ -58,7 +65,7 @@ func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		RefuseArguments(err)
 	}
-	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol, middleware: middleware{new(warnings)}}
+	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
 }
 
 // Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's
@@ -103,7 +110,7 @@ func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
 	e.answer(&a, x, outer)
 	if !a.Result.Allowed {
 		a.Outcome = Denied
-	} else if !e.options.InHandler { // the handler releases what it has taken
+	} else if !e.inHandler { // the handler releases what it has taken
 		a.hold()
 	}
 	return a
@@ -204,6 +211,9 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	if a.joint != nil {
 		a.joint.answer(x, outer)
 		return
+	}
+	if e.inHandler {
+		outer = outer.replaced(a.limiter, a.key)
 	}
 	warnTwice(&e.warnTwice, x, outer, a.limiter, a.key)
 	packed, writes := pack(a.Result)

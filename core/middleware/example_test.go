@@ -54,3 +54,32 @@ func Example() {
 	// 0
 	// 8
 }
+
+var _ middleware.Request = (*call)(nil)
+
+// The user and the method's limit for all pay both, or none of them. A call without a user has no key, so there is no decision.
+func ExampleRule() {
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	engine := middleware.NewTogether([]middleware.Rule[*call]{
+		{Limiter: limiter("user", 5), Key: func(c *call) (string, error) {
+			if c.user == "" {
+				return "", core.ErrNoKey
+			}
+			return byUser(c)
+		}},
+		{Limiter: limiter("method", 1), Key: func(c *call) (string, error) { return core.JoinKey("method", c.method), nil }},
+	}, middleware.Options[*call]{}, middleware.Protocol[*call]{})
+
+	for _, user := range []string{"ann", "bob", ""} {
+		c := &call{ctx: context.Background(), method: "/files.Files/Read", user: user}
+		a := engine.Begin(c, c)
+		fmt.Printf("%q: allowed %t, without a key %t\n", user, a.Outcome == middleware.Allowed, a.Outcome == middleware.Failed && a.Cause == middleware.NoKey)
+	}
+	// Output:
+	// "ann": allowed true, without a key false
+	// "bob": allowed false, without a key false
+	// "": allowed false, without a key true
+}

@@ -25,7 +25,7 @@ type document struct {
 	round   int                 // 0 resolves aliases, 1 reads the file, each further one reads a policy
 }
 
-// resolve puts values in place of aliases. An alias refers to a value that ends above it: nothing contains itself.
+// resolve replaces aliases by their values. An alias refers to a value that ends above it, so nothing contains itself.
 func (d *document) resolve(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
@@ -53,8 +53,8 @@ func (d *document) resolve(n ast.Node) ast.Node {
 	return n
 }
 
-// wrong reports a mistake in n, which stands at p, or in what is missing there. It reports nothing that another round has seen there
-// already.
+// wrong reports a mistake in n, the node at p, or in what is missing there. It reports nothing that an earlier round has reported
+// there.
 func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 	if round, seen := d.wrongs[n]; d.full || seen && round != d.round {
 		return
@@ -77,16 +77,16 @@ func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 	d.errs = append(d.errs, e)
 }
 
-// fits counts what n takes and reports whether it may be read.
+// fits adds the size of n to that of the file with its aliases expanded, and reports whether n may be read.
 func (d *document) fits(n ast.Node, size int) bool {
 	if d.size += perNode + size; d.size > d.most {
-		d.wrong(n, nil, "", "", "aliases expand to too much: write less, or split the file")
+		d.wrong(n, nil, "", "", "aliases expand the file too far: use fewer of them, or split the file")
 		d.full = true
 	}
 	return !d.full
 }
 
-// read returns n, which stands at p, as encoding/json has it, or nil if it is wrong.
+// read returns n, the node at p, as encoding/json decodes JSON into an any, or nil if n is wrong.
 func (d *document) read(n ast.Node, p *place) any {
 	p.node = n
 	s, isString := scalar(n)
@@ -154,8 +154,8 @@ func (d *document) merge(m *ast.MappingNode, p *place, fields map[string]any) {
 	}
 }
 
-// scalar returns the text of n and whether it is a string. A number is one by how it is written, also where the
-// library calls it a string, such as 1e3.
+// scalar returns the text of n and whether it is a string. What is written as a number is one, even if
+// the library calls it a string, such as 1e3.
 func scalar(n ast.Node) (s string, isString bool) {
 	switch n := n.(type) {
 	case *ast.LiteralNode:
@@ -166,7 +166,7 @@ func scalar(n ast.Node) (s string, isString bool) {
 	return n.GetToken().Value, false
 }
 
-// shown returns n as messages show it, which stay short.
+// shown returns n as short text for messages.
 func shown(n ast.Node) string {
 	switch s, isString := scalar(n); {
 	case isString:

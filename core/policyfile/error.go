@@ -7,11 +7,12 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Error is one mistake in a policy file. Readers report all mistakes at once, joined with [errors.Join], from the top
-// of the file to its end; [errors.As] finds the first. Of mistakes in syntax they report the first alone.
+// of the file to its end; [errors.As] finds the first. Of mistakes in syntax they report only the first.
 type Error struct {
 	File   string // as given to LoadFile; else empty
 	Line   int    // from 1
@@ -21,7 +22,8 @@ type Error struct {
 	Reason string // what is wrong, and what to write instead
 }
 
-// Error gives the place as compilers do, so that editors can go there:
+// Error gives the place as compilers do, so that editors can go there. Of the keys of overrides, which can be API keys, it shows only
+// their kinds, such as policies[0].overrides.header:…[1].capacity.
 //
 //	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
 func (e *Error) Error() string {
@@ -34,7 +36,7 @@ func (e *Error) Error() string {
 		place += ":" + strconv.Itoa(e.Column)
 	}
 	if e.Field != "" {
-		place += ": " + e.Field
+		place += ": " + mistake.Hidden(e.Field)
 	}
 	return printable.Text(place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ") + " (" + e.Code() + ")")
 }
@@ -61,7 +63,7 @@ var codes = []struct {
 }{
 	{"RL202", []string{"invalid YAML", "the file is not UTF-8", "the file is empty"}},
 	{"RL203", []string{"is a tag", "begins a complex key", "begins a second document", "is part of a name", "has a tab"}},
-	{"RL204", []string{"the file is too large", "is too much", "is nested too deep", "aliases expand", "too many mistakes"}},
+	{"RL204", []string{"the file is too large", "is one token too many", "is nested too deep", "aliases expand", "too many mistakes"}},
 	{"RL205", []string{"refers to nothing", "must be a mapping, or a list of mappings"}},
 }
 

@@ -46,8 +46,7 @@ onFailure: open
 
 func ExampleError() {
 	_, err := policyfile.Parse([]byte("name: api\nlimits: [-5/s]\n"))
-	var mistake *policyfile.Error
-	if errors.As(err, &mistake) {
+	if mistake, ok := errors.AsType[*policyfile.Error](err); ok {
 		fmt.Println(mistake.Line, mistake.Column, mistake.Field)
 	}
 	// Output:

@@ -173,7 +173,7 @@ func TestMistakesBeyondTheBoundAreNotTold(t *testing.T) {
 	require.ErrorContains(t, err, "line 101:2: too many mistakes: only the first 100 are reported")
 }
 
-// Mistakes in limits of units and in overrides are reported where they are, with the keys as they are written.
+// Mistakes in limits of units and in overrides are reported where they are, without the keys, which can be secret.
 func TestMistakesInUnitsAndOverrides(t *testing.T) {
 	_, err := policyfile.Load(strings.NewReader(`policies:
   - name: a
@@ -203,12 +203,12 @@ line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone su
 line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00 (RL108)
 line 9:9: policies[0].limits[5].refill_interval: "min" must be whole days, weeks or months to be aligned to a calendar (RL104)
 line 11:7: policies[0].overrides: has an empty key, which no request can have (RL111)
-line 12:11: policies[0].overrides.header:x-api-key:k-123[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
-line 13:22: policies[0].overrides.header:x-api-key:k-123[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
-line 13:59: policies[0].overrides.header:x-api-key:k-123[1].refill_interval: 30 needs a unit, such as 30s (RL104)
-line 14:14: policies[0].overrides.Name[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)
-line 15:12: policies[0].overrides.bob: "5/min" must be a list of limits, such as [10/s, 1000/day] (RL111)
-line 16:12: policies[0].overrides.cid: [] is an empty list: at least one is required (RL111)
+line 12:11: policies[0].overrides.header:…[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
+line 13:22: policies[0].overrides.header:…[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
+line 13:59: policies[0].overrides.header:…[1].refill_interval: 30 needs a unit, such as 30s (RL104)
+line 14:14: policies[0].overrides.…[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)
+line 15:12: policies[0].overrides.…: "5/min" must be a list of limits, such as [10/s, 1000/day] (RL111)
+line 16:12: policies[0].overrides.…: [] is an empty list: at least one is required (RL111)
 line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
@@ -221,7 +221,8 @@ func TestMistakesBelowOddKeys(t *testing.T) {
 		"ann": "ann", "a.b": "a.b", "a[0]": "a[0]", "a]": "a]", "Limits[1].Name": "Limits[1].Name", `"\e[31m\n"`: `\x1b[31m\n`,
 	} {
 		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides:\n  a: [1/s]\n  " + key + ":\n    - 1/s\n    - {refill_rate: -1, refill_interval: s}\n"))
-		require.EqualError(t, err, "line 7:21: overrides."+field+"[1].refill_rate: -1 must be a number above 0 (tokens every refill_interval) (RL103)", key)
+		require.EqualError(t, err, "line 7:21: overrides.…[1].refill_rate: -1 must be a number above 0 (tokens every refill_interval) (RL103)", key)
+		require.Equal(t, "overrides."+field+"[1].refill_rate", fieldOf(t, err), "programs get the key")
 	}
 }
 
@@ -229,12 +230,52 @@ func TestMistakesBelowOddKeys(t *testing.T) {
 func TestMistakesBelowLongKeys(t *testing.T) {
 	long := strings.Repeat("k", 200)
 	for limits, want := range map[string]string{
-		"[1/s, ten/s]": "line 3:221: overrides." + long + `[1].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)`,
-		"[1/s, 0/s]":   "line 3:221: overrides." + long + "[1].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)",
-		"5":            "line 3:215: overrides." + long + ": 5 must be a list of limits, such as [10/s, 1000/day] (RL111)",
+		"[1/s, ten/s]": `line 3:221: overrides.…[1].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)`,
+		"[1/s, 0/s]":   "line 3:221: overrides.…[1].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)",
+		"5":            "line 3:215: overrides.…: 5 must be a list of limits, such as [10/s, 1000/day] (RL111)",
 	} {
 		_, err := policyfile.Parse([]byte("name: a\nlimits: [1/s]\noverrides: {" + long + ": " + limits + "}\n"))
 		require.EqualError(t, err, want)
+		require.Contains(t, fieldOf(t, err), "overrides."+long)
+	}
+}
+
+// fieldOf returns the Field of the first mistake in err.
+func fieldOf(t *testing.T, err error) string {
+	t.Helper()
+	var mistake *policyfile.Error
+	require.ErrorAs(t, err, &mistake)
+	return mistake.Field
+}
+
+// Errors are logged. Keys of overrides can be API keys and personal data, and a wrong path can lead to a file of secrets.
+func TestMistakesShowNoSecret(t *testing.T) {
+	const policy = "- name: api\n  limits: [1/s]\n"
+	for _, text := range []string{
+		policy + "  overrides:\n    header:x-api-key:SECRET: [five/s]\n",
+		policy + "  overrides:\n    header:x-api-key:SECRET: []\n",
+		policy + "  overrides:\n    header:x-api-key:SECRET: {}\n",
+		policy + "  overrides:\n    header:x-api-key:SECRET: 5\n",
+		policy + "  overrides:\n    \"header:x-api-key:SECRET[0]\": [0/s]\n",
+		policy + "  overrides:\n    SECRET.capacity: [{capacity: -1, refill_rate: 1, refill_interval: s}]\n",
+		policy + "  overrides:\n    user:SECRET: [1/s]\n    user:SECRET: [2/s]\n",
+		policy + "  overrides:\n    user:SECRET: [1/s name x, 2/s name x]\n",
+		policy + "  overrides:\n    user:SECRET: [{limit: 5}]\n",
+		policy + "  overrides:\n    header:x-api-key:SECRET [1/s]\n",
+		policy + "  overrides: header:x-api-key:SECRET\n",
+		policy + "  overrides: {header:x-api-key:SECRET}\n",
+		policy + "  overrides: {\"header:x-api-key:SECRET\": 5}\n",
+		policy + "  overrides: {\"header:x-api-key:SECRET\n",
+		policy + "  overrides:\n  header:x-api-key:SECRET: [1/s]\n",
+		policy + "header:x-api-key:SECRET: [1/s]\n",
+		"policies: []\nheader:x-api-key:SECRET: [1/s]\n",
+		"SECRET\n", "root:SECRET:19000:0:99999:7:::\n", "database:\n  password: SECRET\n",
+		"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n",
+		`{"password": "SECRET"}`, `{"password": "SECRET`, `{"password": SECRET`,
+	} {
+		_, err := policyfile.Load(strings.NewReader(text))
+		require.ErrorContains(t, err, "line ", "%q", text)
+		require.NotContains(t, err.Error(), "SECRET", "%q", text)
 	}
 }
 
@@ -252,10 +293,10 @@ func TestControlBytesNeverReachAMessage(t *testing.T) {
 		} {
 			err := read()
 			require.Error(t, err, "%q", text)
-			require.Less(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), 0, "%q: %q", text, err)
+			require.Negative(t, strings.IndexFunc(err.Error(), func(r rune) bool { return r != '\n' && !strconv.IsPrint(r) }), "%q: %q", text, err)
 			for _, each := range err.(interface{ Unwrap() []error }).Unwrap() {
 				e := each.(*policyfile.Error)
-				require.Less(t, strings.IndexFunc(e.Field+e.Value+e.Reason, func(r rune) bool { return !strconv.IsPrint(r) }), 0, "%q: %+q", text, e)
+				require.Negative(t, strings.IndexFunc(e.Field+e.Value+e.Reason, func(r rune) bool { return !strconv.IsPrint(r) }), "%q: %+q", text, e)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// place is a value of the file and where it stands. Places are a tree, so that a name takes memory once, however many values stand
-// below it.
+// place is a value of the file and where it is. Places are a tree, so that a name takes memory once, however many values are below
+// it.
 type place struct {
 	above  *place
 	name   string // of a field, or the number of an item in brackets

@@ -13,9 +13,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
-// policies returns by name what is a list of policies, or a mapping with one. It stands at p.
+// policies returns the policies of v, the value at p, by name. v is a list of them, or a mapping with the list.
 func (d *document) policies(v any, p *place) map[string]core.Policy {
 	want := "must be a file of policies: a list, or a mapping with the field policies"
 	if fields, ok := v.(map[string]any); ok {
@@ -25,7 +26,7 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 		}
 		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if name != "policies" {
-				d.wrong(p.in(name).key, nil, "", fmt.Sprintf("%.80q", name), "is not a field of a file of policies: its only field is policies")
+				d.wrong(p.in(name).key, nil, "", fmt.Sprintf("%.80q", mistake.HiddenName(name)), "is not a field of a file of policies: its only field is policies")
 			}
 		}
 		if v, ok = fields["policies"]; !ok {
@@ -37,7 +38,11 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 	list, ok := v.([]any)
 	switch {
 	case !ok:
-		d.wrong(p.node, p, "", shown(p.node), want)
+		value := shown(p.node)
+		if _, isText := scalar(p.node); isText && p.above == nil {
+			value = "text" // it can be another file, with a secret
+		}
+		d.wrong(p.node, p, "", value, want)
 	case len(list) == 0:
 		d.wrong(p.node, p, "", "[]", "is an empty list: at least one is required")
 	}
@@ -58,7 +63,7 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 	return byName
 }
 
-// policy returns v, which stands at p, as core reads it, and reports the mistakes that core finds.
+// policy returns v, the value at p, as core reads a policy, and reports the mistakes that core finds.
 func (d *document) policy(v any, p *place) (policy core.Policy) {
 	d.round++
 	if v == nil { // core would leave policy as it is
@@ -88,7 +93,7 @@ func (d *document) report(m *core.ConfigError, p *place) {
 		if field := p.inside[value]; missing == "" && field != nil { // an unknown field is at its key
 			n = field.key
 		}
-		value = fmt.Sprintf("%.80q", value)
+		value = fmt.Sprintf("%.80q", mistake.HiddenValue(m, value))
 	case isScalar && missing == "":
 		value = shown(n)
 	case !isString:

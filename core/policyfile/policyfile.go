@@ -21,8 +21,8 @@
 // fields, tags, complex keys ("? key"), tabs in text without quotes, and a second document are mistakes.
 //
 // A file is UTF-8 of at most 256 KiB and 20,000 YAML tokens, which is about 700 policies. Brackets nest at most 8
-// deep; the colons and dashes outside them stand in the first 100 columns. A key has at most 256 bytes. What aliases make of a
-// file is bounded by its size, and at most 2 MiB.
+// deep; colons and dashes outside them are in the first 100 columns. A key has at most 256 bytes. Aliases expand a file to at most
+// 2 MiB, and a small one to less.
 package policyfile
 
 import (
@@ -51,17 +51,17 @@ func Parse(data []byte) (core.Policy, error) {
 // A name that is not in the map yields the zero Policy, which [core.NewLimiter] refuses.
 func Load(r io.Reader) (map[string]core.Policy, error) { return load(r, "", (*document).policies) }
 
-// LoadFile is [Load] of a file, whose path every mistake has.
+// LoadFile is [Load] of a file. Every mistake has its path.
 func LoadFile(path string) (map[string]core.Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: policies: %w (RL201)", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	return load(f, path, (*document).policies)
 }
 
-// load returns what by makes of the content of a file, or all its mistakes.
+// load reads the content of a file, and returns the result of by, or all mistakes of the file.
 func load[T any](r io.Reader, file string, by func(*document, any, *place) T) (v T, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+4)) // with a byte order mark, and one too much
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser needs time and memory in the square of what nests and of the fields of a mapping. So these are bounded
-// before it runs, far above what policy files have.
+// The parser's time and memory grow with the square of the nesting and of a mapping's fields. So both are bounded before it
+// runs, far above what policy files have.
 const (
 	maxBytes  = 256 << 10
 	maxTokens = 20_000
@@ -29,7 +29,7 @@ const (
 	maxField  = 400     // likewise, bytes of a path
 )
 
-// Aliases can make more of a file than it holds. How much is bounded by its size, so that nothing without aliases is too much.
+// Aliases expand a file. The bound of its expanded size depends on its own size, so that no file without aliases exceeds it.
 const (
 	maxNesting = 12            // of what is read
 	perNode    = 64            // what a value takes beside its text
@@ -79,7 +79,7 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	return root, nil
 }
 
-// check returns the first mistake that must not reach the parser, or nil: what it would drop, and what is too much.
+// check returns the first mistake that must not reach the parser, or nil: what the parser would ignore, and what exceeds a bound.
 func check(tokens token.Tokens) *Error {
 	depth, headers := 0, 0 // of brackets; of documents
 	last := new(token.Token)
@@ -110,7 +110,7 @@ func check(tokens token.Tokens) *Error {
 		case t.Type == token.MergeKeyType && text != t.Value:
 			reason = "is part of a name: put it in quotes"
 		case i >= maxTokens:
-			reason = "is too much: at most 20,000 YAML tokens are read"
+			reason = "is one token too many: at most 20,000 YAML tokens are read"
 		case depth > maxDepth, depth == 0 && (t.Type == token.MappingValueType || t.Type == token.SequenceEntryType) && t.Position.Column > maxColumn:
 			reason = "is nested too deep: a policy file needs 5 levels"
 		case strings.Contains(text, "\t") && t.Type != token.SingleQuoteType && t.Type != token.DoubleQuoteType:
@@ -124,10 +124,10 @@ func check(tokens token.Tokens) *Error {
 	return nil
 }
 
-// keysAbove are the keys outside brackets that the next value stands below, each with its column and its length.
+// keysAbove are the keys outside brackets above the next value, each with its column and its length.
 type keysAbove []struct{ column, length int }
 
-// add adds a key, and removes those that it does not stand below. It returns the length of all.
+// add adds a key, and removes those that are not above it. It returns the length of all.
 func (k *keysAbove) add(column, length int) (sum int) {
 	*k = slices.DeleteFunc(*k, func(above struct{ column, length int }) bool { return above.column >= column })
 	*k = append(*k, struct{ column, length int }{column, length})

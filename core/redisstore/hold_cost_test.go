@@ -114,8 +114,8 @@ func (s *serverLog) took(key string, f func() error) time.Duration {
 	return 0
 }
 
-// TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the table of
-// docs/background.md.
+// TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the times of
+// each, of which docs/background.md has the ends.
 func TestHoldsCostLittle(t *testing.T) {
 	holds := []int{1, 10, 100, 1000, 2000}
 	costs := holdCosts(t, holds, 40)

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -309,7 +308,7 @@ func TestNegativeLeaseIsReported(t *testing.T) {
 	_, err := core.NewLimiter(redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithLease(-1)),
 		core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}})
 	require.Error(t, err)
-	assert.True(t, strings.Contains(err.Error(), "WithLease: -1 must not be negative"), err)
+	assert.ErrorContains(t, err, "WithLease: -1 must not be negative")
 }
 
 func BenchmarkLeasedDecision(b *testing.B) {

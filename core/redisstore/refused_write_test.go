@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -142,7 +141,7 @@ func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	require.NoError(t, err)
 	b.left(outcomes[0], false, 0)
 	assert.True(t, redis.HasErrorPrefix(outcomes[1].err, "READONLY"), "if the server stays a replica, the grant fails: %v", outcomes[1].err)
-	assert.False(t, errors.As(outcomes[1].err, new(*store.StateError)))
+	assert.NotErrorAs(t, outcomes[1].err, new(*store.StateError))
 }
 
 // Requests that are decided together fail together, whichever of them can't be written: so a replica is asked no oftener

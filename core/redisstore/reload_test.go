@@ -180,9 +180,9 @@ func TestReloadsAdmitNoMore(t *testing.T) {
 			}
 			all = append(all, admitted{clock.Now(), n})
 			sum := int64(0)
-			for i := len(all) - 1; i >= 0; i-- {
-				sum += all[i].n
-				if window := clock.Now().Sub(all[i].at); sum > largest.MaxIn(window) {
+			for _, a := range slices.Backward(all) {
+				sum += a.n
+				if window := clock.Now().Sub(a.at); sum > largest.MaxIn(window) {
 					rt.Fatalf("%d tokens within %v of limits %v", sum, window, limits)
 				}
 			}

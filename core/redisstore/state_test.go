@@ -126,7 +126,7 @@ func nastyStates(t testing.TB, now time.Time) [][]byte {
 		levels := readRecords(t, state)
 		first, rest := levels[0], levels[1:]
 		// Lists of records: cut, of odd length, doubled, reversed.
-		states = append(states, state, state[:len(state)-1], state[1:], append(state[:len(state):len(state)], 0))
+		states = append(states, state, state[:len(state)-1], state[1:], append(slices.Clip(state), 0))
 		for n := 1; n < recordSize; n += 5 {
 			states = append(states, state[:n])
 		}

@@ -28,7 +28,7 @@ import (
 // server may be Redis 6.0 or newer, Valkey or redict. A Store is safe for concurrent use.
 //
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its bucket is full, and
-// one to three seconds more, or up to an eighth of that time if that is longer.
+// one to three seconds more. If that time is over two minutes, it is up to an eighth of it and a second more.
 //
 // A Store starts no goroutine that outlives its work. If [New] returned it, it needs no closing: close the client.
 //

@@ -84,8 +84,7 @@ func ExampleStateError() {
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)}, OnFailure: core.FailOpen,
 	}))
 	res, _ := limiter.Allow(context.Background(), "ada")
-	var bad *store.StateError
-	if errors.As(res.Cause, &bad) {
+	if bad, ok := errors.AsType[*store.StateError](res.Cause); ok {
 		fmt.Println(res.Allowed, bad)
 		_ = limiter.Reset(context.Background(), "ada")
 	}

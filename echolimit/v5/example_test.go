@@ -40,3 +40,28 @@ func Example() {
 	// 200 1 left
 	// 400
 }
+
+// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+func ExampleRule() {
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	limit := echolimit.NewTogether([]echolimit.Rule{
+		{Limiter: limiter("user", 5), Key: echolimit.ByHeader("X-User")},
+		{Limiter: limiter("organisation", 1), Key: echolimit.ByHeader("X-Organisation")},
+	})
+	e := echo.New()
+	e.GET("/", func(c *echo.Context) error { return c.NoContent(http.StatusOK) }, limit)
+
+	for _, user := range []string{"ann", "bob"} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header = http.Header{"X-User": {user}, "X-Organisation": {"acme"}}
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, req)
+		fmt.Println(user, rec.Code)
+	}
+	// Output:
+	// ann 200
+	// bob 429
+}

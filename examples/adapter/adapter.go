@@ -152,14 +152,16 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 }
 
 // Allow takes a token of key's bucket from within a handler, for keys that only the handler knows. If it returns false, it has
-// answered the request.
+// answered the request. It copies key, because fasthttp reuses its strings.
 func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
-	v := adapter.InHandler[*fasthttp.RequestCtx](limiter, key).Begin(c, request{c})
+	v := adapter.InHandler[*fasthttp.RequestCtx](limiter, strings.Clone(key)).Begin(c, request{c})
 	switch v.Outcome {
 	case adapter.Denied:
 		refuse(c, v.Problem())
+		closeUnread(c)
 	case adapter.Failed:
 		refuse(c, adapter.Refuse(v))
+		closeUnread(c)
 	case adapter.Allowed:
 	}
 	return v.Result, v.Outcome == adapter.Allowed

@@ -3,6 +3,7 @@ package fasthttplimit_test
 import (
 	"bufio"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -49,6 +50,25 @@ var kit = adaptertest.Kit[*fasthttp.RequestCtx, fasthttplimit.KeyFunc, fasthttpl
 	},
 	OnError: func(failed func(error) (int, string)) fasthttplimit.Option {
 		return fasthttplimit.OnError(func(c *fasthttp.RequestCtx, err error) { answer(c)(failed(err)) })
+	},
+	Allow: func(limiter *core.Limiter, keys func(*fasthttp.RequestCtx) []string, then func(core.Result)) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
+		return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+			return func(c *fasthttp.RequestCtx) {
+				for _, key := range keys(c) {
+					res, ok := fasthttplimit.Allow(c, limiter, key)
+					if !ok {
+						return
+					}
+					then(res)
+				}
+				next(c)
+			}
+		}
+	},
+	ReadBody: func(c *fasthttp.RequestCtx, n int64) {
+		if c.IsBodyStream() {
+			_, _ = io.CopyN(io.Discard, c.RequestBodyStream(), n)
+		}
 	},
 	Header:      func(c *fasthttp.RequestCtx, name string) string { return string(c.Request.Header.Peek(name)) },
 	Cookie:      func(c *fasthttp.RequestCtx, name string) string { return string(c.Request.Header.Cookie(name)) },

@@ -1,9 +1,9 @@
 // Demo shows a token bucket fill, drain and refuse, in a browser: the same endpoint served by gin, echo,
 // chi, fiber and net/http in one process, one bucket behind them all, limits that change while it runs, and
-// scenarios with a verdict. No Redis is needed:
+// scenarios with a verdict. No Redis is needed. The first build takes half a minute, and -v shows its packages:
 //
-//	go run ./examples/demo                                        # then open http://localhost:8080
-//	go run ./examples/demo -addr localhost:8081 -redis-port 6379  # another one, on the same buckets
+//	go run -v ./examples/demo                                        # then open http://localhost:8080
+//	go run -v ./examples/demo -addr localhost:8081 -redis-port 6379  # another one, on the same buckets
 package main
 
 import (

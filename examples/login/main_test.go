@@ -33,7 +33,7 @@ func newService() *service {
 func (s *service) login(t *testing.T, ip, user, password string) (status int, answer string) {
 	t.Helper()
 	form := url.Values{"user": {user}, "password": {password}}
-	r := httptest.NewRequest("POST", "/login", strings.NewReader(form.Encode()))
+	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", fiber.MIMEApplicationForm)
 	r.Header.Set("X-Forwarded-For", ip)
 	resp, err := s.app.Test(r, -1)

@@ -35,7 +35,7 @@ type answer struct {
 func (a *app) post(t *testing.T, path string, body io.Reader) (*httptest.ResponseRecorder, answer) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	a.handler.ServeHTTP(w, httptest.NewRequest("POST", path, body))
+	a.handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, body))
 	var got answer
 	if w.Code == http.StatusOK {
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
@@ -85,7 +85,7 @@ func TestDeniedBodiesAreNotReadAndNotWorkedOn(t *testing.T) {
 	a.post(t, "/upload", bytes.NewReader(make([]byte, maxBody)))
 	a.post(t, "/upload", bytes.NewReader(make([]byte, maxBody)))
 
-	r := httptest.NewRequest("POST", "/upload", iotest.ErrReader(io.ErrClosedPipe)) // fails whoever reads it
+	r := httptest.NewRequest(http.MethodPost, "/upload", iotest.ErrReader(io.ErrClosedPipe)) // fails whoever reads it
 	r.ContentLength = 2048
 	w := httptest.NewRecorder()
 	a.handler.ServeHTTP(w, r)

@@ -114,8 +114,7 @@ func (s *room) serve(w http.ResponseWriter, r *http.Request) {
 			return // closed, idle or too large
 		}
 		answer, err := s.decide(context.Background(), key, message, warned)
-		var closing websocket.CloseError
-		if errors.As(err, &closing) {
+		if closing, ok := errors.AsType[websocket.CloseError](err); ok {
 			conn.Close(closing.Code, closing.Reason)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"testing"
 
@@ -35,6 +36,23 @@ var kit = adaptertest.Kit[fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fibe
 	},
 	OnError: func(failed func(error) (int, string)) fiberlimit.Option {
 		return fiberlimit.OnError(func(c fiber.Ctx, err error) error { return answer(c)(failed(err)) })
+	},
+	Allow: func(limiter *core.Limiter, keys func(fiber.Ctx) []string, then func(core.Result)) fiber.Handler {
+		return func(c fiber.Ctx) error {
+			for _, key := range keys(c) {
+				res, err := fiberlimit.Allow(c, limiter, key)
+				if err != nil {
+					return err
+				}
+				then(res)
+			}
+			return c.Next()
+		}
+	},
+	ReadBody: func(c fiber.Ctx, n int64) {
+		if c.Request().IsBodyStream() {
+			_, _ = io.CopyN(io.Discard, c.Request().BodyStream(), n)
+		}
 	},
 	// The request's own strings are views of a buffer that the next request overwrites.
 	Header:      func(c fiber.Ctx, name string) string { return c.Get(name) },

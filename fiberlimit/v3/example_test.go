@@ -46,3 +46,32 @@ func Example() {
 	// 200 1 left
 	// 400
 }
+
+// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+func ExampleRule() {
+	store := core.NewMemoryStore()
+	limiter := func(name string, perHour int) *core.Limiter {
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
+	}
+	limit := fiberlimit.NewTogether([]fiberlimit.Rule{
+		{Limiter: limiter("user", 5), Key: fiberlimit.ByHeader("X-User")},
+		{Limiter: limiter("organisation", 1), Key: fiberlimit.ByHeader("X-Organisation")},
+	})
+	app := fiber.New()
+	app.Get("/", limit, func(fiber.Ctx) error { return nil })
+
+	for _, user := range []string{"ann", "bob"} {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Header = http.Header{"X-User": {user}, "X-Organisation": {"acme"}}
+		res, err := app.Test(req, fiber.TestConfig{})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		_ = res.Body.Close()
+		fmt.Println(user, res.StatusCode)
+	}
+	// Output:
+	// ann 200
+	// bob 429
+}

@@ -165,7 +165,7 @@ func TestFailureModesDuringOutages(t *testing.T) {
 
 			o.end(t, b)
 			start := time.Now()
-			for res.Source, err = core.FromFallback, nil; res.Source != core.FromStore; {
+			for res.Source = core.FromFallback; res.Source != core.FromStore; {
 				res, err = local.Allow(ctx, "recovery")
 				require.NoError(t, err)
 				require.Less(t, time.Since(start), 2*wait, "recovery is automatic")

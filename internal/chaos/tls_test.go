@@ -94,7 +94,7 @@ func TestOperationsPageShowsTheTestedACL(t *testing.T) {
 
 func aclArgs(user, rules string) []any {
 	args := []any{"ACL", "SETUSER", user}
-	for _, rule := range strings.Fields(rules) {
+	for rule := range strings.FieldsSeq(rules) {
 		args = append(args, rule)
 	}
 	return args

@@ -255,7 +255,7 @@ func masterIDs(t *testing.T, s *redistest.Server) (ids []string) {
 	t.Helper()
 	nodes, err := s.Client(t).ClusterNodes(context.Background()).Result()
 	require.NoError(t, err)
-	for _, line := range strings.Split(nodes, "\n") {
+	for line := range strings.SplitSeq(nodes, "\n") {
 		fields := strings.Fields(line)
 		switch {
 		case len(fields) < 9 || !strings.Contains(fields[2], "master"):

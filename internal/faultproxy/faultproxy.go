@@ -147,7 +147,7 @@ type parcel struct {
 	data []byte
 }
 
-// pass reads from from and sends to to what the current fault lets through.
+// pass sends what it reads on one connection to the other, as far as the current fault lets it through.
 func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	way := make(chan parcel, 4096) // if it were full, parcels would be later than they are due
 	p.done.Go(func() { p.deliver(way, from, to) })
@@ -178,7 +178,7 @@ func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	}
 }
 
-// deliver writes parcels to to when they are due, in order. At the end it closes both connections.
+// deliver writes each parcel when it is due, in order. At the end it closes both connections.
 func (p *Proxy) deliver(way <-chan parcel, from, to net.Conn) {
 	var failed error
 	for next := range way {

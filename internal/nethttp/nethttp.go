@@ -4,6 +4,7 @@ package nethttp
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
@@ -51,8 +52,8 @@ func Middleware(
 
 // Allow decides a request within its handler, and answers it unless it is allowed.
 func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
-	x := enter(w, r)
-	v := adapter.InHandler[*http.Request](limiter, key).Begin(x.r, x)
+	x := &request{w: w, r: r, slot: slotOf(r.Context())} // a handler can't add a slot to its request
+	v := adapter.InHandler[*http.Request](limiter, key).Begin(r, x)
 	switch v.Outcome {
 	case adapter.Denied:
 		adapter.WriteProblem(w, v.Problem())
@@ -115,30 +116,30 @@ func (x *request) Decision() *adapter.Decision {
 	if x.slot == nil {
 		return nil
 	}
-	return x.slot.decision
+	return x.slot.decision.Load()
 }
 
 func (x *request) SetDecision(d *adapter.Decision) {
 	if x.slot != nil {
-		x.slot.decision = d
+		x.slot.decision.Store(d)
 	}
 }
 
 // Stored returns the decision that was stored last about the request whose context is ctx, or nil.
 func Stored(ctx context.Context) *adapter.Decision {
 	if s := slotOf(ctx); s != nil {
-		return s.decision
+		return s.decision.Load()
 	}
 	return nil
 }
 
-// slot is the context of a limited request. Each limiter adds one, before the key function runs, and the limiter's
-// goroutine writes to it before the handler runs. decision is what was kept last, by this limiter or by one in front.
+// slot is the context of a limited request. Each limiter adds one, before the key function runs. decision is what was kept last:
+// by this limiter, by one in front, or by Allow. Whoever has the context may read it meanwhile.
 //
 // It implements context.Context itself: that takes 41 ns and 1 allocation, and context.WithValue 94 ns and 2.
 type slot struct {
 	context.Context
-	decision *adapter.Decision
+	decision atomic.Pointer[adapter.Decision]
 }
 
 type slotKey struct{}
@@ -155,7 +156,7 @@ type limited struct {
 func enter(w http.ResponseWriter, r *http.Request) *request {
 	s := &slot{Context: r.Context()}
 	if outer := slotOf(s.Context); outer != nil {
-		s.decision = outer.decision
+		s.decision.Store(outer.decision.Load())
 	}
 	l := new(limited)
 	l.copy = *r.WithContext(s) // the compiler has WithContext's own copy on the stack

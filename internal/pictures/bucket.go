@@ -15,8 +15,8 @@ func drawBucket() *canvas {
 	)
 	limit := core.PerMinute(60).WithBurst(10)
 	c := newCanvas(430, "A bucket of 10 tokens that gains one a second")
-	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+34, width-margin) }
-	y := func(tokens float64) float64 { return scale(tokens, 0, float64(limit.Capacity), floor, top) }
+	x := func(at time.Duration) float64 { return scale(at.Seconds(), end.Seconds(), margin+34, width-margin) }
+	y := func(tokens float64) float64 { return scale(tokens, float64(limit.Capacity), floor, top) }
 
 	c.scaleY(x(0), width-margin, y, 0, 5, 10)
 	ann := newClient(limit)

@@ -170,8 +170,8 @@ func between(a, b, c point) bool {
 	return cross < 0.01 && cross > -0.01 && ahead >= 0
 }
 
-// scale maps v from one range to another.
-func scale(v, from, to, low, high float64) float64 { return low + (v-from)/(to-from)*(high-low) }
+// scale maps v from the range that begins with 0 and ends with to, to the one from low to high.
+func scale(v, to, low, high float64) float64 { return low + v/to*(high-low) }
 
 func sign(v float64) float64 {
 	switch {

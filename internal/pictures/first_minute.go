@@ -11,8 +11,8 @@ import (
 func drawFirstMinute() *canvas {
 	const top, floor = 96.0, 336.0
 	c := newCanvas(400, "A client that sends all it can in its first minute")
-	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, 60, margin+44, width-margin-200) }
-	y := func(requests float64) float64 { return scale(requests, 0, 120, floor, top) }
+	x := func(at time.Duration) float64 { return scale(at.Seconds(), 60, margin+44, width-margin-200) }
+	y := func(requests float64) float64 { return scale(requests, 120, floor, top) }
 
 	c.scaleY(x(0), x(time.Minute), y, 0, 60, 120)
 	for _, s := range []int{0, 20, 40, 60} {

@@ -51,7 +51,7 @@ func drawLeases() *canvas {
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100).WithMode(core.Aligned)}}
 	limiter := core.Must(core.NewLimiter(lease.New(below, 100, 100*time.Millisecond), policy))
 	ann := &client{limiter: core.Must(core.NewLimiter(memory, policy)), began: time.Now()} // sees the shared bucket
-	x := func(at time.Duration) float64 { return scale(float64(at), 0, float64(end), margin+56, width-margin) }
+	x := func(at time.Duration) float64 { return scale(float64(at), float64(end), margin+56, width-margin) }
 
 	var sent, called []float64
 	held := []level{{0, 0}}
@@ -82,12 +82,12 @@ func drawLeases() *canvas {
 	c.text(width-margin, 168, "soft end", "unused tokens go back")
 	c.ticks(called, 182)
 	c.text(margin, process-high-26, "text bold", "tokens on lease in the process")
-	y := func(tokens float64) float64 { return scale(tokens, 0, float64(most), process, process-high) }
+	y := func(tokens float64) float64 { return scale(tokens, float64(most), process, process-high) }
 	c.scaleY(x(0), width-margin, y, 0, float64(most))
 	c.curve(points(held, x, y), process)
 	c.text((sent[len(sent)-1]+called[len(called)-1])/2, y(float64(unused))-12, "text middle", fmt.Sprintf("%d unused", unused))
 	c.text(margin, bucket-high-26, "text bold", "tokens in the bucket in Redis")
-	y = func(tokens float64) float64 { return scale(tokens, 0, 100, bucket, bucket-high) }
+	y = func(tokens float64) float64 { return scale(tokens, 100, bucket, bucket-high) }
 	c.scaleY(x(0), width-margin, y, 0, 100)
 	c.curve(points(ann.levels, x, y), bucket)
 	for ms := time.Duration(0); ms <= 600; ms += 200 {

@@ -15,7 +15,7 @@ func drawModes() *canvas {
 	)
 	c := newCanvas(600, "6 a minute, in three modes, with the same requests")
 	x := func(at time.Duration) float64 {
-		return scale(at.Seconds(), 0, end.Seconds(), margin+26, width-margin-26)
+		return scale(at.Seconds(), end.Seconds(), margin+26, width-margin-26)
 	}
 	const foot = 170 + row*2 + 62
 	for at := time.Duration(0); at <= end; at += time.Minute {
@@ -24,7 +24,7 @@ func drawModes() *canvas {
 	}
 	for i, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {
 		floor := 170 + row*float64(i)
-		y := func(tokens float64) float64 { return scale(tokens, 0, 6, floor, floor-high) }
+		y := func(tokens float64) float64 { return scale(tokens, 6, floor, floor-high) }
 		about := [...]string{"a token every 10 s", "6 tokens a minute after the first request", "6 tokens at each full minute"}[i]
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) // each row begins at a full minute
 		ann := newClient(core.Per(6, time.Minute).WithMode(mode))

@@ -17,9 +17,9 @@ func drawMonth() *canvas {
 	to := time.Date(2026, time.April, 15, 0, 0, 0, 0, berlin)
 	c := newCanvas(376, "1,000 a month in Berlin; a client takes 34 a day")
 	x := func(at time.Duration) float64 {
-		return scale(float64(at), 0, float64(to.Sub(from)), margin+56, width-margin)
+		return scale(float64(at), float64(to.Sub(from)), margin+56, width-margin)
 	}
-	y := func(tokens float64) float64 { return scale(tokens, 0, 1000, floor, top) }
+	y := func(tokens float64) float64 { return scale(tokens, 1000, floor, top) }
 
 	time.Sleep(time.Until(from))
 	ann := newClient(core.PerMonth(1000).In(berlin))

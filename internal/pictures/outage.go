@@ -78,7 +78,7 @@ func sendThroughOutage(mode core.FailureMode) (calls []time.Duration, admitted [
 func drawOutage() *canvas {
 	const top, row, high = 300.0, 112.0, 52.0
 	c := newCanvas(632, "Redis does not answer for 5 seconds")
-	x := func(seconds float64) float64 { return scale(seconds, 0, end, margin, width-margin) }
+	x := func(seconds float64) float64 { return scale(seconds, end, margin, width-margin) }
 	c.rect(x(away), 66, x(back)-x(away), top+2*row+18-66, 6, "alarm")
 	c.text(x(away)+14, 92, "denied bold", "away")
 

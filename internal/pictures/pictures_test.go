@@ -3,6 +3,7 @@ package pictures
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"flag"
 	"io"
 	"math"
@@ -167,7 +168,7 @@ func parse(t *testing.T, name string, svg []byte) (elements []element) {
 	decoder := xml.NewDecoder(bytes.NewReader(svg))
 	for {
 		token, err := decoder.Token()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return elements
 		}
 		require.NoError(t, err, "%s is well-formed", name)

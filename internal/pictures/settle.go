@@ -15,8 +15,8 @@ func drawSettle() *canvas {
 		capacity, charged = 3000, 1000
 	)
 	c := newCanvas(470, "Charge an estimate, then settle what was used")
-	x := func(at time.Duration) float64 { return scale(at.Seconds(), 0, end.Seconds(), margin+56, width-margin) }
-	y := func(tokens float64) float64 { return scale(tokens, 0, capacity, floor, top) }
+	x := func(at time.Duration) float64 { return scale(at.Seconds(), end.Seconds(), margin+56, width-margin) }
+	y := func(tokens float64) float64 { return scale(tokens, capacity, floor, top) }
 
 	ann := newClient(core.PerDay(capacity).WithMode(core.Aligned).WithUnit("tokens"))
 	type change struct {

@@ -33,12 +33,11 @@ func (s *suite) denied(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rows := [][]string{{"one goroutine, one denied key", "ns", "allocations", "commands", "ratio to redis_rate"}}
+		rows := [][]string{{"one goroutine", "ns", "allocations", "commands"}}
 		base := measure.Named(series, peers.RedisRate)
 		for _, v := range series {
 			rows = append(rows, []string{
-				v.Name, report.Number(v.Median(measure.Nanos)), report.Number(v.Median(measure.Allocs)),
-				report.Number(v.Median(commands)), report.Times(v.Ratio(base, measure.Nanos)),
+				v.Name, withRatio(v, base, measure.Nanos), report.Number(v.Median(measure.Allocs)), report.Number(v.Median(commands)),
 			})
 		}
 		ours := measure.Named(series, peers.Library)

@@ -28,7 +28,7 @@ func (s *suite) hotKey(ctx context.Context) error {
 			all = slices.Insert(all, 1+i, r)
 		}
 		contenders := deciders(request, all, key, true)
-		rows := [][]string{{"one key"}}
+		rows := [][]string{{"decisions/s, server CPU µs"}}
 		for _, r := range all {
 			rows = append(rows, []string{r.Name})
 		}
@@ -43,11 +43,10 @@ func (s *suite) hotKey(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("%d goroutines: %w", goroutines, err)
 			}
-			rows[0] = append(rows[0], fmt.Sprintf("%d goroutines: decisions/s", goroutines), "ratio to redis_rate", "server CPU µs")
+			rows[0] = append(rows[0], fmt.Sprintf("%d goroutines", goroutines))
 			base := measure.Named(series, peers.RedisRate)
 			for i, v := range series {
-				rows[i+1] = append(rows[i+1], report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond)),
-					report.Number(v.Median(serverCPU)))
+				rows[i+1] = append(rows[i+1], withRatio(v, base, measure.PerSecond)+", "+report.Number(v.Median(serverCPU)))
 			}
 			at[goroutines] = series
 		}
@@ -55,7 +54,7 @@ func (s *suite) hotKey(ctx context.Context) error {
 			return err
 		}
 		s.hotKeyTargets(at)
-		s.section("Redis: one hot key", "With redisstore.WithLease a process takes tokens ahead, and then decides by itself.", rows)
+		s.section("Redis: one hot key", "Leases: with redisstore.WithLease a process takes tokens ahead, and decides by itself.", rows)
 		return nil
 	}, slices.Concat(inOneScript, []string{peers.RedisRate + peers.Piped, peers.Ulule + peers.Piped})...)
 }
@@ -67,6 +66,6 @@ func (s *suite) hotKeyTargets(at map[int][]measure.Series) {
 	s.target(report.AtLeast("one hot key, 64 goroutines", peers.RedisRate, against(64), 6))
 	s.target(report.AtLeast("one hot key, 512 goroutines", peers.RedisRate, against(512), 12))
 	s.target(report.UpTo("one hot key, 512 goroutines, server CPU", "µs a decision", at[512][0].Median(serverCPU), 0.5))
-	s.target(report.AtLeast("one hot key, 64 goroutines, leases of 10,000", "without leases",
+	s.target(report.AtLeast("one hot key, 64 goroutines, leases of 10,000", "the rate without leases",
 		at[64][len(leaseSizes)].Ratio(at[64][0], measure.PerSecond), 20))
 }

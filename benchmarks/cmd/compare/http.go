@@ -30,7 +30,7 @@ func (s *suite) http(context.Context) error {
 		{peers.Fiber, peers.LegacyFields, peers.FiberOwn, 1},
 		{peers.NetHTTP, "", "", 0},
 	}
-	rows := [][]string{{"one request", "added ns", "ratio to its peer", "added allocations", "added bytes"}}
+	rows := [][]string{{"added to one request", "ns", "allocations", "bytes"}}
 	for _, f := range frameworks {
 		framework := f.build(roomy)
 		series, err := s.framework(framework)
@@ -43,27 +43,26 @@ func (s *suite) http(context.Context) error {
 				continue
 			}
 			row := []string{
-				framework.Name + ": " + v.Name, report.Number(v.Added(without, measure.Nanos)), "–",
+				framework.Name + ": " + v.Name, report.Number(v.Added(without, measure.Nanos)),
 				report.Number(v.Added(without, measure.Allocs)), fmt.Sprintf("%.0f", v.Added(without, measure.Bytes)),
 			}
-			if f.peer != "" {
-				row[2] = report.Times(v.AddedRatio(measure.Named(series, f.peer), without, measure.Nanos))
+			if f.peer != "" && v.Name != f.peer {
+				row[1] += " (" + report.Times(v.AddedRatio(measure.Named(series, f.peer), without, measure.Nanos)) + ")"
 			}
 			rows = append(rows, row)
 		}
-		what := framework.Name + " middleware"
+		what := "middleware"
 		if f.peer != "" {
 			ratio := measure.Named(series, f.ours).AddedRatio(measure.Named(series, f.peer), without, measure.Nanos)
-			s.target(report.AtMost(what+", same fields", f.peer, ratio, f.bound))
+			s.target(report.AtMost(what+", same fields: "+framework.Name, f.peer, ratio, f.bound))
 		}
 		ours := measure.Named(series, peers.Library)
 		allocations := math.Round(ours.Added(without, measure.Allocs)) // what the process does in the background adds some hundredths
-		s.target(report.UpTo(what+", default fields", "allocations", allocations, mostAllocations))
-		s.target(report.UpTo(what+", default fields", "B", ours.Added(without, measure.Bytes), mostBytes))
+		s.target(report.UpTo(what+", default fields: "+framework.Name, "allocations", allocations, mostAllocations))
+		s.target(report.UpTo(what+", default fields: "+framework.Name, "B", ours.Added(without, measure.Bytes), mostBytes))
 	}
-	s.section("Middleware: added to a request",
-		"A request with the limiter less one without, in process, with 1,000 addresses and buckets in memory. Ratios are to "+peers.Ulule+", "+peers.HTTPRate+",\n"+
-			"echo's and fiber's own.", rows)
+	s.section("Middleware",
+		"In process, with 1,000 addresses and buckets in memory. Ratios are to "+peers.Ulule+", "+peers.HTTPRate+", echo's and fiber's own.", rows)
 	return nil
 }
 

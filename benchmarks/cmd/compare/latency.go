@@ -35,25 +35,23 @@ func (s *suite) latency(ctx context.Context) error {
 	if ping < 2*halfWay || ping > 3*halfWay {
 		return fmt.Errorf("a PING takes %v, must be %v and at most half of that more", ping, 2*halfWay)
 	}
-	rows := [][]string{{"by goroutines"}}
+	rows := [][]string{{"decisions/s, p50 ms by goroutines"}}
 	for _, n := range []int{16, 64, 512} {
 		series, err := s.fromAfar(ctx, addr, n)
 		if err != nil {
 			return fmt.Errorf("%d goroutines: %w", n, err)
 		}
-		rows[0] = append(rows[0], strconv.Itoa(n)+": decisions/s", "p50 ms")
+		rows[0] = append(rows[0], strconv.Itoa(n))
 		base := measure.Named(series, peers.RedisRate)
 		for i, v := range series {
 			if len(rows) == i+1 {
 				rows = append(rows, []string{v.Name})
 			}
-			rows[i+1] = append(rows[i+1],
-				fmt.Sprintf("%s (%s)", report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond))),
-				report.Number(v.Median(measure.P50)/1e3))
+			rows[i+1] = append(rows[i+1], withRatio(v, base, measure.PerSecond)+", "+report.Number(v.Median(measure.P50)/1e3))
 		}
 	}
-	s.section("Redis 1 ms away", fmt.Sprintf("Through a proxy that delays each direction by %v; a PING takes %v. Pools have as many connections as there are goroutines, or in rows with\n"+
-		"\"default pool\" %d. In brackets: the ratio to redis_rate.", halfWay, ping.Round(10*time.Microsecond), 10*runtime.GOMAXPROCS(0)), rows)
+	s.section("Redis 1 ms away", fmt.Sprintf("Through a proxy that delays each direction by %v; a PING takes %v. Pools have a connection for each goroutine;\n"+
+		"the default pool has %d.", halfWay, ping.Round(10*time.Microsecond), 10*runtime.GOMAXPROCS(0)), rows)
 	return nil
 }
 

@@ -83,7 +83,7 @@ func (f *fleet) flood(ctx context.Context, d time.Duration) (admitted int64, err
 // lease measures what leases cost: tokens that idle processes hold, and those that a limit would have
 // admitted more.
 func (s *suite) lease(ctx context.Context) error {
-	rows := [][]string{{"4 processes, 64 goroutines, one key", "admitted of what the limit allows", "parked when requests end, tokens", "all given back after, ms"}}
+	rows := [][]string{{"4 processes, 64 goroutines", "admitted", "tokens parked", "given back after ms"}}
 	for _, n := range []int64{0, 100, 1000} {
 		share, err := s.leaseShare(ctx, n)
 		if err != nil {
@@ -100,7 +100,7 @@ func (s *suite) lease(ctx context.Context) error {
 		rows = append(rows, []string{name, fmt.Sprintf("%.2f %%", 100*share), report.Number(float64(parked)), report.Number(float64(back.Milliseconds()))})
 	}
 	s.section("Redis: what leases cost",
-		"Admitted: of a limit of Capacity 10,000 and 20,000 tokens a second, flooded for five rounds.", rows)
+		"One key is flooded for five rounds. Admitted: of what Capacity 10,000 and 20,000 tokens a second allow. Parked: when requests end.", rows)
 	return nil
 }
 

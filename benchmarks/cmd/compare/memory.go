@@ -28,7 +28,7 @@ func (s *suite) memory(ctx context.Context) error {
 		return err
 	}
 
-	rows := [][]string{{"all cores", "one key: ns", "ratio to x/time", "allocations", "100,000 keys: ns", "ratio to x/time", "allocations", "bytes per key"}}
+	rows := [][]string{{"ns, allocations", "one key", "100,000 keys", "bytes per key"}}
 	oneBase, manyBase := measure.Named(hot, peers.XTime), measure.Named(many, peers.XTime)
 	var ourBytes float64
 	for i, peer := range peers.InMemory {
@@ -41,8 +41,8 @@ func (s *suite) memory(ctx context.Context) error {
 		}
 		rows = append(rows, []string{
 			peer.Name,
-			report.Number(hot[i].Median(measure.Nanos)), report.Times(hot[i].Ratio(oneBase, measure.Nanos)), report.Number(hot[i].Median(measure.Allocs)),
-			report.Number(many[i].Median(measure.Nanos)), report.Times(many[i].Ratio(manyBase, measure.Nanos)), report.Number(many[i].Median(measure.Allocs)),
+			withRatio(hot[i], oneBase, measure.Nanos) + ", " + report.Number(hot[i].Median(measure.Allocs)),
+			withRatio(many[i], manyBase, measure.Nanos) + ", " + report.Number(many[i].Median(measure.Allocs)),
 			fmt.Sprintf("%.0f", bytes),
 		})
 	}
@@ -53,7 +53,7 @@ func (s *suite) memory(ctx context.Context) error {
 	s.target(report.UpTo("MemoryStore, 100,000 keys", "B a key", ourBytes, 130))
 	s.target(report.None("MemoryStore, both", "allocations",
 		max(measure.Named(hot, peers.Library).Median(measure.Allocs), ours.Median(measure.Allocs))))
-	s.section("In process", "Wall-clock time divided by the decisions of all cores. Bytes: growth of the live heap, without the caller's key.", rows)
+	s.section("In process", "Wall-clock time divided by the decisions of all cores; ratios to x/time/rate. Bytes: growth of the live heap, without the caller's key.", rows)
 	return nil
 }
 

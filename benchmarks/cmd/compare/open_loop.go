@@ -46,7 +46,7 @@ func (s *suite) openLoop(ctx context.Context) error {
 		contenders = append(contenders, measure.Contender{Name: nothing, Worker: func() func(int) error {
 			return func(int) error { return nil }
 		}})
-		rows := [][]string{{"latency from the time a request is due"}}
+		rows := [][]string{{"p50, p99 µs"}}
 		for _, c := range contenders {
 			rows = append(rows, []string{c.Name})
 		}
@@ -56,12 +56,10 @@ func (s *suite) openLoop(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			rows[0] = append(rows[0], fmt.Sprintf("%s/s: p50 µs", report.Number(share*most)), "p99 µs")
+			rows[0] = append(rows[0], report.Number(share*most)+"/s")
 			base := measure.Named(series, peers.RedisRate)
 			for i, v := range series {
-				for _, p := range percentiles {
-					rows[i+1] = append(rows[i+1], latency(v, base, p))
-				}
+				rows[i+1] = append(rows[i+1], latency(v, base, measure.P50)+", "+latency(v, base, measure.P99))
 				if overrun[i] > 0 {
 					overruns += fmt.Sprintf("\nAt %.0f %% more than %d requests waited for %s, in %d of %d rounds.",
 						100*share, mostUnderWay, v.Name, overrun[i], s.rounds)
@@ -73,7 +71,7 @@ func (s *suite) openLoop(ctx context.Context) error {
 		}
 		s.section("Redis: latency under a fixed rate",
 			fmt.Sprintf("An open loop: Poisson arrivals, the same for all, of %.0f %% and %.0f %% of the %s/s that redis_rate reaches with %d goroutines. Latency counts from\n"+
-				"the time at which a request is due. In brackets: the ratio to redis_rate.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
+				"the time at which a request is due.", 100*shares[0], 100*shares[1], report.Number(most), goroutines)+overruns, rows)
 		return nil
 	}, inOneScript...)
 }
@@ -83,7 +81,7 @@ func latency(v, base measure.Series, p measure.Metric) string {
 	if math.IsInf(v.Median(p), 1) {
 		return "endless"
 	}
-	return fmt.Sprintf("%s (%s)", report.Number(v.Median(p)), report.Times(v.Ratio(base, p)))
+	return withRatio(v, base, p)
 }
 
 // most is how many decisions a second redis_rate reaches.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/report"
 )
 
@@ -17,7 +18,16 @@ func (s *suite) section(title, text string, rows [][]string) {
 	}
 }
 
-// target adds to the table of targets.
+// withRatio is the median of a metric and, in brackets, its ratio to base's. Base itself has none.
+func withRatio(v, base measure.Series, m measure.Metric) string {
+	text := report.Number(v.Median(m))
+	if v.Name == base.Name {
+		return text
+	}
+	return text + " (" + report.Times(v.Ratio(base, m)) + ")"
+}
+
+// target adds to the list of targets.
 func (s *suite) target(t report.Target) { s.targets = append(s.targets, t) }
 
 // write stores the run and writes the page into docs, or prints the page of this run alone.
@@ -53,7 +63,7 @@ func (s *suite) page(runs []report.Run) string {
 		picture = "![" + s.plot.Title + "; bars are quartiles of the rounds](benchmarks.svg)\n\n"
 	}
 	return "## Targets\n\n" + report.Targets(runs) +
-		"\n## Machines\n\nClients and Redis share a machine and its loopback interface. `benchmarks/run` on another machine adds its line.\n\n" + report.Machines(runs) +
+		"\n## Machines\n\nClients and Redis share a machine. `benchmarks/run` on another machine adds its line.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
 		"\n## Results\n\nMeasured on " + s.machine.Name() + ".\n\n" + picture + s.sections.String()
 }

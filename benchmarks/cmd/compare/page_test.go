@@ -30,7 +30,7 @@ func TestAnotherMachineAddsItsValues(t *testing.T) {
 	}
 	page := string(text)
 	for _, line := range []string{
-		"- decisions/s: ×1.75 | ×2.50, target ≥2 × redis_rate",
+		"- as ratios to redis_rate: decisions/s ×1.75 | ×2.50 (≥2)",
 		"Measured on two 2, 2 cores.",
 		"| ratelimit | two 2's |",
 	} {

@@ -59,8 +59,7 @@ func (s *suite) processes(ctx context.Context) error {
 		base := measure.Named(series, peers.RedisRate)
 		var each []string
 		for _, v := range series {
-			each = append(each, fmt.Sprintf("%s %s (%s), %s µs", v.Name,
-				report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond)), report.Number(v.Median(serverCPU))))
+			each = append(each, fmt.Sprintf("%s %s, %s µs", v.Name, withRatio(v, base, measure.PerSecond), report.Number(v.Median(serverCPU))))
 		}
 		s.section("Redis: one hot key of several processes", fmt.Sprintf("Decisions/s of %d processes of %d goroutines, which share no calls, and the server's CPU time for one:\n%s.",
 			fleetSize, perProc, strings.Join(each, "; ")), nil)

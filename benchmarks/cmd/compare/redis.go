@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/measure"
 	"github.com/tokenbucket-go/ratelimit/benchmarks/internal/peers"
@@ -96,47 +98,45 @@ func (s *suite) redisTables(all []*peers.Redis, at map[int][]measure.Series) {
 		line := report.Line{Name: r.Name}
 		for _, n := range concurrency {
 			base := measure.Named(at[n], peers.RedisRate)
-			v := at[n][i].Median(measure.PerSecond)
-			row = append(row, fmt.Sprintf("%s (%s)", report.Number(v), report.Times(at[n][i].Ratio(base, measure.PerSecond))))
+			row = append(row, withRatio(at[n][i], base, measure.PerSecond))
 			low, high := at[n][i].Quartiles(measure.PerSecond)
-			line.Y, line.Low, line.High = append(line.Y, v), append(line.Low, low), append(line.High, high)
+			line.Y, line.Low, line.High = append(line.Y, at[n][i].Median(measure.PerSecond)), append(line.Low, low), append(line.High, high)
 		}
 		rows = append(rows, row)
 		s.plot.Lines = append(s.plot.Lines, line)
 	}
-	s.section("Redis: decisions per second", "10,000 keys with one limit, all requests allowed. In brackets: the ratio to redis_rate. With AutoPipeline: on go-redis' AutoPipeline, which is experimental.", rows)
+	s.section("Redis: decisions per second", "10,000 keys with one limit, all requests allowed. AutoPipeline of go-redis is experimental.", rows)
 
-	rows = [][]string{{"one goroutine", "p50 µs", "ratio to redis_rate", "allocations", "script µs", "ratio to redis_rate"}}
+	rows = [][]string{{"one goroutine", "p50 µs", "allocations", "script µs"}}
 	base := measure.Named(at[1], peers.RedisRate)
-	for _, series := range at[1] {
-		script, ratio := scriptTimes(series, base)
-		rows = append(rows, []string{
-			series.Name, report.Number(series.Median(measure.P50)), report.Times(series.Ratio(base, measure.P50)),
-			report.Number(series.Median(measure.Allocs)), script, ratio,
-		})
+	for _, v := range withoutPipes(at[1]) {
+		rows = append(rows, []string{v.Name, withRatio(v, base, measure.P50), report.Number(v.Median(measure.Allocs)), scriptTimes(v, base)})
 	}
-	s.section("Redis: latency", "One goroutine decides, with a context that can be cancelled, as that of a web request. Script: the time in EVALSHA (INFO commandstats).", rows)
+	s.section("Redis: latency", "With a context that can be cancelled, as that of a web request. Script: the time in EVALSHA (INFO commandstats).", rows)
 	s.serverTable(at[64])
 }
 
 func (s *suite) serverTable(series []measure.Series) {
-	rows := [][]string{{"64 goroutines", "script µs", "ratio to redis_rate", "server CPU µs", "ratio to redis_rate", "commands", "client allocations"}}
+	rows := [][]string{{"64 goroutines", "script µs", "server CPU µs", "commands", "client allocations"}}
 	base := measure.Named(series, peers.RedisRate)
-	for _, v := range series {
-		script, ratio := scriptTimes(v, base)
+	for _, v := range withoutPipes(series) {
 		rows = append(rows, []string{
-			v.Name, script, ratio, report.Number(v.Median(serverCPU)), report.Times(v.Ratio(base, serverCPU)),
-			report.Number(v.Median(commands)), report.Number(v.Median(measure.Allocs)),
+			v.Name, scriptTimes(v, base), withRatio(v, base, serverCPU), report.Number(v.Median(commands)), report.Number(v.Median(measure.Allocs)),
 		})
 	}
 	s.section("Redis: the server's work for one decision",
-		"CPU: all CPU time of the server, network included (INFO cpu). Commands: all that were executed, inside scripts too.", rows)
+		"CPU: all of the server's, network included (INFO cpu). Commands: also those inside scripts.", rows)
 }
 
-// scriptTimes are the time in scripts and its ratio to that of base, of limiters that decide in one.
-func scriptTimes(v, base measure.Series) (micros, ratio string) {
+// scriptTimes is the time in scripts, of limiters that decide in one.
+func scriptTimes(v, base measure.Series) string {
 	if !v.Has(scriptTime) {
-		return "–", "–"
+		return "–"
 	}
-	return report.Number(v.Median(scriptTime)), report.Times(v.Ratio(base, scriptTime))
+	return withRatio(v, base, scriptTime)
+}
+
+// withoutPipes are the series of contenders without AutoPipeline.
+func withoutPipes(all []measure.Series) []measure.Series {
+	return slices.DeleteFunc(slices.Clone(all), func(v measure.Series) bool { return strings.HasSuffix(v.Name, peers.Piped) })
 }

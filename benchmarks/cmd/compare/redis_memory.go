@@ -49,7 +49,7 @@ func (s *suite) redisMemory(ctx context.Context) error {
 	s.target(report.AtMost("Redis memory per key, one limit", peers.RedisRate, ours/theirs, 1))
 	s.target(report.UpTo("Redis memory per key, three limits, beyond redis_rate's with one", "B", ours3-theirs, 64))
 	s.section("Redis: memory of one client",
-		fmt.Sprintf("Bytes of one limit, by MEMORY USAGE less the length of the name: %s. Three limits of %s\ntake one key and %.0f bytes; peers take three times as much, and three calls.",
+		fmt.Sprintf("Bytes of one limit (MEMORY USAGE less the name): %s.\nThree limits of %s take %.0f bytes in one key; peers take three times as much, and three calls.",
 			strings.Join(each, ", "), peers.Library, ours3), nil)
 	return nil
 }

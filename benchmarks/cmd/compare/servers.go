@@ -29,9 +29,9 @@ func (s *suite) servers(ctx context.Context) error {
 		return err
 	}
 	defer generator.Close()
-	rows := [][]string{{"application"}}
+	rows := [][]string{{"requests/s, p99 ms by connections"}}
 	for _, c := range connections {
-		rows[0] = append(rows[0], fmt.Sprintf("%d connections: requests/s", c.n), "p99 ms")
+		rows[0] = append(rows[0], strconv.Itoa(c.n))
 	}
 	for _, framework := range []string{"gin", "chi"} {
 		more, err := s.serversOf(ctx, generator, framework)
@@ -40,9 +40,9 @@ func (s *suite) servers(ctx context.Context) error {
 		}
 		rows = append(rows, more...)
 	}
-	s.section("Whole servers", "An application with one route, a limiter on Redis and 10,000 clients, each with its API key; wrk loads one at a time. In brackets: the ratio of\n"+
-		"requests/s to "+peers.Ulule+". ratelimit sends five header fields by default; "+peers.Ulule+" sends three, "+peers.LegacyFields+" the same three, and\n"+
-		peers.IETFFields+" two. With 4 connections each request's goroutine sends its own call; with more, requests share at most 4 calls at a time.", rows)
+	s.section("Whole servers", "One route, a limiter on Redis, and 10,000 clients with API keys; wrk loads one application at a time. Ratios are to "+peers.Ulule+", which sends\n"+
+		"three header fields. ratelimit sends five, or those that the row names: three or two. With 4 connections each request's goroutine sends its own\n"+
+		"call; with more, requests share at most 4 calls.", rows)
 	return nil
 }
 
@@ -81,12 +81,10 @@ func (s *suite) serversOf(ctx context.Context, generator *wrk.Wrk, framework str
 		}
 		base := measure.Named(series, peers.Ulule)
 		for i, v := range series {
-			rows[i] = append(rows[i],
-				fmt.Sprintf("%s (%s)", report.Number(v.Median(measure.PerSecond)), report.Times(v.Ratio(base, measure.PerSecond))),
-				report.Number(v.Median(measure.P99)/1e3))
+			rows[i] = append(rows[i], withRatio(v, base, measure.PerSecond)+", "+report.Number(v.Median(measure.P99)/1e3))
 		}
 		if framework == "gin" && c.least > 0 {
-			s.target(report.AtLeast(fmt.Sprintf("gin application, requests/s, %d connections", c.n), peers.Ulule,
+			s.target(report.AtLeast(fmt.Sprintf("gin requests/s, connections: %d", c.n), peers.Ulule,
 				measure.Named(series, peers.Library).Ratio(base, measure.PerSecond), c.least))
 		}
 	}

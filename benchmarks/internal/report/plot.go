@@ -67,7 +67,7 @@ func (p Plot) SVG() string {
 	fmt.Fprintf(&b, `<rect class="ground" width="%d" height="%d" rx="8"/>`+"\n", width, height)
 	text(&b, left, 30, `font-size="16" font-weight="600"`, p.Title)
 	ceiling := p.grid(&b)
-	for i := len(p.Lines) - 1; i >= 0; i-- { // the first last, so above the others
+	for i := range slices.Backward(p.Lines) { // the first last, so above the others
 		p.line(&b, i, ceiling)
 	}
 	p.names(&b, ceiling)

@@ -73,9 +73,12 @@ func slug(m Machine) string {
 	return fmt.Sprintf("%s-%d-cores", strings.Trim(notInSlug.ReplaceAllString(name, "-"), "-"), m.Cores)
 }
 
-// Targets says how many of the first run's targets it meets, and lists those that a run does not meet, with the value of each run.
+// Targets says how many of the first run's targets it meets, and lists those that a run does not meet, with the value of each run and the target.
+// A line has the targets of one scale. Of several whose names agree up to a colon, the later ones show what follows it.
 func Targets(runs []Run) string {
-	var missed strings.Builder
+	var scales []string
+	missed := map[string]string{} // by scale
+	last := map[string]string{}   // the name up to a colon, by scale
 	met := 0
 	for _, t := range runs[0].Targets {
 		var values []string
@@ -95,19 +98,35 @@ func Targets(runs []Run) string {
 				met++
 			}
 		}
-		if anyMissed {
-			fmt.Fprintf(&missed, "- %s: %s, target %s\n", t.What, strings.Join(values, " | "), t.promise())
+		if !anyMissed {
+			continue
 		}
+		scale, name := t.scale(), t.What
+		if !slices.Contains(scales, scale) {
+			scales = append(scales, scale)
+		} else {
+			missed[scale] += "; "
+		}
+		if before, rest, found := strings.Cut(name, ": "); found && before == last[scale] {
+			name = rest
+		} else {
+			last[scale] = before
+		}
+		missed[scale] += fmt.Sprintf("%s %s (%s)", name, strings.Join(values, " | "), t.promise())
 	}
 	text := fmt.Sprintf("The first machine's run meets %d of %d targets.", met, len(runs[0].Targets))
-	if missed.Len() == 0 {
+	if len(missed) == 0 {
 		return text + "\n"
 	}
 	text += " These are not met"
 	if len(runs) > 1 {
 		text += " everywhere, with the values of each machine"
 	}
-	return text + ":\n\n" + missed.String()
+	text += " (target):\n\n"
+	for _, scale := range scales {
+		text += "- " + scale + ": " + missed[scale] + "\n"
+	}
+	return text
 }
 
 // Machines is a list of the runs' machines, with the contenders of each.
@@ -118,7 +137,7 @@ func Machines(runs []Run) string {
 		fmt.Fprintf(&b, "- %s: %s, %s, GOMAXPROCS %d, Redis %s; on %s, at commit %s, in %s.", m.Name(), m.Kernel, m.Go, m.GOMAXPROCS, m.Redis,
 			r.Date, r.Commit, r.Rounds)
 		if i == 0 || !slices.Equal(m.Contenders, runs[0].Machine.Contenders) {
-			fmt.Fprintf(&b, " Contenders: %s.", strings.Join(m.Contenders, ", "))
+			fmt.Fprintf(&b, " [Versions of the contenders](benchmarks/%s.json).", slug(m))
 		}
 		b.WriteString("\n")
 	}

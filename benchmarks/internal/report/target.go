@@ -32,15 +32,20 @@ func None(what, unit string, value float64) Target {
 	return Target{What: what, Unit: unit, Aim: "0", Value: value}
 }
 
+// scale is what values of the target are counted in.
+func (t Target) scale() string {
+	if t.Of != "" {
+		return "as ratios to " + t.Of
+	}
+	return "in " + t.Unit
+}
+
 // promise is the target as a text.
 func (t Target) promise() string {
-	switch {
-	case t.Aim == "0":
-		return "0 " + t.Unit
-	case t.Of != "":
-		return fmt.Sprintf("%s%g × %s", t.Aim, t.Bound, t.Of)
+	if t.Aim == "0" {
+		return "0"
 	}
-	return fmt.Sprintf("%s%g %s", t.Aim, t.Bound, t.Unit)
+	return fmt.Sprintf("%s%g", t.Aim, t.Bound)
 }
 
 // isMetBy reports whether a measured value, maybe another machine's, meets the target.
@@ -60,9 +65,9 @@ func (t Target) result(value float64) string {
 	case t.Of != "":
 		return Times(value)
 	case t.Aim == "0":
-		return three(value) + " " + t.Unit
+		return three(value)
 	}
-	return Number(value) + " " + t.Unit
+	return Number(value)
 }
 
 // isOf reports whether both measure the same, whatever they promise.

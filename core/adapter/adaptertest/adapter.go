@@ -49,6 +49,15 @@ type middleware[K, O any] struct {
 	Together []rule[K]
 	// PerIP are the limits of PerIP. If it is not nil, the middleware is that of PerIP, and nothing else here is used.
 	PerIP []core.Limit
+	// Handler asks Limiter from within a handler. If it is not nil, only it and Limiter are used.
+	Handler *handler
+}
+
+// handler is what stands in place of a middleware and calls Allow.
+type handler struct {
+	reads int64                 // so many bytes of the request's body before
+	keys  func(Header) []string // it calls Allow with each
+	then  func(core.Result)     // is called with each Result that was allowed; may be nil
 }
 
 // rule is one of the rules of NewTogether.
@@ -111,6 +120,17 @@ func (k Kit[C, K, O, R, M]) install(described []middleware[K, O]) (chain []M) {
 		switch {
 		case m.PerIP != nil:
 			chain = append(chain, k.PerIP(m.PerIP...))
+		case m.Handler != nil:
+			then := m.Handler.then
+			if then == nil {
+				then = func(core.Result) {}
+			}
+			chain = append(chain, k.Allow(m.Limiter, func(c C) []string {
+				if m.Handler.reads > 0 {
+					k.ReadBody(c, m.Handler.reads)
+				}
+				return m.Handler.keys(func(name string) string { return k.Header(c, name) })
+			}, then))
 		case m.Together != nil:
 			rules := make([]R, len(m.Together))
 			for i, r := range m.Together {

@@ -70,6 +70,7 @@ func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option stor
 		{"Outage", (*suite[K, O]).outage},
 		{"Context", (*suite[K, O]).context},
 		{"Reuse", (*suite[K, O]).reuse},
+		{"Allow", (*suite[K, O]).allow},
 		{"Unread", (*suite[K, O]).unread},
 		{"Unreadable", (*suite[K, O]).unreadable},
 		{"Concurrent", (*suite[K, O]).concurrent},

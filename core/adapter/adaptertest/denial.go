@@ -23,7 +23,7 @@ func (s *suite[K, O]) denial() {
 func (s *suite[K, O]) defaultDenial() {
 	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial[K, O]) {
 		var calls atomic.Int64
-		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil}))
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil, nil}))
 		for i, status := range []int{200, 200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d with a capacity of 2", i+1))
 		}

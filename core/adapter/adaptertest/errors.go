@@ -117,7 +117,7 @@ func (s *suite[K, O]) frameworkErrors() {
 						}
 						key, options := returning(err)
 						log := logtest.Capture(func() {
-							app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), key, options, nil, nil}))
+							app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), key, options, nil, nil, nil}))
 							for range 2 {
 								c.wantRefusal(app.send(request{}), status, "the request")
 							}
@@ -164,7 +164,7 @@ func (s *suite[K, O]) clientsFault() {
 	})
 	s.rule("a request whose context ended while its key was read is 503 and not logged", func(c *trial[K, O]) {
 		key := k.Custom(func(Header) (string, error) { return "", fmt.Errorf("look up: %w", context.Canceled) })
-		app := c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), key, nil, nil, nil})
+		app := c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), key, nil, nil, nil, nil})
 		app.Context = func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
@@ -248,7 +248,7 @@ func (s *suite[K, O]) context() {
 		s.rule(fmt.Sprintf("a policy in shadow mode does not stop a request whose context is %s", name), func(c *trial[K, O]) {
 			policy := policyOf(1)
 			policy.Shadow = true
-			app := c.app(answer(http.StatusOK), middleware[K, O]{c.limiter(policy), c.kit.Global("all"), nil, nil, nil})
+			app := c.app(answer(http.StatusOK), middleware[K, O]{c.limiter(policy), c.kit.Global("all"), nil, nil, nil, nil})
 			app.Context = end
 			c.wantStatus(c.serve(app).send(request{}), http.StatusOK, "the request")
 		})
@@ -259,7 +259,7 @@ func (s *suite[K, O]) context() {
 				policy.OnFailure = mode
 				l := c.limiter(policy)
 				var calls atomic.Int64
-				app := c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{l, c.kit.Global("all"), nil, nil, nil})
+				app := c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{l, c.kit.Global("all"), nil, nil, nil, nil})
 				app.Context = end
 				c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
 				if calls.Load() != 0 {

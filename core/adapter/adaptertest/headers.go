@@ -96,8 +96,8 @@ func (s *suite[K, O]) stackedFields() {
 				rule := fmt.Sprintf("list fields hold both limiters, single-valued fields the tighter one (%s, style %d, %s)",
 					order.name, style, p)
 				s.rule(rule, func(c *trial[K, O]) {
-					outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: style}), c.kit.Global("all"), nil, nil, nil}
-					inner := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: style}), c.kit.Global("all"), nil, nil, nil}
+					outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
+					inner := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
 					app := c.app(answer(http.StatusOK), outer, inner)
 					if p == inRoute {
 						app.Use = app.Use[:1]
@@ -139,9 +139,9 @@ func (s *suite[K, O]) stackedDecisions() {
 		outer, inner := newModel(wide), newModel(tight)
 		app := c.serve(c.app(answer(http.StatusOK),
 			middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{wide}}), c.kit.Global("all"),
-				[]O{c.kit.WithCost(func(Header) (int64, error) { return 9, nil })}, nil, nil},
+				[]O{c.kit.WithCost(func(Header) (int64, error) { return 9, nil })}, nil, nil, nil},
 			middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{tight}}), c.kit.Global("all"),
-				[]O{c.kit.WithCost(func(Header) (int64, error) { return 4, nil })}, nil, nil}))
+				[]O{c.kit.WithCost(func(Header) (int64, error) { return 4, nil })}, nil, nil, nil}))
 		first := decision{outer, 9, outer.take(9), c.clock.Now()}
 		second := decision{inner, 4, inner.take(4), c.clock.Now()}
 		got := app.send(request{})
@@ -153,7 +153,7 @@ func (s *suite[K, O]) stackedDecisions() {
 	s.rule("a denial by the outer limiter takes no tokens from the inner one", func(c *trial[K, O]) {
 		inner := c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(2)}})
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{c.holding(1), c.kit.Global("all"), nil, nil, nil}, middleware[K, O]{inner, c.kit.Global("all"), nil, nil, nil}))
+			middleware[K, O]{c.holding(1), c.kit.Global("all"), nil, nil, nil, nil}, middleware[K, O]{inner, c.kit.Global("all"), nil, nil, nil, nil}))
 		for _, status := range []int{200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, "through both")
 		}
@@ -161,8 +161,8 @@ func (s *suite[K, O]) stackedDecisions() {
 	})
 	s.rule("if the inner limiter skips a request, FromContext returns the outer one's decision", func(c *trial[K, O]) {
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{c.holding(5), c.kit.Global("all"), nil, nil, nil},
-			middleware[K, O]{c.holding(9), c.kit.Global("other"), []O{c.kit.WithSkip(func(Header) bool { return true })}, nil, nil}))
+			middleware[K, O]{c.holding(5), c.kit.Global("all"), nil, nil, nil, nil},
+			middleware[K, O]{c.holding(9), c.kit.Global("other"), []O{c.kit.WithSkip(func(Header) bool { return true })}, nil, nil, nil}))
 		c.wantRemaining(app.send(request{}), 4, "a request")
 	})
 }
@@ -272,12 +272,13 @@ func members(h http.Header, name string) string {
 		if !ok {
 			return "not a list of items"
 		}
-		s := fmt.Sprintf("%#v", item.Value)
+		var s strings.Builder
+		fmt.Fprintf(&s, "%#v", item.Value)
 		for _, p := range item.Params.Names() {
 			v, _ := item.Params.Get(p)
-			s += fmt.Sprintf(" %s=%v", p, v)
+			fmt.Fprintf(&s, " %s=%v", p, v)
 		}
-		spelled = append(spelled, s)
+		spelled = append(spelled, s.String())
 	}
 	return strings.Join(spelled, ", ")
 }

@@ -232,7 +232,7 @@ func (s *suite[K, O]) reuse() {
 		s.rule("keys that arrive over one connection keep their own buckets: "+extractor.name, func(c *trial[K, O]) {
 			const keys = 30
 			app := c.app(answer(http.StatusOK))
-			app.Routes = routes(answer(http.StatusOK), middleware[K, O]{c.holding(2), extractor.key, nil, nil, nil})
+			app.Routes = routes(answer(http.StatusOK), middleware[K, O]{c.holding(2), extractor.key, nil, nil, nil, nil})
 			running := c.serve(app)
 			send := func(i int) response {
 				user := fmt.Sprintf("user-%03d", i) // all have one length, so one overwrites the other exactly

@@ -34,6 +34,12 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	Join           func(...K) K
 	FirstOf        func(...K) K
 
+	// Allow returns a middleware that does what a handler does: it calls the adapter's Allow with limiter and each of keys(c). As
+	// soon as one is refused it ends the request, otherwise it calls the next handler. then gets each Result that was allowed.
+	Allow func(limiter *core.Limiter, keys func(C) []string, then func(core.Result)) M
+	// ReadBody reads up to n bytes of the request's body, as a handler does.
+	ReadBody func(c C, n int64)
+
 	// Header, Cookie and Query are what the framework gives its handlers: the first value, or "". The string may belong to the
 	// framework and be valid only during the request.
 	Header, Cookie, Query func(c C, name string) string

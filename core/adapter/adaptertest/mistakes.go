@@ -51,11 +51,11 @@ func (s *suite[K, O]) panics() {
 		{"mistakes in both key and cost", k.ByHeader(""), []O{k.CostByContentLength(0)}, []string{"ByHeader", "CostByContentLength"}},
 	} {
 		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil}, mistake.want...)
+			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
 		})
 	}
 	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
-		c.wantPanic(middleware[K, O]{nil, none, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
+		c.wantPanic(middleware[K, O]{nil, none, nil, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
 }
 
@@ -78,7 +78,7 @@ func (s *suite[K, O]) panicsOfCosts() {
 		l := newListener()
 		_ = l.Close()
 		called := func(Header) (string, error) { c.errorf("New called a key function"); return "", nil }
-		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil}))
+		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil, nil}))
 	})
 }
 

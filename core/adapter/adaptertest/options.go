@@ -132,7 +132,7 @@ func (s *suite[K, O]) onError() {
 				got = err
 				return http.StatusTeapot, "mine"
 			})
-			app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{trouble.limiter, trouble.key, []O{option}, nil, nil}))
+			app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{trouble.limiter, trouble.key, []O{option}, nil, nil, nil}))
 			r := app.send(request{})
 			mu.Lock()
 			if !errors.Is(got, trouble.want) {

@@ -49,7 +49,7 @@ func (s *suite[K, O]) refundStatus() {
 			var reported statuses
 			l := c.holding(5)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(reported.refunding)}, nil, nil}))
+				middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 			c.wantStatus(app.send(request{header: header("Cost", "3")}), reply.Status, "cost 3 of 5")
 			if seen := reported.all(); !slices.Equal(seen, []int{reply.Status}) {
 				c.errorf("Refund was called with %v, want [%d]", seen, reply.Status)
@@ -64,7 +64,7 @@ func (s *suite[K, O]) refundStatus() {
 	s.rule("a panic of the handler counts as 500", func(c *trial[K, O]) {
 		var reported statuses
 		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
-			middleware[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil}))
+			middleware[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 		for i := range 2 {
 			c.wantStatus(app.send(request{}), http.StatusInternalServerError, fmt.Sprintf("request %d with a capacity of 1, each refunded", i+1))
 		}
@@ -83,7 +83,7 @@ func (s *suite[K, O]) refundTokens() {
 		s.rule(fmt.Sprintf("after an informational status the one counts that the client gets (%d)", status), func(c *trial[K, O]) {
 			var reported statuses
 			app := c.serve(c.app(func(context.Context) Reply { return Reply{Status: status, Hints: true} },
-				middleware[K, O]{c.holding(2), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil}))
+				middleware[K, O]{c.holding(2), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 			// Some frameworks take the first status that is written for the last.
 			if got, seen := app.send(request{}).status, reported.all(); !slices.Equal(seen, []int{got}) {
 				c.errorf("the client got %d, and Refund was called with %v", got, seen)
@@ -101,7 +101,7 @@ func (s *suite[K, O]) refundTokens() {
 			var reported statuses
 			l := c.holding(2)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil}))
+				middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 			for range 2 {
 				if got, err := app.try(context.Background(), request{}); err == nil && got.status != reply.Status {
 					c.errorf("the premise: the client got %d, want %d", got.status, reply.Status)
@@ -143,8 +143,8 @@ func (s *suite[K, O]) refundOnlyCharged() {
 			var reported statuses
 			full, empty := slow(1), slow(2)
 			app := c.serve(c.app(answer(http.StatusOK),
-				middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(reported.refunding)}, nil, nil},
-				middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []O{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}, nil, nil}))
+				middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil},
+				middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []O{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}, nil, nil, nil}))
 			for range 2 { // the outer limiter has only one token
 				c.wantStatus(app.send(request{}), inner.status, "refused by the inner limiter, refunded by the outer one")
 			}
@@ -176,7 +176,7 @@ func (s *suite[K, O]) refundWhere() {
 	s.rule("tokens that the fallback granted during an outage return to the fallback", func(c *trial[K, O]) {
 		var reported statuses
 		app := c.serve(c.app(answer(http.StatusUnauthorized),
-			middleware[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil}))
+			middleware[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 		for range 2 {
 			c.wantStatus(app.send(request{}), http.StatusUnauthorized, "with a capacity of 1, each refunded")
 		}
@@ -201,7 +201,7 @@ func (s *suite[K, O]) refundAfterClient() {
 		var reported statuses
 		store := announcedStore{c.store, make(chan struct{}, 10)}
 		l := c.limiterOn(store, policyOf(1))
-		app := c.serve(c.app(handle, middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil}))
+		app := c.serve(c.app(handle, middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 		if got, err := app.try(ctx, request{}); err == nil {
 			c.errorf("the client was answered %d although it had left", got.status)
 		}

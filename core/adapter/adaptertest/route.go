@@ -104,8 +104,8 @@ func (s *suite[K, O]) routeWarnings() {
 		}
 	})
 	s.rule("the marker of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
-		outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil}
-		skipped := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil}
+		outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil, nil}
+		skipped := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil, nil}
 		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))
 		c.wantRemaining(app.send(request{}), 4, "the inner limiter makes no decision")
 	})

@@ -65,7 +65,7 @@ func slow(n int64) core.Limit {
 // use runs an app with one limiter in front of all routes.
 func (c *trial[K, O]) use(l *core.Limiter, key K, options ...O) *server {
 	c.t.Helper()
-	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{l, key, options, nil, nil}))
+	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{l, key, options, nil, nil, nil}))
 }
 
 // answer returns a handler that always answers with status.

@@ -43,6 +43,21 @@ func (c *trial[K, O]) refusals() []refusal[K, O] {
 		{"an answer of OnError", 418, middleware[K, O]{Limiter: full, Key: failing,
 			Options: []O{k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" })}}},
 	}
+	for _, h := range []struct {
+		name    string
+		status  int
+		limiter *core.Limiter
+		key     string
+		reads   int64
+	}{
+		{"a denial by Allow", 429, c.emptied("all"), "all", 0},
+		{"a denial by Allow behind a byte of the body", 429, c.emptied("all"), "all", 1},
+		{"a denial by Allow behind 9 KiB of the body", 429, c.emptied("all"), "all", 9 << 10},
+		{"a missing key in Allow", 400, full, "", 0},
+		{"no decision in Allow", 503, closed, "all", 10},
+	} {
+		list = append(list, refusal[K, O]{h.name, h.status, middleware[K, O]{Limiter: h.limiter, Handler: &handler{reads: h.reads, keys: constant(h.key)}}})
+	}
 	if k.Error != nil {
 		list = append(list, refusal[K, O]{"a client error of the framework", 401, middleware[K, O]{Limiter: full,
 			Key: k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusUnauthorized) })}})

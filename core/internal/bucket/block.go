@@ -100,7 +100,7 @@ func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64) Level {
 	last := b.last().at
 	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever { // the room ends at the deepest debt, or other steps
-		l, _ = r.refillThrough(b.holds, l, held)
+		l = r.refillThrough(b.holds, l, held)
 		return l
 	}
 	steps := r.stepNumber(f, last) - r.stepNumber(f, l.At)

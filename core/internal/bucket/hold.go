@@ -58,12 +58,12 @@ func heldAt(holds []hold, now int64) (tokens int64) {
 }
 
 // refillThrough refills l until the last of holds ends. holds are in the order of their ends. held tokens are held at first, those
-// of holds among them, and rest are held after that.
-func (r *Rate) refillThrough(holds []hold, l Level, held int64) (_ Level, rest int64) {
+// of holds among them.
+func (r *Rate) refillThrough(holds []hold, l Level, held int64) Level {
 	for _, h := range holds {
 		l, held = r.end(h, r.refill(l, held, h.at), held)
 	}
-	return l, held
+	return l
 }
 
 // end ends h at the level l, which is that of h's end, while held tokens are held, h's among them. It returns the level after it,

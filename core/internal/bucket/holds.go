@@ -29,7 +29,7 @@ func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
 		b := &h.blocks[i]
 		if b.last().at >= now {
 			ended, _ := slices.BinarySearchFunc(b.holds, hold{at: now}, hold.compare)
-			l, _ = r.refillThrough(b.holds[:ended], l, held)
+			l = r.refillThrough(b.holds[:ended], l, held)
 			break
 		}
 		l = r.refillThroughBlock(h.stepping, b, l, held)

@@ -83,23 +83,23 @@ func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 // Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back
 // has these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
-	each, any := p.EachOf(before, back)
-	if !any {
+	each, some := p.EachOf(before, back)
+	if !some {
 		return nil, nil
 	}
 	return p, &each
 }
 
-// EachOf returns the numbers that back has for the limits of before, for those of p. any reports whether one is not 0.
-func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, any bool) {
+// EachOf returns the numbers that back has for the limits of before, for those of p. some reports whether one is not 0.
+func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, some bool) {
 	each = make([]int64, len(p.Rates))
 	for i := range p.Rates {
 		if j := before.IndexOf(p.Rates[i].Tag); j >= 0 {
 			each[i] = back[j]
-			any = any || back[j] != 0
+			some = some || back[j] != 0
 		}
 	}
-	return each, any
+	return each, some
 }
 
 // Recounts reports whether any limit counts requests in one of the two plans, and another unit in the other.

@@ -125,7 +125,7 @@ func (c *Calendar) At(at int64) Period {
 		return *p
 	}
 	local := time.UnixMicro(at).In(c.location)
-	number := int64(0)
+	var number int64
 	if c.months > 0 {
 		month := int64(local.Month()) - 1 + 12*(int64(local.Year())-c.year) - c.month
 		number = floorTo(month, c.months) / c.months

@@ -32,7 +32,7 @@ func ListMistakes(policy string, limits []Limit, list string) []error {
 		}
 		if first, taken := names[l.Name]; taken {
 			errs = append(errs, mistake.New(element+"Name", l.Name,
-				"is the name of "+list+"["+strconv.Itoa(first)+"] already: give each limit a name of its own"))
+				"is the name of "+mistake.Hidden(list+"["+strconv.Itoa(first)+"]")+" already: give each limit a name of its own"))
 			continue
 		}
 		names[l.Name] = i

@@ -123,8 +123,9 @@ func (p *parser) part() {
 
 // complete adds what follows from other fields, and the mistakes of the limit as a whole.
 func (p *parser) complete() {
-	l, reason := &p.limit, ""
+	l := &p.limit
 	if p.given["Anchor"] {
+		var reason string
 		if l.Anchor, reason = ParseAnchor(p.from, l.Days()); reason != "" {
 			p.wrong("Anchor", p.from, reason)
 		}

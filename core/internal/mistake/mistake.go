@@ -20,9 +20,10 @@ type Error struct {
 // New returns an Error.
 func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
 
-// Error returns the field, its value, the reason, and the code in parentheses, if there is one.
+// Error returns the field, its value, the reason, and the code in parentheses, if there is one. Of the keys of overrides it shows
+// only their kinds: see [Hidden].
 func (e *Error) Error() string {
-	text := e.Field + ": " + e.value() + " " + e.Reason
+	text := Hidden(e.Field) + ": " + e.value() + " " + e.Reason
 	if code := e.Code(); code != "" {
 		text += " (" + code + ")"
 	}
@@ -47,12 +48,15 @@ func (e *Error) Code() string {
 
 // codesOfReasons are the codes of mistakes that can occur in any field, by how the reason begins.
 var codesOfReasons = []struct{ begins, code string }{
-	{"is not a field", "RL206"},
+	{notAField, "RL206"},
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
 	{"is a unit that", "RL117"},
 	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
 }
+
+// notAField begins the reason of a name that is unknown.
+const notAField = "is not a field"
 
 // codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.
 // An element of a list has the list's name without the s.
@@ -67,7 +71,7 @@ var codesOfNames = map[string]string{
 	"new timeout": "RL304", "new failures": "RL304", "new pause": "RL304", "withclock": "RL305",
 	"withkeysecret": "RL318",
 
-	"new limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
+	"new limiter": "RL306", "allow limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
 	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "global": "RL308", "bycontextvalue": "RL309",
 	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
 	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "withmaxseries": "RL317", "withbuckets": "RL317", "withredisstore": "RL317", "withmeterprovider": "RL317", "newtogether": "RL316", "withcost": "RL320",
@@ -94,7 +98,7 @@ func lastName(field string) string {
 // value returns the value as messages show it.
 func (e *Error) value() string {
 	if s, ok := e.Value.(string); ok {
-		return strconv.Quote(printable.Clip(s, 80))
+		return strconv.Quote(printable.Clip(HiddenValue(e, s), 80))
 	}
 	return fmt.Sprint(e.Value)
 }

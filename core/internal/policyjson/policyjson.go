@@ -80,7 +80,7 @@ func Read(data []byte, mistakes func(Policy) []error) (*Policy, error) {
 		return nil, fmt.Errorf("ratelimit: policy: %w", err)
 	}
 	if v == nil {
-		return nil, nil
+		return nil, nil //nolint:nilnil // null is no policy
 	}
 	r := reader{wrongs: make(map[string]bool)}
 	next := r.policy(v)

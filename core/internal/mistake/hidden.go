@@ -1,0 +1,48 @@
+package mistake
+
+import "strings"
+
+// Hidden returns a field without the key of an override in it, which can be an API key or personal data, and messages are logged. Of
+// the key only its kind stays, which ends at the first colon: Policy.Overrides.header:…[0].Capacity.
+func Hidden(field string) string {
+	at := strings.Index(field, "verrides.") // in Go Overrides, in files overrides
+	if at < 0 {
+		return field
+	}
+	at += len("verrides.")
+	key, rest := field[at:], ""
+	if i := strings.LastIndexByte(key, '['); i >= 0 && isIndex(key[i:]) { // a limit of the override
+		key, rest = key[:i], key[i:]
+	}
+	kind, _, found := strings.Cut(key, ":")
+	if !found {
+		kind = ""
+	} else {
+		kind += ":"
+	}
+	return field[:at] + kind + "…" + rest
+}
+
+// HiddenName returns the name of an unknown field as messages may show it. With a colon in it, it can be the key of an override
+// at a wrong place, and then only its kind stays. No field has a colon.
+func HiddenName(name string) string {
+	if kind, _, found := strings.Cut(name, ":"); found {
+		return kind + ":…"
+	}
+	return name
+}
+
+// HiddenValue returns s, which is the value of e, as messages may show it: where a name or overrides stand it is a [HiddenName].
+func HiddenValue(e *Error, s string) string {
+	if strings.HasPrefix(e.Reason, notAField) || lastName(e.Field) == "overrides" {
+		return HiddenName(s)
+	}
+	return s
+}
+
+// isIndex reports whether s is a number in brackets, perhaps with the name of a field behind it.
+func isIndex(s string) bool {
+	number, name, closed := strings.Cut(s[1:], "]")
+	return closed && number != "" && strings.Trim(number, "0123456789") == "" &&
+		(name == "" || name[0] == '.' && !strings.ContainsAny(name[1:], ".:]"))
+}
