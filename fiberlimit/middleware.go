@@ -92,7 +92,7 @@ func done(engine *adapter.Engine[*fiber.Ctx], c *fiber.Ctx, v adapter.Verdict, s
 		return
 	}
 	app, sent := c.App(), c.Context()
-	fast.WhenSent(sent, engine.Logger(), func() {
+	fast.WhenSent(sent, engine.Logger(), v.Dropped(), func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		if status == 0 {

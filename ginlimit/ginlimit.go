@@ -1,9 +1,7 @@
 package ginlimit
 
 import (
-	"bufio"
 	"context"
-	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -70,9 +68,9 @@ func refuse(c *gin.Context, v adapter.Verdict, o *config) {
 // watched calls the next handlers and ends the request with its status.
 func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Verdict) {
 	returned := false
-	if below := c.Writer; v.HasSlots() {
-		c.Writer = &writer{below, &v}
-		defer func() { c.Writer = below }()
+	over := func() {}
+	if v.HasSlots() {
+		over = watchHijack(c, v)
 	}
 	defer func() {
 		status := c.Writer.Status()
@@ -80,28 +78,12 @@ func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Ver
 			// A handler panicked, or left its error, without a status, to middleware in front of this one.
 			status = http.StatusInternalServerError
 		}
+		over()
 		engine.Done(c, v, status)
 	}()
 	c.Next()
 	returned = true
 }
-
-// writer notes when a handler takes over the connection.
-type writer struct {
-	gin.ResponseWriter
-	v *adapter.Verdict
-}
-
-func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := w.ResponseWriter.Hijack()
-	if err == nil {
-		w.v.Hijacked()
-	}
-	return conn, rw, err
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // errorStatus returns the status of the response if a key, cost or limits function wrote one, such as with
 // c.AbortWithStatus, before it returned an error. Otherwise it returns 0.

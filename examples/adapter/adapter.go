@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -86,8 +87,11 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 				}
 				status := http.StatusInternalServerError // if the handler panics
 				defer func() {
-					if engine.WantsOver(v) && (c.Response.IsBodyStream() || c.Hijacked()) { // the response is not over yet
+					if engine.WantsOver(v) && goesOn(c) {
 						end := &whenSent{func() { engine.Done(c, v, status) }}
+						if dropped := v.Dropped(); dropped != nil { // fasthttp drops a hijacked connection whose answer can't be sent
+							runtime.AddCleanup(end, func(dropped func()) { dropped() }, dropped)
+						}
 						c.SetUserValue(end, end)
 						return
 					}
@@ -98,6 +102,11 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 			}
 		}
 	}
+}
+
+// goesOn reports whether the response is not over when the handler has returned. Nothing goes on if a timeout middleware has answered.
+func goesOn(c *fasthttp.RequestCtx) bool {
+	return (c.Response.IsBodyStream() || c.Hijacked()) && c.LastTimeoutErrorResponse() == nil
 }
 
 // silent reports whether answer wrote nothing. The default answer follows then.

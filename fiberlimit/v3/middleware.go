@@ -97,7 +97,7 @@ func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, sta
 		return
 	}
 	app, sent, ctx := c.App(), c.RequestCtx(), c.Context()
-	fast.WhenSent(sent, engine.Logger(), func() {
+	fast.WhenSent(sent, engine.Logger(), v.Dropped(), func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		c.SetContext(ctx) // which AcquireCtx has removed

@@ -55,14 +55,12 @@ func (s *suite[K, O]) slotsHeld() {
 		l, w := c.limiterOn(on, core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(1).WithMaxHold(maxHold)}}), newWork(Reply{Status: http.StatusOK})
 		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
 		answered := c.begin(context.Background(), app, w)
-		for range 6 {
-			for range 3 { // the first two may have begun before the clock was moved
-				if !c.within(on.held) {
-					c.errorf("the slot was not held for longer")
-					return
-				}
+		for range 20 { // the clock moves only when the slot was held for longer
+			if !c.within(on.held) {
+				c.errorf("the slot was not held for longer")
+				return
 			}
-			c.clock.advance(maxHold * 2 / 3)
+			c.clock.advance(maxHold / 5)
 			c.wantTaken(l, 0, "while the handler is at work")
 		}
 		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request while the handler is at work")
@@ -182,6 +180,7 @@ func (c *trial[K, O]) wantDropped(l *core.Limiter) {
 			c.errorf("the slot of a request that the framework dropped never came back")
 			return
 		}
+		c.clock.advance(time.Millisecond)
 		runtime.GC()
 		time.Sleep(time.Millisecond)
 	}
