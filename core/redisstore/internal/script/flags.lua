@@ -2,11 +2,7 @@
 -- slots. It takes another number of tokens from each limit, or takes, holds or releases slots. Then `reply` is its answer, and `from`
 -- is where the next request begins. The arithmetic of tokens is that of usual.lua.
 if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or action == EXTEND_HELD or action == END_HELD then
-  include slots
-  local state, hashed, kept_until, written_at, broken = state, false, 0, 0, false
-  if type(state) == 'table' then
-    state, hashed = pcall('HGET', key, ''), true
-  end
+  local kept_until, written_at, broken = 0, 0, false
   local extends = action == EXTEND_HELD
   local n_at, _, ticket = from, nil, nil -- where the n of each limit are
   if action % DRY == ACQUIRE then
@@ -23,10 +19,11 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
     local level, at, slots, held, matters = capacity * unit, now, nil, nil, nil -- matters: the stored state, until then
     moves = moves or n > 0
     if aligned == SLOTS then
+      include slots
       if state then
         local written, keep
         slots, place, written, keep = slots_lib.read(state, place, key)
-        if not slots or slots.tag ~= tag or written > now or slots.heads[1] and not hashed then
+        if not slots or slots.tag ~= tag or written > now or slots.blocks > 0 and not hashed then
           list = nil
           break
         end
@@ -91,16 +88,16 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
           slots_lib.add(slots, now + hold - 1, ticket, extends and held or n)
           level = capacity - slots.used
         end
-        if slots.heads[1] then
+        if slots.blocks > 0 then
           busy, fills = true, slots_lib.ends(slots) - now
         end
         if ask <= capacity then
           retry = slots_lib.wait(slots, capacity, ask)
         end
         if write then
-          local record = pack(RECORD, tag, steps_hash, level, now, now + fills, fill_capacity, pace)
-          text, last = text .. slots_lib.text(slots, record, fields), math.max(last, now + fills)
-          slots_lib.removed(slots, removed)
+          local holds, heads = slots_lib.text(slots, fields, removed)
+          text = text .. pack(RECORD, tag, steps_hash, level, now, now + fills, fill_capacity, pace) .. holds .. heads
+          last = math.max(last, now + fills)
         end
         broken = broken or slots.broken
         records = records .. pack(RECORD, tag, steps_hash, level, now, now, fill_capacity, pace)

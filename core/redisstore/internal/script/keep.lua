@@ -57,9 +57,8 @@ local function keep(s, limits)
     text[#text + 1] = answer[i]
     if limit.slots then
       blocks = blocks or {}
-      text[#text] = slots_lib.text(limit.slots, answer[i], blocks)
+      text[#text + 1], text[#text + 2] = slots_lib.text(limit.slots, blocks, s.removed)
       broken = broken or limit.slots.broken
-      slots_lib.removed(limit.slots, s.removed)
     end
     local older = limit.next_older
     if older then -- the older record is charged what the limit is charged

@@ -1,73 +1,80 @@
--- Slots in use (in Go: Holds). They are stored as other holds are, in blocks: see constants.lua. But a decision on slots works on the bytes of one
--- block, and needs no deficits. The slots of a limit are a table:
+-- Slots in use (in Go: Holds). They are stored in blocks, as other holds are: see constants.lua. But they need no deficits, and a decision unpacks
+-- only the heads and holds that it needs. The slots of a limit are a table:
 --   key, tag
---   used      the tokens in all blocks
---   heads     the numbers of each block, one block after another: see HEAD
---   bytes     by a block's id, its holds if they were needed, as stored
---   stale     by a block's id, whether its field must be written
---   gone      by a block's id, whether its field must be deleted
---   first     when the first hold ends, if known
---   broken    whether the holds of a block are missing or unreadable
+--   used     how many are in use
+--   blocks   how many blocks there are
+--   heads    a text that has the heads of the blocks, as stored, from `at` on
+--   first    when the first hold ends
+--   bytes    by a block's id, its holds if they were needed, as stored
+--   stale    by a block's id, whether its field must be written
+--   gone     by a block's id, whether its field must be deleted
+--   broken   whether the holds of a block are missing or unreadable
 slots_lib = slots_lib or (function()
   local lib = {}
 
   -- The slots of a limit without any in use
   function lib.none(key, tag)
-    return { key = key, tag = tag, used = 0, heads = {}, bytes = {}, stale = {}, gone = {}, first = false, broken = false }
+    return { key = key, tag = tag, used = 0, blocks = 0, heads = '', at = 1, first = 0, bytes = {}, stale = {}, gone = {}, broken = false }
   end
 
-  -- The holds of the block at b
+  -- The head of a block: id, how many holds, their tokens, end and ticket of the last
+  local function head(s, b)
+    return unpack(BLOCK, s.heads, s.at + (b - 1) * BLOCK_SIZE)
+  end
+
+  -- The holds of a block
   local function bytes_of(s, b)
-    local id, count = s.heads[b], s.heads[b + ITS_COUNT]
+    local id, count, _, ends, ticket = head(s, b)
     local bytes = s.bytes[id]
     if not bytes then
       bytes = pcall('HGET', s.key, pack(FIELD, s.tag, id))
       if type(bytes) ~= 'string' or #bytes < count * HOLD_SIZE then
-        s.broken, bytes = true, pack(HOLD, s.heads[b + ITS_END], s.heads[b + ITS_TICKET], 1):rep(count)
+        s.broken, bytes = true, pack(HOLD, ends, ticket, 1):rep(count)
       end
       if #bytes > count * HOLD_SIZE then -- the first ones have ended
         bytes = bytes:sub(-count * HOLD_SIZE)
       end
       s.bytes[id] = bytes
     end
-    return bytes
+    return bytes, id
+  end
+
+  -- Puts heads in place of those of `count` blocks from b on.
+  local function replace(s, b, count, heads)
+    local from, behind = s.at + (b - 1) * BLOCK_SIZE, s.at + s.blocks * BLOCK_SIZE
+    s.heads = s.heads:sub(s.at, from - 1) .. heads .. s.heads:sub(from + count * BLOCK_SIZE, behind - 1)
+    s.blocks, s.at = #s.heads / BLOCK_SIZE, 1
   end
 
   local function drop(s, b)
-    local id = s.heads[b]
-    for _ = 1, HEAD do
-      table.remove(s.heads, b)
-    end
+    local id = head(s, b)
+    replace(s, b, 1, '')
     s.bytes[id], s.stale[id], s.gone[id] = nil, nil, true
     if b == 1 then
-      s.first = false
+      s.first = s.blocks > 0 and unpack(HOLD, (bytes_of(s, 1)), 1) or 0
     end
   end
 
-  -- Gives the block at b other holds, of so many tokens.
-  local function set(s, b, bytes, tokens)
-    local heads, id = s.heads, s.heads[b]
-    heads[b + ITS_COUNT], heads[b + ITS_TOKENS] = #bytes / HOLD_SIZE, tokens
-    heads[b + ITS_END], heads[b + ITS_TICKET] = unpack(HOLD, bytes, #bytes - HOLD_SIZE + 1)
+  -- Gives a block other holds, of so many tokens. `count` is 0 for a new block.
+  local function set(s, b, count, id, bytes, tokens)
+    local ends, ticket = unpack(HOLD, bytes, #bytes - HOLD_SIZE + 1)
+    replace(s, b, count, pack(BLOCK, id, #bytes / HOLD_SIZE, tokens, ends, ticket, 0, 0))
     s.bytes[id], s.stale[id], s.gone[id] = bytes, true, nil
     if b == 1 then
       s.first = unpack(HOLD, bytes, 1)
     end
   end
 
-  -- Makes a block, with an id that is not in use, and inserts it at b.
+  -- Inserts a block, with an id that is not in use.
   local function insert(s, b, bytes, tokens)
-    local heads, id, used = s.heads, 1, {}
-    for other = 1, #heads, HEAD do
-      used[heads[other]] = true
+    local used, id = {}, 1
+    for other = 1, s.blocks do
+      used[head(s, other)] = true
     end
     while used[id] do
       id = id + 1
     end
-    for i = HEAD, 1, -1 do
-      table.insert(heads, b, i == 1 and id or 0)
-    end
-    set(s, b, bytes, tokens)
+    set(s, b, 0, id, bytes, tokens)
   end
 
   -- Reads the slots whose record is at a place of the state, and drops those that have ended. Returns them, where the next record is,
@@ -76,7 +83,7 @@ slots_lib = slots_lib or (function()
     if place + RECORD_SIZE - 1 > #state then
       return nil
     end
-    local tag, _, _, written, matters = unpack(RECORD, state, place)
+    local tag, _, level, written, matters, capacity = unpack(RECORD, state, place)
     local s, at = lib.none(key, tag), place + RECORD_SIZE
     if state:sub(at, at + 3) ~= NO_TAG then
       return s, at, written, matters
@@ -89,53 +96,67 @@ slots_lib = slots_lib or (function()
     if front > 0 or blocks == 0 or behind - 1 > #state then
       return nil
     end
-    local heads = { unpack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), state, at) }
-    heads[#heads] = nil -- where they end
-    for b = 1, #heads, HEAD do
-      s.used = s.used + heads[b + ITS_TOKENS]
-    end
-    s.heads, s.first = heads, first
-    if written > now then -- the clock has stepped back: none has ended
-      return s, behind, written, matters
-    end
-    while heads[1] and heads[1 + ITS_END] < now do
-      s.used = s.used - heads[1 + ITS_TOKENS]
-      drop(s, 1)
-    end
-    if heads[1] and lib.first_end(s) < now then
-      local bytes, from, ended = bytes_of(s, 1), 1, 0
-      while true do
-        local ends, _, tokens = unpack(HOLD, bytes, from)
-        if ends >= now then
+    s.used, s.blocks, s.heads, s.at, s.first = capacity - level, blocks, state, at, first
+    while written <= now and s.blocks > 0 and s.first < now do -- a clock that stepped back ends none
+      local id, _, tokens, ends = head(s, 1)
+      if ends < now then
+        s.used = s.used - tokens
+        drop(s, 1)
+      else
+        local bytes, from, ended = bytes_of(s, 1), 1, 0
+        while true do
+          local at_, _, n = unpack(HOLD, bytes, from)
+          if at_ >= now or s.broken then
+            break
+          end
+          from, ended = from + HOLD_SIZE, ended + n
+        end
+        if s.broken then
           break
         end
-        from, ended = from + HOLD_SIZE, ended + tokens
+        local stale = s.stale[id]
+        s.used = s.used - ended
+        set(s, 1, 1, id, bytes:sub(from), tokens - ended)
+        s.stale[id] = stale -- its field may keep the ended ones
       end
-      local stale = s.stale[heads[1]]
-      s.used = s.used - ended
-      set(s, 1, bytes:sub(from), heads[1 + ITS_TOKENS] - ended)
-      s.stale[heads[1]] = stale -- its field may keep the ended ones
     end
     return s, behind, written, matters
   end
 
   -- Moves the ends of all back with a clock that stepped back, so that they keep their remaining time.
   function lib.move(s, back)
-    for b = 1, #s.heads, HEAD do
-      local bytes, moved = bytes_of(s, b), {}
+    for b = 1, s.blocks do
+      local bytes, id = bytes_of(s, b)
+      local _, _, tokens = head(s, b)
+      local moved = {}
       for at = 1, #bytes, HOLD_SIZE do
-        local ends, ticket, tokens = unpack(HOLD, bytes, at)
-        moved[#moved + 1] = pack(HOLD, ends - back, ticket, tokens)
+        local ends, ticket, n = unpack(HOLD, bytes, at)
+        moved[#moved + 1] = pack(HOLD, ends - back, ticket, n)
       end
-      set(s, b, table.concat(moved), s.heads[b + ITS_TOKENS])
+      set(s, b, 1, id, table.concat(moved), tokens)
     end
   end
 
-  -- Where the hold with a ticket is in the block at b; nil if it is not
+  -- The first block that does not end before an instant, or the last one
+  local function block_at(s, ends)
+    local low, high = 1, s.blocks
+    while low < high do
+      local middle = (low + high - (low + high) % 2) / 2
+      local _, _, _, last = head(s, middle)
+      if last < ends then
+        low = middle + 1
+      else
+        high = middle
+      end
+    end
+    return low
+  end
+
+  -- Where the hold with a ticket is in a block; nil if it is not
   local function find(s, b, ticket)
-    local bytes, last, at = bytes_of(s, b), pack('>I7', ticket):sub(-TICKET_SIZE), 1
+    local bytes, last, at = bytes_of(s, b), pack('>I7', ticket):sub(-TICKET_SIZE), 0
     while true do
-      at = bytes:find(last, at, true)
+      at = bytes:find(last, at + 1, true)
       if not at then
         return nil
       elseif at % HOLD_SIZE == TICKET_AT then
@@ -144,136 +165,128 @@ slots_lib = slots_lib or (function()
           return at - TICKET_AT + 1
         end
       end
-      at = at + 1
     end
   end
 
   -- Ends the hold with a ticket, which probably ends at an instant by itself. Returns its tokens; nil if there is none.
   function lib.finish(s, ticket, ends)
-    local heads, b = s.heads, 1
-    while heads[b] and heads[b + ITS_END] < ends do
-      b = b + HEAD
-    end
-    local at = heads[b] and find(s, b, ticket)
-    if not at then -- the clock, a Hold or another definition has moved it
-      b = 1
-      while heads[b] do
-        at = find(s, b, ticket)
-        if at then
-          break
-        end
-        b = b + HEAD
-      end
-    end
-    if not at then
+    if s.blocks == 0 then
       return nil
     end
-    local bytes = s.bytes[heads[b]]
+    local b = block_at(s, ends)
+    local at = find(s, b, ticket)
+    if not at then -- the clock, a Hold or another definition has moved it
+      b = 0
+      while not at and b < s.blocks do
+        b = b + 1
+        at = find(s, b, ticket)
+      end
+      if not at then
+        return nil
+      end
+    end
+    local bytes, id = bytes_of(s, b)
+    local _, count, left = head(s, b)
     local _, _, tokens = unpack(HOLD, bytes, at)
-    bytes = bytes:sub(1, at - 1) .. bytes:sub(at + HOLD_SIZE)
-    s.used = s.used - tokens
-    if bytes == '' then
+    s.used, left = s.used - tokens, left - tokens
+    if count == 1 then
       drop(s, b)
       return tokens
     end
-    local left, next = heads[b + ITS_TOKENS] - tokens, b + HEAD
-    if heads[next] and heads[b + ITS_COUNT] + heads[next + ITS_COUNT] <= SLOT_BLOCK then -- make one block of the two
-      bytes, left = bytes .. bytes_of(s, next), left + heads[next + ITS_TOKENS]
-      drop(s, next)
+    bytes = bytes:sub(1, at - 1) .. bytes:sub(at + HOLD_SIZE)
+    if b < s.blocks then
+      local _, others, more = head(s, b + 1)
+      if count - 1 + others <= SLOT_BLOCK then -- make one block of the two
+        bytes, left = bytes .. bytes_of(s, b + 1), left + more
+        drop(s, b + 1)
+      end
     end
-    set(s, b, bytes, left)
+    set(s, b, 1, id, bytes, left)
     return tokens
   end
 
   -- Adds a hold, which usually ends last.
   function lib.add(s, ends, ticket, tokens)
-    local heads, hold = s.heads, pack(HOLD, ends, ticket, tokens)
-    local b = #heads - HEAD + 1
+    local hold, b = pack(HOLD, ends, ticket, tokens), s.blocks
     s.used = s.used + tokens
-    if b < 1 or ends >= heads[b + ITS_END] then
-      if b > 0 and heads[b + ITS_COUNT] < SLOT_BLOCK then
-        set(s, b, bytes_of(s, b) .. hold, heads[b + ITS_TOKENS] + tokens)
-      else
-        insert(s, b + HEAD > 0 and b + HEAD or 1, hold, tokens)
-      end
-      return
+    if b == 0 then
+      return insert(s, 1, hold, tokens)
     end
-    while b > HEAD and heads[b - HEAD + ITS_END] > ends do
-      b = b - HEAD
+    local id, count, all, last = head(s, b)
+    if ends >= last and count >= SLOT_BLOCK then
+      return insert(s, b + 1, hold, tokens)
+    elseif ends >= last then
+      return set(s, b, 1, id, bytes_of(s, b) .. hold, all + tokens)
     end
+    b = block_at(s, ends + 1)
+    id, count, all = head(s, b)
     local bytes, at = bytes_of(s, b), 1
     while (unpack(HOLD, bytes, at)) <= ends do
       at = at + HOLD_SIZE
     end
-    bytes = bytes:sub(1, at - 1) .. hold .. bytes:sub(at)
-    local all = heads[b + ITS_TOKENS] + tokens
-    if #bytes > SLOT_BLOCK * HOLD_SIZE then
-      local half, later = #bytes / HOLD_SIZE / 2, 0
-      half = (half - half % 1) * HOLD_SIZE
+    bytes, all = bytes:sub(1, at - 1) .. hold .. bytes:sub(at), all + tokens
+    if count >= SLOT_BLOCK then -- it becomes two
+      local half, later = (count - count % 2) / 2 * HOLD_SIZE, 0
       for i = half + 1, #bytes, HOLD_SIZE do
         local _, _, n = unpack(HOLD, bytes, i)
         later = later + n
       end
-      insert(s, b + HEAD, bytes:sub(half + 1), later)
+      insert(s, b + 1, bytes:sub(half + 1), later)
       bytes, all = bytes:sub(1, half), all - later
     end
-    set(s, b, bytes, all)
-  end
-
-  -- When the first hold ends, of which there must be one
-  function lib.first_end(s)
-    s.first = s.first or unpack(HOLD, bytes_of(s, 1), 1)
-    return s.first
+    set(s, b, 1, id, bytes, all)
   end
 
   -- When nothing is held any more
   function lib.ends(s)
-    local heads = s.heads
-    return heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or now
+    if s.blocks == 0 then
+      return now
+    end
+    local _, _, _, last = head(s, s.blocks)
+    return last + 1
   end
 
   -- µs until `need` slots of a capacity are free if none is released
   function lib.wait(s, capacity, need)
-    local free, heads = capacity - s.used, s.heads
+    local free = capacity - s.used
     if free >= need then
       return 0
-    elseif need - free == 1 and heads[1] then
-      return lib.first_end(s) + 1 - now
+    elseif need - free == 1 and s.blocks > 0 then
+      return s.first + 1 - now
     end
-    for b = 1, #heads, HEAD do
-      if free + heads[b + ITS_TOKENS] >= need then
+    for b = 1, s.blocks do
+      local _, _, tokens = head(s, b)
+      if free + tokens >= need then
         local bytes = bytes_of(s, b)
         for at = 1, #bytes, HOLD_SIZE do
-          local ends, _, tokens = unpack(HOLD, bytes, at)
-          free = free + tokens
+          local ends, _, n = unpack(HOLD, bytes, at)
+          free = free + n
           if free >= need then
             return ends + 1 - now
           end
         end
       end
-      free = free + heads[b + ITS_TOKENS]
+      free = free + tokens
     end
     return FOREVER
   end
 
-  -- Adds the fields to delete to a list.
-  function lib.removed(s, list)
-    for id in pairs(s.gone) do
-      list[#list + 1] = pack(FIELD, s.tag, id)
-    end
-  end
-
-  -- What is stored of a limit: its record and the heads. The fields of blocks are added to a list.
-  function lib.text(s, record, fields)
+  -- Adds what to write of the blocks to `fields`, and what to delete to `removed`. Returns what follows the limit's record, in two parts: long
+  -- texts cost as much as all else.
+  function lib.text(s, fields, removed)
     for id in pairs(s.stale) do
       fields[#fields + 1], fields[#fields + 2] = pack(FIELD, s.tag, id), s.bytes[id]
     end
-    local heads = s.heads
-    if not heads[1] then
-      return record
+    for id in pairs(s.gone) do
+      removed[#removed + 1] = pack(FIELD, s.tag, id)
     end
-    local blocks = #heads / HEAD
-    return record .. pack(HOLDS, 0, 0, 1, 1, 0, 0, 0, blocks, lib.first_end(s)) .. pack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), values(heads))
+    if s.blocks == 0 then
+      return '', ''
+    end
+    if #s.heads > s.blocks * BLOCK_SIZE then
+      replace(s, 1, 0, '')
+    end
+    return pack(HOLDS, 0, 0, 1, 1, 0, 0, 0, s.blocks, s.first), s.heads
   end
 
   return lib

@@ -47,7 +47,7 @@ local function arrange(s, limits, state)
     seen[tag] = true
     if limit and limit.is_slots then
       limit.slots, from = slots_lib.read(state, from, s.key)
-      blocks = from and limit.slots.heads[1]
+      blocks = from and limit.slots.blocks > 0
       s.held = s.held or blocks
     else
       older, holds, blocks, from = read_behind(s, state, from, last)
