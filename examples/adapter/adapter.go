@@ -160,7 +160,8 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 	c.SetBody(body)
 }
 
-// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows. If it returns false, it has
+// Allow takes a token, or a slot, of key's bucket from within a handler, for keys that only the handler knows. The handler releases a
+// slot: defer the Result's Release. If it returns false, it has
 // answered the request. It copies key, because fasthttp reuses its strings.
 func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	v := adapter.InHandler[*fasthttp.RequestCtx](limiter, strings.Clone(key)).Begin(c, request{c})
