@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -434,7 +435,35 @@ func slotsBesideABadKey(s *subject) {
 func slotsUnderConcurrency(s *subject) {
 	const most = 5
 	l := s.limiter(atOnce(most))
-	var out, worked atomic.Int64
+	for range 10 { // all ask before one releases
+		var results [goroutines]core.Result
+		together(func(n int) {
+			for range 4 {
+				res, err := l.Allow(s.Context(), key)
+				if err != nil {
+					s.Errorf("Allow: %v", err)
+				}
+				if runtime.Gosched(); res.Allowed {
+					results[n] = res
+					return
+				}
+			}
+		})
+		var out atomic.Int64
+		together(func(n int) {
+			if results[n].Allowed {
+				out.Add(1)
+			}
+			if err := results[n].Release(s.Context()); err != nil && results[n].Allowed {
+				s.Errorf("Release: %v", err)
+			}
+		})
+		if out.Load() != most {
+			s.Fatalf("64 goroutines have %d of %d slots: reading the state and replacing it must be one atomic step", out.Load(), most)
+		}
+	}
+	s.free(l, most, "all were released")
+	var out atomic.Int64
 	together(func(int) {
 		for range 20 {
 			res, err := l.Allow(s.Context(), key)
@@ -448,17 +477,14 @@ func slotsUnderConcurrency(s *subject) {
 			if n := out.Add(1); n > most {
 				s.Errorf("%d requests are at work at once, and there are %d slots", n, most)
 			}
-			worked.Add(1)
+			runtime.Gosched()
 			out.Add(-1)
 			if err := res.Release(s.Context()); err != nil {
 				s.Errorf("Release: %v", err)
 			}
 		}
 	})
-	s.free(l, most, "all were released")
-	if worked.Load() < most {
-		s.Errorf("premise: slots are taken, but only %d were", worked.Load())
-	}
+	s.free(l, most, "all were released again")
 }
 
 // slotsHeldUnderConcurrency: Hold and Release of one result meet, and so do those of many.
