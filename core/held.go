@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,7 +119,8 @@ func (r *Result) Hold(ctx context.Context) error {
 	return nil
 }
 
-// undoHeld gives back what r took, and ends what it holds.
+// undoHeld gives back what r took, and ends what it holds. Slots are released even if the policy has them no longer: another
+// process may still count them.
 func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 	back := make([]int64, len(r.plan.limits))
 	for i := range back {
@@ -126,10 +128,19 @@ func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 			back[i] = r.costOf(i)
 		}
 	}
+	p := now.refundPlan(r.key, r.plan, r.Source)
+	if gone := r.plan.Of(func(rate *bucket.Rate) bool { return rate.Slots && p.IndexOf(rate.Tag) < 0 }); gone != nil {
+		if p = p.Common(r.plan.Plan); p != nil {
+			gone = bucket.NewPlan(slices.Concat(p.Rates, gone.Rates))
+		}
+		p = gone
+	}
 	r.held.mu.Lock()
 	defer r.held.mu.Unlock()
 	r.held.released, r.held.settled = true, true
-	return r.limiter.giveBackAndEnd(ctx, now, r, now.refundPlan(r.key, r.plan, r.Source), back)
+	err := r.limiter.giveBackAndEnd(ctx, now, r, p, back)
+	r.limiter.waiters.wake(r.key)
+	return err
 }
 
 // settleHeld is Settle of a decision that holds something. Estimates come back, and what was really taken is charged. So an estimate
