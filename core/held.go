@@ -54,7 +54,19 @@ func (r *Result) Release(ctx context.Context) error {
 }
 
 // hasSlots reports whether r took slots.
-func (r *Result) hasSlots() bool { return r.held != nil && r.taken() && r.plan.slots != nil }
+func (r *Result) hasSlots() bool {
+	return r.held != nil && r.taken() && r.plan.slots != nil && r.took(func(rate *bucket.Rate) bool { return rate.Slots })
+}
+
+// took reports whether r asked for tokens of a limit that of selects.
+func (r *Result) took(of func(*bucket.Rate) bool) bool {
+	for i := range r.plan.Rates {
+		if of(&r.plan.Rates[i]) && r.costOf(i) > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // maxHold returns the shortest MaxHold of r's slots; 0 if it has none.
 func (r *Result) maxHold() (shortest time.Duration) {
@@ -97,7 +109,7 @@ func (r *Result) Hold(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := r.plan.Of(func(rate *bucket.Rate) bool {
-		return rate.Hold > 0 && (rate.Slots && !h.released || !rate.Slots && !h.settled)
+		return rate.Hold > 0 && (rate.Slots && !h.released || !rate.Slots && !h.settled) && r.costOf(r.plan.IndexOf(rate.Tag)) > 0
 	})
 	if p == nil {
 		return ErrSettled

@@ -45,8 +45,8 @@ func (c *slotClock) hold(o *outSlot, maxHold int64) {
 func (c *slotClock) must(o *outSlot) bool { return !o.released && c.real < o.realEnd }
 func (c *slotClock) may(o *outSlot) bool  { return !o.released && c.wall < o.wallEnd }
 
-// release ends what o holds. If that is over already, no store writes anything. Then a step of the clock back makes it last longer.
-func (c *slotClock) release(o *outSlot) { o.released = o.released || c.may(o) || c.must(o) }
+// release ends what o holds. If that may be over already, a store may write nothing. Then a step of the clock back makes it last longer.
+func (c *slotClock) release(o *outSlot) { o.released = o.released || c.must(o) }
 
 // sum returns the least and the most that is out or used of a limit. Without is not counted.
 func (s *slotOracle) sum(limit string, without *outSlot) (least, most int64) {

@@ -360,7 +360,7 @@ func (pl *slotPlayer) end(p *slotProcess, o slotOp) error {
 		err = t.results[0].Release(context.Background())
 	}
 	lost := pl.lost(p, t)
-	sent := slices.ContainsFunc(t.limits, isSlots) && slices.ContainsFunc(t.out, func(x *outSlot) bool { return x != nil })
+	sent := pl.took(t, isSlots)
 	pl.note("p%d.%s of %v (lost %v): %v", p.id, slotKindNames[o.kind], t.each, lost, err)
 	if lost = lost && sent && !t.released; err != nil && (!lost || !errors.Is(err, core.ErrUnavailable)) {
 		return broken("an error", "Release: %v", err)
@@ -375,6 +375,16 @@ func (pl *slotPlayer) end(p *slotProcess, o slotOp) error {
 // lost reports whether what gives t back can't reach the store that it was taken from.
 func (pl *slotPlayer) lost(p *slotProcess, t *slotTaking) bool {
 	return t.oracle == pl.shared && p.store.away
+}
+
+// took reports whether t took something that comes back, of limits that of selects.
+func (pl *slotPlayer) took(t *slotTaking, of func(core.Limit) bool) bool {
+	for i, out := range t.out {
+		if out != nil && of(t.limits[i]) {
+			return true
+		}
+	}
+	return false
 }
 
 func isSlots(x core.Limit) bool    { return x.Mode == core.Concurrent }
@@ -477,7 +487,7 @@ func (pl *slotPlayer) hold(p *slotProcess, t *slotTaking) error {
 	lost := pl.lost(p, t)
 	pl.note("p%d.Hold of %v (lost %v): %v; before: %v", p.id, t.each, lost, err, t.oracle)
 	if lost && (err == nil || errors.Is(err, core.ErrUnavailable)) || errors.Is(err, core.ErrSettled) && !errors.Is(err, core.ErrExpired) && t.released {
-		if !lost && !t.ended && t.joint == nil && slices.ContainsFunc(t.limits, isEstimate) {
+		if !lost && !t.ended && t.joint == nil && pl.took(t, isEstimate) {
 			return broken("Hold", "%v, but an estimate is out", err)
 		}
 		if t.joint == nil || lost {
