@@ -244,8 +244,8 @@ func (r *Result) fillFrom(p *plan, req *request) {
 	default:
 		r.read(p, req.N+r.answer.Lent, nil)
 	}
-	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning && r.took(func(rate *bucket.Rate) bool { return rate.Hold > 0 }) {
-		r.held = &held{ticket: req.Ticket, began: r.answer.Now}
+	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
+		r.held = newHeld(r, req.Ticket)
 	}
 }
 

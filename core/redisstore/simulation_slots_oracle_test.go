@@ -81,11 +81,14 @@ func (s *slotOracle) take(x core.Limit, n int64) *outSlot {
 	return o
 }
 
-// forget removes what has ended by both clocks, and can't be out again: the clock can't step back so far.
-func (s *slotOracle) forget(furthest int64) {
-	s.out = slices.DeleteFunc(s.out, func(o *outSlot) bool {
-		return o.released || !s.clock.must(o) && s.clock.wall-furthest > o.wallEnd
-	})
+// next returns what may be out, for a move of the clock to its end.
+func (s *slotOracle) next() (list []*outSlot) {
+	for _, o := range s.out {
+		if s.clock.may(o) {
+			list = append(list, o)
+		}
+	}
+	return list
 }
 
 // admits reports whether limits may allow a decision that takes so many of each, and whether they must.

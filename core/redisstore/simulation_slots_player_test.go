@@ -79,7 +79,6 @@ func (pl *slotPlayer) play() error {
 		if err := pl.do(o); err != nil {
 			return err
 		}
-		pl.shared.forget(furthestBack.Microseconds())
 	}
 	return pl.recover()
 }
@@ -115,8 +114,8 @@ func (pl *slotPlayer) shift(o slotOp) {
 	switch o.move {
 	case stay:
 	case toEnd:
-		if n := len(pl.shared.out); n > 0 {
-			end := pl.shared.out[o.pick%n]
+		if list := pl.shared.next(); len(list) > 0 {
+			end := list[o.pick%len(list)]
 			if d = end.wallEnd - pl.clock.wall; o.pick%7 == 0 {
 				d = end.realEnd - pl.clock.real
 			}
@@ -503,9 +502,6 @@ func (pl *slotPlayer) hold(p *slotProcess, t *slotTaking) error {
 		out := t.out[i]
 		if out == nil || out.released || isSlots(x) && t.released || !isSlots(x) && t.ended {
 			continue
-		}
-		if !slices.Contains(t.oracle.out, out) { // it was forgotten when it had ended
-			t.oracle.out = append(t.oracle.out, out)
 		}
 		must, may := pl.clock.must(out), pl.clock.may(out)
 		least, most := t.oracle.sum(x.Name, out)

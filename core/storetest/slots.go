@@ -26,6 +26,8 @@ var slotRules = []storeRule{
 	{"two versions of a policy count the slots of both", slotsOfTwoVersions},
 	{"a clock that steps back leaves slots their remaining time", slotsBackwards},
 	{"a decision that is undone gives back slots and tokens", slotsUndone},
+	{"a decision that is undone gives back slots that its policy has no longer", slotsUndoneWithout},
+	{"two charges of one bucket hold and release their slots together", slotsSplit},
 	{"a settlement leaves slots out", slotsSettled},
 	{"as many slots as are there are taken", slotsAtMost},
 	{"of buckets that are charged together one that denies keeps the slots of all", slotsJointly},
@@ -344,6 +346,51 @@ func slotsUndone(s *subject) {
 	if err := late.Undo(s.Context()); !errors.Is(err, core.ErrSettled) {
 		s.Errorf("Undo again: %v, want ErrSettled", err)
 	}
+}
+
+// slotsUndoneWithout: other processes still count the slots that this one has removed from its policy.
+func slotsUndoneWithout(s *subject) {
+	daily := core.PerDay(10).WithName("daily")
+	l, other := s.limiter(atOnce(2), daily), s.limiter(atOnce(2), daily)
+	set := func(limits ...core.Limit) {
+		s.no(l.SetPolicy(core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed}))
+	}
+	first, second := s.slots(l, 1, "a first"), s.slots(l, 1, "a second")
+	set(daily)
+	s.no(first.Undo(s.Context()))
+	s.have(other, "Undo gives back the slot, and the token", 1, 9)
+	set(core.PerDay(10).WithName("another"))
+	s.no(second.Undo(s.Context()))
+	s.have(other, "and the slot alone, if its policy has no other limit of the decision", 2, 9)
+}
+
+// slotsSplit: two charges of one bucket, which count as one.
+func slotsSplit(s *subject) {
+	l := s.limiter(atOnce(5), core.PerDay(10).WithName("daily"))
+	take := func() core.JointResult {
+		s.Helper()
+		j, err := core.AllowTogether(s.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: key, Cost: 2})
+		s.no(err)
+		if !j.Allowed {
+			s.Error("3 slots, in two charges: denied, want allowed")
+		}
+		return j
+	}
+	j := take()
+	s.have(l, "two charges of one bucket, of 1 and 2", 2, 7)
+	s.clock.move(45 * time.Second)
+	s.no(j.Hold(s.Context()))
+	s.clock.move(45 * time.Second)
+	s.have(l, "a Hold holds both", 2, 7)
+	s.no(j.Release(s.Context()))
+	s.have(l, "a release gives back both", 5, 7)
+	j = take()
+	s.no(j.Undo(s.Context()))
+	s.have(l, "and so does Undo", 5, 7)
+	j = take()
+	s.clock.move(time.Minute)
+	s.no(j.Hold(s.Context()))
+	s.have(l, "a Hold takes both again that were lost", 2, 4)
 }
 
 func slotsSettled(s *subject) {
