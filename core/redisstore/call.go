@@ -41,6 +41,21 @@ type member struct {
 	calendars string // what bucket.Plan.Calendars returned when it was last sent
 }
 
+// holders returns c's requests if any of them may begin a hold; else nil. They are clones, because the caller may reuse the memory of
+// the keys once it has an error.
+func (c *call) holders() (list []member) {
+	holds := false
+	for _, m := range append([]member{c.member}, c.others...) {
+		holds = holds || m.request.Holds()
+		m.request = m.request.Clone()
+		list = append(list, m)
+	}
+	if !holds {
+		return nil
+	}
+	return list
+}
+
 // callPool reuses calls. Without it, calls and their channels would be half of what a decision allocates.
 type callPool struct{ free sync.Pool }
 

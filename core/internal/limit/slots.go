@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxSlots bounds the slots of a limit: with so many in use, a decision keeps a Redis server busy for about 20 µs.
-	maxSlots = 4097
+	maxSlots = 1000
 	// DefaultMaxHold is the MaxHold of slots without one.
 	DefaultMaxHold = time.Minute
 	// MaxHold is from leastHold to mostHold.
