@@ -15,12 +15,12 @@ import (
 // Simulations of slots and of estimates that come back test what other simulations don't: tokens that are out for a while. They have
 // the same environments, and the same parts: _run draws, _player carries out and checks, _oracle knows what is out.
 
-func TestSlotSimulationKeepsEveryPromiseInMemory(t *testing.T) {
+func TestSimulationKeepsEverySlotInMemory(t *testing.T) {
 	t.Parallel()
 	checkSlotSimulations(t, 40_000, func() environment { return &memoryEnvironment{} })
 }
 
-func TestSlotSimulationKeepsEveryPromiseOnRedis(t *testing.T) {
+func TestSimulationKeepsEverySlotOnRedis(t *testing.T) {
 	t.Parallel()
 	checkSlotSimulations(t, 2_000, func() environment { return newRedisEnvironment(t) })
 }
