@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dunglas/httpsfv"
 
@@ -31,7 +32,7 @@ func words(h Header) (core.Units, error) {
 // left sends a request that takes nothing, and returns what each limit of l has left for key.
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
-	options := []O{c.kit.WithUnits(words)}
+	options := []O{c.kit.WithUnits(words), c.kit.WithSettle(func(Header, int) core.Units { return nil })}
 	if slices.ContainsFunc(l.Policy().Limits, func(l core.Limit) bool { return l.Unit == "" || l.Unit == core.Requests }) {
 		options = append(options, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
 	}
@@ -232,6 +233,26 @@ func (s *suite[K, O]) untaken() {
 			c.wantPanic(middleware[K, O]{Together: []rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
 		})
 	}
+	held := both
+	held.Limits = []core.Limit{both.Limits[0], both.Limits[1].WithMaxHold(time.Minute)}
+	heldOverride, shadow := both, held
+	heldOverride.Overrides, shadow.Shadow = map[string][]core.Limit{"ann": held.Limits}, true
+	for where, policy := range map[string]core.Policy{"a limit": held, "an override": heldOverride} {
+		s.rule("New and NewTogether panic if "+where+" gives estimates back and the middleware never settles them", func(c *trial[K, O]) {
+			const mistake = `"test" has a limit of words with a MaxHold, and this middleware settles nothing`
+			l := c.limiter(policy)
+			c.wantPanic(middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{k.WithUnits(words)}}, "New limiter: "+mistake)
+			c.wantPanic(middleware[K, O]{Together: []rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}, Options: []O{k.WithUnits(words)}},
+				"NewTogether rules[1].Limiter: "+mistake)
+		})
+	}
+	s.rule("estimates that come back are no mistake with WithSettle, nor in shadow mode", func(c *trial[K, O]) {
+		l := c.limiter(held)
+		app := c.use(l, k.Global("all"), k.WithUnits(words), k.WithSettle(giving(20).settle))
+		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "the request")
+		c.wantLeft(l, "afterwards", "calls", 8, "words", 30)
+		c.wantStatus(c.use(c.limiter(shadow), k.Global("all"), k.WithUnits(words)).send(request{}), http.StatusOK, "the request in shadow mode")
+	})
 	s.rule("a unit that only WithSettle takes is no mistake, but requests must be counted then", func(c *trial[K, O]) {
 		l := c.limiter(both)
 		c.wantStatus(c.use(l, k.Global("all"), k.WithSettle(giving(20).settle)).send(request{}), http.StatusOK, "the request")

@@ -57,7 +57,9 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		switch mode, reason := wordJSON(limit.Modes...)(mode); {
 		case reason != "": // it is not known what is required
 			for _, name := range required {
-				r.wrongs[path+"."+goName(name)] = true
+				if _, given := v.(map[string]any)[name]; !given {
+					r.wrongs[path+"."+goName(name)] = true
+				}
 			}
 			required = nil
 		case mode == int(bucket.Concurrent):
