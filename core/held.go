@@ -17,6 +17,8 @@ type held struct {
 	began    int64      // when the holds began, in µs since 1970 on the store's clock; 0: not known
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
+
+	inUse inUse
 }
 
 // newTicket returns a ticket that no other hold has.
@@ -49,6 +51,7 @@ func (r *Result) Release(ctx context.Context) error {
 		return nil
 	}
 	r.held.released = true
+	r.held.inUse.lose(true)
 	return r.limiter.release(context.WithoutCancel(ctx), r.plan.slots, r.Source, r.key, []bucket.Ending{r.held.ending()})
 }
 
@@ -113,8 +116,11 @@ func (r *Result) Hold(ctx context.Context) error {
 		return l.failed(ctx, r.key, err)
 	}
 	if !a.Allowed {
+		h.inUse.lose(false)
 		return ErrExpired
 	}
+	_, held := r.slotsTaken()
+	h.inUse.hold(held)
 	return nil
 }
 
@@ -129,6 +135,7 @@ func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 	r.held.mu.Lock()
 	defer r.held.mu.Unlock()
 	r.held.released, r.held.settled = true, true
+	r.held.inUse.lose(true)
 	return r.limiter.giveBackAndEnd(ctx, now, r, now.refundPlan(r.key, r.plan, r.Source), back)
 }
 

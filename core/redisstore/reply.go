@@ -176,17 +176,16 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	if len(text) < size {
 		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
-	var space [4]bucket.Record
-	levels, err := bucket.ParseRecords(space[:0], text[1:records])
-	if err != nil {
-		return o, 0, fmt.Errorf("%w: %w", errReply, err)
-	}
 	o.answer.Unused = text[0] == unusedSign
 	o.answer.Allowed = text[0] == allowedSign || text[0] == allowedWaitsSign || o.answer.Unused
 	o.answer.Now = now
 	o.answer.Levels.Grow(n)
-	for i := range levels {
-		*o.answer.Levels.At(i) = r.Plan.Rates[i].Level(&levels[i])
+	for i := range n {
+		level, err := bucket.ParseLevel(text[1+bucket.RecordSize*i : 1+bucket.RecordSize*(i+1)])
+		if err != nil {
+			return o, 0, fmt.Errorf("%w: %w", errReply, err)
+		}
+		*o.answer.Levels.At(i) = r.Plan.Rates[i].Level(&level)
 	}
 	switch {
 	case r.Action == bucket.Lease, r.Action == bucket.AtMost, r.Action == bucket.Acquire:

@@ -78,7 +78,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	lua := constants(t)
 	for name, want := range map[string]int64{
 		"TAKE": int64(bucket.Take), "REFUND": int64(bucket.Refund), "END": int64(bucket.End), "RESERVE": int64(bucket.Reserve), "AWAIT": int64(bucket.Await), "LEASE": int64(bucket.Lease),
-		"AT_MOST": int64(bucket.AtMost), "ACQUIRE": int64(bucket.Acquire), "CALENDAR": 2, "DRY": dryFlag, "HELD": heldFlag, "SLOTS": 3, "TICKET_AT": 24, "TICKET_SIZE": 5, "TAKE_EACH": int64(bucket.Take) + eachFlag, "TAKE_HELD": int64(bucket.Take) + eachFlag + heldFlag, "ACQUIRE_HELD": int64(bucket.Acquire) + eachFlag + heldFlag,
+		"AT_MOST": int64(bucket.AtMost), "ACQUIRE": int64(bucket.Acquire), "CALENDAR": 2, "DRY": dryFlag, "HELD": heldFlag, "SLOTS": 3, "TICKET_AT": 10, "SLOT_BLOCK": 48, "TICKET_SIZE": 5, "TAKE_EACH": int64(bucket.Take) + eachFlag, "TAKE_HELD": int64(bucket.Take) + eachFlag + heldFlag, "ACQUIRE_HELD": int64(bucket.Acquire) + eachFlag + heldFlag,
 		"EXTEND_HELD": int64(bucket.Acquire) + eachFlag + heldFlag + endsFlag, "END_HELD": int64(bucket.End) + eachFlag + heldFlag + endsFlag, "FIRST_RETURNING": bucket.FirstReturning, "JOINT": jointFlag, "EACH": eachFlag,
 		"ENDS":         endsFlag,
 		"RECORD_SIZE":  bucket.RecordSize,

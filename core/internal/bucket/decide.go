@@ -82,7 +82,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		}
 	case Take, Reserve, Await, Lease, AtMost, Acquire:
 		if r.extends() {
-			write = s.extend(a, r)
+			write = s.extend(a, r) || write
 			break
 		}
 		if r.promises() {

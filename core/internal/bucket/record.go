@@ -83,6 +83,27 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 	return records, nil
 }
 
+// ParseLevel reads a record that says what a level is at an instant. Unlike a stored one, it may have an instant before 1970: that of
+// the last step.
+func ParseLevel(text string) (Record, error) {
+	if len(text) != RecordSize || text[recordAt] < 0x80 {
+		var space [1]Record
+		records, err := ParseRecords(space[:0], text)
+		if err != nil || len(records) != 1 {
+			return Record{}, ErrUnreadable
+		}
+		return records[0], nil
+	}
+	// The first of the seven bytes is that of a negative number.
+	at := int64(binary.BigEndian.Uint64([]byte(text[recordAt-1:]))) << 8 >> 8
+	s, err := ParseLevel(text[:recordAt] + string(make([]byte, 14)) + text[recordAt+14:])
+	s.At, s.Keep = at, at
+	return s, err
+}
+
+// recordAt is where the instant is in a record.
+const recordAt = 14
+
 // valid reports whether the numbers of s are in their ranges. NaN never is.
 func (s *Record) valid() bool {
 	return s.Tokens >= -Forever && s.Tokens <= Forever && s.At < Forever && s.Keep < Forever &&

@@ -92,7 +92,7 @@ end
 -- Ends a hold of a limit. Returns its tokens; nil if there is none.
 local function finish(limit, ending)
   if limit.slots then
-    local tokens = slots_lib.finish(limit.slots, ending.ticket)
+    local tokens = slots_lib.finish(limit.slots, ending.ticket, ending.at + limit.hold - 1)
     limit.level = limit.capacity - limit.slots.used
     return tokens
   end

@@ -4,16 +4,14 @@
 -- A limit's record is its level: tag, steps_hash, tokens, the instant of the write, the step until which it matters, and the
 -- definition's capacity and pace. The record of an earlier definition may follow, in the same form, and then the limit's holds.
 local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
--- The record of slots has how many requests hold some in place of steps_hash, and how many are held in place of tokens. A record for
--- each of these requests follows, in the order of their ends: tag, 0, tokens, end, ticket, 0, 0.
-local TICKET_AT, TICKET_SIZE = 24, 5 -- where the last bytes of a ticket are in it
--- While other tokens are held the key is a hash. Its field '' has the records, and behind that of a limit with holds:
+-- While tokens are held the key is a hash. One with a limit of slots stays a hash. Its field '' has the records, and behind that of a limit with holds:
 -- 0; the stepping (steps_hash, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
 -- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
 -- block: id, how many holds, their tokens, end and ticket of the last, due, deficit. A block's holds are a field of their own,
 -- which may begin with holds that have ended: the last so many count.
 local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2I7', 40
 local HOLD, HOLD_SIZE = '>I7I7I7', 21
+local TICKET_AT, TICKET_SIZE = 10, 5 -- where the last bytes of a ticket are in it
 local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
 local FIELD = '>I4I2' -- the name of a block's field: tag, id
 local NO_TAG = '\0\0\0\0'
@@ -41,6 +39,7 @@ local FOREVER = 2 ^ 53
 local LATEST = 2 ^ 52 -- the last instant of a clock, in 2112: later ones plus a wait may exceed 2^53
 local ROUNDING_ERROR = 2 ^ -52
 local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS, MAX_BLOCK = 256, 2048, 4096, 64
+local SLOT_BLOCK = 48 -- the most holds in a block of slots
 local MARGIN = 1000 -- ms: state is kept at least so much longer than it matters
 local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL
 local FINE, COARSER = 64, 8 -- if it is more than 64 grains ahead, of a grain 8 times as long; and so on

@@ -1,9 +1,8 @@
 -- Decides a request with flags without functions, if its limits wrote all of the key's state, not later than now, and hold nothing but
 -- slots. It takes another number of tokens from each limit, or takes, holds or releases slots. Then `reply` is its answer, and `from`
 -- is where the next request begins. The arithmetic of tokens is that of usual.lua.
-if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or action == EXTEND_HELD or action == END_HELD)
-  and type(state) ~= 'table' then
-  include slots
+if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or action == EXTEND_HELD or action == END_HELD then
+  local kept_until, written_at, broken = 0, 0, false
   local extends = action == EXTEND_HELD
   local n_at, _, ticket = from, nil, nil -- where the n of each limit are
   if action % DRY == ACQUIRE then
@@ -13,25 +12,28 @@ if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or acti
   local ending_at, endings = n_at, action < ENDS and 0 or action == END_HELD and times or 1
   n_at = n_at + endings * ENDING_SIZE
   local held_at = action % JOINT >= HELD and n_at + limits * NUMBER_SIZE -- where the hold of each limit is
-  local granted, moves, write, place, list = true, false, false, 1, {}
-  for j = 1, limits do
+  local granted, moves, write, place, list = true, false, false, 1, type(state) ~= 'table' and {} or nil
+  for j = 1, list and limits or 0 do
     local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, at_limits + (j - 1) * LIMIT_SIZE)
     local n, hold = unpack(NUMBER, requests, n_at + (j - 1) * NUMBER_SIZE), held_at and unpack(NUMBER, requests, held_at + (j - 1) * NUMBER_SIZE)
     local level, at, slots, held, matters = capacity * unit, now, nil, nil, nil -- matters: the stored state, until then
     moves = moves or n > 0
     if aligned == SLOTS then
-      local written
+      include slots
       if state then
-        slots, place, written = slots_lib.read(state, place)
-        if not slots or slots.tag ~= tag or written > now then
+        local written, keep
+        slots, place, written, keep = slots_lib.read(state, place, key)
+        if not slots or slots.tag ~= tag or written > now or slots.blocks > 0 and not hashed then
           list = nil
           break
         end
+        kept_until, written_at = math.max(kept_until, keep), math.max(written_at, written)
       else
-        slots = { tag = tag, used = 0, entries = '' }
+        slots = slots_lib.none(key, tag)
       end
       for e = 1, endings do
-        held = slots_lib.finish(slots, (unpack(ENDING, requests, ending_at + (e - 1) * ENDING_SIZE))) or held
+        local ends, began = unpack(ENDING, requests, ending_at + (e - 1) * ENDING_SIZE)
+        held = slots_lib.finish(slots, ends, began + hold - 1) or held
       end
       level = capacity - slots.used
       write = write or held or extends and n > 0 and level >= n
@@ -50,6 +52,7 @@ if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or acti
         break
       end
       place = place + RECORD_SIZE
+      kept_until, written_at = math.max(kept_until, keep), math.max(written_at, written)
       if keep > now then
         local full = level
         matters = keep
@@ -72,10 +75,11 @@ if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or acti
     end
     list[j] = { tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters }
   end
-  if list and (not state or place == #state + 1) and not (action == TAKE_HELD and moves) then
+  -- A key that is a string becomes a hash in keep.lua.
+  if list and (not state or place == #state + 1) and not (action == TAKE_HELD and moves) and not (state and held_at and not hashed) then
     local takes = action ~= END_HELD and granted and moves
     write = write or takes
-    local records, text, waits, busy, last = '', '', '', false, now
+    local records, text, waits, busy, last, fields, removed = '', '', '', false, now, { '', '' }, {}
     for j = 1, limits do
       local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters = values(list[j], 1, 16)
       local ask, retry, fills = granted and 1 or n, 0, 0
@@ -84,15 +88,18 @@ if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or acti
           slots_lib.add(slots, now + hold - 1, ticket, extends and held or n)
           level = capacity - slots.used
         end
-        if slots.entries ~= '' then
-          busy, fills = true, slots_lib.last_end(slots) + 1 - now
+        if slots.blocks > 0 then
+          busy, fills = true, slots_lib.ends(slots) - now
         end
         if ask <= capacity then
           retry = slots_lib.wait(slots, capacity, ask)
         end
         if write then
-          text, last = text .. slots_lib.text(slots, capacity), math.max(last, now + fills)
+          local holds, heads = slots_lib.text(slots, fields, removed)
+          text = text .. pack(RECORD, tag, steps_hash, level, now, now + fills, fill_capacity, pace) .. holds .. heads
+          last = math.max(last, now + fills)
         end
+        broken = broken or slots.broken
         records = records .. pack(RECORD, tag, steps_hash, level, now, now, fill_capacity, pace)
       else
         if takes then
@@ -120,16 +127,32 @@ if (action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or acti
       waits = waits .. pack(PAIR, math.min(most, retry), math.min(most, fills))
     end
     local set
-    if write then
-      local grain = GRAIN
+    if write and not broken then
+      local grain, before = GRAIN, GRAIN
       while last - now > FINE * grain do
         grain = COARSER * grain
       end
-      local ttl = (last - last % grain + grain - now) / 1000
+      while kept_until - written_at > FINE * before do
+        before = COARSER * before
+      end
+      last = last - last % grain + grain
+      local ttl = (last - now) / 1000
       ttl = ttl + -ttl % 1 + MARGIN
-      set = pcall('SET', key, text, 'PX', ttl < MAX_INT and format('%d', ttl) or ttl)
+      ttl = ttl < MAX_INT and format('%d', ttl) or ttl
+      if held_at then
+        fields[2] = text
+        set = pcall('HSET', key, values(fields))
+        if type(set) ~= 'table' and removed[1] then
+          pcall('HDEL', key, values(removed))
+        end
+        if type(set) ~= 'table' and not (hashed and last <= kept_until - kept_until % before + before) then
+          set = pcall('PEXPIRE', key, ttl)
+        end
+      else
+        set = pcall('SET', key, text, 'PX', ttl)
+      end
     end
-    if not set or not set.err then
+    if not broken and (type(set) ~= 'table' or set.ok) then
       busy = busy and action ~= END_HELD and not extends
       reply = (granted and (busy and 'a' or action <= TAKE_HELD and not (state or moves) and 'n' or '+') or busy and 'd' or '-') .. records
       if action % DRY == ACQUIRE then

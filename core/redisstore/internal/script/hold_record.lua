@@ -191,9 +191,9 @@ function lib.text(limit)
     .. pack('>' .. ('I7'):rep(#front), values(front)) .. text
 end
 
--- Stores the records of a key and the blocks of these limits that have changed, and returns the server's error if it
+-- Stores the records of a key, the fields in `blocks`, and the blocks of these limits that have changed, and returns the server's error if it
 -- refuses. The key becomes a hash if it is not one yet.
-function lib.store(s, records, limits, ttl)
+function lib.store(s, records, limits, blocks, ttl)
   local key, set = s.key, nil
   if not s.hashed then
     set = pcall('PEXPIRE', key, ttl) -- before anything is lost: the server may not let this script use it
@@ -201,7 +201,7 @@ function lib.store(s, records, limits, ttl)
       return set
     end
   end
-  local fields = { '', records }
+  local fields = { '', records, values(blocks or {}) }
   for _, limit in ipairs(limits) do
     local holds = limit.holds
     for b = 1, holds and #holds.heads or 0, HEAD do

@@ -45,7 +45,7 @@ end
 -- Stores `limits`, and the key's records of other limits. Returns the last records of `limits`, and the server's error if it
 -- refuses. It stores and returns nothing if periods of a calendar are missing or holds unreadable.
 local function keep(s, limits)
-  local answer, text, last, fields = {}, {}, math.max(s.keeps, now), s.fields
+  local answer, text, last, fields, blocks = {}, {}, math.max(s.keeps, now), s.fields, nil -- blocks: fields of slots
   for i = 1, #limits do
     local limit = limits[i]
     local full = full_at(limit)
@@ -54,7 +54,12 @@ local function keep(s, limits)
     end
     last = math.max(last, full)
     answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, now, full, limit.fill_capacity, limit.pace)
-    text[#text + 1] = limit.slots and slots_lib.text(limit.slots, limit.capacity) or answer[i]
+    text[#text + 1] = answer[i]
+    if limit.slots then
+      blocks = blocks or {}
+      text[#text + 1], text[#text + 2] = slots_lib.text(limit.slots, blocks, s.removed)
+      broken = broken or limit.slots.broken
+    end
     local older = limit.next_older
     if older then -- the older record is charged what the limit is charged
       older.tokens = math.max(-FOREVER, math.min(older.tokens - (limit.before - limit.level) / limit.unit + limit.uncredited, older.fill_capacity))
@@ -72,8 +77,8 @@ local function keep(s, limits)
     return
   end
   local set
-  if fields then
-    set = holds_lib().store(s, table.concat(text), limits, ttl_of(last))
+  if fields or blocks then
+    set = holds_lib().store(s, table.concat(text), limits, blocks, ttl_of(last))
   else
     set = pcall('SET', s.key, table.concat(text), 'PX', ttl_of(last))
   end

@@ -11,7 +11,7 @@ local function read_behind(s, state, from, last)
     if not older then
       return nil
     elseif older.pace == 0 then
-      older = nil -- a hold of the former layout, or of slots
+      older = nil -- a hold of the former layout
     else
       from = from + RECORD_SIZE
       following = state:sub(from, from + 3)
@@ -46,8 +46,9 @@ local function arrange(s, limits, state)
     local tag, limit, older, holds, blocks = last.tag, own[last.tag], nil, nil, false
     seen[tag] = true
     if limit and limit.is_slots then
-      limit.slots, from = slots_lib.read(state, from)
-      s.held = s.held or from and limit.slots.entries ~= ''
+      limit.slots, from = slots_lib.read(state, from, s.key)
+      blocks = from and limit.slots.blocks > 0
+      s.held = s.held or blocks
     else
       older, holds, blocks, from = read_behind(s, state, from, last)
     end
@@ -98,7 +99,7 @@ local function stored_of(key, state, limits)
   for i = 1, #limits do
     local limit = limits[i]
     limit.last, limit.older, limit.holds, limit.next_older, limit.uncredited, limit.bounds, limit.retry = nil, nil, nil, nil, 0, nil, nil
-    limit.slots = limit.is_slots and { tag = limit.tag, used = 0, entries = '' }
+    limit.slots = limit.is_slots and slots_lib.none(key, limit.tag)
   end
   if not state then
     return s

@@ -37,7 +37,6 @@ local parsed, levels, ats -- of each limit, if there are several
 local slots_lib -- what slots.lua has, if it was needed
 for i = 1, #keys do
   local key = keys[i]
-  local state = pcall('GET', key)
   if same > 0 then
     same = same - 1
   else
@@ -56,6 +55,16 @@ for i = 1, #keys do
       end
       from = from + limits * LIMIT_SIZE
     end
+  end
+
+  -- The state of a key is a string, or the field '' of a hash while tokens are held.
+  local state, hashed
+  if action % JOINT >= HELD then
+    state = pcall('HGET', key, '')
+    hashed = type(state) == 'string'
+  end
+  if not hashed then
+    state = pcall('GET', key)
   end
 
   -- sign becomes nil if the request is not usual. The stored state matters until kept_until, and was written at written_at.
@@ -202,7 +211,7 @@ for i = 1, #keys do
     end
     unusual = unusual or {}
     unusual[#unusual + 1] = {
-      place = i, key = key, state = not answers and state, limits = limits, at_limits = at_limits, action = action, n = n,
+      place = i, key = key, state = not answers and not hashed and state, limits = limits, at_limits = at_limits, action = action, n = n,
       times = times, from = from,
     }
     local rest = action -- without its flags
