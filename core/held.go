@@ -18,7 +18,7 @@ type held struct {
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
 
-	inUse inUse
+	inUse *inUse // set before the decision is returned
 }
 
 // newTicket returns a ticket that no other hold has.

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// inUse is what observers count of the slots of a decision, until they are released or MaxHold is over. The zero value is one
-// that they don't count.
+// inUse is what observers count of the slots of a decision, until they are released or MaxHold is over. They don't
+// count those of a nil one.
 type inUse struct {
 	mu      sync.Mutex // guards all below; held while observers are called, so that they see changes in their order
 	taken   int64      // slots of the decision; 0: they are released
 	counted int64      // of these, what observers count
 	end     time.Time  // when MaxHold is over
 	timer   *time.Timer
-	change  func(by int64) // calls the observers; nil: there are none
+	change  func(by int64) // calls the observers
 }
 
 // take notes that observers count n more slots, which are held for so long.
@@ -26,6 +26,9 @@ func (u *inUse) take(n int64, hold time.Duration, change func(by int64)) {
 
 // hold notes that the slots are held for so long from now. They may have been lost before.
 func (u *inUse) hold(hold time.Duration) {
+	if u == nil {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.taken > 0 {
@@ -36,6 +39,9 @@ func (u *inUse) hold(hold time.Duration) {
 
 // lose notes that the slots are not in use. A Hold may take them again, unless they were released.
 func (u *inUse) lose(released bool) {
+	if u == nil {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.taken == 0 {

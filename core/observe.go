@@ -181,6 +181,9 @@ func (w *watch) report(ctx context.Context, policy string, capacity int64, res *
 		if w.keys {
 			later = strings.Clone(key) // it may be a view of a buffer that its owner reuses
 		}
+		if res.held.inUse == nil { // other charges of one decision have set it
+			res.held.inUse = &inUse{}
+		}
 		res.held.inUse.take(slots, hold, func(by int64) {
 			change.Slots = by
 			w.call(context.Background(), change, later)
