@@ -71,6 +71,19 @@ func (r *Result) maxHold() (shortest time.Duration) {
 	return shortest
 }
 
+// slotsTaken returns how many slots r took, of all limits in flight, and for how long it holds them: until the longest MaxHold.
+func (r *Result) slotsTaken() (n int64, hold time.Duration) {
+	if !r.hasSlots() {
+		return 0, 0
+	}
+	for i := range r.plan.Rates {
+		if rate := &r.plan.Rates[i]; rate.Slots {
+			n, hold = n+r.costOf(i), max(hold, duration(rate.Hold))
+		}
+	}
+	return n, hold
+}
+
 // release ends holds of slots of p, of which there is at least one. source says which store has them.
 func (l *Limiter) release(ctx context.Context, p *bucket.Plan, source Source, key string, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: p, Action: bucket.End, Ends: holds[0]}

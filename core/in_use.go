@@ -17,10 +17,10 @@ type inUse struct {
 }
 
 // take notes that observers count n more slots, which are held for so long.
-func (u *inUse) take(n int64, hold time.Duration, change func(by int64)) {
+func (u *inUse) take(n int64, hold time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.taken, u.counted, u.change = u.taken+n, u.counted+n, change
+	u.taken, u.counted = u.taken+n, u.counted+n
 	u.extend(hold)
 }
 
@@ -76,17 +76,4 @@ func (u *inUse) count(n int64) {
 		u.counted = n
 		u.change(by)
 	}
-}
-
-// slotsTaken returns how many slots r took, of all limits in flight, and for how long it holds them: until the longest MaxHold.
-func (r *Result) slotsTaken() (n int64, hold time.Duration) {
-	if !r.hasSlots() {
-		return 0, 0
-	}
-	for i := range r.plan.Rates {
-		if rate := &r.plan.Rates[i]; rate.Slots {
-			n, hold = saturated(n, r.costOf(i)), max(hold, duration(rate.Hold))
-		}
-	}
-	return n, hold
 }

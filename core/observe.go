@@ -157,9 +157,9 @@ type watch struct {
 // active reports whether there is anything to report to.
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
-// report calls the observers with a decision that took d, and logs it if it is a denial.
-func (w *watch) report(ctx context.Context, policy string, capacity int64, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+// report calls the observers with a decision that took d and so many slots, and logs it if it is a denial.
+func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
+	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause}
 	o.Limit, o.Unit = res.tightestLimit()
 	switch {
 	case err != nil:
@@ -169,32 +169,26 @@ func (w *watch) report(ctx context.Context, policy string, capacity int64, res *
 	case !res.Allowed:
 		o.Outcome = OutcomeDenied
 	}
-	slots, hold := int64(0), time.Duration(0)
-	if err == nil && len(w.observers) > 0 {
-		slots, hold = res.slotsTaken()
-		o.Slots = slots
-	}
 	w.call(ctx, o, key)
-	if slots > 0 {
-		change := Observation{Policy: policy, Outcome: OutcomeSlots, Source: res.Source}
-		later := ""
-		if w.keys {
-			later = strings.Clone(key) // it may be a view of a buffer that its owner reuses
-		}
-		if res.held.inUse == nil { // other charges of one decision have set it
-			res.held.inUse = &inUse{}
-		}
-		res.held.inUse.take(slots, hold, func(by int64) {
-			change.Slots = by
-			w.call(context.Background(), change, later)
-		})
-	}
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
 		w.logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: "+o.Outcome.String(),
 			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", logline.Key(w.secret, key)),
 			slog.Int64("cost", o.Cost), slog.Duration("retry_after", res.retryAfter()), slog.String("source", o.Source.String()))
 	}
+}
+
+// inUse returns what counts the slots of a decision on key.
+func (w *watch) inUse(policy string, source Source, key string) *inUse {
+	if !w.keys {
+		key = ""
+	}
+	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source}
+	key = strings.Clone(key) // it may be a view of a buffer that its owner reuses
+	return &inUse{change: func(by int64) {
+		o.Slots = by
+		w.call(context.Background(), o, key)
+	}}
 }
 
 // call calls the observers with o, which is about key.
