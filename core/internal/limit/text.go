@@ -1,8 +1,6 @@
 package limit
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,23 +124,12 @@ func (p *parser) slots(s string) bool {
 // part reads one word behind the interval, with its value.
 func (p *parser) part() {
 	var field, value, reason string
-	word, rest := cutWord(p.rest)
-	if quantity.IsNumber(word) || quantity.Lower(word) == "at" {
-		if slots, more, ok := cutAtOnce(p.rest); ok {
-			p.wrong("", slots+"at once", "is a second limit: write each as a limit of its own")
-			p.rest = more
-			return
-		}
-	}
-	p.rest = rest
-	keyword := quantity.Lower(word)
-	if p.limit.Mode == bucket.Concurrent && keyword != "hold" && keyword != "name" && (slices.Contains(Modes, keyword) || slices.Contains([]string{"burst", "in", "from"}, keyword)) {
-		if value = ""; !slices.Contains(Modes, keyword) {
-			value, p.rest = cutWord(p.rest)
-		}
-		p.wrong("", strings.TrimSpace(word+" "+value), "is not for slots, which have no rate: only hold and name can follow at once")
+	if p.misplaced() {
 		return
 	}
+	word, rest := cutWord(p.rest)
+	p.rest = rest
+	keyword := quantity.Lower(word)
 	switch keyword {
 	case "burst":
 		field = "Capacity"
@@ -193,6 +180,34 @@ func (p *parser) part() {
 	p.given[field] = true
 }
 
+// misplaced reads what has no place here: another limit, or words of a rate behind slots. It reports whether there is any.
+func (p *parser) misplaced() bool {
+	word, rest := cutWord(p.rest)
+	keyword := quantity.Lower(word)
+	if quantity.IsNumber(word) || keyword == "at" {
+		slots, more, ok := cutAtOnce(p.rest)
+		if ok {
+			p.wrong("", slots+"at once", "is a second limit: write each as a limit of its own")
+			p.rest = more
+		}
+		return ok
+	}
+	if p.limit.Mode != bucket.Concurrent {
+		return false
+	}
+	switch value := ""; {
+	case slices.Contains(Modes, keyword):
+		p.rest = rest
+	case keyword == "burst" || keyword == "in" || keyword == "from":
+		value, p.rest = cutWord(rest)
+		word += " " + value
+	default:
+		return false
+	}
+	p.wrong("", strings.TrimSpace(word), "is not for slots, which have no rate: only hold and name can follow at once")
+	return true
+}
+
 // keywords are the words that can follow.
 func (p *parser) keywords() []string {
 	keywords := []string{"name", "hold", "burst", "continuous", "stepped", "aligned", "from"}
@@ -236,50 +251,3 @@ func (p *parser) complete() {
 
 // Modes are the names of modes in text, in the order of their values.
 var Modes = []string{"continuous", "stepped", "aligned", "concurrent"}
-
-// String is the limit as [Parse] reads it.
-func (l Limit) String() string {
-	s := l.rateText()
-	switch l.MaxHold {
-	case 0:
-	case NoHold:
-		s += " hold 0s"
-	default:
-		s += " hold " + quantity.FormatInterval(l.MaxHold)
-	}
-	if l.Name == "" {
-		return s
-	}
-	return s + " name " + bareOrQuoted(l.Name)
-}
-
-// rateText is l's text but for MaxHold and the name.
-func (l Limit) rateText() string {
-	if l.Mode == bucket.Concurrent {
-		return strconv.FormatInt(l.Capacity, 10) + l.unitText() + " at once"
-	}
-	s := quantity.FormatNumber(l.RefillRate) + l.unitText() + "/" + quantity.FormatInterval(l.RefillInterval)
-	if float64(l.Capacity) != l.RefillRate {
-		s += " burst " + strconv.FormatInt(l.Capacity, 10)
-	}
-	if l.Mode != bucket.Continuous && !(l.Mode == bucket.Aligned && l.OnCalendar()) {
-		s += " " + strings.ToLower(l.Mode.String())
-	}
-	return s + l.calendarText()
-}
-
-// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it
-// returns the mistakes. So a limit is a string in JSON and YAML.
-func (l Limit) MarshalText() ([]byte, error) {
-	if l == (Limit{}) {
-		return []byte{}, nil
-	}
-	errs := l.Mistakes("Limit.")
-	if reason := l.unspeakable(); len(errs) == 0 && reason != "" {
-		errs = append(errs, mistake.New("Limit.Location", l.Location.String(), reason))
-	}
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))
-	}
-	return []byte(l.String()), nil
-}
