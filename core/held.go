@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,6 +58,11 @@ func (r *Result) Release(ctx context.Context) error {
 
 // hasSlots reports whether r took slots.
 func (r *Result) hasSlots() bool { return r.held != nil && r.taken() && r.plan.slots != nil }
+
+// hasEstimates reports whether r took estimates that come back after MaxHold.
+func (r *Result) hasEstimates() bool {
+	return r.held != nil && r.taken() && slices.ContainsFunc(r.plan.Rates, func(rate bucket.Rate) bool { return rate.Hold > 0 && !rate.Slots })
+}
 
 // maxHold returns the shortest MaxHold of r's slots; 0 if it has none.
 func (r *Result) maxHold() (shortest time.Duration) {

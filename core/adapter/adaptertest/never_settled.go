@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -23,6 +24,22 @@ func (s *suite[K, O]) neverSettled() {
 				"NewTogether rules[1].Limiter: "+mistake)
 		})
 	}
+	s.rule("an estimate that WithSettle leaves as it is stays charged after MaxHold", func(c *trial[K, O]) {
+		for _, together := range []bool{false, true} {
+			policy := held
+			policy.Name = fmt.Sprint("together-", together)
+			l := c.limiter(policy)
+			settle, units := k.WithSettle(new(settlements).settle), k.WithUnits(words)
+			app := c.use(l, k.Global("all"), units, settle)
+			if together {
+				app = c.useTogether([]rule[K]{{l, k.Global("all")}}, units, settle)
+			}
+			c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "the request")
+			c.wantLeft(l, "afterwards", "calls", 8, "words", 45)
+			c.clock.advance(2 * time.Minute)
+			c.wantLeft(l, "after MaxHold", "calls", 8, "words", 45)
+		}
+	})
 	s.rule("estimates that come back are no mistake with WithSettle, nor in shadow mode", func(c *trial[K, O]) {
 		l := c.limiter(held)
 		app := c.use(l, k.Global("all"), k.WithUnits(words), k.WithSettle(giving(20).settle))
