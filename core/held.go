@@ -20,6 +20,8 @@ type held struct {
 	began    int64      // when the holds began, in µs since 1970 on the store's clock; 0: not known
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
+
+	inUse *inUse // set before the decision is returned
 }
 
 // newTicket returns a ticket that no other hold has.
@@ -66,11 +68,17 @@ func (r *Result) Release(ctx context.Context) error {
 		return nil
 	}
 	r.held.released = true
+	r.held.inUse.lose(true)
 	return r.limiter.release(context.WithoutCancel(ctx), r.plan.slots, r.Source, r.key, []bucket.Ending{r.held.ending()})
 }
 
 // hasSlots reports whether r took slots.
 func (r *Result) hasSlots() bool { return r.maxHold() > 0 }
+
+// hasEstimates reports whether r took estimates that come back after MaxHold.
+func (r *Result) hasEstimates() bool {
+	return r.held != nil && r.taken() && slices.ContainsFunc(r.plan.Rates, func(rate bucket.Rate) bool { return rate.Hold > 0 && !rate.Slots })
+}
 
 // maxHold returns the shortest MaxHold of r's slots; 0 if it has none.
 func (r *Result) maxHold() (shortest time.Duration) {
@@ -84,6 +92,19 @@ func (r *Result) maxHold() (shortest time.Duration) {
 		}
 	}
 	return shortest
+}
+
+// slotsTaken returns how many slots r took, of all limits in flight, and for how long it holds them: until the longest MaxHold.
+func (r *Result) slotsTaken() (n int64, hold time.Duration) {
+	if !r.hasSlots() {
+		return 0, 0
+	}
+	for i := range r.plan.Rates {
+		if rate := &r.plan.Rates[i]; rate.Slots {
+			n, hold = n+r.costOf(i), max(hold, duration(rate.Hold))
+		}
+	}
+	return n, hold
 }
 
 // release ends holds of slots of p, of which there is at least one. source says which store has them.
@@ -131,8 +152,11 @@ func (r *Result) Hold(ctx context.Context) error {
 		return l.failed(ctx, r.key, err)
 	}
 	if !a.Allowed {
+		h.inUse.lose(false)
 		return ErrExpired
 	}
+	_, held := r.slotsTaken()
+	h.inUse.hold(held)
 	return nil
 }
 
@@ -155,6 +179,7 @@ func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 	r.held.mu.Lock()
 	defer r.held.mu.Unlock()
 	r.held.released, r.held.settled = true, true
+	r.held.inUse.lose(true)
 	err := r.limiter.giveBackAndEnd(ctx, now, r, p, back)
 	r.limiter.waiters.wake(r.key)
 	return err
