@@ -255,7 +255,7 @@ func (r *Result) fillFrom(p *plan, req *request) {
 		r.read(p, req.N+r.answer.Lent, nil)
 	}
 	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
-		r.held = newHeld(r, req.Ticket)
+		r.held = newHeld(p, req.Ticket, r.answer.Now, r.Cost, r.each)
 	}
 }
 

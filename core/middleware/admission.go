@@ -96,3 +96,14 @@ func (a *Admission) Dropped() func() {
 
 // Limiter is the one that decides; of several the first.
 func (a *Admission) Limiter() *core.Limiter { return a.limiter }
+
+// results returns the decisions; nil if there are none.
+func (a *Admission) results() []core.Result {
+	switch {
+	case a.joint != nil:
+		return a.joint.result.Results
+	case a.decision != nil:
+		return []core.Result{a.decision.result()}
+	}
+	return nil
+}
