@@ -111,7 +111,11 @@ func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
 	if !a.Result.Allowed {
 		a.Outcome = Denied
 	} else if !e.inHandler { // the handler releases what it has taken
-		a.hold()
+		if a.joint != nil {
+			a.slots = holdSlots(a.joint.result.Results...)
+		} else {
+			a.slots = holdSlots(a.Result)
+		}
 	}
 	return a
 }

@@ -20,26 +20,19 @@ type slots struct {
 // holdsWithin is how many Holds there are in a MaxHold: if one fails, the next one is in time.
 const holdsWithin = 3
 
-// hold holds the slots of an allowed request, if it took any, until release.
-func (a *Admission) hold() {
+// holdSlots holds the slots that decisions took, until release. It returns nil if they took none.
+func holdSlots(decisions ...core.Result) *slots {
 	var results []core.Result
 	var shortest time.Duration
-	add := func(r core.Result) {
+	for _, r := range decisions {
 		if hold := maxHold(r); hold > 0 {
 			if results = append(results, r); shortest == 0 || hold < shortest {
 				shortest = hold
 			}
 		}
 	}
-	if a.joint != nil {
-		for _, r := range a.joint.result.Results {
-			add(r)
-		}
-	} else if a.decision != nil {
-		add(a.Result)
-	}
 	if results == nil {
-		return
+		return nil
 	}
 	s := &slots{results: results}
 	every := shortest / holdsWithin
@@ -49,7 +42,7 @@ func (a *Admission) hold() {
 		}
 	})
 	s.timer.Reset(every) // only now, because the function reads s.timer
-	a.slots = s
+	return s
 }
 
 // extend says that the request is still at work. It reports whether to do so again.
