@@ -97,13 +97,13 @@ func (a *Admission) Dropped() func() {
 // Limiter is the one that decides; of several the first.
 func (a *Admission) Limiter() *core.Limiter { return a.limiter }
 
-// results returns the decisions; nil if there are none.
+// results returns the decisions that may hold something; nil if there are none.
 func (a *Admission) results() []core.Result {
-	switch {
-	case a.joint != nil:
+	if a.joint != nil {
 		return a.joint.result.Results
-	case a.decision != nil:
-		return []core.Result{a.decision.result()}
 	}
-	return nil
+	if _, whole := a.decision.packed.From.(*core.Result); !whole { // the others hold nothing
+		return nil
+	}
+	return []core.Result{a.decision.result()}
 }

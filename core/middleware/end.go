@@ -85,17 +85,9 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 // keepEstimates has estimates stay charged that would come back after MaxHold. It leaves alone what the handler has settled or undone.
 // Observers receive a failure.
 func (a *Admission) keepEstimates() {
-	ctx := context.WithoutCancel(a.ctx)
-	keep := func(r core.Result) {
+	for _, r := range a.results() {
 		if holdsEstimates(r) {
-			_ = r.Settle(ctx, nil)
+			_ = r.Settle(context.WithoutCancel(a.ctx), nil)
 		}
-	}
-	if a.joint == nil {
-		keep(a.decision.result())
-		return
-	}
-	for _, r := range a.joint.result.Results {
-		keep(r)
 	}
 }

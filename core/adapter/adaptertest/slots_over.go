@@ -161,7 +161,7 @@ func (s *suite[K, O]) slotsTakenOver() {
 		app := c.serve(c.app(func(context.Context) Reply {
 			return Reply{Status: http.StatusSwitchingProtocols, Hijack: func(net.Conn) { c.errorf("the premise: the function is not called") }}
 		}, middleware[K, O]{Limiter: l, Key: c.all()}))
-		if got := app.raw("GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: close, Upgrade\r\nUpgrade: talk\r\n\r\n"); got.status != http.StatusSwitchingProtocols {
+		if got := app.raw("GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\nUpgrade: talk\r\n\r\n"); got.status != http.StatusSwitchingProtocols {
 			c.errorf("the upgrade was answered %d", got.status)
 		}
 		c.wantDropped(l)
