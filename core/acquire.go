@@ -37,15 +37,12 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, ctx.Err()
 	}
-	if l.memory == nil && l.waiters.takesAgain(key) {
-		pause := randomPause()
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*pause {
-			if err := sleep(ctx, pause, nil); err != nil {
+	for here := l.waiters.releasedHere(key); ; { // here: a slot was released in this process just now
+		if here && l.memory == nil && l.waiters.yields(key) {
+			if err := leaveToOthers(ctx); err != nil {
 				return Result{}, err
 			}
 		}
-	}
-	for {
 		res, err := l.Allow(ctx, key)
 		if err != nil || res.Allowed {
 			return res, err
@@ -54,26 +51,36 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if err := sleep(ctx, pause, free); err != nil {
+		if here, err = sleep(ctx, pause, free); err != nil {
 			return Result{}, err
 		}
 	}
 }
 
+// leaveToOthers waits for a pause, unless ctx's deadline is near.
+func leaveToOthers(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 2*pollEvery {
+		return nil
+	}
+	_, err := sleep(ctx, randomPause(), nil)
+	return err
+}
+
 // randomPause returns how long to wait before the store is asked again.
 func randomPause() time.Duration { return pollEvery/2 + rand.N(pollEvery/2) }
 
-// sleep waits for pause, or until free has a value. If ctx ends before, it returns ctx's error.
-func sleep(ctx context.Context, pause time.Duration, free <-chan struct{}) error {
+// sleep waits for pause, or until released has a value, and reports which. If ctx ends before, it returns ctx's error.
+func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (free bool, err error) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-free:
+		return false, nil
+	case <-released:
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
-	return nil
 }
 
 // pause returns how long to wait after a denial, and a channel that ends the pause early; nil: none does.
@@ -92,11 +99,7 @@ func (l *Limiter) pause(ctx context.Context, denied *Result, w *waiter) (pause t
 	if pause > 0 {
 		return pause, nil, nil
 	}
-	pause = min(denied.RetryAfter, randomPause())
-	if l.memory == nil && l.waiters.yields(w.key) {
-		return pause, nil, nil
-	}
-	return pause, w.line.released, nil
+	return min(denied.RetryAfter, randomPause()), w.line.released, nil
 }
 
 // waiters are the callers of Acquire, by key.
@@ -117,24 +120,19 @@ func (s *waiters) turnOf(key string) *turn {
 	return &s.turns[maphash.String(seed, key)%uint64(len(s.turns))]
 }
 
-// yields reports whether the next slot of key is for other processes. It is, once every yieldEvery.
+// releasedHere reports whether a slot of key was released in this process just now. A process that took it again and again at once
+// would leave others no time to ask for it.
+func (s *waiters) releasedHere(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.turnOf(key).released) < pollEvery
+}
+
+// yields reports whether a slot of key that was released here is for other processes: one is, every yieldEvery.
 func (s *waiters) yields(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turnOf(key).yields(time.Now())
-}
-
-// takesAgain reports whether a slot of key was released here just now, and is for other processes: a process that takes the slot
-// again and again at once would leave them no time to ask for it.
-func (s *waiters) takesAgain(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t, now := s.turnOf(key), time.Now()
-	return now.Sub(t.released) < pollEvery && t.yields(now)
-}
-
-// yields is that of waiters.
-func (t *turn) yields(now time.Time) bool {
 	if now.Sub(t.yielded) < yieldEvery {
 		return false
 	}
