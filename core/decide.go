@@ -86,7 +86,17 @@ func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request)
 
 // report reports a decision on key that began at an instant.
 func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key string, began time.Time, err error) {
-	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), res, key, time.Since(began), err)
+	slots, hold := int64(0), time.Duration(0)
+	if err == nil && len(l.watch.observers) > 0 {
+		slots, hold = res.slotsTaken()
+	}
+	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), slots, res, key, time.Since(began), err)
+	if slots > 0 {
+		if res.held.inUse == nil { // another charge of the same decision may have set it
+			res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
+		}
+		res.held.inUse.take(slots, hold)
+	}
 }
 
 // mistaken reports whether err says that the request can't be decided, whatever the store says. That is no decision.
@@ -245,7 +255,7 @@ func (r *Result) fillFrom(p *plan, req *request) {
 		r.read(p, req.N+r.answer.Lent, nil)
 	}
 	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
-		r.held = newHeld(r, req.Ticket)
+		r.held = newHeld(p, req.Ticket, r.answer.Now, r.Cost, r.each)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -193,37 +194,6 @@ func (l *Limiter) giveBack(ctx context.Context, now *rules, key string, source S
 	return l.returnTo(ctx, now, key, source, r)
 }
 
-// refundPlan returns the plan of key by which tokens come back that were taken under p.
-func (r *rules) refundPlan(key string, p *plan, source Source) *bucket.Plan {
-	switch {
-	case r.overrides[key] == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
-		return p.Successor(boundedKey(key))
-	case source == FromFallback && r.localPlan != nil:
-		return r.localPlanOf(key).Plan
-	}
-	return r.planOf(key).Plan
-}
-
-// returnTo sends r, which returns tokens to key, to the store that the tokens came from: source says which.
-func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
-	if err := ctx.Err(); err != nil {
-		return callerDone{err}
-	}
-	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
-		return nil
-	}
-	_, err := l.storeOf(source).Do(ctx, now.planOf(key).class.Request(boundedKey(key), r))
-	return l.failed(ctx, key, err)
-}
-
-// storeOf returns the store that a decision came from: source says which.
-func (l *Limiter) storeOf(source Source) Store {
-	if source == FromFallback {
-		return l.fallback()
-	}
-	return l.store
-}
-
 // Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of
 // Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
@@ -238,4 +208,62 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 		}
 	}
 	return l.failed(ctx, key, l.store.Reset(ctx, now.policy.Name, stored))
+}
+
+// undoHeld gives back what r took, and ends what it holds. Slots are released even if the policy has them no longer: another
+// process may still count them.
+func (r *Result) undoHeld(ctx context.Context, now *rules) error {
+	back := make([]int64, len(r.plan.limits))
+	for i := range back {
+		if r.plan.Rates[i].Hold == 0 {
+			back[i] = r.costOf(i)
+		}
+	}
+	p := now.refundPlan(r.key, r.plan, r.Source)
+	if gone := r.plan.Of(func(rate *bucket.Rate) bool { return rate.Slots && p.IndexOf(rate.Tag) < 0 }); gone != nil {
+		if p = p.Common(r.plan.Plan); p != nil {
+			gone = bucket.NewPlan(slices.Concat(p.Rates, gone.Rates))
+		}
+		p = gone
+	}
+	r.held.mu.Lock()
+	defer r.held.mu.Unlock()
+	r.held.released, r.held.settled = true, true
+	r.held.inUse.lose(true)
+	err := r.limiter.giveBackAndEnd(ctx, now, r, p, back)
+	r.limiter.waiters.wake(r.key)
+	return err
+}
+
+// settleHeld is Settle of a decision that holds something. Estimates come back, and what was really taken is charged. So an estimate
+// that has come back before is charged all the same.
+func (r *Result) settleHeld(ctx context.Context, now *rules, units Units) error {
+	back := make([]int64, len(r.plan.limits))
+	for i, unit := range r.plan.units {
+		actual, given := units[unit]
+		if !given {
+			actual = r.costOf(i)
+		}
+		if back[i] = r.costOf(i) - actual; r.plan.Rates[i].Hold > 0 {
+			back[i] = -actual
+		}
+	}
+	p := now.refundPlan(r.key, r.plan, r.Source)
+	if r.plan.slots != nil { // they are released, and not settled
+		p = p.Of(func(rate *bucket.Rate) bool { return !rate.Slots })
+	}
+	r.held.mu.Lock()
+	defer r.held.mu.Unlock()
+	r.held.settled = true
+	return r.limiter.giveBackAndEnd(ctx, now, r, p, back)
+}
+
+// giveBackAndEnd returns tokens of r's decision to the limits of p that it took them from, so many to each of r's limits, and ends
+// what the decision holds of these limits. r.held.mu is held.
+func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *bucket.Plan, back []int64) error {
+	if p == nil {
+		return nil
+	}
+	each, _ := p.EachOf(r.plan.Plan, back)
+	return l.returnTo(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
 }

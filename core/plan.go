@@ -15,16 +15,17 @@ import (
 type plan struct {
 	*bucket.Plan
 
-	class   *store.Class // of the policy's keys
-	given   []Limit      // as configured
-	limits  []Limit      // as configured, each with a name
-	units   []string     // what each of limits counts
-	texts   *header.Texts
-	limited bool         // one of the limits counts requests
-	use     *unitUse     // nil if all limits count requests
-	slots   *bucket.Plan // those of limits that are slots; nil: there are none
-	ofKey   bool         // they are the limits of a key that has its own
-	asked   atomic.Bool  // ofKey: a request has asked for tokens of the key
+	class     *store.Class // of the policy's keys
+	given     []Limit      // as configured
+	limits    []Limit      // as configured, each with a name
+	units     []string     // what each of limits counts
+	texts     *header.Texts
+	limited   bool         // one of the limits counts requests
+	use       *unitUse     // nil if all limits count requests
+	slots     *bucket.Plan // those of limits that are slots; nil: there are none
+	estimates bool         // some limits hold estimates
+	ofKey     bool         // they are the limits of a key that has its own
+	asked     atomic.Bool  // ofKey: a request has asked for tokens of the key
 }
 
 // makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
@@ -42,6 +43,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	p.Plan = bucket.NewPlan(rates)
 	p.limited = p.LeastCapacity() > 0
 	p.slots = p.Of(func(r *bucket.Rate) bool { return r.Slots })
+	p.estimates = slices.ContainsFunc(rates, func(r bucket.Rate) bool { return r.Hold > 0 && !r.Slots })
 	p.use = newUnitUse(p.units)
 	p.class = store.NewClass(policy, p.Plan)
 	p.texts = header.NewTexts(plain)

@@ -3,38 +3,83 @@ package core
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 )
 
-// releases are those under way that nobody waits for. Releases of one key share calls.
-type releases struct {
-	calls gather.Calls[releasesOf, bucket.Ending]
-}
-
-// releasesOf is what releases have in common that share a call.
-type releasesOf struct {
-	slots *bucket.Plan
-	key   string
-}
-
-// before waits until the releases of key that are under way are done, so that a decision of this process comes after them. It waits
-// for at most cancelTimeout: a store may not answer.
-func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) error {
-	done := r.calls.Pending(releasesOf{slots, key})
-	if done == nil {
+// Release gives back the slots that the decision took of limits in flight, when the work is over. The tokens of other limits stay
+// taken. Release does nothing if there are no slots to give back: the request was denied, Release was called before, or MaxHold is
+// over. It never takes a slot from another request.
+//
+// Middleware releases by itself. Without it, defer Release where you have checked Allowed. ctx may have ended already. Release
+// costs one round trip to Redis and is sent at most once. If the store does not answer, it returns [ErrUnavailable], and the slots
+// come back after MaxHold. [ErrNoDecision] means that no limiter returned this Result.
+func (r *Result) Release(ctx context.Context) error {
+	if r.limiter == nil {
+		return ErrNoDecision
+	}
+	if !r.hasSlots() {
 		return nil
 	}
-	timer := time.NewTimer(cancelTimeout)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C:
-	case <-ctx.Done():
-		return callerDone{ctx.Err()}
+	r.held.mu.Lock()
+	defer r.held.mu.Unlock()
+	if r.held.released {
+		return nil
 	}
+	r.held.released = true
+	r.held.inUse.lose(true)
+	now := r.limiter.rules.Load()
+	return r.limiter.release(context.WithoutCancel(ctx), now, r.releasePlan(now), r.Source, r.key, []bucket.Ending{r.held.ending()})
+}
+
+// releasePlan returns the plan by which r's slots are released. All of the policy is fastest, because it is what is stored. But another
+// definition of its other limits must not be written, and no estimate must end.
+func (r *Result) releasePlan(now *rules) *bucket.Plan {
+	if p := r.plan.Plan; now.refundPlan(r.key, r.plan, r.Source) == p && !r.plan.estimates {
+		return p
+	}
+	return r.plan.slots
+}
+
+// Hold says that the work goes on: the decision holds its slots, and its estimates that are not settled yet, for another MaxHold
+// from now. Call it well before MaxHold is over. Middleware calls it for slots as long as a response takes.
+//
+// If a hold has ended already, Hold takes the slots again if they are free. Otherwise it returns [ErrExpired]: others have them, and
+// the work should stop. [ErrSettled] means that nothing is left to hold. ctx may have ended already. Hold costs one round trip to
+// Redis. If the store does not answer, it returns [ErrUnavailable], and can be called again.
+func (r *Result) Hold(ctx context.Context) error {
+	if r.limiter == nil {
+		return ErrNoDecision
+	}
+	h := r.held
+	if h == nil || !r.taken() {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := r.plan.Of(func(rate *bucket.Rate) bool {
+		return rate.Hold > 0 && (rate.Slots && !h.released || !rate.Slots && !h.settled) && h.tokens(r.plan, r.plan.IndexOf(rate.Tag)) > 0
+	})
+	if p == nil {
+		return ErrSettled
+	}
+	each := make([]int64, len(p.Rates))
+	for i := range each {
+		each[i] = h.tokens(r.plan, r.plan.IndexOf(p.Rates[i].Tag))
+	}
+	l, now := r.limiter, r.limiter.rules.Load()
+	hold := bucket.Request{Plan: p, Action: bucket.Acquire, Each: &each, Ticket: h.ticket, Ends: bucket.Ending{Ticket: h.ticket, At: h.began}}
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.planOf(r.key).class.Request(boundedKey(r.key), hold))
+	if h.began = a.Now; err != nil {
+		h.began = 0 // the store may have moved them, or not
+		return l.failed(ctx, r.key, err)
+	}
+	if !a.Allowed {
+		h.inUse.lose(false)
+		return ErrExpired
+	}
+	_, held := r.slotsTaken()
+	h.inUse.hold(held)
 	return nil
 }
 
@@ -64,9 +109,12 @@ func (r *Result) startRelease() {
 		return
 	}
 	r.held.released = true
-	l, p, source, key := r.limiter, r.plan.slots, r.Source, strings.Clone(r.key) // which may be reused when the response is over
-	l.releases.calls.Add(releasesOf{p, key}, r.held.ending(), func(holds []bucket.Ending) error {
-		_ = l.release(context.Background(), p, source, key, holds)
+	r.held.inUse.lose(true)
+	l, source, key := r.limiter, r.Source, strings.Clone(r.key) // which may be reused when the response is over
+	now := l.rules.Load()
+	p := r.releasePlan(now)
+	l.releases.calls.Add(releasesOf{r.plan.slots, key}, r.held.ending(), func(holds []bucket.Ending) error {
+		_ = l.release(context.Background(), now, p, source, key, holds)
 		return nil // it is not sent again: the store may have ended them, or MaxHold does
 	})
 }

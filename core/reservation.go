@@ -127,9 +127,6 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	}
 }
 
-// cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation.
-const cancelTimeout = 50 * time.Millisecond
-
 // cancelSoon cancels r although ctx has ended, together with others of its key. It waits for the store for at most
 // cancelTimeout; the store may cancel r later.
 func (r *Reservation) cancelSoon(ctx context.Context) {

@@ -4,11 +4,9 @@
 package middleware
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -111,7 +109,7 @@ func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
 	if !a.Result.Allowed {
 		a.Outcome = Denied
 	} else if !e.inHandler { // the handler releases what it has taken
-		a.hold()
+		a.slots = holdSlots(a.results())
 	}
 	return a
 }
@@ -231,75 +229,4 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 		a.decision = &d
 	}
 	x.SetDecision(a.decision)
-}
-
-// WantsEnd reports whether End must be called.
-func (e *Engine[C]) WantsEnd(a *Admission) bool { return e.WantsStatus(a) || a.slots != nil }
-
-// WantsStatus reports whether End needs the status of the response.
-func (e *Engine[C]) WantsStatus(a *Admission) bool {
-	return a.Charged() && (e.options.Refund != nil || e.options.Settle != nil)
-}
-
-// WantsOver reports whether End must be called when the response is over, and not as soon as its status is known.
-func (e *Engine[C]) WantsOver(a *Admission) bool {
-	return a.Charged() && (e.options.Settle != nil || a.slots != nil)
-}
-
-// End ends an Allowed request that was answered with status, in the protocol's terms. If the user's Refund returns true, it
-// returns the tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what
-// the request took. It releases the request's slots, without waiting for the store. It does nothing for a request that was not
-// charged.
-func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
-	if !a.Charged() {
-		return false
-	}
-	defer a.release()
-	if e.options.Settle != nil {
-		e.settle(c, a, status)
-	}
-	if e.options.Refund == nil || !e.options.Refund(c, status) {
-		return false
-	}
-	// The error is dropped: the response is on its way, and the buckets refill in time.
-	ctx := context.WithoutCancel(a.ctx)
-	if a.joint != nil {
-		_ = a.joint.result.Undo(ctx)
-	} else {
-		res := a.decision.result()
-		_ = res.Undo(ctx)
-	}
-	return true
-}
-
-// settle settles what a request took, also if the client has gone. A failure is logged and counted, a panic too: the response
-// is on its way, and the client is not to blame.
-func (e *Engine[C]) settle(c C, a *Admission, status int) {
-	const message, code = "ratelimit: what a request took could not be settled", "RL710"
-	defer func() {
-		if p := recover(); p != nil {
-			err := fmt.Errorf("panic: %v", p)
-			e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
-			if a.joint != nil {
-				unsettled(a.ctx, a.joint.result, err)
-			} else {
-				unsettled(a.ctx, core.JointResult{Results: []core.Result{a.decision.result()}}, err)
-			}
-		}
-	}()
-	units := e.options.Settle(c, status)
-	if units == nil {
-		return
-	}
-	ctx := context.WithoutCancel(a.ctx)
-	var err error
-	if a.joint != nil {
-		err = a.joint.result.Settle(ctx, units)
-	} else {
-		res := a.decision.result()
-		err = res.Settle(ctx, units)
-	}
-	if err != nil {
-		e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
-	}
 }

@@ -20,28 +20,19 @@ type slots struct {
 // holdsWithin is how many Holds there are in a MaxHold: if one fails, the next one is in time.
 const holdsWithin = 3
 
-// hold holds the slots of an allowed request, if it took any, until release.
-func (a *Admission) hold() {
-	var results []core.Result
-	var shortest time.Duration
-	add := func(r core.Result) {
+// holdSlots holds the slots of results until release; nil: they have none.
+func holdSlots(results []core.Result) *slots {
+	s, shortest := &slots{}, time.Duration(0)
+	for _, r := range results {
 		if hold := maxHold(r); hold > 0 {
-			if results = append(results, r); shortest == 0 || hold < shortest {
+			if s.results = append(s.results, r); shortest == 0 || hold < shortest {
 				shortest = hold
 			}
 		}
 	}
-	if a.joint != nil {
-		for _, r := range a.joint.result.Results {
-			add(r)
-		}
-	} else if a.decision != nil {
-		add(a.Result)
+	if s.results == nil {
+		return nil
 	}
-	if results == nil {
-		return
-	}
-	s := &slots{results: results}
 	every := shortest / holdsWithin
 	s.timer = time.AfterFunc(time.Hour, func() {
 		if s.extend() {
@@ -49,7 +40,7 @@ func (a *Admission) hold() {
 		}
 	})
 	s.timer.Reset(every) // only now, because the function reads s.timer
-	a.slots = s
+	return s
 }
 
 // extend says that the request is still at work. It reports whether to do so again.
@@ -64,12 +55,8 @@ func (s *slots) extend() (again bool) {
 	return again && !s.over.Load()
 }
 
-// release gives back the slots that the request holds, unless the app does.
-func (a *Admission) release() {
-	s := a.slots
-	if s == nil {
-		return
-	}
+// release gives back the slots, unless the app does. Only the first call has an effect.
+func (s *slots) release() {
 	s.over.Store(true)
 	s.timer.Stop()
 	if s.hijacked {

@@ -1,0 +1,101 @@
+package middleware
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// WantsEnd reports whether End must be called.
+func (e *Engine[C]) WantsEnd(a *Admission) bool { return e.WantsStatus(a) || a.slots != nil }
+
+// WantsStatus reports whether End needs the status of the response.
+func (e *Engine[C]) WantsStatus(a *Admission) bool {
+	return a.Charged() && (e.options.Refund != nil || e.options.Settle != nil)
+}
+
+// WantsOver reports whether End must be called when the response is over, and not as soon as its status is known.
+func (e *Engine[C]) WantsOver(a *Admission) bool {
+	return a.Charged() && (e.options.Settle != nil || a.slots != nil)
+}
+
+// End ends an Allowed request that was answered with status, in the protocol's terms. If the user's Refund returns true, it
+// returns the tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what
+// the request took. It releases the request's slots, without waiting for the store. It does nothing for a request that was not
+// charged.
+func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
+	if !a.Charged() {
+		return false
+	}
+	if a.slots != nil {
+		defer a.slots.release()
+	}
+	if e.options.Settle != nil {
+		e.settle(c, a, status)
+	}
+	if e.options.Refund == nil || !e.options.Refund(c, status) {
+		return false
+	}
+	// The error is dropped: the response is on its way, and the buckets refill in time.
+	ctx := context.WithoutCancel(a.ctx)
+	if a.joint != nil {
+		_ = a.joint.result.Undo(ctx)
+	} else {
+		res := a.decision.result()
+		_ = res.Undo(ctx)
+	}
+	return true
+}
+
+// settle settles what a request took, also if the client has gone. A failure is logged and counted, a panic too: the response
+// is on its way, and the client is not to blame.
+func (e *Engine[C]) settle(c C, a *Admission, status int) {
+	const message, code = "ratelimit: what a request took could not be settled", "RL710"
+	defer func() {
+		if p := recover(); p != nil {
+			err := fmt.Errorf("panic: %v", p)
+			e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
+			if a.joint != nil {
+				unsettled(a.ctx, a.joint.result, err)
+			} else {
+				unsettled(a.ctx, core.JointResult{Results: []core.Result{a.decision.result()}}, err)
+			}
+		}
+	}()
+	units := e.options.Settle(c, status)
+	if units == nil {
+		a.keepEstimates()
+		return
+	}
+	ctx := context.WithoutCancel(a.ctx)
+	var err error
+	if a.joint != nil {
+		err = a.joint.result.Settle(ctx, units)
+	} else {
+		res := a.decision.result()
+		err = res.Settle(ctx, units)
+	}
+	if err != nil {
+		e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
+	}
+}
+
+// keepEstimates has estimates stay charged that would come back after MaxHold. It leaves alone what the handler has settled or undone.
+// Observers receive a failure.
+func (a *Admission) keepEstimates() {
+	ctx := context.WithoutCancel(a.ctx)
+	keep := func(r core.Result) {
+		if holdsEstimates(r) {
+			_ = r.Settle(ctx, nil)
+		}
+	}
+	if a.joint == nil {
+		keep(a.decision.result())
+		return
+	}
+	for _, r := range a.joint.result.Results {
+		keep(r)
+	}
+}
