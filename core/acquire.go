@@ -24,15 +24,12 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, ctx.Err()
 	}
-	if l.memory == nil && l.waiters.takesAgain(key) {
-		pause := randomPause()
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*pause {
-			if err := sleep(ctx, pause, nil); err != nil {
+	for here := l.waiters.releasedHere(key); ; { // here: a slot was released in this process just now
+		if here && l.memory == nil && l.waiters.yields(key) {
+			if err := leaveToOthers(ctx); err != nil {
 				return Result{}, err
 			}
 		}
-	}
-	for {
 		res, err := l.Allow(ctx, key)
 		if err != nil || res.Allowed {
 			return res, err
@@ -41,23 +38,33 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		if err := sleep(ctx, pause, free); err != nil {
+		if here, err = sleep(ctx, pause, free); err != nil {
 			return Result{}, err
 		}
 	}
 }
 
-// sleep waits for pause, or until free has a value. If ctx ends before, it returns ctx's error.
-func sleep(ctx context.Context, pause time.Duration, free <-chan struct{}) error {
+// leaveToOthers waits for a pause, unless ctx's deadline is near.
+func leaveToOthers(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < 2*pollEvery {
+		return nil
+	}
+	_, err := sleep(ctx, randomPause(), nil)
+	return err
+}
+
+// sleep waits for pause, or until released has a value, and reports which. If ctx ends before, it returns ctx's error.
+func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (free bool, err error) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-free:
+		return false, nil
+	case <-released:
+		return true, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
-	return nil
 }
 
 // pause returns how long to wait after a denial, and a channel that ends the pause early; nil: none does.
@@ -76,9 +83,5 @@ func (l *Limiter) pause(ctx context.Context, denied *Result, w *waiter) (pause t
 	if pause > 0 {
 		return pause, nil, nil
 	}
-	pause = min(denied.RetryAfter, randomPause())
-	if l.memory == nil && l.waiters.yields(w.key) {
-		return pause, nil, nil
-	}
-	return pause, w.line.released, nil
+	return min(denied.RetryAfter, randomPause()), w.line.released, nil
 }

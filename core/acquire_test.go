@@ -272,32 +272,47 @@ func TestAcquireReturnsTheErrorsOfAllow(t *testing.T) {
 
 // Two limiters on one store are as two processes: neither wakes the other.
 func TestNoProcessStarvesInAcquire(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := core.NewMemoryStore()
-		limit := core.InFlight(1).WithMaxHold(time.Hour)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		var got [2]int
-		var wg sync.WaitGroup
-		for p := range got {
-			l := slotLimiter(t, &askedStore{MemoryStore: s}, limit)
-			for range 10 - 9*p { // the second has one caller
-				wg.Go(func() {
-					for {
-						res, err := l.Acquire(ctx, "k")
-						if err != nil {
-							return
+	for _, c := range []struct {
+		callers [2]int
+		work    time.Duration
+		slots   int // how many one process alone could have in that time
+		least   int // how many each process gets
+	}{
+		{[2]int{10, 1}, 5 * time.Millisecond, 4000, 5}, // once a second
+		{[2]int{1, 1}, 5 * time.Millisecond, 4000, 5},
+		{[2]int{1, 1}, 10 * time.Second, 100, 15}, // whoever works for long leaves its slot to others each time
+		{[2]int{10, 1}, 10 * time.Second, 100, 15},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := core.NewMemoryStore()
+			limit := core.InFlight(1).WithMaxHold(time.Hour)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(c.slots)*c.work)
+			defer cancel()
+			var got [2]atomic.Int64
+			var wg sync.WaitGroup
+			for p, callers := range c.callers {
+				l := slotLimiter(t, &askedStore{MemoryStore: s}, limit)
+				for range callers {
+					wg.Go(func() {
+						for {
+							res, err := l.Acquire(ctx, "k")
+							if err != nil {
+								return
+							}
+							time.Sleep(c.work)
+							got[p].Add(1)
+							_ = res.Release(ctx)
 						}
-						time.Sleep(5 * time.Millisecond)
-						got[p]++
-						_ = res.Release(ctx)
-					}
-				})
+					})
+				}
 			}
-		}
-		wg.Wait()
-		if got[0] < 20 || got[1] < 20 {
-			t.Errorf("two processes get slots %v times in a minute of 5 ms each, want each of them at least 20 times: none starves", got)
-		}
-	})
+			wg.Wait()
+			for p := range got {
+				if n := got[p].Load(); n < int64(c.least) {
+					t.Errorf("%d and %d callers of two processes work for %v each: process %d gets %d slots of about %d, want at least %d: none starves",
+						c.callers[0], c.callers[1], c.work, p, n, c.slots, c.least)
+				}
+			}
+		})
+	}
 }

@@ -34,24 +34,19 @@ func (s *waiters) turnOf(key string) *turn {
 	return &s.turns[maphash.String(seed, key)%uint64(len(s.turns))]
 }
 
-// yields reports whether the next slot of key is for other processes. It is, once every yieldEvery.
+// releasedHere reports whether a slot of key was released in this process just now. A process that took it again and again at once
+// would leave others no time to ask for it.
+func (s *waiters) releasedHere(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.turnOf(key).released) < pollEvery
+}
+
+// yields reports whether a slot of key that was released here is for other processes: one is, every yieldEvery.
 func (s *waiters) yields(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turnOf(key).yields(time.Now())
-}
-
-// takesAgain reports whether a slot of key was released here just now, and is for other processes: a process that takes the slot
-// again and again at once would leave them no time to ask for it.
-func (s *waiters) takesAgain(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	t, now := s.turnOf(key), time.Now()
-	return now.Sub(t.released) < pollEvery && t.yields(now)
-}
-
-// yields is that of waiters.
-func (t *turn) yields(now time.Time) bool {
 	if now.Sub(t.yielded) < yieldEvery {
 		return false
 	}
