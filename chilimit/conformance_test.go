@@ -89,6 +89,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 	for _, route := range app.Routes {
 		r.With(route.Use...).MethodFunc(route.Method, route.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
+			reply.Decide(chilimit.FromContext(r.Context()))
 			if !reply.Send(w) {
 				return
 			}
@@ -101,5 +102,5 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 			_, _ = io.WriteString(w, adaptertest.Body(chilimit.FromContext(r.Context())))
 		})
 	}
-	return http.Serve(l, r)
+	return http.Serve(l, app.Timed(r))
 }

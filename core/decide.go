@@ -246,18 +246,17 @@ func (r *request) bindPlan(p *plan) {
 
 // fillFrom sets r's fields from its answer to req.
 func (r *Result) fillFrom(p *plan, req *request) {
-	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
-		r.held = &held{ticket: req.Ticket, began: r.answer.Now}
-	}
-	if req.Action != bucket.AtMost {
+	switch {
+	case req.Action != bucket.AtMost:
 		r.read(p, req.N, req.Each)
-		return
-	}
-	if !r.answer.Allowed { // it asked for one
+	case !r.answer.Allowed: // it asked for one
 		r.read(p, 0, Units{}.each(p))
-		return
+	default:
+		r.read(p, req.N+r.answer.Lent, nil)
 	}
-	r.read(p, req.N+r.answer.Lent, nil)
+	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
+		r.held = newHeld(r, req.Ticket)
+	}
 }
 
 // noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.

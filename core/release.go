@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
@@ -19,18 +20,22 @@ type releasesOf struct {
 	key   string
 }
 
-// before waits until the releases of key that are under way are done, so that a decision of this process comes after them.
+// before waits until the releases of key that are under way are done, so that a decision of this process comes after them. It waits
+// for at most cancelTimeout: a store may not answer.
 func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) error {
 	done := r.calls.Pending(releasesOf{slots, key})
 	if done == nil {
 		return nil
 	}
+	timer := time.NewTimer(cancelTimeout)
+	defer timer.Stop()
 	select {
 	case <-done:
-		return nil
+	case <-timer.C:
 	case <-ctx.Done():
 		return callerDone{ctx.Err()}
 	}
+	return nil
 }
 
 // releaseSoon is Release for middleware, whose response must not wait for a store: it returns at once. The release is sent once.

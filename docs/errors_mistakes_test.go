@@ -345,7 +345,7 @@ func logsOfMiddleware(t *testing.T) {
 	serve(httplimit.New(limiter, httplimit.ByIP(), negative)(ok))
 
 	var c fasthttp.RequestCtx
-	fast.WhenSent(&c, slog.Default(), func() { panic("index out of range") })
+	fast.WhenSent(&c, slog.Default(), nil, func() { panic("index out of range") })
 	c.VisitUserValuesAll(func(_, value any) { // as fasthttp does when a response was sent
 		if closer, ok := value.(io.Closer); ok {
 			require.NoError(t, closer.Close())

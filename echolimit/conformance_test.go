@@ -98,6 +98,7 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 	for _, route := range app.Routes {
 		e.Add(route.Method, adaptertest.Colons(route.Pattern), func(c echo.Context) error {
 			reply := route.Handle(c.Request().Context())
+			reply.Decide(echolimit.FromContext(c))
 			if !reply.Send(c.Response()) {
 				return nil
 			}
@@ -108,5 +109,5 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 			return c.String(reply.Status, adaptertest.Body(echolimit.FromContext(c)))
 		}, route.Use...)
 	}
-	return http.Serve(l, e)
+	return http.Serve(l, app.Timed(e))
 }

@@ -15,8 +15,8 @@ import (
 // name in a JSON
 // body. It sets the header fields. If there is no token, or no decision, it returns the error that a middleware of
 // [New] returns: the handler
-// returns it. The Result can give the token back: see [core.Result.Undo]. [FromContext] returns the Result too, also in
-// error handlers.
+// returns it. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
+// [FromContext] returns the Result too, also in error handlers.
 //
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call
 // adds to the header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests

@@ -28,6 +28,10 @@ import (
 // it is denied, 400 if it has no key, 503 or 500 if it can't be decided. [OnDenied] and [OnError] replace these
 // answers. [core.Problem] makes a body for a denial.
 //
+// Slots ([core.InFlight]) come back when the response is over, as [WithSettle] says, without a round trip that a client
+// waits for. Responses that take longer than MaxHold keep theirs. A connection that a handler has hijacked, as for a
+// WebSocket, has its slots until the hijack handler has returned.
+//
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
 // from bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) fiber.Handler {
@@ -63,7 +67,8 @@ func NewTogether(rules []Rule, options ...Option) fiber.Handler {
 }
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
-// the handler. Error handlers find a denial too.
+// the handler. A handler that is done with its slots early calls the Result's Release: the middleware then releases
+// nothing. Error handlers find a denial too.
 func FromContext(c *fiber.Ctx) (core.Result, bool) {
 	return adapter.FromContext(stored(c))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	recovery "github.com/gofiber/fiber/v2/middleware/recover"
+	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
@@ -94,8 +95,13 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 	for _, route := range app.Routes {
 		add(f, route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c *fiber.Ctx) error {
 			reply := route.Handle(c.UserContext())
+			reply.Decide(fiberlimit.FromContext(c))
 			if reply.AsError {
 				return fiber.NewError(reply.Status)
+			}
+			if reply.Hijack != nil {
+				c.Status(reply.Status).Context().Hijack(reply.Hijack)
+				return nil
 			}
 			if reply.Stream != nil {
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
@@ -103,6 +109,9 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			c.Set(adaptertest.AllHeader, adaptertest.All(fiberlimit.AllFromContext(c)))
 			return c.Status(reply.Status).SendString(adaptertest.Body(fiberlimit.FromContext(c)))
 		}))
+	}
+	if app.Timeout > 0 {
+		return fasthttp.Serve(l, fasthttp.TimeoutHandler(f.Handler(), app.Timeout, ""))
 	}
 	return listen(f, l)
 }

@@ -26,6 +26,11 @@ import (
 // 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
 // replace these answers.
 //
+// Slots ([core.InFlight]) come back when the response is over, as [WithSettle] says, without a round trip that a client
+// waits for. Responses that take longer than MaxHold keep theirs. If a handler hijacks the connection, as for a
+// WebSocket, the slots are the app's from the handler's return on: take the Result from [FromContext] before, call its
+// Hold well within each MaxHold, and its Release in the end.
+//
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
 // from bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
@@ -61,7 +66,8 @@ func NewTogether(rules []Rule, options ...Option) gin.HandlerFunc {
 }
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
-// the handler. Error handlers find a denial too.
+// the handler. A handler that is done with its slots early calls the Result's Release: the middleware then releases
+// nothing. Error handlers find a denial too.
 func FromContext(c *gin.Context) (core.Result, bool) {
 	return adapter.FromContext(stored(c))
 }

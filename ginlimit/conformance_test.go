@@ -75,6 +75,7 @@ func serve(l net.Listener, app adaptertest.App[gin.HandlerFunc]) error {
 	for _, route := range app.Routes {
 		r.Handle(route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c *gin.Context) {
 			reply := route.Handle(c.Request.Context())
+			reply.Decide(ginlimit.FromContext(c))
 			if !reply.Send(c.Writer) {
 				return
 			}
@@ -86,5 +87,5 @@ func serve(l net.Listener, app adaptertest.App[gin.HandlerFunc]) error {
 			c.String(reply.Status, "%s", adaptertest.Body(ginlimit.FromContext(c)))
 		})...)
 	}
-	return http.Serve(l, r)
+	return http.Serve(l, app.Timed(r))
 }

@@ -1,9 +1,7 @@
 package ginlimit
 
 import (
-	"bufio"
 	"context"
-	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -29,7 +27,8 @@ func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc
 
 // Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user name in a JSON
 // body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
-// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. [FromContext] returns the Result too.
+// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer
+// its Release. [FromContext] returns the Result too.
 //
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call adds to the
 // header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests the answer is 500. Allow
@@ -70,9 +69,9 @@ func refuse(c *gin.Context, v adapter.Verdict, o *config) {
 // watched calls the next handlers and ends the request with its status.
 func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Verdict) {
 	returned := false
-	if below := c.Writer; v.HasSlots() {
-		c.Writer = &writer{below, &v}
-		defer func() { c.Writer = below }()
+	over := func() {}
+	if v.HasSlots() {
+		over = watchHijack(c, v)
 	}
 	defer func() {
 		status := c.Writer.Status()
@@ -80,28 +79,12 @@ func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Ver
 			// A handler panicked, or left its error, without a status, to middleware in front of this one.
 			status = http.StatusInternalServerError
 		}
+		over()
 		engine.Done(c, v, status)
 	}()
 	c.Next()
 	returned = true
 }
-
-// writer notes when a handler takes over the connection.
-type writer struct {
-	gin.ResponseWriter
-	v *adapter.Verdict
-}
-
-func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := w.ResponseWriter.Hijack()
-	if err == nil {
-		w.v.Hijacked()
-	}
-	return conn, rw, err
-}
-
-// Unwrap is for [http.ResponseController].
-func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // errorStatus returns the status of the response if a key, cost or limits function wrote one, such as with
 // c.AbortWithStatus, before it returned an error. Otherwise it returns 0.

@@ -28,6 +28,11 @@ import (
 // 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
 // replace these answers.
 //
+// Slots ([core.InFlight]) come back when the response is over, as [WithSettle] says, without a round trip that a client
+// waits for. Responses that take longer than MaxHold keep theirs. If a handler hijacks the connection, as for a
+// WebSocket, the slots are the app's from the handler's return on: take the Result from [FromContext] before, call its
+// Hold well within each MaxHold, and its Release in the end.
+//
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
 // from bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
@@ -63,7 +68,8 @@ func NewTogether(rules []Rule, options ...Option) func(http.Handler) http.Handle
 }
 
 // FromContext returns the decision about the request whose context is ctx. Of several limiters, that is the decision of
-// the one nearest to the handler.
+// the one nearest to the handler. A handler that is done with its slots early calls the Result's Release: the
+// middleware then releases nothing.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return adapter.FromContext(stored(ctx))
 }

@@ -76,6 +76,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 	for _, route := range app.Routes {
 		mux.Handle(route.Method+" "+route.Pattern, limited(route.Use, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
+			reply.Decide(httplimit.FromContext(r.Context()))
 			if !reply.Send(w) {
 				return
 			}
@@ -89,7 +90,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 		})))
 	}
 	outer := limited(app.Use, mux)
-	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.Serve(l, app.Timed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if recover() != nil {
 				w.WriteHeader(http.StatusInternalServerError)
@@ -98,7 +99,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 		ctx := context.WithValue(r.Context(), adaptertest.ValueKey, app.Value)
 		ctx = context.WithValue(ctx, muxKey{}, mux)
 		outer.ServeHTTP(w, r.WithContext(app.Context(ctx)))
-	}))
+	})))
 }
 
 func limited(by []func(http.Handler) http.Handler, h http.Handler) http.Handler {

@@ -15,7 +15,8 @@ func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Hand
 
 // Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user name in a JSON
 // body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
-// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. [FromContext] returns the Result
+// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer
+// its Release. [FromContext] returns the Result
 // too, but only behind a middleware of New, because a handler can't add to its request's context.
 //
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call adds to the

@@ -84,5 +84,15 @@ func (a *Admission) Hijacked() {
 	}
 }
 
+// Dropped returns a function that releases the request's slots, or nil if it has none. It is for frameworks that may drop a request
+// without telling anybody, so that End is never called. The function does not refer to the request: a finalizer may call it. After End
+// it does nothing.
+func (a *Admission) Dropped() func() {
+	if a.slots == nil {
+		return nil
+	}
+	return a.slots.release
+}
+
 // Limiter is the one that decides; of several the first.
 func (a *Admission) Limiter() *core.Limiter { return a.limiter }

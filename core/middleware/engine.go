@@ -254,7 +254,9 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if !a.Charged() {
 		return false
 	}
-	defer a.release()
+	if a.slots != nil {
+		defer a.slots.release()
+	}
 	if e.options.Settle != nil {
 		e.settle(c, a, status)
 	}

@@ -64,12 +64,8 @@ func (s *slots) extend() (again bool) {
 	return again && !s.over.Load()
 }
 
-// release gives back the slots that the request holds, unless the app does.
-func (a *Admission) release() {
-	s := a.slots
-	if s == nil {
-		return
-	}
+// release gives back the slots, unless the app does. Only the first call has an effect.
+func (s *slots) release() {
 	s.over.Store(true)
 	s.timer.Stop()
 	if s.hijacked {

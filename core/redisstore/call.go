@@ -41,6 +41,24 @@ type member struct {
 	calendars string // what bucket.Plan.Calendars returned when it was last sent
 }
 
+// holders returns c's requests if any of them may begin a hold; else nil. They are clones, because the caller may reuse the memory of
+// the keys once it has an error. The calendars stay with the goroutine that sends c, which may be writing them.
+func (c *call) holders() (list []member) {
+	holds := false
+	add := func(m *member) {
+		holds = holds || m.request.Holds()
+		list = append(list, member{key: m.key, request: m.request.Clone()})
+	}
+	add(&c.member)
+	for i := range c.others {
+		add(&c.others[i])
+	}
+	if !holds {
+		return nil
+	}
+	return list
+}
+
 // callPool reuses calls. Without it, calls and their channels would be half of what a decision allocates.
 type callPool struct{ free sync.Pool }
 

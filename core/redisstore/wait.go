@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
@@ -72,22 +73,27 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
 			return outcome{}, ctx.Err()
 		}
-		if r := &c.request; r.Holds() {
-			go n.undo(c, r.Clone()) // a clone, because the caller may reuse the key's memory once it has the error
+		if taken := c.holders(); taken != nil {
+			go n.undo(c, taken)
 		}
 		return outcome{}, ctx.Err()
 	}
 }
 
-// undo waits for c, the call of r, and returns the tokens that it took: its caller has got an error, and will never use them.
-func (n *node) undo(c *call, r store.Request) {
+// undo waits for c, and returns the tokens that its requests took: its caller has got an error, and will never use them.
+func (n *node) undo(c *call, taken []member) {
 	<-c.done
-	a := &c.outcome.answer
-	if c.outcome.err != nil || !a.Allowed {
-		return
+	answers := c.outcome.joint
+	if answers == nil {
+		answers = []store.JointAnswer{{Answer: c.outcome.answer, Err: c.outcome.err}}
 	}
-	r.Request = r.Undo(a)
-	_, _ = n.decide(context.Background(), c.key, r, nil)
+	if c.outcome.err != nil || slices.ContainsFunc(answers, func(a store.JointAnswer) bool { return a.Err != nil || !a.Allowed }) {
+		return // nothing was taken
+	}
+	for i, m := range taken {
+		m.request.Request = m.request.Undo(&answers[i].Answer)
+		_, _ = n.decide(context.Background(), m.key, m.request, nil)
+	}
 }
 
 // mayInline reports whether the goroutine of c's caller may send the batch of the task next. The batch must be c alone, and the

@@ -96,6 +96,9 @@ func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo
 		defer c.SetResponse(w) // after Done: deferred calls run in reverse order
 	}
 	defer func() {
+		if held.Hijacked() { // past a writer that hides echo's
+			v.Hijacked()
+		}
 		status := http.StatusOK
 		if !silent {
 			status = final(c, returned, err, held.Written())

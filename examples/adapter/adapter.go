@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -86,8 +87,11 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 				}
 				status := http.StatusInternalServerError // if the handler panics
 				defer func() {
-					if engine.WantsOver(v) && (c.Response.IsBodyStream() || c.Hijacked()) { // the response is not over yet
+					if engine.WantsOver(v) && goesOn(c) {
 						end := &whenSent{func() { engine.Done(c, v, status) }}
+						if dropped := v.Dropped(); dropped != nil { // fasthttp drops a hijacked connection whose answer can't be sent
+							runtime.AddCleanup(end, func(dropped func()) { dropped() }, dropped)
+						}
 						c.SetUserValue(end, end)
 						return
 					}
@@ -98,6 +102,11 @@ func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fas
 			}
 		}
 	}
+}
+
+// goesOn reports whether the response is not over when the handler has returned. Nothing goes on if a timeout middleware has answered.
+func goesOn(c *fasthttp.RequestCtx) bool {
+	return (c.Response.IsBodyStream() || c.Hijacked()) && c.LastTimeoutErrorResponse() == nil
 }
 
 // silent reports whether answer wrote nothing. The default answer follows then.
@@ -151,7 +160,8 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 	c.SetBody(body)
 }
 
-// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows. If it returns false, it has
+// Allow takes a token, or a slot, of key's bucket from within a handler, for keys that only the handler knows. The handler releases a
+// slot: defer the Result's Release. If it returns false, it has
 // answered the request. It copies key, because fasthttp reuses its strings.
 func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	v := adapter.InHandler[*fasthttp.RequestCtx](limiter, strings.Clone(key)).Begin(c, request{c})

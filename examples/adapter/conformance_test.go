@@ -92,8 +92,14 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 	for _, r := range app.Routes {
 		routes = append(routes, route{r.Method, r.Pattern, limited(r.Use, func(c *fasthttp.RequestCtx) {
 			reply := r.Handle(c.UserValue(fasthttplimit.ContextKey).(context.Context))
+			reply.Decide(fasthttplimit.FromContext(c))
 			if reply.AsError {
 				c.Error("", reply.Status)
+				return
+			}
+			if reply.Hijack != nil {
+				c.SetStatusCode(reply.Status)
+				c.Hijack(reply.Hijack)
 				return
 			}
 			if reply.Stream != nil {
@@ -117,6 +123,9 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 		c.SetUserValue(handlerKey{}, find(routes, c))
 		found(c)
 	}}
+	if app.Timeout > 0 {
+		server.Handler = fasthttp.TimeoutHandler(server.Handler, app.Timeout, "")
+	}
 	return server.Serve(l)
 }
 

@@ -37,8 +37,8 @@ func middleware(engine *adapter.Engine[fiber.Ctx], o *config) fiber.Handler {
 // name in a JSON
 // body. It sets the header fields. If there is no token, or no decision, it returns the error that a middleware of
 // [New] returns: the handler
-// returns it. The Result can give the token back: see [core.Result.Undo]. [FromContext] returns the Result too, also in
-// error handlers.
+// returns it. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
+// [FromContext] returns the Result too, also in error handlers.
 //
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call
 // adds to the header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests
@@ -97,7 +97,7 @@ func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, sta
 		return
 	}
 	app, sent, ctx := c.App(), c.RequestCtx(), c.Context()
-	fast.WhenSent(sent, engine.Logger(), func() {
+	fast.WhenSent(sent, engine.Logger(), v.Dropped(), func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		c.SetContext(ctx) // which AcquireCtx has removed

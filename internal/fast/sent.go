@@ -2,14 +2,17 @@ package fast
 
 import (
 	"log/slog"
+	"runtime"
 	"slices"
 
 	"github.com/valyala/fasthttp"
 )
 
-// GoesOn reports whether the response of c goes on when its handler has returned: its body is a stream, or the handler has
-// hijacked the connection, such as for a WebSocket.
-func GoesOn(c *fasthttp.RequestCtx) bool { return c.Response.IsBodyStream() || c.Hijacked() }
+// GoesOn reports whether the response of c goes on when its handler has returned, and WhenSent tells when it is over: its body is a
+// stream, or the handler has hijacked the connection, such as for a WebSocket.
+func GoesOn(c *fasthttp.RequestCtx) bool {
+	return (c.Response.IsBodyStream() || c.Hijacked()) && TellsWhenSent(c)
+}
 
 // TellsWhenSent reports whether WhenSent will call its function: a server of fasthttp serves c, and no middleware has given
 // up on it. Adapters for other servers, such as AWS Lambda, don't tell.
@@ -29,10 +32,17 @@ func Status(c *fasthttp.RequestCtx) int {
 // has returned. c has then what it has now: its request
 // and user values, but no other middleware. A panic of do is logged to log.
 //
+// fasthttp drops some requests without telling anybody: a hijacked connection whose answer can't be sent, or a request that a timeout
+// middleware gives up on at the last moment. dropped is called for these, if it is not nil, when the garbage collector finds them, and
+// may be called after do. It must not refer to c.
+//
 // fasthttp tells nobody that a response is over. But it closes the user values of a request that implement io.Closer, before
 // it uses the request again. It has dropped those that were set before, so sent keeps them.
-func WhenSent(c *fasthttp.RequestCtx, log *slog.Logger, do func()) {
+func WhenSent(c *fasthttp.RequestCtx, log *slog.Logger, dropped, do func()) {
 	s := &sent{c: c, log: log, do: do}
+	if dropped != nil {
+		runtime.AddCleanup(s, func(dropped func()) { dropped() }, dropped)
+	}
 	c.VisitUserValuesAll(func(key, value any) { s.values = append(s.values, [2]any{key, value}) })
 	c.SetUserValue(s, s)
 }

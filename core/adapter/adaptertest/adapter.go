@@ -108,7 +108,7 @@ func (k Kit[C, K, O, R, M]) adapter() adapter[K, O] {
 
 // serve makes the app's middleware with the adapter's functions, and serves the app.
 func (k Kit[C, K, O, R, M]) serve(l net.Listener, app App[middleware[K, O]]) error {
-	made := App[M]{Value: app.Value, Context: app.Context, StreamBodies: app.StreamBodies, Use: k.install(app.Use)}
+	made := App[M]{Value: app.Value, Context: app.Context, StreamBodies: app.StreamBodies, Timeout: app.Timeout, Use: k.install(app.Use)}
 	for _, r := range app.Routes {
 		made.Routes = append(made.Routes, Route[M]{r.Method, r.Pattern, k.install(r.Use), r.Handle})
 	}

@@ -46,6 +46,7 @@ func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option stor
 		{"SettleAfterClient", (*suite[K, O]).settleAfterClient},
 		{"SettleUndecided", (*suite[K, O]).settleUndecided},
 		{"Stream", (*suite[K, O]).stream},
+		{"Slots", (*suite[K, O]).slots},
 		{"Together", (*suite[K, O]).jointly},
 		{"Limits", (*suite[K, O]).limits},
 		{"Skip", (*suite[K, O]).skip},

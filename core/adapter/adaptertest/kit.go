@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -92,6 +93,9 @@ type App[M any] struct {
 	// StreamBodies has the server hand the bodies of requests to handlers as streams, which it has not read yet, if it also
 	// can read them before.
 	StreamBodies bool
+	// Timeout has a timeout middleware in front of everything else: it answers a request that takes longer with an error, while the
+	// handler goes on. 0 means none.
+	Timeout time.Duration
 	// Use are limiters of the whole app, the outermost first.
 	Use []M
 	// Routes are all routes of the app. It must match no other path or method.
@@ -122,6 +126,11 @@ type Reply struct {
 	// returns an error if the client has gone. The handler ends when Stream returns. Where handlers can't write before they
 	// return, the framework calls Stream afterwards.
 	Stream func(w io.Writer, flush func() error)
+	// Hijack has the handler take over the connection. Hijack writes the answer to conn. The handler returns when Hijack does. Where
+	// handlers can't take it over before they return, the framework sends Status 101, calls Hijack afterwards and closes conn.
+	Hijack func(conn net.Conn)
+	// Decided is called by the handler, in front of everything else, with what FromContext returns. Nil does nothing.
+	Decided func(res core.Result, ok bool)
 	// Hints has the handler write the status 103 before its answer. It is used only if the kit sets Streams.
 	Hints bool
 	// Flushes has the handler flush before it has written anything, which sends status 200, and panic. It is used only
@@ -164,13 +173,35 @@ func Colons(pattern string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(pattern, "{", ":"), "}", "")
 }
 
-// Send writes to w if r sets Stream, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the handler
-// must answer the way its framework does. It is for frameworks on net/http.
+// Timed is h behind a timeout middleware if a sets Timeout. It is for frameworks on net/http.
+func (a App[M]) Timed(h http.Handler) http.Handler {
+	if a.Timeout == 0 {
+		return h
+	}
+	return http.TimeoutHandler(h, a.Timeout, "")
+}
+
+// Decide calls Decided, if r sets it, with what FromContext returned.
+func (r Reply) Decide(res core.Result, ok bool) {
+	if r.Decided != nil {
+		r.Decided(res, ok)
+	}
+}
+
+// Send writes to w if r sets Stream, Hijack, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the
+// handler must answer the way its framework does. It is for frameworks on net/http.
 func (r Reply) Send(w http.ResponseWriter) (mustAnswer bool) {
 	if r.Hints {
 		w.WriteHeader(http.StatusEarlyHints)
 	}
 	switch {
+	case r.Hijack != nil:
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		r.Hijack(conn)
+		return false
 	case r.Stream != nil:
 		w.WriteHeader(r.Status)
 		r.Stream(w, http.NewResponseController(w).Flush)

@@ -1,0 +1,189 @@
+package adaptertest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// slotsOfStreams checks responses that go on for long.
+func (s *suite[K, O]) slotsOfStreams() {
+	s.eachStore("a slot is taken during a streamed response, and free after its last byte", func(c *trial[K, O]) {
+		l, began, end := c.limiter(inFlight("exports", 1)), make(chan struct{}, 1), make(chan struct{})
+		app := c.serve(c.app(func(context.Context) Reply {
+			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, flush func() error) {
+				_, _ = fmt.Fprintln(w, "begun")
+				_ = flush()
+				began <- struct{}{}
+				<-end
+				_, _ = fmt.Fprintln(w, "over")
+			}}
+		}, middleware[K, O]{Limiter: l, Key: c.all()}))
+		for i := range 2 {
+			answered := c.begin(context.Background(), app, &work{began: began})
+			c.wantTaken(l, 0, "in the middle of the stream")
+			c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request in the middle of the stream")
+			end <- struct{}{}
+			got := <-answered
+			c.wantStatus(got, http.StatusOK, fmt.Sprintf("stream %d", i+1))
+			if got.body != "begun\nover\n" {
+				c.errorf("the stream was %q", got.body)
+			}
+			c.wantFree(l, 1, "after the stream")
+		}
+	})
+	s.eachStore("the slot of a stream comes back when its client leaves", func(c *trial[K, O]) {
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		l := c.limiter(inFlight("exports", 1))
+		app := c.serve(c.app(func(context.Context) Reply {
+			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, flush func() error) {
+				for n := 0; ; n++ { // until the client has gone
+					if _, err := fmt.Fprintln(w, n, strings.Repeat("x", 10_000)); err != nil {
+						return
+					}
+					if err := flush(); err != nil {
+						return
+					}
+					if n == 3 {
+						leave()
+					}
+				}
+			}}
+		}, middleware[K, O]{Limiter: l, Key: c.all()}))
+		if got, err := app.try(ctx, request{}); err == nil {
+			c.errorf("the premise: the client leaves, but it was answered %d", got.status)
+		}
+		c.wantFree(l, 1, "after the client has left")
+	})
+}
+
+// slotsOfClients checks clients that leave while handlers run.
+func (s *suite[K, O]) slotsOfClients() {
+	s.eachStore("a slot is taken until the handler returns although the client has left, and then comes back", func(c *trial[K, O]) {
+		ctx, leave := context.WithCancel(context.Background())
+		defer leave()
+		l, w := c.limiter(inFlight("exports", 1)), newWork(Reply{Status: http.StatusOK})
+		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
+		answered := c.begin(ctx, app, w)
+		leave()
+		c.wantAnswer(answered, 0, "a request whose client left")
+		c.wantTaken(l, 0, "while the handler is at work for a client that left")
+		w.end <- struct{}{}
+		c.wantFree(l, 1, "after the handler has returned")
+	})
+}
+
+// slotsOfTimeouts checks handlers that a timeout middleware in front has given up on.
+func (s *suite[K, O]) slotsOfTimeouts() {
+	for what, reply := range map[string]Reply{
+		"returns":          {Status: http.StatusOK},
+		"returns an error": {Status: http.StatusConflict, AsError: true},
+		"returns a stream": {Status: http.StatusOK, Stream: func(w io.Writer, _ func() error) { _, _ = io.WriteString(w, "late") }},
+	} {
+		s.eachStore("a slot is taken until a handler "+what+" that a timeout middleware has given up on", func(c *trial[K, O]) {
+			l, w := c.limiter(inFlight("exports", 1)), newWork(reply)
+			described := c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()})
+			described.Timeout = 100 * time.Millisecond
+			app := c.serve(described)
+			answered := c.begin(context.Background(), app, w)
+			select {
+			case got := <-answered:
+				if got.status < 400 {
+					c.errorf("the premise: a request that takes too long is answered with an error, and not with %d", got.status)
+				}
+			case <-time.After(patience):
+				c.errorf("the premise: there is a timeout, but the request was not answered")
+			}
+			c.wantTaken(l, 0, "while the handler goes on")
+			w.end <- struct{}{}
+			c.wantFree(l, 1, "after the handler has returned")
+		})
+	}
+}
+
+// slotsTakenOver checks handlers that take over the connection.
+func (s *suite[K, O]) slotsTakenOver() {
+	k := s.kit
+	rule := "the slot of a connection that a handler took over is taken until the app releases it"
+	if !k.Streams {
+		rule = "the slot of a connection that a handler took over is taken until the function returns that has it"
+	}
+	s.eachStore(rule, func(c *trial[K, O]) {
+		l := c.limiter(inFlight("exports", 1))
+		over := make(chan struct{}, 10)
+		var res core.Result
+		talk := func(conn net.Conn) {
+			_, _ = io.Copy(io.Discard, conn) // until the client hangs up
+			if !k.Streams {
+				return
+			}
+			if err := res.Release(context.Background()); err != nil {
+				c.errorf("Release: %v", err)
+			}
+			_ = conn.Close()
+		}
+		reply := Reply{Status: http.StatusSwitchingProtocols, Decided: func(r core.Result, _ bool) { res = r }, Hijack: func(conn net.Conn) {
+			if !k.Streams {
+				talk(conn)
+				return
+			}
+			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+			go talk(conn)
+		}}
+		app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all(),
+			Options: []O{k.WithSettle(func(Header, int) core.Units { over <- struct{}{}; return nil })}}))
+		for range 2 {
+			conn := c.upgrade(app)
+			if k.Streams && !c.within(over) {
+				c.errorf("the middleware never noticed that the handler has returned")
+			}
+			for range 10 { // a release that is sent after the handler has returned, and should not be, would show
+				c.wantTaken(l, 0, "while the connection is open")
+				c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request while the connection is open")
+			}
+			_ = conn.Close()
+			c.wantFree(l, 1, "after the connection was closed")
+		}
+	})
+	if k.Streams {
+		return
+	}
+	s.rule("the slot of an upgrade comes back although the framework never calls the function that takes over the connection", func(c *trial[K, O]) {
+		l := c.limiter(core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(1).WithMaxHold(50 * time.Millisecond)}})
+		app := c.serve(c.app(func(context.Context) Reply {
+			return Reply{Status: http.StatusSwitchingProtocols, Hijack: func(net.Conn) { c.errorf("the premise: the function is not called") }}
+		}, middleware[K, O]{Limiter: l, Key: c.all()}))
+		if got := app.raw("GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: close, Upgrade\r\nUpgrade: talk\r\n\r\n"); got.status != http.StatusSwitchingProtocols {
+			c.errorf("the upgrade was answered %d", got.status)
+		}
+		c.wantDropped(l)
+	})
+}
+
+// upgrade has a handler take over the connection that it returns.
+func (c *trial[K, O]) upgrade(app *server) net.Conn {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := app.l.dial(ctx, "192.0.2.1:4713")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	_, _ = io.WriteString(conn, "GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		c.t.Fatalf("the rule: %s\nan upgrade: %v", c.rule, err)
+	}
+	_ = got.Body.Close()
+	c.wantStatus(response{status: got.StatusCode, header: got.Header}, http.StatusSwitchingProtocols, "an upgrade")
+	return conn
+}

@@ -1,0 +1,153 @@
+package bucket
+
+// This file takes and returns tokens, with the holds on them.
+
+// end ends r's holds in every limit that has them, and puts back the tokens that r says, at most what was held. It reports
+// whether there were any.
+func (s *stored) end(a *Answer, r *Request) (ended bool) {
+	ends := []Ending{r.Ends}
+	if r.EndsToo != nil {
+		ends = append(ends, *r.EndsToo...)
+	}
+	for i := range r.Plan.Rates {
+		h := s.holdsOf(i)
+		if h == nil {
+			continue
+		}
+		for _, e := range ends {
+			if tokens := h.remove(&r.Plan.Rates[i], e); tokens > 0 {
+				s.credit(i, a, r.Plan, min(tokens, e.Back))
+				ended = true
+			}
+		}
+	}
+	return ended
+}
+
+// credit puts n tokens back into the i-th limit, as far as there is room. Tokens without room are counted, because the record of
+// an earlier definition, whose Capacity may be larger, gets all of them: see nextOlder.
+func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
+	rate, l := &p.Rates[i], a.Levels.At(i)
+	before := l.Units
+	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(s.holdsOf(i).Held(a.Now))))
+	if s.older != nil {
+		s.older[i].uncredited += float64(n) - float64(float64(l.Units-before)/float64(rate.Unit))
+	}
+}
+
+// grants reports whether every limit has r's tokens now. Of a reservation it reports whether every limit will have them within More
+// µs, and sets a.Due to when.
+func (s *stored) grants(a *Answer, r *Request) bool {
+	there := true
+	for i := range r.Plan.Rates {
+		if rate, n := &r.Plan.Rates[i], r.Of(i); n > rate.Capacity {
+			return false
+		} else if a.Levels.At(i).Units < n*rate.Unit || s.crowded(i, r) {
+			there = false
+		}
+	}
+	if !r.promises() {
+		return there
+	}
+	granted := true
+	for i := range r.Plan.Rates {
+		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
+		need := r.Of(i) * rate.Unit
+		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), holds.lastReservation())
+		granted = granted && l.Units-need >= -rate.maxDebt && holds.count() < MaxHolds
+	}
+	return granted && a.Due-a.Now <= r.More
+}
+
+// charge takes r's tokens from every limit, and adds the hold of a reservation or a lease.
+func (s *stored) charge(a *Answer, r *Request) {
+	for i := range r.Plan.Rates {
+		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
+	}
+	defer s.acquire(a, r)
+	h := hold{a.Due, r.Ticket, r.N}
+	switch {
+	case r.Action == Lease, r.Action == AtMost:
+		if a.Lent = s.extra(a, r); a.Lent == 0 {
+			return
+		}
+		for i := range r.Plan.Rates {
+			if r.Of(i) > 0 {
+				a.Levels.At(i).Units -= a.Lent * r.Plan.Rates[i].Unit
+			}
+		}
+		if r.Action == AtMost {
+			return
+		}
+		h = hold{a.Now + LeaseLife, r.Ticket, a.Lent}
+	case r.Action == Take, r.Action == Acquire, r.Action == Await && a.Due == a.Now: // no hold: the tokens are used now
+		return
+	case a.Due == a.Now:
+		h.ticket += AtOnce
+	}
+	for i := range r.Plan.Rates {
+		if r.Of(i) > 0 {
+			s.hold(i, r, *a.Levels.At(i)).add(&r.Plan.Rates[i], h, a.Now)
+		}
+	}
+}
+
+// crowded reports whether the i-th limit has too many holds for one of r.
+func (s *stored) crowded(i int, r *Request) bool {
+	return r.holds(i) && s.holdsOf(i).count() >= MaxHolds
+}
+
+// acquire adds the holds of limits that hold what r has taken.
+func (s *stored) acquire(a *Answer, r *Request) {
+	for i := range r.Plan.Rates {
+		if rate := &r.Plan.Rates[i]; r.holds(i) {
+			s.hold(i, r, *a.Levels.At(i)).add(rate, hold{a.Now + rate.Hold - 1, r.Ticket, r.Of(i) + a.Lent}, a.Now)
+		}
+	}
+}
+
+// extend has the limits that r names hold their tokens from now on. A limit whose hold has ended takes them again. If it lacks them,
+// r is not allowed. It reports whether anything changed.
+func (s *stored) extend(a *Answer, r *Request) (write bool) {
+	for i := range r.Plan.Rates {
+		rate, n, l := &r.Plan.Rates[i], r.Of(i), a.Levels.At(i)
+		if !r.holds(i) {
+			continue
+		}
+		held := int64(0)
+		if h := s.holdsOf(i); h != nil {
+			held = h.remove(rate, r.Ends)
+		}
+		if held == 0 {
+			if l.Units < n*rate.Unit || s.crowded(i, r) {
+				a.Allowed = false
+				continue
+			}
+			l.Units -= n * rate.Unit
+			held = n
+		}
+		s.hold(i, r, *l).add(rate, hold{a.Now + rate.Hold - 1, r.Ticket, held}, a.Now)
+		write = true
+	}
+	return write
+}
+
+// extra is how many tokens r takes beyond N: at most More, and at most what every limit has left. A lease gets at most half of
+// that, so that one process never has the last tokens of a bucket.
+func (s *stored) extra(a *Answer, r *Request) int64 {
+	extra := r.More
+	for i := range r.Plan.Rates {
+		if r.Of(i) == 0 {
+			continue
+		}
+		left := a.Levels.At(i).Units / r.Plan.Rates[i].Unit
+		if r.Action == Lease {
+			left /= 2
+			if s.holdsOf(i).count() >= MaxHolds {
+				return 0
+			}
+		}
+		extra = min(extra, left)
+	}
+	return max(0, extra)
+}
