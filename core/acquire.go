@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -36,6 +37,14 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	case <-ctx.Done():
 		return Result{}, ctx.Err()
 	}
+	if l.memory == nil && l.waiters.takesAgain(key) {
+		pause := randomPause()
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 2*pause {
+			if err := sleep(ctx, pause, nil); err != nil {
+				return Result{}, err
+			}
+		}
+	}
 	for {
 		res, err := l.Allow(ctx, key)
 		if err != nil || res.Allowed {
@@ -45,16 +54,26 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-free:
-			timer.Stop()
-		case <-ctx.Done():
-			timer.Stop()
-			return Result{}, ctx.Err()
+		if err := sleep(ctx, pause, free); err != nil {
+			return Result{}, err
 		}
 	}
+}
+
+// randomPause returns how long to wait before the store is asked again.
+func randomPause() time.Duration { return pollEvery/2 + rand.N(pollEvery/2) }
+
+// sleep waits for pause, or until free has a value. If ctx ends before, it returns ctx's error.
+func sleep(ctx context.Context, pause time.Duration, free <-chan struct{}) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-free:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
 }
 
 // pause returns how long to wait after a denial, and a channel that ends the pause early; nil: none does.
@@ -73,9 +92,8 @@ func (l *Limiter) pause(ctx context.Context, denied *Result, w *waiter) (pause t
 	if pause > 0 {
 		return pause, nil, nil
 	}
-	pause = min(denied.RetryAfter, pollEvery/2+rand.N(pollEvery/2))
-	if now := time.Now(); l.memory == nil && now.Sub(w.line.yielded) >= yieldEvery {
-		w.line.yielded = now
+	pause = min(denied.RetryAfter, randomPause())
+	if l.memory == nil && l.waiters.yields(w.key) {
 		return pause, nil, nil
 	}
 	return pause, w.line.released, nil
@@ -85,13 +103,49 @@ func (l *Limiter) pause(ctx context.Context, denied *Result, w *waiter) (pause t
 type waiters struct {
 	mu    sync.Mutex // guards all below
 	lines map[string]*line
+	turns *[64]turn // of keys, by a hash: those that share one only yield more rarely; nil: nobody has called Acquire
+}
+
+// turn is when slots of a key were last released in this process, and last left to other processes.
+type turn struct{ released, yielded time.Time }
+
+// seed is of the hash of keys.
+var seed = maphash.MakeSeed()
+
+// turnOf returns the turn of key. s.mu is held, and s.turns is not nil.
+func (s *waiters) turnOf(key string) *turn {
+	return &s.turns[maphash.String(seed, key)%uint64(len(s.turns))]
+}
+
+// yields reports whether the next slot of key is for other processes. It is, once every yieldEvery.
+func (s *waiters) yields(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turnOf(key).yields(time.Now())
+}
+
+// takesAgain reports whether a slot of key was released here just now, and is for other processes: a process that takes the slot
+// again and again at once would leave them no time to ask for it.
+func (s *waiters) takesAgain(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, now := s.turnOf(key), time.Now()
+	return now.Sub(t.released) < pollEvery && t.yields(now)
+}
+
+// yields is that of waiters.
+func (t *turn) yields(now time.Time) bool {
+	if now.Sub(t.yielded) < yieldEvery {
+		return false
+	}
+	t.yielded = now
+	return true
 }
 
 // line is the callers of Acquire that wait for slots of a key.
 type line struct {
 	waiting  list.List     // of *waiter, the first one first
 	released chan struct{} // has a value if a slot was released
-	yielded  time.Time     // when a slot was last left to other processes; used by the first waiter alone
 }
 
 // waiter is a caller of Acquire.
@@ -108,11 +162,14 @@ func (s *waiters) join(key string) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lines == nil {
-		s.lines = make(map[string]*line)
+		s.lines, s.turns = make(map[string]*line), new([64]turn)
+	}
+	if t := s.turnOf(key); t.yielded.IsZero() {
+		t.yielded = time.Now()
 	}
 	n := s.lines[key]
 	if n == nil {
-		n = &line{released: make(chan struct{}, 1), yielded: time.Now()}
+		n = &line{released: make(chan struct{}, 1)}
 		s.lines[key] = n
 	}
 	w := &waiter{key: key, line: n, first: make(chan struct{})}
@@ -140,6 +197,9 @@ func (s *waiters) leave(w *waiter) {
 func (s *waiters) wake(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.turns != nil {
+		s.turnOf(key).released = time.Now()
+	}
 	if n := s.lines[key]; n != nil {
 		select {
 		case n.released <- struct{}{}:

@@ -129,7 +129,7 @@ func TestEachMistakeIsReported(t *testing.T) {
 			"Policy.Limits[0].RefillRate: 1"},
 		{"a rate is not too small", nil, limit(core.Limit{Capacity: 1, RefillRate: math.SmallestNonzeroFloat64, RefillInterval: time.Second}),
 			"Policy.Limits[0].RefillRate: 5e-324"},
-		{"a mode is one of three", nil, limit(core.PerMinute(1).WithMode(3)), "Policy.Limits[0].Mode: Mode(3)"},
+		{"a mode is one of four", nil, limit(core.PerMinute(1).WithMode(4)), "Policy.Limits[0].Mode: Mode(4)"},
 		{"names differ", nil, policy(func(p *core.Policy) {
 			p.Limits = []core.Limit{core.PerMinute(1).WithName("a"), core.PerHour(1), core.PerDay(1).WithName("a")}
 		}), "Policy.Limits[2].Name: a"},

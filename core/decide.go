@@ -86,7 +86,17 @@ func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request)
 
 // report reports a decision on key that began at an instant.
 func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key string, began time.Time, err error) {
-	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), res, key, time.Since(began), err)
+	slots, hold := int64(0), time.Duration(0)
+	if err == nil && len(l.watch.observers) > 0 {
+		slots, hold = res.slotsTaken()
+	}
+	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), slots, res, key, time.Since(began), err)
+	if slots > 0 {
+		if res.held.inUse == nil { // another charge of the same decision may have set it
+			res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
+		}
+		res.held.inUse.take(slots, hold)
+	}
 }
 
 // mistaken reports whether err says that the request can't be decided, whatever the store says. That is no decision.
@@ -236,18 +246,17 @@ func (r *request) bindPlan(p *plan) {
 
 // fillFrom sets r's fields from its answer to req.
 func (r *Result) fillFrom(p *plan, req *request) {
-	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
-		r.held = &held{ticket: req.Ticket, began: r.answer.Now}
-	}
-	if req.Action != bucket.AtMost {
+	switch {
+	case req.Action != bucket.AtMost:
 		r.read(p, req.N, req.Each)
-		return
-	}
-	if !r.answer.Allowed { // it asked for one
+	case !r.answer.Allowed: // it asked for one
 		r.read(p, 0, Units{}.each(p))
-		return
+	default:
+		r.read(p, req.N+r.answer.Lent, nil)
 	}
-	r.read(p, req.N+r.answer.Lent, nil)
+	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
+		r.held = newHeld(r, req.Ticket)
+	}
 }
 
 // noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.

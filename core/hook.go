@@ -22,6 +22,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.PreparePolicy = (*Limiter).preparePolicy
 	hook.AllowAll = (*Limiter).allowAll
 	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }
+	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.Pack = pack
 	hook.Unpack = unpack

@@ -80,7 +80,7 @@ func (l Limit) WithUnit(unit string) Limit {
 // and without that the estimate comes back. The default is that it stays charged.
 func (l Limit) WithMaxHold(d time.Duration) Limit {
 	if l.MaxHold = d; d == 0 {
-		l.MaxHold = -1 // a mistake, and not the default
+		l.MaxHold = limit.NoHold // a mistake, and not the default
 	}
 	return l
 }

@@ -12,7 +12,8 @@ import (
 
 // ParseLimit reads a limit in the form
 //
-//	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [name NAME]
+//	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME]
+//	N [UNIT] at once [hold INTERVAL] [name NAME]
 //
 // such as
 //
@@ -21,8 +22,9 @@ import (
 //	1_000/2 weeks aligned name "per fortnight"
 //	100_000 tokens/min
 //	10_000/month in Europe/Berlin from 2025-10-31
+//	5 at once hold 2min
 //
-// RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
+// N at once is N slots: see [InFlight]. RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
 // world reads them as points, and so are 1.000 and 12.345, for the other half reads these as thousands: write 12345, or
 // 12.3450. UNIT is the [Limit.Unit]; without it, and if it is requests, the limit counts requests. A unit
 // of other characters than letters, digits and .:_-, or one that begins with a digit, stands in double quotes.
@@ -42,6 +44,8 @@ import (
 //   - from DATE is the Anchor: see [Limit.Anchored]. It is a day such as 2025-10-31, or with a time of day,
 //     2025-10-31T12:00 or 2025-10-31T12:00:00, as clocks in the location show it. If they show it twice, the first is meant.
 //     A time with an offset or Z, such as 2025-10-31T12:00Z, is that instant.
+//   - hold INTERVAL is the MaxHold, from 1 ms to 30 days: see [Limit.WithMaxHold]. It is for slots, and for limits of another unit
+//     than requests.
 //   - name NAME is the Name. A name of other characters than letters, digits and .:/_- stands in double
 //     quotes, with \" for a quote and \\ for a backslash.
 //
@@ -66,6 +70,7 @@ func ParseLimit(s string) (Limit, error) {
 //
 //	100/min burst 20
 //	1000/2weeks aligned name "per fortnight"
+//	5 at once hold 2min
 //
 // The burst is left out where it is the rate, and the mode where it is Continuous. The interval is in the
 // largest unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to

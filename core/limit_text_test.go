@@ -135,7 +135,7 @@ var drawName = rapid.StringOfN(rapid.Custom(func(t *rapid.T) rune { return rune(
 
 func TestEveryLimitSurvivesItsString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := limittest.DrawLimit.Draw(t, "limit").WithName(drawName.Draw(t, "name"))
+		l := rapid.OneOf(limittest.DrawLimit, drawHolding).Draw(t, "limit").WithName(drawName.Draw(t, "name"))
 		got, err := core.ParseLimit(l.String())
 		if err != nil || got != l {
 			t.Fatalf("ParseLimit must read what String wrote, to the last bit: %q\n got %#v, %v\nwant %#v", l.String(), got, err, l)
@@ -308,7 +308,8 @@ func TestLimitsAreStringsInJSON(t *testing.T) {
 func FuzzParseLimit(f *testing.F) {
 	for _, seed := range []string{"100/min burst 20", "0.1/s burst 5", `1_000/2 weeks aligned name "a \"b\" \\"`, "5/1h30m stepped name x",
 		"1e-9/ns burst 1e3", "-1/-1s burst -1", "1/1.5µs", "\x00/\xff", "1/min name \"", "9/9999999999999999999w",
-		"5 \"gpu hours\"/day in Europe/Berlin from 2025-10-26T01:30Z", "1.000/h30m in Etc/GMT+2", "33.3330 Tokens/M", "5/day in America/Sao_Paulo from 2018-11-04T00:30"} {
+		"5 \"gpu hours\"/day in Europe/Berlin from 2025-10-26T01:30Z", "1.000/h30m in Etc/GMT+2", "33.3330 Tokens/M", "5/day in America/Sao_Paulo from 2018-11-04T00:30",
+		"5 at once hold 2m name exports", "8 gpus AT  ONCE", `3 "a/b at once" at once`, "100_000 tokens/min hold 10m", "max 5", "5/at once hold=2m", "5 in flight/min, hold 1ns"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Observation describes one decision, or one failed settlement: see [WithObserver].
+// Observation describes one decision, one failed settlement, or slots that are no longer in use: see [WithObserver].
 type Observation struct {
 	Policy   string        // the policy's name
 	Limit    string        // the name of the tightest limit; "" if no store or fallback decided
@@ -23,6 +23,7 @@ type Observation struct {
 	Source   Source        // who decided; FromStore for an error too
 	Cost     int64         // requests asked for, not other units; if clients choose their cost, they choose this, up to the largest int64
 	Capacity int64         // the most requests that one request can take: the smallest Capacity of the limits that count them, or 0
+	Slots    int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
 	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
 	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
 	Key      string        // "" without WithObservedKeys
@@ -45,6 +46,10 @@ const (
 	// bucket may hold too many or too few tokens. It is not a decision: Limit, Cost and Capacity are zero. Source is where
 	// the bucket is.
 	OutcomeUnsettled
+	// OutcomeSlots means that slots of an earlier decision are released, or that their MaxHold is over: Slots is below 0. Above 0, a
+	// late Hold has taken them again. So the sum of Slots is how many this process uses. It is not a decision: Limit, Cost,
+	// Capacity and Latency are zero.
+	OutcomeSlots
 )
 
 // String returns the outcome's name in lower case, as metrics use it.
@@ -60,6 +65,8 @@ func (o Outcome) String() string {
 		return "error"
 	case OutcomeUnsettled:
 		return "unsettled"
+	case OutcomeSlots:
+		return "slots"
 	}
 	return "Outcome(" + strconv.Itoa(int(o)) + ")"
 }
@@ -74,7 +81,8 @@ func (o limiterOption) observe(w *watch) { o(w) }
 // WithObserver calls observe with each decision of the limiter, for metrics, traces and logs. The goroutine that asked for the
 // decision calls it before it returns the decision, so observe must be quick and must not block. It must be safe for concurrent
 // use. Peeks, refunds and resets are not decisions. Neither are settlements and debits, but observe receives those that failed:
-// see [OutcomeUnsettled].
+// see [OutcomeUnsettled]. Of slots it also receives when they are no longer in use, perhaps from another goroutine: see
+// [OutcomeSlots].
 //
 // The option can be repeated: the limiter calls all observers, in order. It ignores a nil one. Without any observer or logger it
 // measures nothing, so decisions cost nothing more.
@@ -149,9 +157,9 @@ type watch struct {
 // active reports whether there is anything to report to.
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
-// report calls the observers with a decision that took d, and logs it if it is a denial.
-func (w *watch) report(ctx context.Context, policy string, capacity int64, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Latency: d, Err: res.Cause}
+// report calls the observers with a decision that took d and so many slots, and logs it if it is a denial.
+func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
+	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause}
 	o.Limit, o.Unit = res.tightestLimit()
 	switch {
 	case err != nil:
@@ -168,6 +176,19 @@ func (w *watch) report(ctx context.Context, policy string, capacity int64, res *
 			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", logline.Key(w.secret, key)),
 			slog.Int64("cost", o.Cost), slog.Duration("retry_after", res.retryAfter()), slog.String("source", o.Source.String()))
 	}
+}
+
+// inUse returns what counts the slots of a decision on key.
+func (w *watch) inUse(policy string, source Source, key string) *inUse {
+	if !w.keys {
+		key = ""
+	}
+	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source}
+	key = strings.Clone(key) // it may be a view of a buffer that its owner reuses
+	return &inUse{change: func(by int64) {
+		o.Slots = by
+		w.call(context.Background(), o, key)
+	}}
 }
 
 // call calls the observers with o, which is about key.

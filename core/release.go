@@ -64,6 +64,7 @@ func (r *Result) startRelease() {
 		return
 	}
 	r.held.released = true
+	r.held.inUse.lose(true)
 	l, p, source, key := r.limiter, r.plan.slots, r.Source, strings.Clone(r.key) // which may be reused when the response is over
 	l.releases.calls.Add(releasesOf{p, key}, r.held.ending(), func(holds []bucket.Ending) error {
 		_ = l.release(context.Background(), p, source, key, holds)

@@ -67,6 +67,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 			core.PerMinute(60).WithUnit("größe"),
 			{Capacity: 1, RefillRate: 1, RefillInterval: 101 * 365 * 24 * time.Hour},
 			core.PerMinute(60).In(time.UTC),
+			core.InFlight(5000), core.InFlight(5).WithMaxHold(0), core.PerMinute(60).WithMode(core.Concurrent),
 		},
 		Overrides: map[string][]core.Limit{"": {core.PerMinute(60)}, "user:ann": {}},
 	})
@@ -96,6 +97,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	wrong.Mode = core.Continuous
 	_, err = limiter.WithLimits(wrong)
 	say(err)
+	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(30)}})
+	say(err)
 }
 
 func mistakesInText(t *testing.T, say func(error)) {
@@ -103,7 +106,7 @@ func mistakesInText(t *testing.T, say func(error)) {
 	for _, text := range []string{
 		"ten/moment", "1,000/min", "10 per minute", "10/min brust 20", "10/min burst 5 burst 6", "10/min name",
 		"10/month in Europe/Berlinn", "10/month from yesterday", "100 3d/min", "5/9999999999999 weeks",
-		"1.000/min", "5/M", "3 req/min", "5/day in Local", "5/month from 0001-01-01", "5/day in Europe/Berlin from 2026-03-29T02:30",
+		"1.000/min", "5/M", "3 req/min", "5/day in Local", "5/month from 0001-01-01", "5/at once", "5 at once burst 10", "0 at once", "5 at once hold 10", "5 at once hold 31 days", "60/min hold 1m", "5/day in Europe/Berlin from 2026-03-29T02:30",
 	} {
 		_, err := core.ParseLimit(text)
 		say(err)
@@ -204,6 +207,12 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
 	})
 	refused(func() { httplimit.PerIP() })
+	held := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{
+		core.PerMinute(60), core.PerMinute(9000).WithUnit("tokens").WithMaxHold(time.Minute),
+	}}))
+	refused(func() {
+		httplimit.New(held, httplimit.ByIP(), httplimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 1000}, nil }))
+	})
 }
 
 func errorsOfDecisions(t *testing.T, say func(error)) {
@@ -251,7 +260,22 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 		ok = reservation.OK()
 	}
 	say(promised.WaitN(context.Background(), "ann", 1))
+	errorsOfSlots(t, say)
 	errorsOfStores(t, say)
+}
+
+func errorsOfSlots(t *testing.T, say func(error)) {
+	t.Helper()
+	ctx, now := t.Context(), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(1)}}))
+	late, err := limiter.Allow(ctx, "ann")
+	require.NoError(t, err)
+	now = now.Add(2 * time.Minute)
+	other, err := limiter.Allow(ctx, "ann")
+	require.NoError(t, err)
+	require.True(t, other.Allowed)
+	say(late.Hold(ctx))
+	say(limiter.Wait(ctx, "ann"))
 }
 
 func errorsOfStores(t *testing.T, say func(error)) {

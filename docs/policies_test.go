@@ -31,7 +31,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte(blocks(t, "yaml")[0]), 0o600))
 	policies, err := policyfile.LoadFile(path)
 	require.NoError(t, err)
-	require.Len(t, policies, 4)
+	require.Len(t, policies, 5)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	require.NoError(t, err)
 	calls, tokens := core.PerMinute(60).WithName("calls"), core.PerMinute(100_000).WithUnit("tokens")
@@ -45,6 +45,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 		"search": {Name: "search", OnFailure: core.FailOpen, LocalShare: 0.25, Headers: core.HeadersLegacy | core.HeadersIETF,
 			Limits: []core.Limit{core.PerSecond(10).WithBurst(30), core.PerDay(10_000).WithName("daily").WithMode(core.Aligned)}},
 		"login":          {Name: "login", Limits: strict, OnFailure: core.FailClosed},
+		"exports":        {Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(2 * time.Minute)}},
 		"password-reset": {Name: "password-reset", Limits: strict, Headers: core.HeadersNone},
 		"llm": {Name: "llm", Limits: []core.Limit{calls, tokens, budget},
 			Overrides: map[string][]core.Limit{core.JoinKey("header", "x-api-key", "k-123"): {moreCalls, moreTokens, more}}},

@@ -12,6 +12,7 @@
 //	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked for, each at most a Capacity          |
 //	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long decisions took, with waits for Redis      |
 //	| ratelimit.unsettled         | counter   | {failure}  | policy                               | settlements and debits that failed                 |
+//	| ratelimit.slots.in_use      | up-down   | {slot}     | policy                               | slots that this process uses                       |
 //	| ratelimit.breaker.state     | gauge     | {state}    | store                                | 0 closed, 1 half-open, 2 open                      |
 //	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often a breaker opened                         |
 //	| ratelimit.fallback          | counter   | s          | store                                | how long a breaker was not closed                  |
@@ -62,7 +63,8 @@ type Telemetry struct {
 	decisions, tokens, unsettled metric.Int64Counter
 	duration                     metric.Float64Histogram
 	series                       *series.Cache[*labels]
-	failures                     *series.Cache[[]metric.AddOption]
+	inUse                        metric.Int64UpDownCounter
+	policies                     *series.Cache[[]metric.AddOption] // of failures and slots
 	limits                       series.Limits
 
 	settings series.Settings
@@ -94,7 +96,7 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 
 // WithMaxSeries bounds the sets of attributes of each of the three instruments for decisions to n. The default is 2,000.
 // Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at most 20
-// sets. Failed settlements have at most n sets more, and one for "(other)". A backend that stores a series for each bucket of a histogram stores 18 for each set of durations. The SDK has
+// sets. Failed settlements and slots in use have at most n sets more each, and one for "(other)". A backend that stores a series for each bucket of a histogram stores 18 for each set of durations. The SDK has
 // its own bound for each instrument. If n is below 1, New fails.
 func WithMaxSeries(n int) Option {
 	return func(t *Telemetry) { t.settings.SetMost(n) }
@@ -121,7 +123,7 @@ func New(options ...Option) (*Telemetry, error) {
 		return nil, fmt.Errorf("otellimit: %w", err)
 	}
 	t.series = series.New(t.settings.Most, newLabels)
-	t.failures = series.New(t.settings.Most, func(k series.Key) []metric.AddOption {
+	t.policies = series.New(t.settings.Most, func(k series.Key) []metric.AddOption {
 		return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(attribute.String("ratelimit.policy", k.Policy)))}
 	})
 	return t, nil
@@ -145,7 +147,7 @@ func (t *Telemetry) Close() error {
 
 // register creates the instruments.
 func (t *Telemetry) register(meter metric.Meter) error {
-	var errs [4]error
+	var errs [5]error
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions."))
 	t.tokens, errs[1] = meter.Int64Counter("ratelimit.tokens", metric.WithUnit("{token}"),
@@ -155,6 +157,8 @@ func (t *Telemetry) register(meter metric.Meter) error {
 		metric.WithExplicitBucketBoundaries(series.Bounds...))
 	t.unsettled, errs[3] = meter.Int64Counter("ratelimit.unsettled", metric.WithUnit("{failure}"),
 		metric.WithDescription(series.UnsettledHelp))
+	t.inUse, errs[4] = meter.Int64UpDownCounter("ratelimit.slots.in_use", metric.WithUnit("{slot}"),
+		metric.WithDescription(series.SlotsHelp))
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -174,11 +178,17 @@ func newLabels(k series.Key) *labels {
 	}
 }
 
-// Observe measures a decision and adds an event to the span in ctx. A failed settlement it only counts. Pass it to
+// Observe measures a decision and adds an event to the span in ctx. Failed settlements and slots it only counts. Pass it to
 // [core.WithObserver]. If no span is recorded, it allocates only for a new series.
 func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
-	if o.Outcome == core.OutcomeUnsettled {
-		t.unsettled.Add(ctx, 1, t.failures.Get(series.Key{Policy: o.Policy})...)
+	if o.Slots != 0 {
+		t.inUse.Add(ctx, o.Slots, t.policies.Get(series.Key{Policy: o.Policy})...)
+	}
+	switch o.Outcome {
+	case core.OutcomeUnsettled:
+		t.unsettled.Add(ctx, 1, t.policies.Get(series.Key{Policy: o.Policy})...)
+		return
+	case core.OutcomeSlots:
 		return
 	}
 	l := t.series.Get(series.Of(&o))

@@ -10,6 +10,7 @@
 //	ratelimit_tokens_total{policy,outcome}                     tokens that decisions asked for, each at most a Capacity
 //	ratelimit_decision_duration_seconds{policy,source}         how long decisions took: a histogram, classic and native
 //	ratelimit_unsettled_total{policy}                          settlements and debits that failed
+//	ratelimit_slots_in_use{policy}                             slots that this process uses
 //	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
 //	ratelimit_breaker_opened_total{store}                      how often a breaker opened
 //	ratelimit_fallback_seconds_total{store}                    how long a breaker was not closed
@@ -48,8 +49,10 @@ type Collector struct {
 	decisions, tokens, unsettled *prometheus.CounterVec
 	duration                     *prometheus.HistogramVec
 	series                       *series.Cache[*counted]
+	inUse                        *prometheus.GaugeVec
 	durations                    *series.Cache[prometheus.Observer]
 	failures                     *series.Cache[prometheus.Counter]
+	slots                        *series.Cache[prometheus.Gauge]
 	limits                       series.Limits
 
 	settings series.Settings
@@ -88,7 +91,7 @@ func WithBuckets(seconds ...float64) Option {
 // is 2,000. Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at
 // most 20 series of decisions, 4 of tokens and 5 histograms. So the default allows at most 6,114 series, and 111
 // histograms of durations name their policy. Failed settlements have at most n series more, and one for
-// "(other)", and so have changes of policies. At most n limits have a Capacity. If n is below 1, registering the Collector fails.
+// "(other)", and so have changes of policies and slots in use. At most n limits have a Capacity. If n is below 1, registering the Collector fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
@@ -133,6 +136,11 @@ func New(options ...Option) *Collector {
 		Help: series.UnsettledHelp,
 	}, []string{"policy"})
 	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return c.unsettled.WithLabelValues(k.Policy) })
+	c.inUse = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "ratelimit_slots_in_use",
+		Help: series.SlotsHelp,
+	}, []string{"policy"})
+	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return c.inUse.WithLabelValues(k.Policy) })
 	c.limits.Most = c.settings.Most
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
 	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
@@ -148,11 +156,17 @@ func New(options ...Option) *Collector {
 	return c
 }
 
-// Observe counts a decision or a failed settlement. Pass it to [core.WithObserver]. It allocates only for a new series
+// Observe counts a decision, a failed settlement, or slots. Pass it to [core.WithObserver]. It allocates only for a new series
 // and for exemplars.
 func (c *Collector) Observe(ctx context.Context, o core.Observation) {
-	if o.Outcome == core.OutcomeUnsettled {
+	if o.Slots != 0 {
+		c.slots.Get(series.Key{Policy: o.Policy}).Add(float64(o.Slots))
+	}
+	switch o.Outcome {
+	case core.OutcomeUnsettled:
 		c.failures.Get(series.Key{Policy: o.Policy}).Inc()
+		return
+	case core.OutcomeSlots:
 		return
 	}
 	s := c.series.Get(series.Of(&o))
@@ -190,6 +204,7 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	c.tokens.Describe(ch)
 	c.duration.Describe(ch)
 	c.unsettled.Describe(ch)
+	c.inUse.Describe(ch)
 	ch <- capacity
 	ch <- changes
 	for _, d := range storeDescs {
@@ -203,6 +218,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.tokens.Collect(ch)
 	c.duration.Collect(ch)
 	c.unsettled.Collect(ch)
+	c.inUse.Collect(ch)
 	c.collectPolicies(ch)
 	for _, store := range c.settings.Stores {
 		collect(ch, store)

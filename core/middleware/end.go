@@ -66,6 +66,7 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 	}()
 	units := e.options.Settle(c, status)
 	if units == nil {
+		a.keepEstimates()
 		return
 	}
 	ctx := context.WithoutCancel(a.ctx)

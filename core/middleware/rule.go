@@ -3,6 +3,7 @@ package middleware
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -119,7 +120,7 @@ func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
 	}
 	var errs []error
 	for i, r := range rules {
-		errs = append(errs, o.untaken(fields[i], r.Limiter))
+		errs = append(errs, o.untaken(fields[i], r.Limiter), o.neverSettled(fields[i], r.Limiter))
 	}
 	return errors.Join(errs...)
 }
@@ -145,6 +146,38 @@ func (o *Options[C]) costMistake(rules []Rule[C]) error {
 	return &core.ConfigError{Field: "WithCost", Value: enforced, Reason: "is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead"}
 }
 
+// neverSettled returns what is wrong with a limiter, which the caller calls field, that gives estimates back after MaxHold, if this
+// middleware settles none of them: the limit would never apply for longer than that. In shadow mode it refuses nothing.
+func (o *Options[C]) neverSettled(field string, l *core.Limiter) error {
+	if l == nil || o.Settle != nil {
+		return nil
+	}
+	policy := l.Policy()
+	if policy.Shadow {
+		return nil
+	}
+	for limit := range allLimits(policy) {
+		if limit.MaxHold != 0 && limit.Mode != core.Concurrent {
+			return &core.ConfigError{Field: field, Value: policy.Name, Reason: fmt.Sprintf(
+				"has a limit of %s with a MaxHold, and this middleware settles nothing, so all that requests take would come back: use WithSettle, or leave MaxHold out", limit.Unit)}
+		}
+	}
+	return nil
+}
+
+// allLimits yields the limits of a policy and of its overrides.
+func allLimits(p core.Policy) iter.Seq[core.Limit] {
+	return func(yield func(core.Limit) bool) {
+		for _, limits := range append(slices.Collect(maps.Values(p.Overrides)), p.Limits) {
+			for _, limit := range limits {
+				if !yield(limit) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // untaken returns the mistakes in what a limiter, which the caller calls field, counts beside what requests take. A unit that a
 // middleware never takes is a limit that never applies. Without requests among its units, every request would fail. Options with
 // Units may take any unit, so a limiter's own warning must do. In shadow mode no mistake may refuse anything.
@@ -158,10 +191,8 @@ func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 		return nil
 	}
 	counted := make(map[string]bool)
-	for _, limits := range append(slices.Collect(maps.Values(policy.Overrides)), policy.Limits) {
-		for _, limit := range limits {
-			counted[limit.Unit] = true
-		}
+	for limit := range allLimits(policy) {
+		counted[limit.Unit] = true
 	}
 	requests := counted[""] || counted[core.Requests]
 	delete(counted, "")

@@ -146,7 +146,8 @@ func TestExtremePolicies(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "a\tb: c", "x <<: {a: b}", "- |\n  1/s\n", "{name:a}", "a: &x [*x]", "!!binary x: y", "name: !foo bar", "{name: a,", "{,", "[{a: [", "a: {b: c,\n", "- &a {? a", "<<: {"} {
+	for _, seed := range []string{searchYAML, `{"name":"api","limits":["1\/s"]}`, "&a {name: api, <<: *a}", "- *x", "\t", "a: b: c", "\ufeffname: x", "{name: a, limits: [{}]}", "? []", "a\tb: c", "x <<: {a: b}", "- |\n  1/s\n", "{name:a}", "a: &x [*x]", "!!binary x: y", "name: !foo bar", "{name: a,", "{,", "[{a: [", "a: {b: c,\n", "- &a {? a", "<<: {",
+		"{name: a, limits: [5 at once hold 2m, {gpus: 8 at once}, {capacity: 5, mode: concurrent, max_hold: 1m}, {5 at once: hold 2m}]}"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -2,12 +2,16 @@ package policyfile_test
 
 import (
 	"fmt"
+	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
@@ -213,6 +217,91 @@ line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
+}
+
+// Mistakes in slots and in what limits hold are reported where they are, with what to write instead.
+func TestMistakesInSlots(t *testing.T) {
+	_, err := policyfile.Parse([]byte(`name: a
+limits:
+  - 5 in flight
+  - 5/at once
+  - 5 at once hold 10
+  - 60/min hold 1m
+  - 5 at once burst 10
+  - gpus: 8 at a time
+  - 5 at once: hold 2m
+  - 5 at once hold: 2m
+  - {capacity: 5, mode: concurrent, max_hold: 30}
+  - {capacity: 5, mode: concurrent, max_hold: 500ns}
+  - {capacity: 5, mode: Concurrent, max_hold: 0s}
+  - {capacity: 0, mode: concurrent}
+  - {mode: concurrent}
+  - {capacity: 5, mode: concurrent, refill_rate: 5, refill_interval: min}
+  - {capacity: 5, mode: concurrent, location: UTC}
+  - {refill_rate: 5, refill_interval: min, max_hold: 1m}
+  - {capacity: 5, mode: concurent}
+  - {capacity: 5, mode: concurrent, maxHold: 1m}
+`))
+	const form = `: a limit is RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME] (RL110)`
+	want := `line 3:5: limits[0]: "5 in flight" is not understood (did you mean 5 at once?)` + form + `
+line 4:5: limits[1]: "5/at once" is not understood (did you mean 5 at once?)` + form + `
+line 5:5: limits[2].max_hold: "10" needs a unit, such as 10s (RL118)
+line 6:5: limits[3].max_hold: "1m" must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate (RL118)
+line 7:5: limits[4]: "burst 10" is not for slots, which have no rate: only hold and name can follow at once` + form + `
+line 8:5: limits[5]: "8 at a time" is not understood (did you mean 8 at once?)` + form + `
+line 9:5: limits[6]: "5 at once: hold 2m" is a limit with a colon in it, so it is a mapping: write 5 at once hold 2m (RL110)
+line 10:5: limits[7]: "5 at once hold: 2m" is a limit with a colon in it, so it is a mapping: write 5 at once hold 2m (RL110)
+line 11:47: limits[8].max_hold: 30 needs a unit, such as 30s (RL118)
+line 12:47: limits[9].max_hold: "500ns" must be from 1ms to 720h (30 days) (RL118)
+line 13:47: limits[10].max_hold: "0s" must be from 1ms to 720h (30 days) (RL118)
+line 14:16: limits[11].capacity: 0 must be from 1 to N slots (RL102)
+line 15:5: limits[12].capacity: is required (RL102)
+line 16:50: limits[13].refill_rate: 5 must be left out in the Concurrent mode: its tokens are slots, which come back when they are released (RL103)
+line 16:70: limits[13].refill_interval: "min" must be left out in the Concurrent mode: its tokens are slots, which come back when they are released (RL104)
+line 17:47: limits[14].location: "UTC" must be left out in the Concurrent mode: its tokens are slots, which come back when they are released (RL107)
+line 18:54: limits[15].max_hold: "1m" must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate (RL118)
+line 19:25: limits[16].mode: "concurent" must be continuous, stepped, aligned or concurrent (RL105)
+line 20:37: limits[17]: "maxHold" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode, unit, location, anchor, max_hold (RL206)`
+	if err == nil || slotsBound.ReplaceAllString(err.Error(), "1 to N slots") != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+// Places of mistakes have the names of fields in files.
+func TestEachFieldOfALimitHasItsNameInFiles(t *testing.T) {
+	fields := reflect.TypeFor[core.Limit]()
+	for i := range fields.NumField() {
+		name := strings.TrimPrefix(regexp.MustCompile("[A-Z]").ReplaceAllStringFunc(fields.Field(i).Name, func(s string) string { return "_" + strings.ToLower(s) }), "_")
+		_, err := policyfile.Parse([]byte("name: a\nlimits:\n  - {" + name + ": {}}\n"))
+		require.ErrorContains(t, err, "limits[0]."+name+": a mapping")
+	}
+}
+
+var slotsBound = regexp.MustCompile(`1 to \d+ slots`)
+
+func TestSlotsInFiles(t *testing.T) {
+	p, err := policyfile.Parse([]byte(`name: a
+limits:
+  - 5 at once hold 2m name exports
+  - gpus: 8 at once
+  - tokens: 100_000/min hold 10m
+  - {capacity: 5, mode: concurrent, max_hold: 90s, name: mapped}
+  - {capacity: 5, mode: concurrent, unit: gpus}
+overrides:
+  user:ann: [20 at once name exports]
+`))
+	require.NoError(t, err)
+	require.Equal(t, core.Policy{
+		Name: "a",
+		Limits: []core.Limit{
+			core.InFlight(5).WithMaxHold(2 * time.Minute).WithName("exports"),
+			core.InFlight(8).WithUnit("gpus"),
+			core.PerMinute(100_000).WithUnit("tokens").WithMaxHold(10 * time.Minute),
+			core.InFlight(5).WithMaxHold(90 * time.Second).WithName("mapped"),
+			core.InFlight(5).WithUnit("gpus"),
+		},
+		Overrides: map[string][]core.Limit{"user:ann": {core.InFlight(20).WithName("exports")}},
+	}, p)
 }
 
 // A mistake below a key is reported where it is, however long the key is and whatever it holds.

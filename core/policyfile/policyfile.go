@@ -7,8 +7,9 @@
 //	    capacity: 10_000     # without it, refill_rate, rounded up
 //	    refill_rate: 10_000  # required
 //	    refill_interval: day # required: a unit, or 30s, 5 min, 1h30m
-//	    mode: aligned        # continuous (the default), stepped or aligned
-//	  - tokens: 100_000/min  # a limit of another unit
+//	    mode: aligned        # continuous (the default), stepped, aligned, or concurrent: only with capacity and max_hold
+//	  - tokens: 100_000/min hold 10min # a limit of another unit
+//	  - 5 at once hold 2min  # slots
 //	overrides:               # limits of single keys
 //	  header:x-api-key:k-123:
 //	    - 60/s

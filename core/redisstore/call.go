@@ -42,13 +42,16 @@ type member struct {
 }
 
 // holders returns c's requests if any of them may begin a hold; else nil. They are clones, because the caller may reuse the memory of
-// the keys once it has an error.
+// the keys once it has an error. The calendars stay with the goroutine that sends c, which may be writing them.
 func (c *call) holders() (list []member) {
 	holds := false
-	for _, m := range append([]member{c.member}, c.others...) {
+	add := func(m *member) {
 		holds = holds || m.request.Holds()
-		m.request = m.request.Clone()
-		list = append(list, m)
+		list = append(list, member{key: m.key, request: m.request.Clone()})
+	}
+	add(&c.member)
+	for i := range c.others {
+		add(&c.others[i])
 	}
 	if !holds {
 		return nil

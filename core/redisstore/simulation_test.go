@@ -20,6 +20,7 @@ import (
 //	checker       _checker                   compares each answer with what the oracle allows
 //	oracle        _oracle, _bound, _level    knows what was taken, and so how much may and must be there
 //	report        _shrink, _matrix           the smallest simulation that breaks the promise; what was covered
+//	slots         _slots, _slots_…           a simulation of its own, of tokens that are out for a while
 //
 // For an operation the player moves the clock, calls the library, gives the answer to the checker, and records in the oracle what
 // was taken or came back. The oracle shares no code with the library. It has two bounds: more tokens in a window than the limits

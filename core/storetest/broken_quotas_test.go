@@ -233,5 +233,6 @@ func changingState(change func(r *store.Request, before []byte) []byte) brokenSt
 func allMistakes() map[string]mistake {
 	all := maps.Clone(mistakes)
 	maps.Copy(all, quotaMistakes)
+	maps.Copy(all, slotMistakes)
 	return all
 }

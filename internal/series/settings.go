@@ -72,6 +72,7 @@ func (s *Settings) AddStore(name string, store storestats.Source) {
 // Descriptions of metrics.
 const (
 	UnsettledHelp     = "Settlements and debits that failed."
+	SlotsHelp         = "Slots that this process has taken and not released, and whose MaxHold is not over."
 	TokensHelp        = "Tokens that decisions asked for, each at most the smallest Capacity of the policy."
 	DurationHelp      = "How long decisions took, including waits for Redis and the fallback."
 	BreakerStateHelp  = "State of a store's circuit breaker: 0 closed, 1 half-open, 2 open."

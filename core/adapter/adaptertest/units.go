@@ -31,7 +31,7 @@ func words(h Header) (core.Units, error) {
 // left sends a request that takes nothing, and returns what each limit of l has left for key.
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
-	options := []O{c.kit.WithUnits(words)}
+	options := []O{c.kit.WithUnits(words), c.kit.WithSettle(func(Header, int) core.Units { return nil })}
 	if slices.ContainsFunc(l.Policy().Limits, func(l core.Limit) bool { return l.Unit == "" || l.Unit == core.Requests }) {
 		options = append(options, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
 	}
@@ -69,6 +69,7 @@ func (s *suite[K, O]) units() {
 	s.unitsUnknown()
 	s.unitsCounted()
 	s.untaken()
+	s.neverSettled()
 	s.unitsErrors()
 }
 

@@ -36,6 +36,9 @@ var (
 	// took none.
 	MaxHold any
 
+	// HoldsEstimates is a func(core.Result) bool. It reports whether the decision took estimates that come back after MaxHold.
+	HoldsEstimates any
+
 	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not wait for the store.
 	ReleaseSoon any
 

@@ -3,6 +3,7 @@
 package limit
 
 import (
+	"math"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -29,6 +30,20 @@ func (l Limit) Spec() bucket.Spec {
 		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: l.Mode,
 		Location: l.Days(), Anchor: l.Anchor, Other: l.OtherUnit(), MaxHold: l.hold(),
 	}
+}
+
+// DefaultMaxHold is the MaxHold of slots without one.
+const DefaultMaxHold = time.Minute
+
+// NoHold is what WithMaxHold makes of 0, which is the MaxHold of limits without one.
+const NoHold time.Duration = math.MinInt64
+
+// hold is l's MaxHold with its default.
+func (l Limit) hold() time.Duration {
+	if l.MaxHold == 0 && l.Mode == bucket.Concurrent {
+		return DefaultMaxHold
+	}
+	return l.MaxHold
 }
 
 // UnitName is what l counts.

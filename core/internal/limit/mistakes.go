@@ -110,7 +110,7 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 		wrong("Anchor", l.Anchor.Format(time.RFC3339), anchorRange)
 	}
 	months := l.RefillInterval > 0 && l.RefillInterval%calendar.Month == 0
-	if !months && (l.RefillInterval <= 0 || l.RefillInterval%calendar.Day != 0) {
+	if !months && l.RefillInterval%calendar.Day != 0 {
 		wrong("RefillInterval", l.RefillInterval, "must be whole days, weeks or months to be aligned to a calendar")
 	}
 	if l.Mode <= bucket.Aligned && l.Mode != bucket.Aligned {

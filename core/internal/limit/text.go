@@ -1,8 +1,6 @@
 package limit
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +11,24 @@ import (
 )
 
 // Parse reads a limit as core.ParseLimit documents it. It reports mistakes by the field of [Limit], or "" where it can't be told.
-func Parse(s string) (Limit, []*mistake.Error) {
-	p := parser{given: make(map[string]bool)}
+func Parse(s string) (Limit, []*mistake.Error) { return ParseUnit(s, "") }
+
+// ParseUnit is Parse of a text whose unit, if that is not "", is written elsewhere: a second one in the text is a mistake.
+func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
+	l, mistakes := parse(s, unit)
+	if len(mistakes) > 0 && len(s) <= quantity.MaxText {
+		if text := withAtOnce(s); text != "" {
+			if _, more := parse(text, unit); len(more) == 0 {
+				return Limit{}, []*mistake.Error{mistake.New("", strings.Trim(s, space), "is not understood (did you mean "+text+"?)")}
+			}
+		}
+	}
+	return l, mistakes
+}
+
+// parse is Parse without hints for what may be slots.
+func parse(s, unit string) (Limit, []*mistake.Error) {
+	p := parser{unit: unit, given: make(map[string]bool)}
 	switch {
 	case len(s) > quantity.MaxText:
 		p.wrong("", s, "must be at most "+strconv.Itoa(quantity.MaxText)+" bytes long")
@@ -23,7 +37,7 @@ func Parse(s string) (Limit, []*mistake.Error) {
 	case !strings.Contains(s, "/"):
 		reason := "has no slash between a rate and an interval"
 		if text := withSlash(s); text != "" {
-			if _, mistakes := Parse(text); len(mistakes) == 0 {
+			if _, mistakes := parse(text, unit); len(mistakes) == 0 {
 				reason += " (did you mean " + text + "?)"
 			}
 		}
@@ -32,6 +46,12 @@ func Parse(s string) (Limit, []*mistake.Error) {
 	}
 	if p.limit.Mode != bucket.Concurrent {
 		p.rate(s)
+	}
+	if p.unit != "" {
+		if p.limit.Unit != "" {
+			p.wrong("Unit", p.limit.Unit, "is a second unit beside "+p.unit)
+		}
+		p.limit.Unit = PlainUnit(p.unit)
 	}
 	for p.rest != "" {
 		p.part()
@@ -43,12 +63,14 @@ func Parse(s string) (Limit, []*mistake.Error) {
 // parser reads a limit from left to right.
 type parser struct {
 	limit    Limit
+	unit     string // if it is written elsewhere
 	mistakes []*mistake.Error
 
 	rest     string          // what is not read yet
 	given    map[string]bool // fields that were given behind the interval
 	from     string          // the text of the Anchor
 	interval string          // the text of the RefillInterval
+	hold     string          // the text of the MaxHold
 	hinted   bool            // what follows a misspelled word is a mistake for its sake
 }
 
@@ -74,11 +96,41 @@ func (p *parser) rate(s string) {
 	}
 }
 
+// slots reads what the text of slots begins with, such as 5 at once or 8 gpus at once. It reports whether s is one.
+func (p *parser) slots(s string) bool {
+	head, rest, ok := cutAtOnce(s)
+	if !ok {
+		return false
+	}
+	l := &p.limit
+	l.Mode, p.rest = bucket.Concurrent, rest
+	count, unit, _, reason := cutRate(head + "/")
+	if reason == wantSlash {
+		reason = "must be followed by at once"
+	}
+	if l.Unit = unit; reason != "" {
+		p.wrong("Unit", unit, reason)
+	}
+	switch l.Capacity, reason = quantity.ParseTokens(count); {
+	case reason == "":
+	case quantity.IsNumber(count) && !strings.Contains(count, "."):
+		p.wrong("Capacity", count, slotRange)
+	default:
+		p.wrong("Capacity", count, reason)
+	}
+	return true
+}
+
 // part reads one word behind the interval, with its value.
 func (p *parser) part() {
-	var word, field, value, reason string
-	word, p.rest = cutWord(p.rest)
-	switch keyword := quantity.Lower(word); keyword {
+	var field, value, reason string
+	if p.misplaced() {
+		return
+	}
+	word, rest := cutWord(p.rest)
+	p.rest = rest
+	keyword := quantity.Lower(word)
+	switch keyword {
 	case "burst":
 		field = "Capacity"
 		value, p.rest = cutWord(p.rest)
@@ -89,6 +141,13 @@ func (p *parser) part() {
 	case "hold":
 		field = "MaxHold"
 		p.limit.MaxHold, value, p.rest, reason = quantity.CutInterval(p.rest)
+		p.hold = value
+		switch {
+		case reason == "":
+			reason = BadHold(p.limit.MaxHold)
+		case quantity.IsNumber(value):
+			reason = "needs a unit, such as " + value + "s"
+		}
 	case "in":
 		field = "Location"
 		var zone string
@@ -101,10 +160,10 @@ func (p *parser) part() {
 		p.from = value
 	default:
 		mode := slices.Index(Modes, keyword)
-		if mode < 0 || mode == int(bucket.Concurrent) || p.limit.Mode == bucket.Concurrent {
+		if mode < 0 || mode == int(bucket.Concurrent) {
 			hint := ""
 			if !p.hinted {
-				hint = meant(word)
+				hint = meant(word, p.keywords())
 				p.hinted = hint != ""
 			}
 			p.wrong("", word, "is not understood"+hint)
@@ -119,6 +178,46 @@ func (p *parser) part() {
 		p.wrong(field, value, "is given a second time")
 	}
 	p.given[field] = true
+}
+
+// misplaced reads what has no place here: another limit, or words of a rate behind slots. It reports whether there is any.
+func (p *parser) misplaced() bool {
+	word, rest := cutWord(p.rest)
+	keyword := quantity.Lower(word)
+	if quantity.IsNumber(word) || keyword == "at" {
+		slots, more, ok := cutAtOnce(p.rest)
+		if ok {
+			p.wrong("", slots+"at once", "is a second limit: write each as a limit of its own")
+			p.rest = more
+		}
+		return ok
+	}
+	if p.limit.Mode != bucket.Concurrent {
+		return false
+	}
+	switch value := ""; {
+	case slices.Contains(Modes, keyword):
+		p.rest = rest
+	case keyword == "burst" || keyword == "in" || keyword == "from":
+		value, p.rest = cutWord(rest)
+		word += " " + value
+	default:
+		return false
+	}
+	p.wrong("", strings.TrimSpace(word), "is not for slots, which have no rate: only hold and name can follow at once")
+	return true
+}
+
+// keywords are the words that can follow.
+func (p *parser) keywords() []string {
+	keywords := []string{"name", "hold", "burst", "continuous", "stepped", "aligned", "from"}
+	switch {
+	case p.limit.Mode == bucket.Concurrent:
+		return keywords[:2]
+	case p.limit.Unit == "": // requests are no estimates
+		return slices.Delete(keywords, 1, 2)
+	}
+	return keywords
 }
 
 // complete adds what follows from other fields, and the mistakes of the limit as a whole.
@@ -138,8 +237,11 @@ func (p *parser) complete() {
 	}
 	for _, err := range l.Mistakes("") {
 		m := err.(*mistake.Error)
-		if m.Field == "RefillInterval" {
-			m.Value = p.interval // as it was written
+		switch m.Field { // as they were written
+		case "RefillInterval":
+			m.Value = p.interval
+		case "MaxHold":
+			m.Value = p.hold
 		}
 		if !slices.ContainsFunc(p.mistakes, func(known *mistake.Error) bool { return known.Field == m.Field }) {
 			p.mistakes = append(p.mistakes, m)
@@ -149,46 +251,3 @@ func (p *parser) complete() {
 
 // Modes are the names of modes in text, in the order of their values.
 var Modes = []string{"continuous", "stepped", "aligned", "concurrent"}
-
-// String is the limit as [Parse] reads it.
-func (l Limit) String() string {
-	s := l.rateText()
-	if l.MaxHold != 0 {
-		s += " hold " + quantity.FormatInterval(l.MaxHold)
-	}
-	if l.Name == "" {
-		return s
-	}
-	return s + " name " + bareOrQuoted(l.Name)
-}
-
-// rateText is l's text but for MaxHold and the name.
-func (l Limit) rateText() string {
-	if l.Mode == bucket.Concurrent {
-		return strconv.FormatInt(l.Capacity, 10) + l.unitText() + " at once"
-	}
-	s := quantity.FormatNumber(l.RefillRate) + l.unitText() + "/" + quantity.FormatInterval(l.RefillInterval)
-	if float64(l.Capacity) != l.RefillRate {
-		s += " burst " + strconv.FormatInt(l.Capacity, 10)
-	}
-	if l.Mode != bucket.Continuous && !(l.Mode == bucket.Aligned && l.OnCalendar()) {
-		s += " " + strings.ToLower(l.Mode.String())
-	}
-	return s + l.calendarText()
-}
-
-// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it
-// returns the mistakes. So a limit is a string in JSON and YAML.
-func (l Limit) MarshalText() ([]byte, error) {
-	if l == (Limit{}) {
-		return []byte{}, nil
-	}
-	errs := l.Mistakes("Limit.")
-	if reason := l.unspeakable(); len(errs) == 0 && reason != "" {
-		errs = append(errs, mistake.New("Limit.Location", l.Location.String(), reason))
-	}
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))
-	}
-	return []byte(l.String()), nil
-}

@@ -7,6 +7,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
+// wantSlash is the reason for a unit in quotes that no slash follows.
+const wantSlash = "must be followed by a slash and an interval"
+
 // cutRate returns the rate and the unit that a limit's text begins with, and what follows the slash.
 func cutRate(s string) (rate, unit, rest, reason string) {
 	s = strings.TrimLeft(s, space)
@@ -28,7 +31,7 @@ func cutRate(s string) (rate, unit, rest, reason string) {
 		}
 		s = strings.TrimLeft(s[closing+1:], space)
 		if !strings.HasPrefix(s, "/") {
-			return rate, unit, s, "must be followed by a slash and an interval"
+			return rate, unit, s, wantSlash
 		}
 		return rate, PlainUnit(unit), s[1:], ""
 	}

@@ -66,9 +66,9 @@ func cutZone(s string) (zone, written, rest, reason string) {
 	return cutName(s)
 }
 
-// meant returns what a word behind the interval may have meant, in parentheses, or "".
-func meant(word string) string {
-	if quantity.IsNumber(word) {
+// meant returns which of the keywords a word may have meant, in parentheses, or "".
+func meant(word string, keywords []string) string {
+	if quantity.IsNumber(word) && slices.Contains(keywords, "burst") {
 		return " (did you mean burst " + word + "?)"
 	}
 	letters := strings.Trim(quantity.Lower(word), "0123456789:=.,;_-")
@@ -81,11 +81,14 @@ func meant(word string) string {
 	} else if i := strings.IndexAny(word, "0123456789"); i > 0 { // burst20
 		value = word[i:]
 	}
-	for _, keyword := range [...]string{"burst", "continuous", "stepped", "aligned", "name", "from"} {
+	if short, ok := strings.CutPrefix(letters, "max"); ok && strings.Trim(short, "_-") == "hold" {
+		letters = "hold"
+	}
+	for _, keyword := range keywords {
 		if len(letters) < 4 || quantity.Distance(letters, keyword) > len(keyword)/4+1 {
 			continue
 		}
-		if value != "" && (keyword == "burst" || keyword == "name" || keyword == "from") {
+		if value != "" && slices.Contains([]string{"burst", "name", "from", "hold"}, keyword) {
 			keyword += " " + value
 		}
 		return " (did you mean " + keyword + "?)"

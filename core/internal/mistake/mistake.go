@@ -52,6 +52,7 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
 	{"is a unit that", "RL117"},
+	{"has a limit of", "RL118"},
 	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
 }
 

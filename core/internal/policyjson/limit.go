@@ -35,16 +35,7 @@ func (r *reader) limits(v any, path string) (limits []limit.Limit) {
 func (r *reader) limit(v any, path string) (l limit.Limit) {
 	switch v := v.(type) {
 	case string:
-		l, mistakes := limit.Parse(v)
-		form := ": a limit is " + quantity.LimitForm
-		for _, m := range mistakes {
-			if m.Field = strings.TrimSuffix(path+"."+m.Field, "."); m.Field == path {
-				m.Reason, form = m.Reason+form, "" // once is enough
-			}
-			r.wrong(m.Field, m.Value, m.Reason)
-			r.wrongs[path] = true
-		}
-		return l
+		return r.text(v, "", path)
 	case map[string]any:
 		if text, n := textWithColon(v); text != "" {
 			r.wrong(path, text+": "+n, "is a limit with a colon in it, so it is a mapping: write "+text+" "+n)
@@ -55,20 +46,25 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 			return l
 		}
 		if unit, text, ok := ofUnit(v); ok {
-			l = r.limit(text, path)
-			if l.Unit != "" {
-				r.wrong(path+".Unit", l.Unit, "is a second unit beside "+unit)
-			}
-			l.Unit = limit.PlainUnit(unit)
-			return l
+			return r.text(text, unit, path)
 		}
 	default:
 		r.wrong(path, v, "must be a string such as 100/min burst 20, or a mapping")
 		return l
 	}
 	required := []string{"refill_rate", "refill_interval"}
-	if mode, _ := v.(map[string]any)["mode"].(string); quantity.Lower(mode) == limit.Modes[bucket.Concurrent] {
-		required = []string{"capacity"}
+	if mode, given := v.(map[string]any)["mode"]; given {
+		switch mode, reason := wordJSON(limit.Modes...)(mode); {
+		case reason != "": // it is not known what is required
+			for _, name := range required {
+				if _, given := v.(map[string]any)[name]; !given {
+					r.wrongs[path+"."+goName(name)] = true
+				}
+			}
+			required = nil
+		case mode == int(bucket.Concurrent):
+			required = []string{"capacity"}
+		}
 	}
 	o := r.object(v, path, "a limit", fieldsOfLimit, required...)
 	l = limit.Limit{
@@ -79,7 +75,7 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		RefillInterval: readJSON(r, o, path, "refill_interval", intervalJSON),
 		Mode:           bucket.Mode(readJSON(r, o, path, "mode", wordJSON(limit.Modes...))),
 		Location:       readJSON(r, o, path, "location", locationJSON),
-		MaxHold:        readJSON(r, o, path, "max_hold", intervalJSON),
+		MaxHold:        readJSON(r, o, path, "max_hold", holdJSON),
 	}
 	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.Days()) })
 	if _, given := o["mode"]; !given && l.OnCalendar() {
@@ -87,6 +83,20 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 	}
 	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
+	}
+	return l
+}
+
+// text reads a limit that is a string, of a unit that stands in front of it, or "".
+func (r *reader) text(v, unit, path string) limit.Limit {
+	l, mistakes := limit.ParseUnit(v, unit)
+	form := ": a limit is " + quantity.LimitForm
+	for _, m := range mistakes {
+		if m.Field = strings.TrimSuffix(path+"."+m.Field, "."); m.Field == path {
+			m.Reason, form = m.Reason+form, "" // once is enough
+		}
+		r.wrong(m.Field, m.Value, m.Reason)
+		r.wrongs[path] = true
 	}
 	return l
 }
@@ -100,10 +110,11 @@ func ofUnit(v map[string]any) (unit, text string, ok bool) {
 	return "", "", false
 }
 
-// textWithColon returns what v is if it is a limit's text in which a colon makes a mapping, such as 60/min burst: 20; else "".
+// textWithColon returns what v is if it is a limit's text in which a colon makes a mapping, such as 60/min burst: 20 or
+// 5 at once hold: 2m; else "".
 func textWithColon(v map[string]any) (text, after string) {
 	for text, value := range v {
-		if len(v) != 1 || !strings.Contains(text, "/") {
+		if len(v) != 1 || !strings.Contains(text, "/") && !strings.Contains(quantity.Lower(text), "at once") {
 			return "", ""
 		}
 		switch value := value.(type) {

@@ -141,15 +141,19 @@ func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason strin
 	return t, "must be a number"
 }
 
-// intervalJSON reads an interval. A bare number could be seconds or, as Go writes durations, nanoseconds.
-func intervalJSON(v any) (time.Duration, string) {
+func intervalJSON(v any) (time.Duration, string) { return durationJSON(v, limit.TooShort) }
+func holdJSON(v any) (time.Duration, string)     { return durationJSON(v, limit.BadHold) }
+
+// durationJSON reads an interval, and asks bad what is wrong with it. A bare number could be seconds or, as Go writes durations,
+// nanoseconds.
+func durationJSON(v any, bad func(time.Duration) string) (time.Duration, string) {
 	switch v := v.(type) {
 	case json.Number:
 		return 0, "needs a unit, such as " + printable.Clip(v.String(), 20) + "s"
 	case string:
 		d, reason := quantity.ParseInterval(v)
 		if reason == "" {
-			reason = limit.TooShort(d)
+			reason = bad(d)
 		}
 		return d, reason
 	}

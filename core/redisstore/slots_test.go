@@ -1,0 +1,220 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/denycache"
+	"github.com/tokenbucket-go/ratelimit/core/lease"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/storetest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// rulesOnSlots skips the rules of storetest that are not about slots and estimates.
+func rulesOnSlots(t *testing.T) {
+	t.Helper()
+	if !strings.Contains(t.Name(), "slot") && !strings.Contains(t.Name(), "estimate") {
+		t.Skip("not about slots")
+	}
+}
+
+// Leases and the deny cache change nothing for slots, whatever layers a store has.
+func TestSlotsConformInAllLayers(t *testing.T) {
+	t.Run("layers in memory", func(t *testing.T) {
+		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
+			rulesOnSlots(t)
+			memory := core.NewMemoryStore(core.WithClock(clock))
+			return denycache.New(lease.New(breaker.New(memory, time.Minute, 5, time.Second), 64, time.Minute), time.Hour)
+		})
+	})
+	t.Run("Redis with leases", func(t *testing.T) {
+		client := redistest.Client(t)
+		client.AddHook(&redistest.Keeper{})
+		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
+			rulesOnSlots(t)
+			return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithLease(64))
+		})
+	})
+}
+
+// slotProcesses returns limiters of one policy, each with a store of its own on the same keys, as those of several processes are.
+func slotProcesses(t *testing.T, n int, limits ...core.Limit) []*core.Limiter {
+	t.Helper()
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	var list []*core.Limiter
+	for range n {
+		s := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout, redisstore.WithLease(64))
+		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
+		require.NoError(t, err)
+		list = append(list, l)
+	}
+	return list
+}
+
+// A denial for want of a slot is not repeated: a slot that another process releases is there for the next request.
+func TestSlotOfAnotherProcessIsThereAtOnce(t *testing.T) {
+	both := slotProcesses(t, 2, core.InFlight(1).WithMaxHold(time.Hour), core.PerDay(1000).WithName("daily"))
+	for i := range 50 {
+		holder, other := both[i%2], both[1-i%2]
+		held, err := holder.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, held.Allowed, "round %d: a slot that was released is there at once", i)
+		for range 3 {
+			denied, err := other.Allow(t.Context(), "k")
+			require.NoError(t, err)
+			assert.False(t, denied.Allowed, "the slot is out")
+			assert.Equal(t, core.FromStore, denied.Source, "a denial for want of a slot comes from the store, and not from a cache")
+		}
+		require.NoError(t, held.Release(t.Context()))
+	}
+}
+
+func TestNeverMoreSlotsThanThereAreInSeveralProcesses(t *testing.T) {
+	const most = 3
+	var out atomic.Int64
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	each := make([]atomic.Int64, 3)
+	for p, l := range slotProcesses(t, len(each), core.InFlight(most).WithMaxHold(time.Hour)) {
+		for range 8 {
+			wg.Go(func() {
+				for each[p].Load() < 20 { // a process that starves never gets there
+					res, err := l.Acquire(ctx, "k")
+					if err != nil {
+						t.Errorf("process %d has %d slots of 20 after a minute, so it starves: %v", p, each[p].Load(), err)
+						return
+					}
+					if n := out.Add(1); n > most {
+						t.Errorf("%d requests are at work at once, and there are %d slots", n, most)
+					}
+					each[p].Add(1)
+					out.Add(-1)
+					if err := res.Release(t.Context()); err != nil {
+						t.Errorf("Release: %v", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// Callers whose contexts end while their call is under way take no slot along.
+func TestCallersThatLeaveRedisTakeNoSlotAlong(t *testing.T) {
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout),
+		core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(20).WithMaxHold(time.Hour), core.PerDay(100_000).WithName("daily")}, OnFailure: core.FailClosed})
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	for i := range 1000 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%50)*200*time.Microsecond)
+			defer cancel()
+			res, err := l.Acquire(ctx, "k")
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, core.ErrDeadline) {
+				t.Errorf("Acquire: %v", err)
+			}
+			if err == nil && i%2 == 0 {
+				_ = res.Release(t.Context())
+			} else if err == nil {
+				_ = res.Undo(t.Context())
+			}
+		})
+	}
+	wg.Wait()
+	assert.Eventually(t, func() bool {
+		res, err := l.Peek(t.Context(), "k")
+		return err == nil && res.Limits()[0].Remaining == 20
+	}, time.Minute, 10*time.Millisecond, "1,000 callers that left take no slot along")
+}
+
+const holderVar = "RATELIMIT_TEST_HOLDER"
+
+// TestHolderProcess takes two slots of TestSlotsOfAKilledProcessComeBack and then waits to be killed.
+func TestHolderProcess(t *testing.T) {
+	prefix := os.Getenv(holderVar)
+	if prefix == "" {
+		t.Skip("run by TestSlotsOfAKilledProcessComeBack")
+	}
+	client := redistest.Client(t)
+	l := killedLimiter(t, client, prefix)
+	for range 2 {
+		res, err := l.AllowUnits(t.Context(), "k", core.Units{tokens: 300})
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+		go func() { // as middleware does
+			for res.Hold(context.Background()) == nil {
+				time.Sleep(killedHold / 3)
+			}
+		}()
+	}
+	client.RPush(t.Context(), prefix+"gate", "held")
+	time.Sleep(time.Minute)
+}
+
+// killedHold is the MaxHold of a process that is killed.
+const killedHold = 3 * time.Second
+
+func killedLimiter(t *testing.T, client *redis.Client, prefix string) *core.Limiter {
+	t.Helper()
+	l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{Name: "api", OnFailure: core.FailClosed, Limits: []core.Limit{
+		core.InFlight(3).WithName("at-once").WithMaxHold(killedHold),
+		core.PerMonth(1000).WithName("tokens").WithUnit(tokens).WithMaxHold(killedHold),
+	}})
+	require.NoError(t, err)
+	return l
+}
+
+func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHolderProcess$", "-test.v")
+	cmd.Env = append(os.Environ(), holderVar+"="+prefix, "REDIS_ADDR="+redistest.Addr(t))
+	require.NoError(t, cmd.Start())
+	require.NoError(t, client.BLPop(t.Context(), time.Minute, prefix+"gate").Err(), "premise: the other process takes slots")
+	l := killedLimiter(t, client, prefix)
+	own, err := l.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	require.True(t, own.Allowed, "one of three slots is free")
+	for end := time.Now().Add(killedHold + time.Second); time.Now().Before(end); time.Sleep(killedHold / 6) {
+		require.NoError(t, own.Hold(t.Context()))
+		denied, err := l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.False(t, denied.Allowed, "a process that holds its slots keeps them beyond MaxHold")
+	}
+	require.NoError(t, cmd.Process.Kill()) // SIGKILL: it can't release
+	_ = cmd.Wait()
+	killed := time.Now()
+	for {
+		require.NoError(t, own.Hold(t.Context()))
+		peeked, err := l.Peek(t.Context(), "k")
+		require.NoError(t, err)
+		if limits := peeked.Limits(); limits[0].Remaining == 2 && limits[1].Remaining == 1000 {
+			break
+		}
+		require.Less(t, time.Since(killed), time.Minute, "slots and estimates of a process that was killed come back: %v", peeked.Limits())
+		time.Sleep(20 * time.Millisecond)
+	}
+	for i := range 2 {
+		res, err := l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, res.Allowed, "slot %d of the killed process", i)
+	}
+	denied, err := l.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	require.False(t, denied.Allowed, "and no more than it had")
+}
