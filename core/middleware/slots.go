@@ -68,21 +68,3 @@ func (s *slots) release() {
 		releaseSoon(r)
 	}
 }
-
-// keepEstimates has estimates stay charged that would come back after MaxHold. It leaves alone what the handler has settled or undone.
-// Observers receive a failure.
-func (a *Admission) keepEstimates() {
-	ctx := context.WithoutCancel(a.ctx)
-	keep := func(r core.Result) {
-		if holdsEstimates(r) {
-			_ = r.Settle(ctx, nil)
-		}
-	}
-	if a.joint == nil {
-		keep(a.decision.result())
-		return
-	}
-	for _, r := range a.joint.result.Results {
-		keep(r)
-	}
-}
