@@ -218,3 +218,21 @@ func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, denied.Allowed, "and no more than it had")
 }
+
+// A request that takes no slot of a limit is not denied because more are out than a lower capacity has.
+func TestRequestWithoutSlotsIsNotDeniedByALowerCapacity(t *testing.T) {
+	if os.Getenv("RATELIMIT_TEST_KNOWN") == "" {
+		t.Skip("not so yet: such a request is denied until enough slots are released")
+	}
+	s := core.NewMemoryStore()
+	l := func(n int) *core.Limiter {
+		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(n).WithName("gpus").WithUnit("gpus"), core.PerDay(100).WithName("daily")}})
+		require.NoError(t, err)
+		return l
+	}
+	_, err := l(4).AllowUnits(t.Context(), "k", core.Units{"gpus": 3})
+	require.NoError(t, err)
+	res, err := l(1).Allow(t.Context(), "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed, "3 gpus are out of 1, and the request takes none")
+}
