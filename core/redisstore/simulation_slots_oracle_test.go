@@ -96,7 +96,10 @@ func (s *slotOracle) admits(limits []core.Limit, each []int64) (may, must bool) 
 	may, must = true, true
 	for i, x := range limits {
 		least, most := s.sum(x.Name, nil)
-		may = may && (x.Mode == core.Concurrent && each[i] == 0 || least+each[i] <= x.Capacity)
+		if x.Mode == core.Concurrent && each[i] == 0 {
+			continue
+		}
+		may = may && least+each[i] <= x.Capacity
 		must = must && most+each[i] <= x.Capacity
 	}
 	return may, must
@@ -112,6 +115,9 @@ func (s *slotOracle) exact() bool {
 // retryAfter returns how long it takes until limits have so many of each, by what is held alone; -1: that does not suffice.
 func (s *slotOracle) retryAfter(limits []core.Limit, each []int64) (longest int64) {
 	for i, x := range limits {
+		if x.Mode == core.Concurrent && each[i] == 0 {
+			continue
+		}
 		_, out := s.sum(x.Name, nil)
 		if out+each[i] <= x.Capacity {
 			continue

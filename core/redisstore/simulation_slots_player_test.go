@@ -287,7 +287,7 @@ func (pl *slotPlayer) atMost(p *slotProcess, o slotOp) error {
 		case x.Unit == "":
 			least, most = min(least, max(0, x.Capacity-high)), min(most, max(0, x.Capacity-low))
 		default:
-			debt = debt || high > x.Capacity
+			debt = debt || x.Mode != core.Concurrent && high > x.Capacity
 		}
 	}
 	res, err := p.limiter.AllowAtMost(context.Background(), simulatedKey, o.n)

@@ -221,9 +221,6 @@ func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
 
 // A request that takes no slot of a limit is not denied because more are out than a lower capacity has.
 func TestRequestWithoutSlotsIsNotDeniedByALowerCapacity(t *testing.T) {
-	if os.Getenv("RATELIMIT_TEST_KNOWN") == "" {
-		t.Skip("not so yet: such a request is denied until enough slots are released")
-	}
 	s := core.NewMemoryStore()
 	l := func(n int) *core.Limiter {
 		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(n).WithName("gpus").WithUnit("gpus"), core.PerDay(100).WithName("daily")}})

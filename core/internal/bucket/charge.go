@@ -42,7 +42,7 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 	for i := range r.Plan.Rates {
 		if rate, n := &r.Plan.Rates[i], r.Of(i); n > rate.Capacity {
 			return false
-		} else if a.Levels.At(i).Units < n*rate.Unit || s.crowded(i, r) {
+		} else if a.Levels.At(i).Units < n*rate.Unit && !rate.spares(n) || s.crowded(i, r) {
 			there = false
 		}
 	}
@@ -91,6 +91,10 @@ func (s *stored) charge(a *Answer, r *Request) {
 		}
 	}
 }
+
+// spares reports whether a request for n tokens asks nothing of a limit of slots. More may be out than a lowered Capacity has, which
+// is no debt of those who take none.
+func (r *Rate) spares(n int64) bool { return r.Slots && n == 0 }
 
 // crowded reports whether the i-th limit has too many holds for one of r.
 func (s *stored) crowded(i int, r *Request) bool {

@@ -182,7 +182,7 @@ func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 		}
 		for _, l := range levels {
 			list[i].Full = max(list[i].Full, min(until, rate.waitAround(holds, l, rate.Full, a.Now)))
-			if need <= rate.Capacity {
+			if need <= rate.Capacity && !rate.spares(need) {
 				list[i].Retry = max(list[i].Retry, min(until, max(first, rate.waitAround(holds, l, need*rate.Unit, a.Now))))
 			}
 		}

@@ -45,7 +45,7 @@ local function grants(s, r)
     local limit = r.limits[i]
     if limit.n > limit.capacity then
       return false, now
-    elseif limit.level < limit.n * limit.unit or crowded(r, limit) then
+    elseif limit.level < limit.n * limit.unit and not (limit.slots and limit.n == 0) or crowded(r, limit) then
       there = false
       if not waits then
         return false, now

@@ -16,7 +16,7 @@ end
 -- µs until a limit has n tokens; if these were allowed, until it has one more; 0 if it can't have so many
 local function retry_of(r, limit, allowed)
   local need = allowed and 1 or limit.n
-  if need > limit.capacity then
+  if need > limit.capacity or limit.slots and need == 0 then
     return 0
   end
   local first = crowded(r, limit) and holds_lib().first_end(limit.holds) + 1 - now or 0 -- then one must end, even if there are tokens

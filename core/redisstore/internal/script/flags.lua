@@ -70,7 +70,7 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
         end
       end
     end
-    if level < n * unit and not (extends and (held or n == 0)) and action ~= END_HELD then
+    if level < n * unit and not (extends and (held or n == 0) or slots and n == 0) and action ~= END_HELD then
       granted = false
     end
     list[j] = { tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters }
@@ -91,7 +91,7 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
         if slots.blocks > 0 then
           busy, fills = true, slots_lib.ends(slots) - now
         end
-        if ask <= capacity then
+        if ask <= capacity and ask > 0 then
           retry = slots_lib.wait(slots, capacity, ask)
         end
         if write then

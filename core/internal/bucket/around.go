@@ -1,0 +1,93 @@
+package bucket
+
+import "slices"
+
+// This file refills levels and computes waits while tokens are held.
+
+// refillAround is refill of a bucket with holds. h and the level l were written at the instant written. As holds end, the bucket
+// has more room.
+func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
+	held := heldAt(h.front, written) + tokensIn(h.blocks)
+	for _, f := range h.front {
+		if f.at < now && f.holdsAt(written) {
+			l, held = r.end(f, r.refill(l, held, f.at), held)
+		}
+	}
+	for i := range h.blocks {
+		b := &h.blocks[i]
+		if b.last().at >= now {
+			ended, _ := slices.BinarySearchFunc(b.holds, hold{at: now}, hold.compare)
+			l = r.refillThrough(b.holds[:ended], l, held)
+			break
+		}
+		l = r.refillThroughBlock(h.stepping, b, l, held)
+		held -= b.tokens
+	}
+	return r.refill(l, h.Held(now), now)
+}
+
+// prune returns the holds that have not ended before now, with blocks for the stepping of the level l. h does not change.
+func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
+	rest := &Holds{stepping: r.stepping(l), moved: h.moved}
+	for _, f := range h.front {
+		if f.at >= now {
+			rest.front = append(rest.front, f)
+		}
+	}
+	blocks := h.blocks
+	for len(blocks) > 0 && blocks[0].last().at < now {
+		blocks = blocks[1:]
+	}
+	rest.blocks = slices.Clone(blocks)
+	for len(rest.blocks) > 0 && rest.blocks[0].holds[0].at <= now {
+		holds := rest.blocks[0].holds
+		for len(holds) > 0 && holds[0].at <= now {
+			if holds[0].at == now {
+				rest.front = append(rest.front, holds[0])
+			}
+			holds = holds[1:]
+		}
+		rest.replace(r, 0, holds)
+	}
+	if h.stepping != rest.stepping { // another definition wrote them, the steps have begun again, or the clock has moved them
+		rest.blocks = r.blocksOf(rest.stepping, rest.inBlocks())
+	}
+	return rest
+}
+
+// waitAround is wait in a bucket with the holds that prune returned. The level rises no higher than they leave room, so the wait
+// may last until some of them end.
+//
+// Example: Capacity 10, 1 token a second, the level is 2 and 8 are held until second 60. 5 tokens are there at second 63: the
+// bucket refills only from second 60 on.
+func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
+	if l.Units >= need || h == nil {
+		return r.wait(l, need, 0, now)
+	}
+	held := tokensIn(h.blocks)
+	for _, f := range h.front { // which end now
+		if l, _ = r.end(f, l, held+f.tokens); l.Units >= need {
+			return 1
+		}
+	}
+	for i := range h.blocks {
+		b := &h.blocks[i]
+		passed := r.refillThroughBlock(h.stepping, b, l, held)
+		if passed.Units < need {
+			l = passed
+			held -= b.tokens
+			continue
+		}
+		for _, hold := range b.holds { // the level reaches need before the last of these holds ends
+			if need <= r.room(held) {
+				if micros := r.wait(l, need, held, now); now+micros <= hold.at {
+					return min(Forever, micros)
+				}
+			}
+			if l, held = r.end(hold, r.refill(l, held, hold.at), held); l.Units >= need {
+				return min(Forever, hold.at+1-now)
+			}
+		}
+	}
+	return min(Forever, r.wait(l, need, held, now))
+}
