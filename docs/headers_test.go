@@ -22,12 +22,19 @@ func TestFieldsOnTheHeadersPage(t *testing.T) {
 	names := strings.Split(strings.ToLower(exposed[1]), ", ")
 	assert.Contains(t, names, "retry-after")
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }))
-	for name, style := range map[string]core.HeaderStyle{"Legacy": core.HeadersLegacy, "IETF": core.HeadersIETF, "Draft6": core.HeadersDraft6} {
+	for name, style := range map[string]core.HeaderStyle{"the default style": core.HeadersDefault, "Legacy": core.HeadersLegacy, "IETF": core.HeadersIETF, "Draft6": core.HeadersDraft6} {
 		limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}, Headers: style}))
 		res, err := limiter.AllowN(t.Context(), name, 13)
 		require.NoError(t, err)
 		header := http.Header{}
 		res.WriteHeaders(header)
+
+		var sent strings.Builder
+		require.NoError(t, header.Write(&sent))
+		assert.Regexp(t, fmt.Sprintf(`\b%d bytes and [\d.]+ µs (in|as) %s\b`, sent.Len(), name), page, "the bytes that the fields of a style take")
+		if style == core.HeadersDefault {
+			continue // its fields are those of two styles
+		}
 
 		row := regexp.MustCompile(`(?m)^\| ` + name + ` \| (.*) \|$`).FindStringSubmatch(page)
 		require.NotNil(t, row, name)

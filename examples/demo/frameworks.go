@@ -43,6 +43,7 @@ func ginApp(l *core.Limiter, s settings) http.Handler {
 		ginlimit.WithCost(func(*gin.Context) (int64, error) { return s.Cost, nil }),
 		ginlimit.WithUnits(func(*gin.Context) (core.Units, error) { return s.units(), nil }),
 	), func(c *gin.Context) {
+		s.work()
 		res, _ := ginlimit.FromContext(c)
 		c.JSON(http.StatusOK, hello{c.GetHeader(userHeader), "gin", res.Source.String()})
 	})
@@ -53,6 +54,7 @@ func echoApp(l *core.Limiter, s settings) http.Handler {
 	key := map[string]echolimit.KeyFunc{"client": echolimit.Global("demo"), "user": echolimit.ByHeader(userHeader), "ip": echolimit.ByIP()}[s.Key]
 	e := echo.New()
 	e.GET("/echo/limited", func(c echo.Context) error {
+		s.work()
 		res, _ := echolimit.FromContext(c)
 		return c.JSON(http.StatusOK, hello{c.Request().Header.Get(userHeader), "echo", res.Source.String()})
 	}, echolimit.New(l, key,
@@ -69,6 +71,7 @@ func chiApp(l *core.Limiter, s settings) http.Handler {
 		chilimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
 		chilimit.WithUnits(func(*http.Request) (core.Units, error) { return s.units(), nil }),
 	)).Get("/chi/limited", func(w http.ResponseWriter, r *http.Request) {
+		s.work()
 		res, _ := chilimit.FromContext(r.Context())
 		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "chi", res.Source.String()})
 	})
@@ -85,6 +88,7 @@ func fiberApp(l *core.Limiter, s settings) http.Handler {
 		fiberlimit.WithCost(func(*fiber.Ctx) (int64, error) { return s.Cost, nil }),
 		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return s.units(), nil }),
 	), func(c *fiber.Ctx) error {
+		s.work()
 		res, _ := fiberlimit.FromContext(c)
 		return c.JSON(hello{c.Get(userHeader), "fiber", res.Source.String()})
 	})
@@ -97,6 +101,7 @@ func httpApp(l *core.Limiter, s settings) http.Handler {
 		httplimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
 		httplimit.WithUnits(func(*http.Request) (core.Units, error) { return s.units(), nil }),
 	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.work()
 		res, _ := httplimit.FromContext(r.Context())
 		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "http", res.Source.String()})
 	}))

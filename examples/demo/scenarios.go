@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,6 +17,8 @@ var scenarios = []scenario{
 		expect: "Capacity 20, 50 tokens a second, flooded for 4 seconds: what is admitted is the capacity and what refilled, not one more."},
 	{id: "modes", title: "Stepped or continuous", run: bothModes,
 		expect: "10 tokens every 2 seconds. Continuous brings one every 200 ms, Stepped all 10 at once when the interval is over."},
+	{id: "slots", title: "Three at once", run: threeAtOnce,
+		expect: "3 slots for work of 2 s, beside the bucket. Of 10 requests at once 3 work and 7 are denied; when these 3 are answered, 3 more can work."},
 	{id: "outage", title: "Redis stopped and back", run: outage, needsServer: true,
 		expect: "A Redis of the demo’s own is killed and started again, under 12 requests a second. Every one is answered: meanwhile this process limits alone, and denies too."},
 }
@@ -82,6 +85,25 @@ func twoUsers(ctx context.Context, r *rehearsal) (verdict, error) {
 		bob == asked && passed >= 10 && int64(passed) <= ann.most(s.limit()),
 		fmt.Sprintf("%d of Ann’s %d passed, and %d of Bob’s %d.", passed, len(ann), bob, asked),
 	), nil
+}
+
+func threeAtOnce(ctx context.Context, r *rehearsal) (verdict, error) {
+	const slots, asked = 3, 10
+	s := continuous(100, 100)
+	s.slots, s.takes = slots, 2*time.Second
+	if err := r.set(s); err != nil {
+		return verdict{}, err
+	}
+	var passed [2]int
+	for i := range passed {
+		burst := r.burst(ctx, "ann", asked) // which is over when those that passed are answered
+		passed[i] = burst.passed()
+		r.say(fmt.Sprintf("%d at work, %d denied", passed[i], asked-passed[i]))
+		if last := slices.MaxFunc(burst, func(a, b reply) int { return a.sent.Compare(b.sent) }).sent; last.Sub(burst.began()) >= s.takes {
+			return slow("The %d requests at once were sent in more than %v.", asked, s.takes), nil
+		}
+	}
+	return r.judge(passed == [2]int{slots, slots}, fmt.Sprintf("%d of %d worked at once, and when these were answered %d of %d.", passed[0], asked, passed[1], asked)), nil
 }
 
 func flood(ctx context.Context, r *rehearsal) (verdict, error) {

@@ -19,6 +19,9 @@ type settings struct {
 	Second  second `json:"second"`
 	Headers string `json:"headers"`
 	Key     string `json:"key"` // client, user or ip
+
+	slots int           // how many requests may be at work at once; 0: any number
+	takes time.Duration // how long a request is at work
 }
 
 type bucket struct {
@@ -194,8 +197,14 @@ func (s *settings) policy() core.Policy {
 		p.Limits = append(p.Limits, s.Second.limit().WithName("second").WithUnit(s.Second.Unit))
 	}
 	p.Limits[0].Name = "demo"
+	if s.slots > 0 {
+		p.Limits = append(p.Limits, core.InFlight(s.slots).WithName("at-once"))
+	}
 	return p
 }
+
+// work is what handlers do.
+func (s *settings) work() { time.Sleep(s.takes) }
 
 func (b bucket) limit() core.Limit {
 	return core.Limit{

@@ -123,6 +123,9 @@ func stateOf(res core.Result, now *scene, replica, key, user string) bucketState
 		User: user, Key: key, Replica: replica, Policy: now.policy, At: millis(time.Now()), Alone: res.Source == core.FromFallback,
 	}
 	for _, l := range res.Limits() {
+		if l.Limit.Mode == core.Concurrent { // the page draws buckets
+			continue
+		}
 		cost := now.settings.Cost
 		if l.Limit.Unit != "" {
 			cost = now.settings.Second.Cost

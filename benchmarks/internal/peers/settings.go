@@ -1,3 +1,5 @@
+package peers
+
 // Settings that differ from defaults:
 //
 //   - clients of go-redis: ContextTimeoutEnabled; PoolSize where a row says so
@@ -7,4 +9,3 @@
 //   - windows, and the expiry of tollbooth's and echo's buckets: an hour
 //   - tollbooth: IPLookup RemoteAddr; httprate: KeyByIP; gin: release mode
 //   - Redis: no snapshots, no append-only file
-package peers
