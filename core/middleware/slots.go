@@ -20,19 +20,21 @@ type slots struct {
 // holdsWithin is how many Holds there are in a MaxHold: if one fails, the next one is in time.
 const holdsWithin = 3
 
-// holdSlots holds the slots of results until release; nil: they have none.
-func holdSlots(results []core.Result) *slots {
-	s, shortest := &slots{}, time.Duration(0)
-	for _, r := range results {
+// holdSlots holds the slots that decisions took, until release. It returns nil if they took none.
+func holdSlots(decisions []core.Result) *slots {
+	var results []core.Result
+	var shortest time.Duration
+	for _, r := range decisions {
 		if hold := maxHold(r); hold > 0 {
-			if s.results = append(s.results, r); shortest == 0 || hold < shortest {
+			if results = append(results, r); shortest == 0 || hold < shortest {
 				shortest = hold
 			}
 		}
 	}
-	if s.results == nil {
+	if results == nil {
 		return nil
 	}
+	s := &slots{results: results}
 	every := shortest / holdsWithin
 	s.timer = time.AfterFunc(time.Hour, func() {
 		if s.extend() {
