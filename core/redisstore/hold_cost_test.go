@@ -92,12 +92,9 @@ type serverLog struct {
 // newServerLog has the server log each command.
 func newServerLog(t *testing.T) *serverLog {
 	t.Helper()
-	client := redistest.Client(t)
-	ctx := context.Background()
+	client := redistest.Start(t).Client(t) // its own, because other tests would fill the log
 	for name, value := range map[string]string{"slowlog-log-slower-than": "0", "slowlog-max-len": "128"} {
-		before := client.ConfigGet(ctx, name).Val()[name]
-		require.NoError(t, client.ConfigSet(ctx, name, value).Err())
-		t.Cleanup(func() { client.ConfigSet(ctx, name, before) })
+		require.NoError(t, client.ConfigSet(t.Context(), name, value).Err())
 	}
 	return &serverLog{t, client, redistest.Prefix()}
 }

@@ -82,7 +82,7 @@ func (c *slotCost) micros(do func()) float64 {
 // TestSlotsCostLittle compares decisions on a key with many slots in use to those on one with few. -v shows the figures of
 // docs/choosing-limits.md.
 func TestSlotsCostLittle(t *testing.T) {
-	client, prefix := redistest.Client(t), redistest.Prefix()
+	client, prefix := redistest.Start(t).Client(t), redistest.Prefix() // its own, because the server counts all commands
 	s := New(client, WithPrefix(prefix), WithTimeout(time.Minute), WithDenyCache(0))
 	used := []int{1, 10, 100, 1000, 4000}
 	costs := make(map[string][]float64)
