@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxSlots bounds the slots of a limit: with so many in use, a decision keeps a Redis server busy for about 20 µs.
+	// maxSlots bounds the slots of a limit: with so many in use, a decision keeps a Redis server busy for a fifth longer than with one.
 	maxSlots = 1000
 	// MaxHold is from leastHold to mostHold.
 	leastHold, mostHold = time.Millisecond, 30 * 24 * time.Hour
