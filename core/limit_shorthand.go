@@ -44,7 +44,11 @@ func per(n float64, interval time.Duration) Limit {
 // takes a slot, or as many as its cost, and middleware releases it when the response is over. Without middleware, call
 // [Result.Release]. n is from 1 to 1,000.
 func InFlight[N integer](n N) Limit {
-	return Limit{Capacity: int64(min(uint64(max(n, 0)), limit.MaxCapacity)), Mode: Concurrent}
+	l := Limit{Capacity: int64(n), Mode: Concurrent}
+	if n > 0 && uint64(n) > limit.MaxCapacity {
+		l.Capacity = limit.MaxCapacity
+	}
+	return l
 }
 
 // integer is any kind of whole number.

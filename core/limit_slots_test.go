@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,8 @@ func TestHintsOfSlotsAreLimits(t *testing.T) {
 		"5 concurrent":              "5 at once",
 		"5 concurrent requests":     "5 at once",
 		"5 gpus concurrently":       "5 gpus at once",
+		"5 in_flight":               "5 at once",
+		"1_000 at_once hold 2m":     "1000 at once hold 2min",
 		"5 concurrent/min":          "5 at once",
 		"5 at a time":               "5 at once",
 		"5 at the same time":        "5 at once",
@@ -178,7 +181,8 @@ func TestMistakesInSlots(t *testing.T) {
 	minute := core.PerMinute(5)
 	for want, l := range map[string]core.Limit{
 		"Capacity: 0 must be from 1 to ":                                    core.InFlight(0),
-		"Capacity: 0 must be from 1 to":                                     core.InFlight(-5),
+		"Capacity: -5 must be from 1 to ":                                   core.InFlight(-5),
+		"Capacity: 999999999999999 must be from 1 to ":                      core.InFlight(uint(math.MaxUint)),
 		"Capacity: 100000 must be from 1 to ":                               core.InFlight(100_000),
 		"MaxHold: 0s must be from 1ms to 720h (30 days) (RL118)":            core.InFlight(5).WithMaxHold(0),
 		"MaxHold: -1ns must be from 1ms to 720h (30 days) (RL118)":          core.InFlight(5).WithMaxHold(-1),

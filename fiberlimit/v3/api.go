@@ -33,7 +33,10 @@ import (
 //
 // Slots ([core.InFlight]) come back when the response is over, as [WithSettle] says, without a round trip that a client
 // waits for. Responses that take longer than MaxHold keep theirs. A connection that a handler has hijacked, as for a
-// WebSocket, has its slots until the hijack handler has returned.
+// WebSocket, has its slots until the hijack handler has returned. If a client goes, the function that writes its stream
+// may still run, without a slot: if it works long between flushes, call [Allow] in the handler instead, and release the
+// slots where that function ends. The slots of a request that fasthttp drops, see [WithSettle], come back after a
+// garbage collection.
 //
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
 // from bad arguments, such as a bad address range.

@@ -169,7 +169,9 @@ var fiber2 = framework{
 	Route:       `Fiber knows the pattern only in handlers of the route itself: app.Get("/items/:id", limit, handler). In app.Use all requests share one key.`,
 	RouteAdvice: "install the limiter at the route, as in app.Get(path, limiter, handler)",
 	Over:        fiberOver + fiberErrors,
-	TakenOver:   "A connection that a handler has hijacked, as for a WebSocket, has its slots until the hijack handler has returned.",
+	TakenOver: "A connection that a handler has hijacked, as for a WebSocket, has its slots until the hijack handler has returned. " +
+		"If a client goes, the function that writes its stream may still run, without a slot: if it works long between flushes, call [Allow] in the handler instead, and release the slots where that function ends. " +
+		"The slots of a request that fasthttp drops, see [WithSettle], come back after a garbage collection.",
 	Refund: []string{"If the handler returns an error, the code of its [fiber.Error] counts. Of any other error the status counts that the app's error handler sends: then refund is called after the response, with another c for the same request, which has its header, body and Locals, but no route. " +
 		"A panic counts as 500, whatever middleware in front answers."},
 	Replaces:   replacesError,

@@ -46,7 +46,7 @@ func withAtOnce(s string) string {
 	}
 	const around = space + "/,;:="
 	s = strings.Join(strings.Fields(s), " ")
-	lower := " " + quantity.Lower(s) + " " // as long as s, and a space at each end
+	lower := " " + quantity.Lower(strings.ReplaceAll(s, "_", " ")) + " " // as long as s, and a space at each end
 	head, tail, meant := s, "", false
 	for _, words := range atOnce {
 		i := strings.Index(lower, words)

@@ -17,13 +17,23 @@ func Parse(s string) (Limit, []*mistake.Error) { return ParseUnit(s, "") }
 func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
 	l, mistakes := parse(s, unit)
 	if len(mistakes) > 0 && len(s) <= quantity.MaxText {
-		if text := withAtOnce(s); text != "" {
-			if _, more := parse(text, unit); len(more) == 0 {
-				return Limit{}, []*mistake.Error{mistake.New("", strings.Trim(s, space), "is not understood (did you mean "+text+"?)")}
-			}
+		if text := MeantSlots(s, unit); text != "" {
+			return Limit{}, []*mistake.Error{mistake.New("", strings.Trim(s, space), "is not understood (did you mean "+text+"?)")}
 		}
 	}
 	return l, mistakes
+}
+
+// MeantSlots returns the text of the limit of slots that s may mean, such as 5 at once for 5 in flight; else "". Their unit, if unit is
+// not "", is written elsewhere.
+func MeantSlots(s, unit string) string {
+	text := withAtOnce(s)
+	if text == "" {
+		return ""
+	} else if _, mistakes := parse(text, unit); len(mistakes) > 0 {
+		return ""
+	}
+	return text
 }
 
 // parse is Parse without hints for what may be slots.

@@ -42,6 +42,10 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 			return l
 		}
 		if unit, n := numberOfUnit(v); unit != "" {
+			if text := limit.MeantSlots(printable.Clip(n, 20)+" "+printable.Clip(unit, limit.MaxName), ""); text != "" {
+				r.wrong(path, json.Number(n), "is a number under "+printable.Clip(unit, limit.MaxName)+": write "+text)
+				return l
+			}
 			r.wrong(path, json.Number(n), "needs an interval: write "+printable.Clip(unit, limit.MaxName)+": "+printable.Clip(n, 20)+"/min, or another")
 			return l
 		}
