@@ -10,7 +10,7 @@ import (
 // [Result.Release].
 //
 // Callers of one process wait in the order of their calls, and only the first of them asks the store: at once when a slot of the key
-// is released in this process, and else 20 to 40 times a second. Once a second it leaves a slot that was released here to other
+// is released in this process, and else at most 40 times a second. Once a second it leaves a slot that was released here to other
 // processes for up to 50 ms. So none starves, but between processes there is no order. A call of Allow can come in between.
 //
 // If another limit of the policy denies, Acquire waits for its tokens too. It returns at once, and takes nothing, with [ErrDeadline]

@@ -44,7 +44,7 @@ func (l Limit) holdMistakes(wrong func(name string, value any, reason string)) {
 	case l.MaxHold == 0:
 	case l.MaxHold == NoHold:
 		wrong("MaxHold", time.Duration(0), reason)
-	case reason != "" && l.MaxHold > 0 && l.MaxHold <= mostHold/time.Second: // a number without a unit is nanoseconds
+	case reason != "" && l.MaxHold > 0 && l.MaxHold < 100*time.Microsecond: // a number of seconds without a unit
 		wrong("MaxHold", l.MaxHold, fmt.Sprintf("%s: a number without a unit counts nanoseconds, so write %d*time.Second if you mean that", reason, int64(l.MaxHold)))
 	case reason != "":
 		wrong("MaxHold", l.MaxHold, reason)
