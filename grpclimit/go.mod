@@ -4,6 +4,7 @@ module github.com/tokenbucket-go/ratelimit/grpclimit
 go 1.26.0
 
 require (
+	github.com/stretchr/testify v1.11.1
 	github.com/tokenbucket-go/ratelimit v0.0.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
 	google.golang.org/grpc v1.85.0
@@ -11,9 +12,12 @@ require (
 )
 
 require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
 replace github.com/tokenbucket-go/ratelimit => ../
