@@ -17,9 +17,11 @@ import (
 type messages struct {
 	grpc.ServerStream
 	*interceptor
-	call   Call                 // of the stream
-	before *middleware.Decision // of limiters in front, when the stream opened
+	call   Call // of the stream
 	cancel context.CancelFunc
+
+	received bool                 // the handler has asked for a message
+	opening  *middleware.Decision // of limiters that decided the opening
 
 	mu      sync.Mutex // a goroutine of the handler may receive when the handler returns
 	over    bool
@@ -29,7 +31,7 @@ type messages struct {
 
 // messages returns the stream for the handler of c. stop ends it with the code of its answer.
 func (i *interceptor) messages(c *Call, ss grpc.ServerStream) (m *messages, stop func(codes.Code)) {
-	m = &messages{ServerStream: ss, interceptor: i, call: *c, before: c.state.decision.Load()}
+	m = &messages{ServerStream: ss, interceptor: i, call: *c}
 	m.call.ctx, m.cancel = context.WithCancel(c.ctx)
 	return m, m.stop
 }
@@ -43,7 +45,10 @@ func (m *messages) RecvMsg(into any) error {
 	if err := m.refusal(); err != nil {
 		return err
 	}
-	m.call.state.decision.Store(m.before) // that about the last message
+	if !m.received {
+		m.received, m.opening = true, m.call.state.decision.Load() // also of limiters behind this one
+	}
+	m.call.state.decision.Store(m.opening) // without those about the last message
 	if err := m.ServerStream.RecvMsg(into); err != nil {
 		return err
 	}

@@ -155,12 +155,69 @@ func TestOpeningsAndMessagesHaveLimitersOfTheirOwn(t *testing.T) {
 		assert.Len(t, grpclimit.AllFromContext(ss.Context()), 2, "the decisions about the opening and about the newest message")
 		return err
 	}}
-	conn := streams(t, h, grpclimit.Stream(opens, key), grpclimit.Stream(messages, key, grpclimit.PerMessage()))
-	cs := open(within(t), t, conn)
+	inOrder := []grpc.StreamServerInterceptor{grpclimit.Stream(opens, key), grpclimit.Stream(messages, key, grpclimit.PerMessage())}
+	for i, conn := range []*grpc.ClientConn{streams(t, h, inOrder...), streams(t, h, inOrder[1], inOrder[0])} {
+		require.NoError(t, messages.Reset(t.Context(), "all"))
+		cs := open(within(t), t, conn)
+		for range 3 {
+			require.NoError(t, say(cs))
+		}
+		assert.Equal(t, codes.ResourceExhausted, status.Code(say(cs)), "no message is left")
+		assert.EqualValues(t, 1-i, left(t, opens, "all"), "messages take nothing of the limiter of openings")
+	}
+}
+
+// Both limiters of messages see each message.
+func TestMessagesPayToSeveralLimiters(t *testing.T) {
+	a, b := perHour("a", 5), perHour("b", 5)
+	key := func(*grpclimit.Call) (string, error) { return "all", nil }
+	h := handlers{talk: func(ss grpc.ServerStream) error {
+		err := echo(ss)
+		assert.Len(t, grpclimit.AllFromContext(ss.Context()), 2, "decisions about messages that are over are not kept")
+		return err
+	}}
+	cs := open(within(t), t, streams(t, h, grpclimit.Stream(a, key, grpclimit.PerMessage()), grpclimit.Stream(b, key, grpclimit.PerMessage())))
 	for range 3 {
 		require.NoError(t, say(cs))
 	}
-	assert.Equal(t, codes.ResourceExhausted, status.Code(say(cs)))
-	assert.EqualValues(t, 1, left(t, opens, "all"))
-	assert.Equal(t, codes.ResourceExhausted, status.Code(say(open(within(t), t, conn))), "the second stream has no message left")
+	require.NoError(t, cs.CloseSend())
+	require.ErrorIs(t, cs.RecvMsg(new(text)), io.EOF)
+	assert.EqualValues(t, 2, left(t, a, "all"))
+	assert.EqualValues(t, 2, left(t, b, "all"))
+}
+
+// The handler returns while a goroutine of it receives.
+func TestAMessageThatComesAfterTheHandlerReleasesItsSlot(t *testing.T) {
+	limiter := limiterOf(core.Policy{Name: "messages", Limits: []core.Limit{core.InFlight(1)}})
+	key := func(*grpclimit.Call) (string, error) { return "all", nil }
+	received, returned := make(chan error, 1), make(chan struct{})
+	late := func(server any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		return handler(server, lateStream{ss, returned})
+	}
+	h := handlers{talk: func(ss grpc.ServerStream) error {
+		go func() { received <- ss.RecvMsg(new(text)) }()
+		return nil
+	}}
+	ends := func(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		err := grpclimit.Stream(limiter, key, grpclimit.PerMessage())(server, ss, info, handler)
+		close(returned)
+		<-received
+		return err
+	}
+	cs := open(within(t), t, streams(t, h, late, ends))
+	_ = cs.SendMsg(hello())
+	require.ErrorIs(t, cs.RecvMsg(new(text)), io.EOF)
+	comesBack(t, limiter, "all", 1, "a message that nobody handles holds no slot")
+}
+
+// lateStream receives a message only when the handler has returned.
+type lateStream struct {
+	grpc.ServerStream
+	returned chan struct{}
+}
+
+func (s lateStream) RecvMsg(m any) error {
+	<-s.returned
+	m.(*text).Value = "hello"
+	return nil
 }
