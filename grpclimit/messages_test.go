@@ -172,9 +172,16 @@ func TestMessagesPayToSeveralLimiters(t *testing.T) {
 	a, b := perHour("a", 5), perHour("b", 5)
 	key := func(*grpclimit.Call) (string, error) { return "all", nil }
 	h := handlers{talk: func(ss grpc.ServerStream) error {
-		err := echo(ss)
-		assert.Len(t, grpclimit.AllFromContext(ss.Context()), 2, "decisions about messages that are over are not kept")
-		return err
+		for {
+			m := new(text)
+			if err := ss.RecvMsg(m); err != nil {
+				return ended(err)
+			}
+			assert.Len(t, grpclimit.AllFromContext(ss.Context()), 2, "decisions about messages that are over are not kept")
+			if err := ss.SendMsg(m); err != nil {
+				return err
+			}
+		}
 	}}
 	cs := open(within(t), t, streams(t, h, grpclimit.Stream(a, key, grpclimit.PerMessage()), grpclimit.Stream(b, key, grpclimit.PerMessage())))
 	for range 3 {
