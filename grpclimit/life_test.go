@@ -106,7 +106,7 @@ func TestRefundsGoByCode(t *testing.T) {
 		a := call(within(t), conn)
 		assert.Equal(t, test.want, status.Code(a.err), "the premise: what the client gets")
 		assert.Equal(t, test.want, seen, "refund sees the code that the client gets")
-		assert.EqualValues(t, test.left, left(t, limiter, "all"), "only NotFound gives the token back")
+		assert.Equal(t, test.left, left(t, limiter, "all"), "only NotFound gives the token back")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestAPeerOnAUnixSocketNeedsATrustedProxy(t *testing.T) {
 }
 
 func TestMistakesInArgumentsPanicTogether(t *testing.T) {
-	for name, make := range map[string]func(){
+	for name, interceptor := range map[string]func(){
 		"Unary":          func() { grpclimit.Unary(nil, grpclimit.ByMetadata("")) },
 		"Stream":         func() { grpclimit.Stream(nil, grpclimit.Join(grpclimit.ByMetadata("a b"))) },
 		"UnaryTogether":  func() { grpclimit.UnaryTogether([]grpclimit.Rule{{Key: grpclimit.ByMetadata("é")}}) },
@@ -274,7 +274,7 @@ func TestMistakesInArgumentsPanicTogether(t *testing.T) {
 				assert.ErrorContains(t, err, "limiter")
 				assert.ErrorContains(t, err, "ByMetadata")
 			}()
-			make()
+			interceptor()
 		})
 	}
 }

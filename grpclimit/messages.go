@@ -31,8 +31,9 @@ type messages struct {
 
 // messages returns the stream for the handler of c. stop ends it with the code of its answer.
 func (i *interceptor) messages(c *Call, ss grpc.ServerStream) (m *messages, stop func(codes.Code)) {
-	m = &messages{ServerStream: ss, interceptor: i, call: *c}
-	m.call.ctx, m.cancel = context.WithCancel(c.ctx)
+	ctx, cancel := context.WithCancel(c.ctx)
+	call := Call{FullMethod: c.FullMethod, Stream: true, ctx: ctx, state: c.state}
+	m = &messages{ServerStream: ss, interceptor: i, call: call, cancel: cancel}
 	return m, m.stop
 }
 
