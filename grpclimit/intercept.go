@@ -1,0 +1,84 @@
+package grpclimit
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+)
+
+// unary is a [grpc.UnaryServerInterceptor].
+func (i *interceptor) unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
+	s, ctx, first := stateOf(ctx)
+	failed := true // also if the handler panics
+	if first {
+		defer func() { s.send(ctx, failed) }()
+	}
+	c := &Call{FullMethod: info.FullMethod, Message: message, ctx: ctx, state: s}
+	a := i.engine.Begin(c, asRequest(c))
+	if a.Outcome != middleware.Allowed {
+		return nil, i.refuse(c, &a)
+	}
+	code := codes.Internal
+	if i.engine.WantsEnd(&a) {
+		defer func() { i.engine.End(c, &a, int(code)) }()
+	}
+	answer, err = handler(ctx, message)
+	code = codeOf(err)
+	failed = err != nil
+	return answer, err
+}
+
+// stream is a [grpc.StreamServerInterceptor].
+func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	s, ctx, first := stateOf(ss.Context())
+	failed := true
+	if first {
+		defer func() { s.send(ctx, failed) }()
+		ss = &fieldStream{ServerStream: ss, ctx: ctx, state: s}
+	}
+	c := &Call{FullMethod: info.FullMethod, Stream: true, ctx: ctx, state: s}
+	code := codes.Internal
+	if i.perMessage {
+		m, stop := i.messages(c, ss)
+		defer func() { stop(code) }()
+		err := handler(server, m)
+		if refused := m.refusal(); refused != nil {
+			err = refused // whatever the handler made of it
+		}
+		code, failed = codeOf(err), err != nil
+		return err
+	}
+	a := i.engine.Begin(c, asRequest(c))
+	if a.Outcome != middleware.Allowed {
+		return i.refuse(c, &a)
+	}
+	if i.engine.WantsEnd(&a) {
+		defer func() { i.engine.End(c, &a, int(code)) }()
+	}
+	err := handler(server, ss)
+	code, failed = codeOf(err), err != nil
+	return err
+}
+
+// fieldStream is a stream whose header has the fields of the limits. The first interceptor of a call makes it.
+type fieldStream struct {
+	grpc.ServerStream
+	ctx   context.Context
+	state *state
+}
+
+func (f *fieldStream) Context() context.Context { return f.ctx }
+
+func (f *fieldStream) SendMsg(m any) error {
+	f.state.sendHeader(f.ctx) // the first message sends the header
+	return f.ServerStream.SendMsg(m)
+}
+
+func (f *fieldStream) SendHeader(md metadata.MD) error {
+	f.state.sendHeader(f.ctx)
+	return f.ServerStream.SendHeader(md)
+}

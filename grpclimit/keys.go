@@ -1,0 +1,80 @@
+package grpclimit
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+)
+
+// KeyFunc returns the key of a call: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an empty key are
+// answered with InvalidArgument. An error with a status of the client, such as Unauthenticated, is answered as it is, and any other
+// error with Internal. Begin a key of your own with its kind: core.JoinKey("user", id).
+type KeyFunc func(*Call) (string, error)
+
+// ByPeer limits by the client's address. It is the address of the connection's peer, or the one that a trusted proxy reports in
+// metadata, such as x-forwarded-for: see [core.TrustProxies]. IPv6 addresses are grouped by /64. The keys are those of ByIP for HTTP.
+func ByPeer(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
+
+// ByMetadata limits by a field of the call's metadata, such as an API key. If the field came several times with different values, the
+// answer is InvalidArgument. The keys are those of ByHeader for HTTP.
+func ByMetadata(name string) KeyFunc {
+	valid := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.", c)
+	}
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return !valid(c) }) {
+		return middleware.BadArgument[*Call, string]("ByMetadata", name, `must be the name of a metadata field: letters, digits, "-", "_" and ".", such as "x-api-key"`)
+	}
+	return adapt(adapter.ByHeader(name))
+}
+
+// ByMethod limits by the full method, such as /files.v1.Files/Read. With grpc.UnknownServiceHandler clients can make up methods: join
+// it with a key of the client.
+func ByMethod() KeyFunc {
+	return func(c *Call) (string, error) { return core.JoinKey("method", c.FullMethod), nil }
+}
+
+// ByService limits by the service, such as files.v1.Files, all methods together.
+func ByService() KeyFunc {
+	return func(c *Call) (string, error) {
+		service := serviceOf(c.FullMethod)
+		if service == "" {
+			return "", fmt.Errorf("%w: no service in the method %q", core.ErrNoKey, c.FullMethod)
+		}
+		return core.JoinKey("service", service), nil
+	}
+}
+
+// ByContextValue limits by a value that an earlier interceptor left in the call's context: a string, an integer or another
+// fmt.Stringer. See [adapter.ByContextValue].
+func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
+
+// Global limits all calls together. name is the name of their bucket.
+func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
+
+// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
+func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
+
+// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
+func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
+
+// HealthAndReflection reports whether a call is of the services of health checks or reflection, for [WithSkip].
+func HealthAndReflection(c *Call) bool {
+	switch serviceOf(c.FullMethod) {
+	case "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":
+		return true
+	}
+	return false
+}
+
+// serviceOf returns the service of a full method.
+func serviceOf(method string) string {
+	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
+	return service
+}
+
+func adapt(key adapter.KeyFunc) KeyFunc {
+	return adapter.Adapt(key, asRequest)
+}

@@ -1,0 +1,101 @@
+package grpclimit
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+)
+
+// state is what all interceptors of one call share. The first one keeps it in the context. It sends the fields of all of them once it is
+// known whether the call has header metadata. State is a [core.HeaderWriter] of these fields.
+type state struct {
+	decision atomic.Pointer[middleware.Decision]
+
+	mu       sync.Mutex
+	fields   metadata.MD // to send
+	pushback string      // of a denial, else ""
+}
+
+type stateKey struct{}
+
+// stateOf returns the state of a call, and the context that has it. first reports that it is new.
+func stateOf(ctx context.Context) (s *state, with context.Context, first bool) {
+	if s, ok := ctx.Value(stateKey{}).(*state); ok {
+		return s, ctx, false
+	}
+	s = new(state)
+	return s, context.WithValue(ctx, stateKey{}, s), true
+}
+
+// stored returns the decisions about the call with the context ctx, or nil.
+func stored(ctx context.Context) any {
+	if s, ok := ctx.Value(stateKey{}).(*state); ok {
+		return s.decision.Load()
+	}
+	return nil
+}
+
+// Get returns the first value of a field, or "".
+func (s *state) Get(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if values := s.fields.Get(name); len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// Set replaces a field.
+func (s *state) Set(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fields == nil {
+		s.fields = make(metadata.MD)
+	}
+	s.fields.Set(name, value)
+}
+
+// Add adds a value to a field.
+func (s *state) Add(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fields == nil {
+		s.fields = make(metadata.MD)
+	}
+	s.fields.Append(name, value)
+}
+
+// sendHeader makes the fields header metadata, unless the handler has sent the header already: then they stay.
+func (s *state) sendHeader(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.fields) > 0 && grpc.SetHeader(ctx, s.fields) == nil {
+		s.fields = nil
+	}
+}
+
+// send sends what is left when the call is over: as trailers if it failed, because clients retry only failures without a header.
+func (s *state) send(ctx context.Context, failed bool) {
+	if !failed {
+		s.sendHeader(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pushback != "" {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackField, s.pushback)) // it fails only without a transport, in tests of apps
+	}
+	_ = grpc.SetTrailer(ctx, s.fields)
+	s.fields = nil
+}
+
+// pushBack tells clients when to try again.
+func (s *state) pushBack(milliseconds string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pushback = milliseconds
+}
