@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Call is a call that a limiter decides, as functions of the app see it.
@@ -25,25 +26,24 @@ type Call struct {
 // Context returns the call's context, with its metadata and what earlier interceptors left in it.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// request is a Call as the engine and extractors of HTTP read it: a gRPC call is a POST of HTTP/2, with metadata as its header fields.
-type request Call
+// request is a Call as the engine and extractors of HTTP read it, with metadata as its header fields.
+type request struct {
+	rpc.Procedure
+	call *Call
+}
 
-func asRequest(c *Call) adapter.Request { return (*request)(c) }
+func asRequest(c *Call) adapter.Request { return &request{rpc.Procedure(c.FullMethod), c} }
 
-func (x *request) Context() context.Context        { return x.ctx }
-func (x *request) Method() string                  { return "POST" }
-func (x *request) Path() string                    { return x.FullMethod }
-func (x *request) Route() (string, bool)           { return x.FullMethod, true }
-func (x *request) ContentLength() int64            { return -1 }
-func (x *request) Cookie(string) string            { return "" }
-func (x *request) Query(string) string             { return "" }
-func (x *request) Param(string) string             { return "" }
-func (x *request) Value(key any) any               { return x.ctx.Value(key) }
-func (x *request) Header(name string) []string     { return metadata.ValueFromIncomingContext(x.ctx, name) }
-func (x *request) Decision() *adapter.Decision     { return x.state.decision.Load() }
-func (x *request) SetDecision(d *adapter.Decision) { x.state.decision.Store(d) }
+func (x *request) Context() context.Context        { return x.call.ctx }
+func (x *request) Value(key any) any               { return x.call.ctx.Value(key) }
+func (x *request) Decision() *adapter.Decision     { return x.call.state.decision.Load() }
+func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store(d) }
+func (x *request) Header(name string) []string {
+	return metadata.ValueFromIncomingContext(x.call.ctx, name)
+}
+
 func (x *request) RemoteAddr() string {
-	if p, ok := peer.FromContext(x.ctx); ok && p.Addr != nil {
+	if p, ok := peer.FromContext(x.call.ctx); ok && p.Addr != nil {
 		return p.Addr.String()
 	}
 	return ""
@@ -51,7 +51,7 @@ func (x *request) RemoteAddr() string {
 
 // RemoteIP returns the peer's address from the connection itself.
 func (x *request) RemoteIP() netip.Addr {
-	if p, ok := peer.FromContext(x.ctx); ok {
+	if p, ok := peer.FromContext(x.call.ctx); ok {
 		if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 			return tcp.AddrPort().Addr()
 		}
@@ -61,8 +61,8 @@ func (x *request) RemoteIP() netip.Addr {
 
 // Response returns where the fields of the limits go. Messages of an open stream have none.
 func (x *request) Response() core.HeaderWriter {
-	if x.Stream && x.Message != nil {
+	if x.call.Stream && x.call.Message != nil {
 		return nil
 	}
-	return x.state
+	return x.call.state
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // unary is a [grpc.UnaryServerInterceptor].
@@ -43,10 +44,10 @@ func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.Stream
 	c := &Call{FullMethod: info.FullMethod, Stream: true, ctx: ctx, state: s}
 	code := codes.Internal
 	if i.perMessage {
-		m, stop := i.messages(c, ss)
-		defer func() { stop(code) }()
+		m := i.messages(c, ss)
+		defer func() { m.Stop(rpc.Code(code)) }()
 		err := handler(server, m)
-		if refused := m.refusal(); refused != nil {
+		if refused := m.Refusal(); refused != nil {
 			err = refused // whatever the handler made of it
 		}
 		code, failed = codeOf(err), err != nil

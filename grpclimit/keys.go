@@ -7,6 +7,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // KeyFunc returns the key of a call: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an empty key are
@@ -39,7 +40,7 @@ func ByMethod() KeyFunc {
 // ByService limits by the service, such as files.v1.Files, all methods together.
 func ByService() KeyFunc {
 	return func(c *Call) (string, error) {
-		service := serviceOf(c.FullMethod)
+		service := rpc.Service(c.FullMethod)
 		if service == "" {
 			return "", fmt.Errorf("%w: no service in the method %q", core.ErrNoKey, c.FullMethod)
 		}
@@ -61,19 +62,7 @@ func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
 
 // HealthAndReflection reports whether a call is of the services of health checks or reflection, for [WithSkip].
-func HealthAndReflection(c *Call) bool {
-	switch serviceOf(c.FullMethod) {
-	case "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":
-		return true
-	}
-	return false
-}
-
-// serviceOf returns the service of a full method.
-func serviceOf(method string) string {
-	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	return service
-}
+func HealthAndReflection(c *Call) bool { return rpc.HealthOrReflection(c.FullMethod) }
 
 func adapt(key adapter.KeyFunc) KeyFunc {
 	return adapter.Adapt(key, asRequest)

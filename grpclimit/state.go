@@ -3,18 +3,17 @@ package grpclimit
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // state is what all interceptors of one call share. The first one keeps it in the context. It sends the fields of all of them once it is
 // known whether the call has header metadata. State is a [core.HeaderWriter] of these fields.
 type state struct {
-	decision atomic.Pointer[middleware.Decision]
+	decision rpc.Decisions
 
 	mu       sync.Mutex
 	fields   metadata.MD // to send
@@ -87,7 +86,7 @@ func (s *state) send(ctx context.Context, failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pushback != "" {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackField, s.pushback)) // it fails only without a transport, in tests of apps
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(rpc.PushbackField, s.pushback)) // it fails only without a transport, in tests of apps
 	}
 	_ = grpc.SetTrailer(ctx, s.fields)
 	s.fields = nil
