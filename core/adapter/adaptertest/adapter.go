@@ -41,7 +41,7 @@ type adapter[K, O any] struct {
 
 // known returns what a status becomes in the framework's terms.
 func (a adapter[K, O]) known(status int) int {
-	if a.RPC && status < 400 {
+	if a.RPC && 0 < status && status < 400 {
 		return http.StatusOK
 	}
 	return status
