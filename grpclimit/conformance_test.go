@@ -37,17 +37,18 @@ func TestConformance(t *testing.T) {
 type kit[M any] = adaptertest.Kit[*grpclimit.Call, grpclimit.KeyFunc, grpclimit.Option, grpclimit.Rule, M]
 
 var (
-	unaryKit  = kitOf(grpclimit.Unary, grpclimit.UnaryTogether, serveUnary, false)
-	streamKit = kitOf(grpclimit.Stream, grpclimit.StreamTogether, serveStreams, true)
+	unaryKit  = kitOf(grpclimit.Unary, grpclimit.UnaryTogether, allowUnary, serveUnary, false)
+	streamKit = kitOf(grpclimit.Stream, grpclimit.StreamTogether, allowStreams, serveStreams, true)
 )
 
 // kitOf describes interceptors of one kind.
 func kitOf[M any](single func(*core.Limiter, grpclimit.KeyFunc, ...grpclimit.Option) M, together func([]grpclimit.Rule, ...grpclimit.Option) M,
-	serve func(net.Listener, adaptertest.App[M]) error, streams bool) kit[M] {
+	allow func(*core.Limiter, func(*grpclimit.Call) []string, func(core.Result)) M, serve func(net.Listener, adaptertest.App[M]) error, streams bool) kit[M] {
 	absent := func(string) grpclimit.KeyFunc { return nil }
 	absent0 := func() grpclimit.KeyFunc { return nil }
 	return kit[M]{
-		New: single, NewTogether: together, ByIP: grpclimit.ByPeer, ByHeader: grpclimit.ByMetadata, ByCookie: absent, ByQuery: absent, ByParam: absent,
+		New: single, NewTogether: together, Allow: allow, ReadBody: func(*grpclimit.Call, int64) {},
+		ByIP: grpclimit.ByPeer, ByHeader: grpclimit.ByMetadata, ByCookie: absent, ByQuery: absent, ByParam: absent,
 		ByContextValue: grpclimit.ByContextValue, ByMethod: absent0, ByPath: absent0, ByRoute: grpclimit.ByMethod,
 		Global: grpclimit.Global, Join: grpclimit.Join, FirstOf: grpclimit.FirstOf,
 		Header: func(c *grpclimit.Call, name string) string {
@@ -74,6 +75,44 @@ func kitOf[M any](single func(*core.Limiter, grpclimit.KeyFunc, ...grpclimit.Opt
 			return grpclimit.OnError(func(_ *grpclimit.Call, err error) error { return own(failed(err)) })
 		},
 		Serve: serve, RPC: true, ProblemBody: true, Streams: streams, ContextEnds: true,
+	}
+}
+
+// allowed asks limiter within a handler.
+func allowed(ctx context.Context, c *grpclimit.Call, limiter *core.Limiter, keys func(*grpclimit.Call) []string, then func(core.Result)) error {
+	for _, key := range keys(c) {
+		res, err := grpclimit.Allow(ctx, limiter, key)
+		if err != nil {
+			return err
+		}
+		then(res)
+	}
+	return nil
+}
+
+// callOf returns the Call of a context, as functions of the app get it.
+func callOf(ctx context.Context, method string) (c *grpclimit.Call) {
+	skip := grpclimit.WithSkip(func(call *grpclimit.Call) bool { c = call; return true })
+	_, _ = grpclimit.Unary(perHour("none", 1), grpclimit.Global("all"), skip)(ctx, nil, &grpc.UnaryServerInfo{FullMethod: method},
+		func(context.Context, any) (any, error) { return nil, nil })
+	return c
+}
+
+func allowUnary(limiter *core.Limiter, keys func(*grpclimit.Call) []string, then func(core.Result)) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if err := allowed(ctx, callOf(ctx, info.FullMethod), limiter, keys, then); err != nil {
+			return nil, err
+		}
+		return handler(ctx, in)
+	}
+}
+
+func allowStreams(limiter *core.Limiter, keys func(*grpclimit.Call) []string, then func(core.Result)) grpc.StreamServerInterceptor {
+	return func(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		if err := allowed(ss.Context(), callOf(ss.Context(), info.FullMethod), limiter, keys, then); err != nil {
+			return err
+		}
+		return handler(server, ss)
 	}
 }
 

@@ -72,7 +72,7 @@ func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option stor
 		{"Outage", false, (*suite[K, O]).outage},
 		{"Context", false, (*suite[K, O]).context},
 		{"Reuse", false, (*suite[K, O]).reuse},
-		{"Allow", true, (*suite[K, O]).allow},
+		{"Allow", false, (*suite[K, O]).allow},
 		{"Unread", true, (*suite[K, O]).unread},
 		{"Unreadable", true, (*suite[K, O]).unreadable},
 		{"Concurrent", false, (*suite[K, O]).concurrent},

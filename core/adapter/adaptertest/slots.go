@@ -20,13 +20,13 @@ func (s *suite[K, O]) slots() {
 	if !s.kit.RPC {
 		s.slotsOfTimeouts()
 		s.slotsTakenOver()
-		s.slotsInHandlers()
 	}
 	s.slotsHeld()
 	s.slotsReleasedOnce()
 	s.slotsTogether()
 	s.slotsWithOptions()
 	s.slotsOnFailure()
+	s.slotsInHandlers()
 }
 
 // inFlight is a policy of n slots.
