@@ -90,6 +90,7 @@ func (s *state) finish(failed bool) {
 	switch {
 	case s.response == nil:
 	case s.headerSent || failed && s.protocol != connect.ProtocolConnect:
+		delete(s.fields, "Cache-Control") // no cache reads trailers, and net/http logs each that is not allowed there
 		s.move(s.response.ResponseTrailer)
 	default:
 		s.move(s.response.ResponseHeader)
