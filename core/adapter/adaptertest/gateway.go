@@ -47,6 +47,9 @@ func respond(w http.ResponseWriter, a Answer) {
 			w.Header().Add(name, v)
 		}
 	}
+	if a.Status >= 400 {
+		w.Header().Set(cacheField, "no-store") // trailers have none
+	}
 	if a.Own || a.Status < 400 {
 		w.WriteHeader(a.Status)
 		_, _ = io.WriteString(w, a.Body)
@@ -54,7 +57,6 @@ func respond(w http.ResponseWriter, a Answer) {
 	}
 	if a.RetryAfter > 0 {
 		w.Header().Set(retryAfterField, strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))
-		w.Header().Set(cacheField, "no-store")
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(a.Status)
@@ -69,7 +71,7 @@ func respond(w http.ResponseWriter, a Answer) {
 var codes = map[int]int{
 	http.StatusOK: 0, http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
 	http.StatusConflict: 10, http.StatusUnprocessableEntity: 9, http.StatusTooManyRequests: 8, http.StatusInternalServerError: 13,
-	http.StatusServiceUnavailable: 14,
+	http.StatusServiceUnavailable: 14, http.StatusTeapot: 12, http.StatusBadGateway: 2,
 }
 
 // CodeOf returns the code of gRPC and Connect that stands for a status. Statuses below 400 are no errors, so their code is 0. One
