@@ -78,7 +78,9 @@ func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
 	for name, handler := range map[string]func(*mcp.Server) http.Handler{
 		"stateful":  func(s *mcp.Server) http.Handler { return streamableHandler(s, false) },
 		"stateless": func(s *mcp.Server) http.Handler { return streamableHandler(s, true) },
-		"SSE":       func(s *mcp.Server) http.Handler { return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return s }, nil) },
+		"SSE": func(s *mcp.Server) http.Handler {
+			return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return s }, nil)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := serving(nil, mcplimit.New(perHour("users", 2), mcplimit.ByTokenSubject()))
