@@ -162,7 +162,10 @@ func TestUnitsAreTakenAndSettled(t *testing.T) {
 			held = left(t, limiter, "all")
 			return connect.NewResponse(in.Msg), nil
 		},
-		count: func(context.Context, *request, *connect.ServerStream[text]) error { held = left(t, limiter, "all"); return nil },
+		count: func(context.Context, *request, *connect.ServerStream[text]) error {
+			held = left(t, limiter, "all")
+			return nil
+		},
 	}
 	s := serve(t, h, connectlimit.New(limiter, all, units, connectlimit.WithSettle(func(c *connectlimit.Call, code connect.Code) core.Units {
 		assert.Zero(t, code, "0 is OK")
