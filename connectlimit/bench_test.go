@@ -2,6 +2,7 @@ package connectlimit_test
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -30,7 +31,7 @@ func BenchmarkUnary(b *testing.B) {
 				}, options...)
 				b.ReportAllocs()
 				for b.Loop() {
-					r := httptest.NewRequest("POST", once, strings.NewReader(`"hello"`))
+					r := httptest.NewRequest(http.MethodPost, once, strings.NewReader(`"hello"`))
 					r.Header.Set("Content-Type", "application/json")
 					r.Header.Set("X-Api-Key", "k")
 					w := httptest.NewRecorder()

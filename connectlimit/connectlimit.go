@@ -27,13 +27,13 @@
 //   - of a stream whose first message has been sent: a message that is denied then,
 //   - of a call that fails, if the client speaks gRPC or gRPC-Web.
 //
-// Clients of this package's module see both in the metadata of the error. Of the messages of a stream only a denied one has fields.
+// Connect's Go client shows both in the metadata of the error. Of the messages of a stream only a denied one has fields.
 //
 // # Retries
 //
-// gRPC clients don't retry a denial by themselves, also if their service config says so, and there is no grpc-retry-pushback-ms: they
-// retry only answers without headers, and a Connect handler always sends headers before trailers. Clients of Connect have no retries
-// of their own. Apps read RetryInfo or Retry-After. Servers of package grpclimit do have clients that wait.
+// gRPC clients don't retry a denial by themselves, even if their service config says so: they retry only answers without headers, and a
+// Connect handler always sends headers before trailers. So there is no grpc-retry-pushback-ms, which they would ignore. Connect's
+// clients have no retries. Apps read RetryInfo or Retry-After. Clients of a grpc-go server with package grpclimit do retry.
 package connectlimit
 
 import (
@@ -47,6 +47,9 @@ import (
 
 // New returns an interceptor that lets a unary call pass, or a stream open, if limiter has tokens for its key. With [PerMessage] each
 // message that a stream receives takes the tokens instead. It limits handlers only: calls of clients pass untouched.
+//
+// Connect has received the message of a unary call when its interceptors run: connect.WithReadMaxBytes limits the size. A message that
+// can't be decoded is answered without a decision.
 //
 // Slots ([core.InFlight]) come back when the handler has returned, also by a panic. Calls that take longer than MaxHold keep theirs.
 //

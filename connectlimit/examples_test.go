@@ -60,8 +60,7 @@ func Example() {
 		fmt.Println(res.Msg.GetValue(), err, res.Header().Get("RateLimit-Policy"))
 		_, err = call("ann-key", "ann")
 		show(err)
-		var denial *connect.Error
-		if errors.As(err, &denial) {
+		if denial, ok := errors.AsType[*connect.Error](err); ok {
 			fmt.Println("has Retry-After:", denial.Meta().Get("Retry-After") != "")
 			for _, detail := range denial.Details() {
 				switch d := core.Must(detail.Value()).(type) {

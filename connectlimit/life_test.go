@@ -139,8 +139,9 @@ func TestRefundsGoByCode(t *testing.T) {
 			{nil, false, 0, 4},
 			{connect.NewError(connect.CodeNotFound, nil), false, connect.CodeNotFound, 4},
 			{context.DeadlineExceeded, false, connect.CodeDeadlineExceeded, 3},
-			{assert.AnError, false, connect.CodeUnknown, 2},
-			{nil, true, connect.CodeInternal, 1},
+			{context.Canceled, false, connect.CodeCanceled, 2},
+			{assert.AnError, false, connect.CodeUnknown, 1},
+			{nil, true, connect.CodeInternal, 0},
 		} {
 			fails, panics = test.err, test.panics
 			a := s.call(t, "")
@@ -162,7 +163,10 @@ func TestUnitsAreTakenAndSettled(t *testing.T) {
 			held = left(t, limiter, "all")
 			return connect.NewResponse(in.Msg), nil
 		},
-		count: func(context.Context, *request, *connect.ServerStream[text]) error { held = left(t, limiter, "all"); return nil },
+		count: func(context.Context, *request, *connect.ServerStream[text]) error {
+			held = left(t, limiter, "all")
+			return nil
+		},
 	}
 	s := serve(t, h, connectlimit.New(limiter, all, units, connectlimit.WithSettle(func(c *connectlimit.Call, code connect.Code) core.Units {
 		assert.Zero(t, code, "0 is OK")

@@ -44,7 +44,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	switch {
 	case a.Outcome == middleware.Denied:
 		if c.isMessage() {
-			c.state.write(func(h http.Header) { a.WriteHeaders(h) })
+			c.state.add(func(h http.Header) { a.WriteHeaders(h) })
 		}
 		if i.denied != nil {
 			if err := i.denied(c, a.Result); err != nil {
@@ -53,7 +53,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 		}
 	default:
 		if a.Cause == middleware.Unavailable {
-			c.state.write(func(h http.Header) { retryLater(h, r) })
+			c.state.add(func(h http.Header) { retryLater(h, r) })
 		}
 		if i.failed != nil {
 			if err := i.failed(c, a.Err); err != nil {

@@ -66,11 +66,11 @@ func (s *state) header() http.Header {
 	return s.fields
 }
 
-// write has write write fields.
-func (s *state) write(write func(http.Header)) {
+// add calls set with the fields to send.
+func (s *state) add(set func(http.Header)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	write(s.header())
+	set(s.header())
 }
 
 // sendHeader makes the fields headers, before the first message of a stream is sent.
