@@ -28,57 +28,66 @@ func Run[C any, K ~func(C) (string, error), O any, R ~struct {
 	check(t, kit.adapter(), store)
 }
 
+// where says where a group of rules makes sense.
+type where int
+
+const (
+	anywhere    where = iota
+	onHTTP            // they speak of what RPC frameworks have not
+	ofAddresses       // they speak of clients' addresses
+)
+
 // check runs the groups of rules.
 func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option store.ClockOption) core.Store) {
 	for _, group := range []struct {
 		name  string
-		http  bool // the rules speak of what RPC frameworks have not
+		where where
 		rules func(*suite[K, O])
 	}{
-		{"Headers", false, (*suite[K, O]).headers},
-		{"Denial", false, (*suite[K, O]).denial},
-		{"RetryAfter", false, (*suite[K, O]).retryAfter},
-		{"Methods", true, (*suite[K, O]).methods},
-		{"Cost", false, (*suite[K, O]).cost},
-		{"Content", true, (*suite[K, O]).content},
-		{"Shadow", false, (*suite[K, O]).shadow},
-		{"Units", false, (*suite[K, O]).units},
-		{"Settle", false, (*suite[K, O]).settle},
-		{"SettleAfterClient", false, (*suite[K, O]).settleAfterClient},
-		{"SettleUndecided", false, (*suite[K, O]).settleUndecided},
-		{"Stream", false, (*suite[K, O]).stream},
-		{"Slots", false, (*suite[K, O]).slots},
-		{"Together", false, (*suite[K, O]).jointly},
-		{"Limits", false, (*suite[K, O]).limits},
-		{"Skip", false, (*suite[K, O]).skip},
-		{"Refund", false, (*suite[K, O]).refund},
-		{"RefundAfterClient", false, (*suite[K, O]).refundAfterClient},
-		{"OnError", false, (*suite[K, O]).onError},
-		{"FromContext", false, (*suite[K, O]).fromContext},
-		{"Keys", false, (*suite[K, O]).keys},
-		{"UnknownMethods", true, (*suite[K, O]).unknownMethods},
-		{"Agreement", true, (*suite[K, O]).agreement},
-		{"ClientErrors", false, (*suite[K, O]).clientErrors},
-		{"Join", false, (*suite[K, O]).join},
-		{"Address", false, (*suite[K, O]).address},
-		{"Proxies", false, (*suite[K, O]).proxies},
-		{"Peers", false, (*suite[K, O]).peers},
-		{"PerIP", true, (*suite[K, O]).perIP},
-		{"Route", true, (*suite[K, O]).route},
-		{"Host", true, (*suite[K, O]).host},
-		{"NoKey", false, (*suite[K, O]).noKey},
-		{"Log", false, (*suite[K, O]).log},
-		{"Stacked", false, (*suite[K, O]).stacked},
-		{"Outage", false, (*suite[K, O]).outage},
-		{"Context", false, (*suite[K, O]).context},
-		{"Reuse", false, (*suite[K, O]).reuse},
-		{"Allow", false, (*suite[K, O]).allow},
-		{"Unread", true, (*suite[K, O]).unread},
-		{"Unreadable", true, (*suite[K, O]).unreadable},
-		{"Concurrent", false, (*suite[K, O]).concurrent},
-		{"Mistakes", false, (*suite[K, O]).mistakes},
+		{"Headers", anywhere, (*suite[K, O]).headers},
+		{"Denial", anywhere, (*suite[K, O]).denial},
+		{"RetryAfter", anywhere, (*suite[K, O]).retryAfter},
+		{"Methods", onHTTP, (*suite[K, O]).methods},
+		{"Cost", anywhere, (*suite[K, O]).cost},
+		{"Content", onHTTP, (*suite[K, O]).content},
+		{"Shadow", anywhere, (*suite[K, O]).shadow},
+		{"Units", anywhere, (*suite[K, O]).units},
+		{"Settle", anywhere, (*suite[K, O]).settle},
+		{"SettleAfterClient", anywhere, (*suite[K, O]).settleAfterClient},
+		{"SettleUndecided", anywhere, (*suite[K, O]).settleUndecided},
+		{"Stream", anywhere, (*suite[K, O]).stream},
+		{"Slots", anywhere, (*suite[K, O]).slots},
+		{"Together", anywhere, (*suite[K, O]).jointly},
+		{"Limits", anywhere, (*suite[K, O]).limits},
+		{"Skip", anywhere, (*suite[K, O]).skip},
+		{"Refund", anywhere, (*suite[K, O]).refund},
+		{"RefundAfterClient", anywhere, (*suite[K, O]).refundAfterClient},
+		{"OnError", anywhere, (*suite[K, O]).onError},
+		{"FromContext", anywhere, (*suite[K, O]).fromContext},
+		{"Keys", anywhere, (*suite[K, O]).keys},
+		{"UnknownMethods", onHTTP, (*suite[K, O]).unknownMethods},
+		{"Agreement", onHTTP, (*suite[K, O]).agreement},
+		{"ClientErrors", anywhere, (*suite[K, O]).clientErrors},
+		{"Join", anywhere, (*suite[K, O]).join},
+		{"Address", ofAddresses, (*suite[K, O]).address},
+		{"Proxies", ofAddresses, (*suite[K, O]).proxies},
+		{"Peers", ofAddresses, (*suite[K, O]).peers},
+		{"PerIP", onHTTP, (*suite[K, O]).perIP},
+		{"Route", onHTTP, (*suite[K, O]).route},
+		{"Host", onHTTP, (*suite[K, O]).host},
+		{"NoKey", anywhere, (*suite[K, O]).noKey},
+		{"Log", anywhere, (*suite[K, O]).log},
+		{"Stacked", anywhere, (*suite[K, O]).stacked},
+		{"Outage", anywhere, (*suite[K, O]).outage},
+		{"Context", anywhere, (*suite[K, O]).context},
+		{"Reuse", anywhere, (*suite[K, O]).reuse},
+		{"Allow", anywhere, (*suite[K, O]).allow},
+		{"Unread", onHTTP, (*suite[K, O]).unread},
+		{"Unreadable", onHTTP, (*suite[K, O]).unreadable},
+		{"Concurrent", anywhere, (*suite[K, O]).concurrent},
+		{"Mistakes", anywhere, (*suite[K, O]).mistakes},
 	} {
-		if group.http && adapter.RPC {
+		if group.where == onHTTP && adapter.RPC || group.where == ofAddresses && adapter.absent(adapter.ByIP()) {
 			continue
 		}
 		t.Run(group.name, func(t *testing.T) { group.rules(&suite[K, O]{t, adapter, store}) })
@@ -95,6 +104,13 @@ type suite[K, O any] struct {
 // http runs the check of a rule of what RPC frameworks have not.
 func (s *suite[K, O]) http(rule string, check func(c *trial[K, O])) {
 	if !s.kit.RPC {
+		s.rule(rule, check)
+	}
+}
+
+// fields runs the check of a rule of the header fields of the limits.
+func (s *suite[K, O]) fields(rule string, check func(c *trial[K, O])) {
+	if !s.kit.NoFields {
 		s.rule(rule, check)
 	}
 }

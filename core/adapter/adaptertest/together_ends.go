@@ -134,7 +134,7 @@ func (s *suite[K, O]) jointStacked() {
 		got := app.send(request{})
 		c.wantAll(got, "behind 6, one 1, two 4, front 8", "through all")
 		c.wantListed(got, "through all", "front", "one", "two", "behind")
-		if got.header.Get(legacyLimit) != "2" || got.header.Get(legacyRemaining) != "1" {
+		if !c.kit.NoFields && (got.header.Get(legacyLimit) != "2" || got.header.Get(legacyRemaining) != "1") {
 			c.errorf("X-RateLimit-Limit and -Remaining are %q and %q, want those of the tightest", got.header.Get(legacyLimit), got.header.Get(legacyRemaining))
 		}
 		c.wantStatus(app.send(request{}), http.StatusOK, "the second request")
@@ -182,7 +182,7 @@ func (s *suite[K, O]) jointOneBucket() {
 		got := app.send(request{header: header("Cost", "2")})
 		c.wantStatus(got, http.StatusOK, "2 and 2 of 5")
 		c.wantListed(got, "the header fields list the bucket once", "one", "two")
-		if left := got.header.Get(legacyRemaining); left != "1" {
+		if left := got.header.Get(legacyRemaining); left != "1" && !c.kit.NoFields {
 			c.errorf("X-RateLimit-Remaining is %q, want 1: the bucket after both charges", left)
 		}
 		got = app.send(request{header: header("Cost", "1")})

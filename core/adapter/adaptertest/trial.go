@@ -231,6 +231,9 @@ func listed(h http.Header, name string) (names []string) {
 // wantListed checks that the list fields of a response have a member for each of names, in any order.
 func (c *trial[K, O]) wantListed(got response, when string, names ...string) {
 	c.t.Helper()
+	if c.kit.NoFields {
+		return
+	}
 	for _, field := range []string{ietfField, policyField} {
 		found := listed(got.header, field)
 		slices.Sort(found)
