@@ -53,7 +53,7 @@ func TestSessionsHaveTheirOwnCalls(t *testing.T) {
 	}
 	store := core.NewMemoryStore()
 	web := httptest.NewServer(newHandler(store, newServer(store)))
-	defer web.Close()
+	t.Cleanup(web.Close) // after the sessions, whose streams it waits for
 	for name, transport := range map[string]func() mcp.Transport{
 		"stdio":           stdio,
 		"streamable HTTP": func() mcp.Transport { return &mcp.StreamableClientTransport{Endpoint: web.URL} },
@@ -76,7 +76,7 @@ func TestSessionsHaveTheirOwnCalls(t *testing.T) {
 func TestTheTextOfAllSessionsIsLimited(t *testing.T) {
 	store := core.NewMemoryStore()
 	web := httptest.NewServer(newHandler(store, newServer(store)))
-	defer web.Close()
+	t.Cleanup(web.Close) // after the sessions, whose streams it waits for
 	open := func() *mcp.ClientSession { return connect(t, &mcp.StreamableClientTransport{Endpoint: web.URL}) }
 	for range 2 {
 		text, isError := repeat(t, open(), 100)
