@@ -61,17 +61,18 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 	}
 }
 
-// interceptors are the packages for RPC, with the identifiers that only one of them exports.
+// interceptors are the packages beyond HTTP, with the identifiers that not all of them export.
 var interceptors = map[string][]string{
-	"../../connectlimit": {"New", "NewTogether", "ByHeader"},
-	"../../grpclimit":    {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata"},
+	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../mcplimit":       {"New", "NewTogether", "ByHeader", "ByMethod", "BySession", "ByTool", "ByTokenSubject", "AllMethods", "Methods", "RefuseAsToolResult", "CodeLimited", "CodeUnavailable"},
+	"../../mcplimit/mcpgo": {"New", "NewTogether", "ByHeader", "BySession", "ByTool"},
 }
 
-// rpcNames are the identifiers that packages for RPC export.
+// rpcNames are the identifiers that all packages beyond HTTP export. Those that adapters for HTTP have too are the same.
 var rpcNames = []string{
-	"AllFromContext", "ByContextValue", "ByMethod", "ByPeer", "ByService", "Call", "FirstOf", "FromContext", "Global", "HealthAndReflection", "Join",
-	"KeyFunc", "OnDenied", "OnError", "Option", "PerMessage", "PerMessageWait", "Rule", "WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip",
-	"WithUnits",
+	"AllFromContext", "Allow", "ByContextValue", "Call", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "OnDenied", "OnError", "Option", "Rule",
+	"WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
 }
 
 // Users who know one interceptor know the other.

@@ -318,3 +318,31 @@ func TestKeysOfStdioDifferBetweenProcesses(t *testing.T) {
 type stdio struct{ server.ClientSession }
 
 func (stdio) SessionID() string { return "stdio" }
+
+func TestAllowInATool(t *testing.T) {
+	accounts := perHour("accounts", 1)
+	tool := func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if _, refusal := mcpgo.Allow(ctx, accounts, request.GetString("account", "")); refusal != nil {
+			return refusal, nil
+		}
+		return mcp.NewToolResultText("42"), nil
+	}
+	c := inProcess(t, serving(tool))
+	ask := func(account string) (string, bool) {
+		request := mcp.CallToolRequest{}
+		request.Params.Name, request.Params.Arguments = "ask", map[string]any{"account": account}
+		result, err := c.CallTool(within(t), request)
+		require.NoError(t, err)
+		return result.Content[0].(mcp.TextContent).Text, result.IsError
+	}
+	text, isError := ask("a")
+	assert.False(t, isError, text)
+	text, isError = ask("a")
+	assert.True(t, isError, "the second call of an account")
+	assert.Contains(t, text, `"accounts" is exceeded`)
+	text, isError = ask("")
+	assert.True(t, isError, "a call without a key")
+	assert.NotContains(t, text, "RL", "nothing internal")
+	_, isError = ask("b")
+	assert.False(t, isError, "another account")
+}
