@@ -40,7 +40,9 @@ func TestKeysOfStdioDifferBetweenProcesses(t *testing.T) {
 		seen = k
 		return k, err
 	}
-	handle := mcpgo.New(perHour("calls", 9), key)(func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) { return mcp.NewToolResultText("42"), nil })
+	handle := mcpgo.New(perHour("calls", 9), key)(func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return mcp.NewToolResultText("42"), nil
+	})
 	ctx := serving(nil).WithContext(t.Context(), stdio{})
 	_, err := handle(ctx, mcp.CallToolRequest{})
 	require.NoError(t, err)
