@@ -118,7 +118,8 @@ func TestOnDeniedAndOnErrorAnswer(t *testing.T) {
 		case "other":
 			return nil, &jsonrpc.Error{Code: -32000, Message: fmt.Sprint(res.Remaining)}
 		}
-		return nil, nil
+		var none mcp.Result
+		return none, nil
 	})
 	failed := mcplimit.OnError(func(_ *mcplimit.Call, err error) (mcp.Result, error) {
 		assert.ErrorIs(t, err, core.ErrNoKey)

@@ -141,7 +141,7 @@ func refusal(t *testing.T, err error) *jsonrpc.Error {
 		return nil
 	}
 	var e *jsonrpc.Error
-	require.True(t, errors.As(err, &e), "a refusal reaches clients as a *jsonrpc.Error: %v", err)
+	require.ErrorAs(t, err, &e, "a refusal reaches clients as a *jsonrpc.Error")
 	return e
 }
 

@@ -16,7 +16,7 @@ import (
 func Example() {
 	tools := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(2)}}))
 	everything := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "server", Limits: []core.Limit{core.PerHour(100)}}))
-	var byTool mcpgo.KeyFunc = mcpgo.Join(mcpgo.BySession(), mcpgo.ByTool())
+	byTool := mcpgo.Join(mcpgo.BySession(), mcpgo.ByTool())
 	options := []mcpgo.Option{mcpgo.WithCost(func(c *mcpgo.Call) (int64, error) {
 		if c.Request.GetBool("deep", false) {
 			return 3, nil
