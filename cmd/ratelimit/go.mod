@@ -1,0 +1,12 @@
+// A module of its own, so that what the command requires reaches nobody who uses the library.
+module github.com/tokenbucket-go/ratelimit/cmd/ratelimit
+
+go 1.26.0
+
+require (
+	github.com/stretchr/testify v1.11.1
+	github.com/tokenbucket-go/ratelimit v0.0.0
+	github.com/valyala/fastjson v1.6.4
+)
+
+replace github.com/tokenbucket-go/ratelimit => ../../
