@@ -171,7 +171,10 @@ func (c *Collector) charge(e *event, l *accesslog.Line) (err error) {
 	if len(c.unitNames) == 0 {
 		return nil
 	}
-	units := core.Units{core.Requests: e.cost}
+	units := core.Units{}
+	if c.o.Cost != "" { // else it is 1, and need not be counted
+		units[core.Requests] = e.cost
+	}
 	for _, unit := range c.unitNames {
 		if units[unit], err = amount(l, c.o.Units[unit]); err != nil {
 			return err
