@@ -17,7 +17,7 @@ func (c *comparison) limits(at Change, was, is []core.Limit) {
 	}
 	gone, come := without(was, is), without(is, was)
 	for _, l := range gone {
-		i := slices.IndexFunc(come, func(other core.Limit) bool { return sameShape(l, other) })
+		i := successor(l, come)
 		if i < 0 && len(gone) == 1 && len(come) == 1 {
 			i = 0
 		}
@@ -40,6 +40,24 @@ func (c *comparison) limits(at Change, was, is []core.Limit) {
 		change.Text = "is new: " + shape(l) + ". All clients start with a full bucket"
 		c.add(change)
 	}
+}
+
+// successor returns the index of the limit that probably replaces l: the one of the same text, or else the only one of the same interval,
+// mode and unit. It is -1 if there is none.
+func successor(l core.Limit, list []core.Limit) int {
+	if i := slices.IndexFunc(list, func(other core.Limit) bool { return sameShape(l, other) }); i >= 0 {
+		return i
+	}
+	found := -1
+	for i, other := range list {
+		if l.RefillInterval == other.RefillInterval && l.Mode == other.Mode && l.Unit == other.Unit {
+			if found >= 0 {
+				return -1
+			}
+			found = i
+		}
+	}
+	return found
 }
 
 // renamed says that a bucket has another name.

@@ -103,6 +103,9 @@ func (t *Traffic) checkUnits(p core.Policy) error {
 			return fmt.Errorf("-units %s: no limit of policy %s counts it", unit, quoted(p.Name))
 		}
 	}
+	if len(t.unitsNamed) > 0 && t.hasCost && !slices.ContainsFunc(p.Limits, func(l core.Limit) bool { return l.Unit == "" || l.Unit == core.Requests }) {
+		return fmt.Errorf("-cost: no limit of policy %s counts requests", quoted(p.Name))
+	}
 	return nil
 }
 

@@ -32,14 +32,18 @@ func (t *Traffic) knobs(p core.Policy, clients []int32) (list []knob) {
 				return limits, limits[i].RefillRate / l.RefillRate
 			}})
 		}
-		list = append(list, both(p, "rate and burst", l.Name, []int{i}, most))
+		what := "rate and burst"
+		if l.Mode == core.Aligned {
+			what = "quota"
+		}
+		list = append(list, both(p, what, l.Name, []int{i}, most))
 	}
 	if len(p.Limits) > 1 {
 		all := make([]int, len(p.Limits))
 		for i := range all {
 			all[i] = i
 		}
-		list = append(list, both(p, "rate and burst", "", all, 0))
+		list = append(list, both(p, "all limits", "", all, 0))
 	}
 	return list
 }

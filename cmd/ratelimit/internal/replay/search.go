@@ -19,7 +19,7 @@ type Search struct {
 
 // Change is a change of a policy that spares enough clients. One that is a little smaller does not: by 1 token of the burst, or 1 % of a rate.
 type Change struct {
-	What    string // burst, rate, or rate and burst
+	What    string // burst, rate, rate and burst, quota, or all limits
 	Limit   string // the limit's name; "" for all
 	Factor  float64
 	Limits  []core.Limit // the policy's, with the change
@@ -32,7 +32,7 @@ type Change struct {
 type knob struct {
 	what, limit string
 	changed     []int
-	largest     int64                               // the last setting to try
+	largest     int64                                       // the last setting to try
 	set         func(setting int64) ([]core.Limit, float64) // the limits and the factor; setting is from 1
 }
 

@@ -53,6 +53,7 @@ type Traffic struct {
 	events     []event // by key, and each key's by time
 	starts     []int32 // of each key's events, and the end
 	unitsNamed []string
+	hasCost    bool
 }
 
 // Options say how lines become requests.
@@ -114,7 +115,7 @@ func NewCollector(o Options) (*Collector, error) {
 		return nil, err
 	}
 	c := &Collector{o: o, ids: newIDs(spec), unitNames: slices.Sorted(maps.Keys(o.Units))}
-	c.traffic.WholeSecs, c.traffic.unitsNamed = true, c.unitNames
+	c.traffic.WholeSecs, c.traffic.unitsNamed, c.traffic.hasCost = true, c.unitNames, o.Cost != ""
 	if c.only, err = parseFilters("-only", o.Only); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ var page = template.Must(template.New("page").Parse(pageText))
 const (
 	plotWidth  = 720.0
 	plotHeight = 150.0
-	maxBars    = 240 // more hours become days
+	maxBars    = 240 // more hours become days, months or years
 )
 
 // bar is one rectangle of a plot, with its title.
@@ -33,14 +33,14 @@ type bar struct {
 // column is a policy in the table of the page.
 type column struct {
 	Label, Limits, Denied, Clients, Longest, Who string
-	Notes                                       []string
-	Requests, Denials                           []bar
-	Most                                        string // the number at the top of the plot
-	First, Last                                 string // of the plot's periods
-	Top                                         []client
-	Verdict                                     string
-	Changes                                     []row
-	Description                                 string // of the plot, for those who can't see it
+	Notes                                        []string
+	Requests, Denials                            []bar
+	Most                                         string // the number at the top of the plot
+	First, Last                                  string // of the plot's periods
+	Top                                          []client
+	Verdict                                      string
+	Changes                                      []row
+	Description                                  string // of the plot, for those who can't see it
 }
 
 // client is a row of those denied most.
@@ -61,16 +61,14 @@ func (r *Report) HTML(w io.Writer) error {
 		Policies     []column
 		Height       float64
 		Width        float64
-	}{Span: r.span(), Remarks: r.remarks(), Period: "hour", Height: plotHeight, Width: plotWidth}
+	}{Span: r.span(), Remarks: r.remarks(), Height: plotHeight, Width: plotWidth}
 	logs := make([]string, len(r.Logs))
 	for i, log := range r.Logs {
 		logs[i] = show.Text(log)
 	}
 	data.Logs = strings.Join(logs, ", ")
-	periods, byDay := r.periods(maxBars)
-	if byDay {
-		data.Period = "day"
-	}
+	var periods []period
+	periods, data.Period = r.periods(maxBars)
 	for i, o := range r.Outcomes {
 		data.Policies = append(data.Policies, r.column(o, i, periods, data.Period))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -97,24 +98,36 @@ func change(c replay.Change, policy string) string {
 	} else {
 		name = " of " + strconv.Quote(name)
 	}
-	return fmt.Sprintf("%s%s × %s: %s", c.What, name, strconv.FormatFloat(c.Factor, 'g', 3, 64), limits(changed, policy))
+	return fmt.Sprintf("%s%s × %s: %s", c.What, name, factor(c.Factor), limits(changed, policy))
+}
+
+// factor is f with three digits, or as a whole number if that is longer.
+func factor(f float64) string {
+	if f >= 100 {
+		return show.Count(int64(math.Round(f)))
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 
 // verdict introduces the changes of an outcome.
 func (r *Report) verdict(o *replay.Outcome) string {
 	s := o.Search
-	share := strconv.FormatFloat(100*s.Share, 'f', -1, 64) + " % of clients"
+	share := strconv.FormatFloat(math.Round(1e6*100*s.Share)/1e6, 'f', -1, 64) + " % of clients"
+	most := fmt.Sprintf("at most %s may be denied", show.Count(s.Most))
+	if s.Most == 0 {
+		most = "none may be denied"
+	}
 	switch {
 	case s.Enough && o.Clients == 0:
 		return "It denies nobody."
 	case s.Enough:
-		return fmt.Sprintf("It spares %s as it is: at most %s may be denied.", share, show.Count(s.Most))
+		return fmt.Sprintf("It spares %s as it is: %s.", share, most)
 	case s.Overrode > s.Most:
 		return fmt.Sprintf("No change of its limits spares %s: %s by overrides.", share, deniedBy(s.Overrode))
 	case len(s.Changes) == 0:
-		return fmt.Sprintf("No change of one number spares %s (at most %s may be denied).", share, show.Count(s.Most))
+		return fmt.Sprintf("No change of its limits spares %s: %s.", share, most)
 	}
-	return fmt.Sprintf("The smallest changes that spare %s (at most %s may be denied), each on its own:", share, show.Count(s.Most))
+	return fmt.Sprintf("The smallest changes that spare %s (%s), each on its own:", share, most)
 }
 
 func deniedBy(n int64) string {

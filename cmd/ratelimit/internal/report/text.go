@@ -102,24 +102,36 @@ func (r *Report) details(w io.Writer, o *replay.Outcome) {
 	table(w, rows, false)
 }
 
-// maxRows bounds the rows by hour. More hours become days.
+// maxRows bounds the rows by hour. More hours become days, months or years.
 const maxRows = 48
 
-// period is an hour or a day.
+// period is an hour, a day, a month or a year.
 type period struct {
 	name     string
 	requests int64
 	denied   []int64 // by policy
 }
 
-// periods returns the hours, or the days if there are too many hours.
-func (r *Report) periods(most int) (list []period, byDay bool) {
-	byDay = len(r.Outcomes[0].Hours) > most
-	for i, h := range r.Outcomes[0].Hours {
-		name := time.UnixMicro(h.Start).In(r.Zone).Format("2006-01-02 15:04")
-		if byDay {
-			name = name[:10]
+// scales are how long periods are, and what begins their names.
+var scales = []struct {
+	name   string
+	digits int
+}{{"hour", len("2006-01-02 15:04")}, {"day", len("2006-01-02")}, {"month", len("2006-01")}, {"year", len("2006")}}
+
+// periods returns the periods from the first request to the last one, at most some, and what they are.
+func (r *Report) periods(most int) (list []period, scale string) {
+	for _, s := range scales {
+		if list, scale = r.by(s.digits), s.name; len(list) <= most {
+			break
 		}
+	}
+	return list, scale
+}
+
+// by returns the periods whose names have so many digits.
+func (r *Report) by(digits int) (list []period) {
+	for i, h := range r.Outcomes[0].Hours {
+		name := time.UnixMicro(h.Start).In(r.Zone).Format("2006-01-02 15:04")[:digits]
 		if len(list) == 0 || list[len(list)-1].name != name {
 			list = append(list, period{name: name, denied: make([]int64, len(r.Outcomes))})
 		}
@@ -129,16 +141,13 @@ func (r *Report) periods(most int) (list []period, byDay bool) {
 			p.denied[j] += o.Hours[i].Denied
 		}
 	}
-	return list, byDay
+	return list
 }
 
-// hours has a row for each hour or day that has requests.
+// hours has a row for each period that has requests.
 func (r *Report) hours(w io.Writer) {
-	list, byDay := r.periods(maxRows)
-	head := []string{"hour (" + r.Zone.String() + ")", "requests"}
-	if byDay {
-		head[0] = "day (" + r.Zone.String() + ")"
-	}
+	list, scale := r.periods(maxRows)
+	head := []string{scale + " (" + r.Zone.String() + ")", "requests"}
 	for _, o := range r.Outcomes {
 		name := "denied"
 		if len(r.Outcomes) > 1 {
