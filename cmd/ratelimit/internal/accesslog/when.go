@@ -62,7 +62,7 @@ func (c *clock) parse(s string) (int64, error) {
 // sinceEpoch reads a number of seconds, ms, µs or ns since 1970. Which it is its size tells: seconds of these centuries
 // have at most 10 digits before the point.
 func sinceEpoch(n float64) (int64, error) {
-	for n >= 1e11 {
+	for n >= 1e11 && n < 1e20 { // a larger one is out of range
 		n /= 1000
 	}
 	return inRange(n, int64(math.Round(n*1e6)))
