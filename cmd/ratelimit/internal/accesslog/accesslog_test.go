@@ -127,7 +127,8 @@ func TestLogsThatBreakOff(t *testing.T) {
 	require.ErrorContains(t, err, "gzip")
 	_, times, bad, err := read(t, "", accesslog.Options{})
 	require.NoError(t, err, "an empty file is no mistake")
-	assert.Empty(t, append(times, int64(len(bad)))[:0])
+	assert.Empty(t, times)
+	assert.Empty(t, bad)
 	err = accesslog.Read(iotest.ErrReader(iotest.ErrTimeout), accesslog.Options{}, nil, nil)
 	require.ErrorIs(t, err, iotest.ErrTimeout)
 }
@@ -163,7 +164,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzCSV compares with encoding/csv, and FuzzJSON with encoding/json.
+// FuzzCSV compares with encoding/csv.
 func FuzzCSV(f *testing.F) {
 	f.Add(`"a ""b""",c`)
 	f.Add(`a"b,c`)
@@ -186,17 +187,18 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
+// FuzzJSON compares with encoding/json.
 func FuzzJSON(f *testing.F) {
 	f.Add("a\"\\\n<é\x00")
 	f.Fuzz(func(t *testing.T, value string) {
+		if value = strings.ToValidUTF8(value, "?"); value == "-" {
+			t.Skip() // it stands for none
+		}
 		line, err := json.Marshal(map[string]any{"time": 1, "a": map[string]string{"b": value}})
 		require.NoError(t, err)
-		want := strings.ToValidUTF8(value, "\ufffd")
 		lines, _, bad, err := read(t, string(line), accesslog.Options{}, "a.b")
 		require.NoError(t, err)
 		require.Empty(t, bad)
-		if got := lines[0][0]; want != "-" && strings.ToValidUTF8(got, "") == got && len([]rune(want)) == len([]rune(value)) {
-			require.Equal(t, string([]rune(value)), got)
-		}
+		require.Equal(t, [][]string{{value}}, lines)
 	})
 }
