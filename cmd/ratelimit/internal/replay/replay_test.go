@@ -2,6 +2,7 @@ package replay_test
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -156,7 +157,7 @@ func TestReplayAgreesWithAnOracle(t *testing.T) {
 	}
 }
 
-// smallestChanges tries each smaller change with the oracle.
+// smallestChanges tries the changes, and those that are a little smaller, with the oracle.
 func smallestChanges(t *testing.T, list []sent, out *replay.Outcome, capacity, perMinute int64) {
 	t.Helper()
 	enough := func(capacity int64, perMS *big.Rat) bool {
@@ -167,17 +168,17 @@ func smallestChanges(t *testing.T, list []sent, out *replay.Outcome, capacity, p
 	for _, c := range out.Search.Changes {
 		found[c.What] = c.Limits[0]
 	}
-	burst := capacity
-	for !enough(burst, big.NewRat(perMinute, 60_000)) {
-		burst++
+	burst := found["burst"].Capacity
+	require.True(t, enough(burst, big.NewRat(perMinute, 60_000)), "a burst of %d must be enough", burst)
+	require.False(t, enough(burst-1, big.NewRat(perMinute, 60_000)), "a burst of %d must be the smallest that is enough", burst)
+	rate, known := found["rate"]
+	percent := int64(math.Round(rate.RefillRate * 100 / float64(perMinute)))
+	if !known {
+		require.False(t, enough(capacity, big.NewRat(perMinute*10_000, 60_000)), "no rate must be enough")
+		return
 	}
-	require.Equal(t, burst, found["burst"].Capacity, "the smallest burst that is enough")
-	percent := int64(100)
-	for ; percent < 3000 && !enough(capacity, big.NewRat(perMinute*percent, 6_000_000)); percent++ {
-	}
-	if percent < 3000 {
-		require.InDelta(t, float64(perMinute*percent)/100, found["rate"].RefillRate, 1e-9, "the smallest rate that is enough, to 1 %")
-	}
+	require.True(t, enough(capacity, big.NewRat(perMinute*percent, 6_000_000)), "a rate of %v must be enough", rate)
+	require.False(t, enough(capacity, big.NewRat(perMinute*(percent-1), 6_000_000)), "a rate of %v must be the smallest that is enough, to 1 %%", rate)
 }
 
 func TestPoliciesDecideAsTheLibraryDoes(t *testing.T) {
