@@ -9,4 +9,11 @@ require (
 	github.com/valyala/fastjson v1.6.4
 )
 
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/goccy/go-yaml v1.18.0 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
 replace github.com/tokenbucket-go/ratelimit => ../../

@@ -51,14 +51,14 @@ A request counts from 24 bytes of memory. Times without a zone are UTC.
 
 // replayFlags are the flags of the command replay.
 type replayFlags struct {
-	policies, names, limits  []string
-	only, skip               []string
-	fields, units            map[string]string
-	key, format, cost        string
-	keys, html, zone         string
-	spare                    float64
-	ipv6Prefix               int
-	asJSON, sample, progress bool
+	policies, names, limits []string
+	only, skip              []string
+	fields, units           map[string]string
+	key, format, cost       string
+	keys, html, zone        string
+	spare                   float64
+	ipv6Prefix              int
+	asJSON, sample          bool
 }
 
 func (r *replayFlags) define(flags *flag.FlagSet) {
@@ -209,7 +209,7 @@ func (r *replayFlags) write(s cli.Streams, rep *report.Report) error {
 
 // readLog adds the requests of a log.
 func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector, o accesslog.Options, p *progress) error {
-	var source io.Reader = in
+	source := in
 	size := int64(0)
 	if name != "-" {
 		f, err := os.Open(name)
