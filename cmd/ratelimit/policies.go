@@ -19,11 +19,11 @@ type labelled struct {
 	label string
 }
 
-// load returns the policies that the flags name: those of files, then single limits.
-func (r *replayFlags) load(in io.Reader) (list []labelled, err error) {
+// loadLabelled returns the policies to replay: those of files, all or by their names, then single limits.
+func loadLabelled(in io.Reader, files, names, limits []string) (list []labelled, err error) {
 	found := make(map[string]bool)
 	var known []string
-	for _, file := range r.policies {
+	for _, file := range files {
 		policies, err := loadPolicies(in, file)
 		if err != nil {
 			if len(mistakesOf(err)) > 0 {
@@ -32,18 +32,18 @@ func (r *replayFlags) load(in io.Reader) (list []labelled, err error) {
 			return nil, err
 		}
 		for _, name := range slices.Sorted(maps.Keys(policies)) {
-			if known = append(known, name); len(r.names) > 0 && !slices.Contains(r.names, name) {
+			if known = append(known, name); len(names) > 0 && !slices.Contains(names, name) {
 				continue
 			}
 			found[name] = true
 			label := name
-			if len(r.policies) > 1 {
+			if len(files) > 1 {
 				label = filepath.Base(file) + ": " + name
 			}
 			list = append(list, labelled{policies[name], label})
 		}
 	}
-	for _, name := range r.names {
+	for _, name := range names {
 		if !found[name] {
 			hint := ""
 			if nearest := cli.Nearest(name, known); nearest != "" {
@@ -52,7 +52,7 @@ func (r *replayFlags) load(in io.Reader) (list []labelled, err error) {
 			return nil, cli.Misuse("-policy %q is not in the files%s", name, hint)
 		}
 	}
-	for i, text := range r.limits {
+	for i, text := range limits {
 		l, err := core.ParseLimit(text)
 		if err != nil {
 			return nil, cli.Misuse("-limit: %v", err)

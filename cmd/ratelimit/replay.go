@@ -103,7 +103,7 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	if err != nil {
 		return err
 	}
-	policies, err := r.load(s.In)
+	policies, err := loadLabelled(s.In, r.policies, r.names, r.limits)
 	if err != nil {
 		return err
 	}

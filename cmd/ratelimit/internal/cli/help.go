@@ -58,14 +58,3 @@ func (t Table) helpOf(c Command) string {
 	}
 	return b.String()
 }
-
-// flags returns the flags of a command, sorted by name.
-func (c Command) flags() (list []*flag.Flag) {
-	if c.New == nil {
-		return nil
-	}
-	flags := flag.NewFlagSet(c.Name, flag.ContinueOnError)
-	c.New(flags)
-	flags.VisitAll(func(f *flag.Flag) { list = append(list, f) })
-	return list
-}

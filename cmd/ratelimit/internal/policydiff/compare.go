@@ -11,45 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// What a change does for clients.
-const (
-	Cut    = "cut"
-	Raise  = "raise"
-	Rename = "rename"
-	New    = "new"
-	Remove = "remove"
-	Other  = "other"
-)
-
-// Change is one difference.
-type Change struct {
-	Effect string `json:"effect"`
-	Policy string `json:"policy"`
-	Key    string `json:"key,omitempty"` // of an override, as it may be shown
-	Limit  string `json:"limit,omitempty"`
-	Old    string `json:"old,omitempty"`
-	New    string `json:"new,omitempty"`
-	Text   string `json:"text"`
-}
-
-// String is the change on one line.
-func (c Change) String() string {
-	where := c.Policy
-	if c.Key != "" {
-		where += " for " + c.Key
-	}
-	if c.Limit != "" {
-		where += ", limit " + c.Limit
-	}
-	return where + ": " + c.Text
-}
-
-// comparison is a comparison under way.
-type comparison struct {
-	shown   func(key string) string
-	changes []Change
-}
-
 // Compare returns what differs between policies, by policy. shown is how keys of overrides are printed. Both must be valid.
 func Compare(before, after map[string]core.Policy, shown func(key string) string) ([]Change, error) {
 	c := comparison{shown: shown}
@@ -117,8 +78,6 @@ func renames(old, now map[string]core.Policy) map[string]string {
 	}
 	return renamed
 }
-
-func (c *comparison) add(change Change) { c.changes = append(c.changes, change) }
 
 // policy compares two policies of one name.
 func (c *comparison) policy(was, is core.Policy) {

@@ -12,6 +12,14 @@ const (
 	maxPercent  = 1_000_000           // the highest rate to try, of the one that the policy has
 )
 
+// knob is something about a policy that can be raised.
+type knob struct {
+	what, limit string
+	changed     []int
+	largest     int64                                       // the last setting to try
+	set         func(setting int64) ([]core.Limit, float64) // the limits and the factor; setting is from 1
+}
+
 // knobs returns what can be raised: the burst of each limit, its rate, both together, and both of all limits. Quotas, which are Aligned, have one
 // number, and so one knob. A limit that denied none of the clients has no knobs.
 func (t *Traffic) knobs(p core.Policy, clients []int32) (list []knob) {

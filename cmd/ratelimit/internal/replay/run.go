@@ -9,44 +9,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Outcome is what a policy does with the traffic.
-type Outcome struct {
-	Label   string
-	Policy  core.Policy // as it was replayed
-	Notes   []string    // what was left out
-	Denied  int64       // requests
-	Clients int64       // that were denied at least once
-	Never   int64       // denied requests that cost more than a Capacity, so that no wait helps
-	Hours   []Hour      // from the first request's to the last one's
-	Top     []Client    // denied most, at most top
-	Longest Stretch
-	ByLimit []int64 // denied requests that each limit of the policy had too few tokens for, without those of keys with overrides
-	Search  Search
-}
-
-// Hour counts the requests of one hour.
-type Hour struct {
-	Start            int64 // µs since 1970
-	Requests, Denied int64
-}
-
-// Client is what happened to one key.
-type Client struct {
-	Key              string
-	Requests, Denied int64
-}
-
-// Stretch is a time in which every request of a client was denied: from the first one denied to when it would have passed again. That is its next
-// request that passed, or the last denied one and its wait, if that is sooner.
-type Stretch struct {
-	Key      string
-	From, To int64 // µs since 1970
-	Requests int64
-}
-
-// Length is how long s is.
-func (s Stretch) Length() time.Duration { return time.Duration(s.To-s.From) * time.Microsecond }
-
 const hour = int64(time.Hour / time.Microsecond)
 
 // top is how many clients an Outcome lists.
@@ -165,20 +127,4 @@ func (r *run) longest(s Stretch, end int64) {
 	if r.Longest.Requests == 0 || s.To-s.From > r.Longest.To-r.Longest.From {
 		r.Longest = s
 	}
-}
-
-// Play replays the traffic through a policy, and searches for the smallest change that spares the share of clients. Notes are
-// those of Playable.
-func (t *Traffic) Play(ctx context.Context, label string, p core.Policy, share float64, step func(int)) (*Outcome, error) {
-	p, notes, err := t.Playable(p)
-	if err != nil {
-		return nil, err
-	}
-	r, err := t.replay(ctx, p, step)
-	if err != nil {
-		return nil, err
-	}
-	r.Label, r.Notes = label, notes
-	r.Search, err = t.search(ctx, r, share)
-	return r.Outcome, err
 }

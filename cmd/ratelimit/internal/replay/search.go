@@ -8,34 +8,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Search is what it takes to spare a share of clients: that they are never denied.
-type Search struct {
-	Share    float64 // of clients, such as 0.999
-	Most     int64   // how many may be denied then
-	Enough   bool    // the policy spares them as it is
-	Changes  []Change
-	Overrode int64 // clients whose overrides deny them: no change of the policy's limits spares them
-}
-
-// Change is a change of a policy that spares enough clients. One that is a little smaller does not: by 1 token of the burst, or 1 % of a rate.
-type Change struct {
-	What    string // burst, rate, rate and burst, quota, or all limits
-	Limit   string // the limit's name; "" for all
-	Factor  float64
-	Limits  []core.Limit // the policy's, with the change
-	Changed []int        // their indexes
-	Denied  int64        // requests that are still denied
-	Clients int64        // that are still denied
-}
-
-// knob is something about a policy that can be raised.
-type knob struct {
-	what, limit string
-	changed     []int
-	largest     int64                                       // the last setting to try
-	set         func(setting int64) ([]core.Limit, float64) // the limits and the factor; setting is from 1
-}
-
 // search searches by replaying: for each knob the smallest setting. A client that a setting spares is spared by every higher one, so
 // each replay needs only the clients that are between the last setting that was too low and the one that is enough.
 func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, error) {
