@@ -27,8 +27,7 @@ The exit code is 1 if there are differences, and 3 if a file can't be read or ha
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		asJSON := flags.Bool("json", false, "print a JSON object")
-		mode := flags.String("keys", "hide", "how the keys of overrides, which can be personal data, are printed: show, hash or hide; hash is by the secret in "+
-			show.SecretVariable+" (`mode`)")
+		mode := flags.String("keys", "hide", "the `mode` of keys of overrides, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
 		return func(_ context.Context, s cli.Streams, args []string) error {
 			keys, err := show.ParseKeys(*mode, s.Env(show.SecretVariable))
 			if err != nil {

@@ -19,11 +19,11 @@ const barWidth = 30
 
 // show draws the bar, at most ten times a second. Without a total it only says what is done.
 func (p *progress) show(what string, done, total int64) {
-	if now := time.Now(); !p.on || now.Sub(p.last) < 100*time.Millisecond {
+	now := time.Now()
+	if !p.on || now.Sub(p.last) < 100*time.Millisecond {
 		return
-	} else {
-		p.last, p.seen = now, true
 	}
+	p.last, p.seen = now, true
 	bar := ""
 	if total > 0 {
 		done = min(done, total)

@@ -40,7 +40,7 @@ with names in the first line; compressed by gzip or not. The log - is standard i
   A+B                          Join(A, B)
 A field is ip, method, path, target, status, user_agent, or one of the log by its name: request.headers.Host is a member of a member.
 
-A request counts from 24 bytes of memory. Times without a zone are UTC.
+All requests are in memory, in about 60 bytes each. Times without a zone are UTC.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var r replayFlags
@@ -86,7 +86,7 @@ func (r *replayFlags) define(flags *flag.FlagSet) {
 	flags.StringVar(&r.key, "key", "ip", "who a `client` is")
 	flags.StringVar(&r.format, "format", "auto", "the `format` of the logs: auto, combined, json or csv")
 	flags.StringVar(&r.cost, "cost", "", "the `field` with how many requests a line counts as")
-	flags.StringVar(&r.keys, "keys", "show", "how keys, which can be personal data, are printed: show, hash or hide; hash is by the secret in "+show.SecretVariable+" (`mode`)")
+	flags.StringVar(&r.keys, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
 	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
 	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, such as Europe/Berlin")
 	flags.Float64Var(&r.spare, "spare", 99.9, "the `percentage` of clients that a change must spare")

@@ -66,7 +66,7 @@ func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 			continue
 		}
 		if l.parser == nil {
-			p, isHeader, err := open(o.Format, text)
+			p, isHeader, err := open(o.Format, text, l.fields["time"])
 			if err != nil {
 				bad(Bad{lines.number, clipped(text), err})
 				continue
@@ -90,8 +90,17 @@ func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 	}
 }
 
-// open returns the parser of a format, or of the one that a log's first line is in. isHeader reports that this line has the names of fields.
-func open(format string, first []byte) (p parser, isHeader bool, err error) {
+// namesOneOf reports whether a line is a header of CSV with one of the names.
+func namesOneOf(line []byte, names []string) bool {
+	c, err := newCSV(line)
+	return err == nil && len(c.index) > 1 && slices.ContainsFunc(names, func(name string) bool {
+		_, ok := c.index[name]
+		return ok
+	})
+}
+
+// open returns the parser of a format, or of the one that a log's first line is in: a header of CSV names one of times. isHeader reports that this line has the names of fields.
+func open(format string, first []byte, times []string) (p parser, isHeader bool, err error) {
 	trimmed := bytes.TrimSpace(first)
 	if format == "" || format == "auto" {
 		switch {
@@ -99,10 +108,10 @@ func open(format string, first []byte) (p parser, isHeader bool, err error) {
 			format = "json"
 		case (&combined{make(map[string][]byte)}).parse(first) == nil:
 			format = "combined"
-		case bytes.ContainsAny(first, ",;\t") && !bytes.ContainsAny(first, "[{"):
+		case namesOneOf(first, times):
 			format = "csv"
 		default:
-			return nil, false, errors.New("the format is not clear: name it by -format")
+			return nil, false, errors.New("the format is not clear: name it by -format, and the time of a CSV by -field time=NAME")
 		}
 	}
 	switch format {

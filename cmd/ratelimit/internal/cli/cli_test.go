@@ -64,7 +64,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"", "tool: name a command\n", cli.Misused},
 		{"shwo a", `tool: "shwo" is not a command: did you mean show? (see tool help)` + "\n", cli.Misused},
 		{"elephant", `tool: "elephant" is not a command (see tool help)` + "\n", cli.Misused},
-		{"show -nmae x a", "tool: show has no flag -nmae: did you mean -name?\n", cli.Misused},
+		{"show -naem x a", "tool: show has no flag -naem: did you mean -name?\n", cli.Misused},
 		{"show -elephant a", "tool: show has no flag -elephant\n", cli.Misused},
 		{"show -name", "tool: show: flag needs an argument: -name\n", cli.Misused},
 		{"show", "tool: show needs WORD… (see tool help show)\n", cli.Misused},

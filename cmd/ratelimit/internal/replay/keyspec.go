@@ -45,7 +45,7 @@ func parsePart(text string, ipv6Prefix int) (part, error) {
 		}
 		return other
 	}
-	p := part{}
+	var p part
 	switch of := named[kind]; {
 	case text == "" || hasField && field == "":
 		return part{}, errors.New("name a field, such as ip, path, or header:x-api-key=FIELD")

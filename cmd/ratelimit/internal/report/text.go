@@ -78,23 +78,23 @@ func (r *Report) summary(w io.Writer) {
 
 // details are what only one policy has.
 func (r *Report) details(w io.Writer, o *replay.Outcome) {
-	fmt.Fprintf(w, "\n%s\n", o.Label)
+	_, _ = fmt.Fprintf(w, "\n%s\n", o.Label)
 	if len(o.ByLimit) > 1 && o.Denied > 0 {
 		var parts []string
 		for i, n := range o.ByLimit {
 			parts = append(parts, fmt.Sprintf("%s %s", o.Policy.Limits[i].Name, show.Count(n)))
 		}
-		fmt.Fprintf(w, "  denied by limit: %s\n", strings.Join(parts, ", "))
+		_, _ = fmt.Fprintf(w, "  denied by limit: %s\n", strings.Join(parts, ", "))
 	}
 	if len(o.Top) > 0 {
-		fmt.Fprintf(w, "  longest denial: %s\n  denied most:\n", r.longest(o))
+		_, _ = fmt.Fprintf(w, "  longest denial: %s\n  denied most:\n", r.longest(o))
 		rows := make([][]string, 0, len(o.Top))
 		for _, c := range o.Top {
 			rows = append(rows, []string{"    " + r.Keys.Text(c.Key), show.Count(c.Denied), "of", show.Count(c.Requests)})
 		}
 		table(w, rows, false)
 	}
-	fmt.Fprintf(w, "  %s\n", r.verdict(o))
+	_, _ = fmt.Fprintf(w, "  %s\n", r.verdict(o))
 	rows := make([][]string, 0, len(o.Search.Changes))
 	for _, c := range o.Search.Changes {
 		rows = append(rows, []string{"    " + change(c, o.Policy.Name), fmt.Sprintf("still denied: %s of %s", show.Some(c.Denied, "request"), show.Some(c.Clients, "client"))})
@@ -166,6 +166,6 @@ func (r *Report) hours(w io.Writer) {
 		}
 		rows = append(rows, row)
 	}
-	fmt.Fprintln(w)
+	_, _ = fmt.Fprintln(w)
 	table(w, rows, true)
 }
