@@ -1,0 +1,16 @@
+package main
+
+import "github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+
+// table is every command, in the order of help.
+var table = cli.Table{
+	Name:  "ratelimit",
+	About: "ratelimit checks policies, compares them, and replays traffic through them.",
+	Commands: []cli.Command{
+		checkCommand,
+		diffCommand,
+		replayCommand,
+		keyCommand,
+		hashCommand,
+	},
+}

@@ -1,0 +1,19 @@
+// A module of its own, so that what the command requires reaches nobody who uses the library.
+module github.com/tokenbucket-go/ratelimit/cmd/ratelimit
+
+go 1.26.0
+
+require (
+	github.com/stretchr/testify v1.11.1
+	github.com/tokenbucket-go/ratelimit v0.0.0
+	github.com/valyala/fastjson v1.6.4
+)
+
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/goccy/go-yaml v1.18.0 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
+replace github.com/tokenbucket-go/ratelimit => ../../

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Exit codes. Each is listed by the command help.
+const (
+	OK          = 0
+	Found       = 1 // the command did its work and found something: mistakes, differences
+	Misused     = 2 // the command line is wrong, and nothing was done
+	Unavailable = 3 // something that was named can't be read or reached
+)
+
+// exitCodes are the lines of help about them.
+const exitCodes = `Exit codes:
+  0  done
+  1  done, and found what it looked for: mistakes, differences
+  2  the command line is wrong; nothing was done
+  3  a file or server that was named can't be read or reached
+`
+
+// ErrFound makes the command end with the code Found. What was found is printed already.
+var ErrFound = errors.New("found")
+
+// misuse is a mistake in the command line.
+type misuse struct{ text string }
+
+func (m misuse) Error() string { return m.text }
+
+// Misuse returns an error for a mistake in the command line.
+func Misuse(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
+
+// codeOf returns the exit code for what a command returned.
+func codeOf(err error) int {
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, ErrFound):
+		return Found
+	case errors.As(err, &misuse{}):
+		return Misused
+	default:
+		return Unavailable
+	}
+}

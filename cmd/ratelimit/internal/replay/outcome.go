@@ -1,0 +1,65 @@
+package replay
+
+import (
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Outcome is what a policy does with the traffic.
+type Outcome struct {
+	Label   string
+	Policy  core.Policy // as it was replayed
+	Notes   []string    // what was left out
+	Denied  int64       // requests
+	Clients int64       // that were denied at least once
+	Never   int64       // denied requests that cost more than a Capacity, so that no wait helps
+	Hours   []Hour      // from the first request's to the last one's
+	Top     []Client    // denied most, at most top
+	Longest Stretch
+	ByLimit []int64 // denied requests that each limit of the policy had too few tokens for, without those of keys with overrides
+	Search  Search
+}
+
+// Hour counts the requests of one hour.
+type Hour struct {
+	Start            int64 // µs since 1970
+	Requests, Denied int64
+}
+
+// Client is what happened to one key.
+type Client struct {
+	Key              string
+	Requests, Denied int64
+}
+
+// Stretch is a time in which every request of a client was denied: from the first one denied to when it would have passed again. That is its next
+// request that passed, or the last denied one and its wait, if that is sooner.
+type Stretch struct {
+	Key      string
+	From, To int64 // µs since 1970
+	Requests int64
+}
+
+// Length is how long s is.
+func (s Stretch) Length() time.Duration { return time.Duration(s.To-s.From) * time.Microsecond }
+
+// Search is what it takes to spare a share of clients: that they are never denied.
+type Search struct {
+	Share    float64 // of clients, such as 0.999
+	Most     int64   // how many may be denied then
+	Enough   bool    // the policy spares them as it is
+	Changes  []Change
+	Overrode int64 // clients whose overrides deny them: no change of the policy's limits spares them
+}
+
+// Change is a change of a policy that spares enough clients. One that is a little smaller does not: by 1 token of the burst, or 1 % of a rate.
+type Change struct {
+	What    string // burst, rate, rate and burst, quota, or all limits
+	Limit   string // the limit's name; "" for all
+	Factor  float64
+	Limits  []core.Limit // the policy's, with the change
+	Changed []int        // their indexes
+	Denied  int64        // requests that are still denied
+	Clients int64        // that are still denied
+}

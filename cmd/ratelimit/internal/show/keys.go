@@ -1,0 +1,70 @@
+package show
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Keys are how keys, which can be personal data, stand in output.
+type Keys struct {
+	mode   string
+	secret []byte
+}
+
+// SecretVariable is the environment variable with the secret of core.WithKeySecret.
+const SecretVariable = "LOG_KEY_SECRET"
+
+// minSecret is the least length of a secret for core.WithKeySecret.
+const minSecret = 16
+
+// ErrSecret means that a secret is too short.
+var ErrSecret = errors.New(SecretVariable + " must have at least 16 bytes: it is the secret that the service gives core.WithKeySecret")
+
+// ParseKeys reads a mode: show, hash or hide. The secret is for hash; if it is empty, hashes are by a random secret, and differ each time.
+func ParseKeys(mode, secret string) (Keys, error) {
+	switch mode {
+	case "show", "hide":
+	case "hash":
+		if secret == "" {
+			random := make([]byte, sha256.Size)
+			_, _ = rand.Read(random) // never fails
+			return Keys{mode, random}, nil
+		}
+		if len(secret) < minSecret {
+			return Keys{}, ErrSecret
+		}
+	default:
+		return Keys{}, fmt.Errorf("-keys %q must be show, hash or hide", mode)
+	}
+	return Keys{mode, []byte(secret)}, nil
+}
+
+// Hidden reports whether keys can't be read from the output.
+func (k Keys) Hidden() bool { return k.mode == "hash" || k.mode == "hide" }
+
+// Text is a key as the output shows it.
+func (k Keys) Text(key string) string {
+	switch k.mode {
+	case "hash":
+		return Hash(k.secret, key)
+	case "hide":
+		kind, _, _ := strings.Cut(key, ":")
+		if kind == key { // it can be all of a key that an app made
+			kind = ""
+		}
+		return Text(kind + ":…")
+	}
+	return Text(key)
+}
+
+// Hash is a key as the log of a limiter with core.WithKeySecret has it: the first 12 hex digits of its HMAC-SHA256.
+func Hash(secret []byte, key string) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(key))
+	return hex.EncodeToString(mac.Sum(nil)[:6])
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/keyof"
+)
+
+var keyCommand = cli.Command{
+	Name:  "key",
+	About: "print the keys that the adapters make of a client",
+	Details: `Each flag is one extractor with the value of the client, and prints its key on a line. They can be repeated:
+
+  ratelimit key -ip 192.0.2.1                           # ByIP
+  ratelimit key -header x-api-key=abc                   # ByHeader("X-Api-Key")
+  ratelimit key -join -header x-tenant=a -path /search  # Join(ByHeader("X-Tenant"), ByPath())
+
+A key with bytes that are not printable is printed as it is, as the other commands and policy files need it.
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		var k keys
+		k.define(flags)
+		return func(_ context.Context, s cli.Streams, _ []string) error { return k.print(s) }
+	},
+}
+
+// keys are the flags of the command key.
+type keys struct {
+	makers     []func() (string, error) // in the order of the command line
+	join       bool
+	ipv6Prefix int
+}
+
+func (k *keys) define(flags *flag.FlagSet) {
+	flags.BoolVar(&k.join, "join", false, "print one key, joined of all in their order, as Join makes it")
+	flags.IntVar(&k.ipv6Prefix, "ipv6-prefix", 64, "the leading `bits` of an IPv6 address that are one client, as core.IPv6Prefix sets them")
+	k.one(flags, "ip", "the key of an `address`, as ByIP makes it", func(address string) (string, error) {
+		return keyof.IP(address, core.IPv6Prefix(k.ipv6Prefix))
+	})
+	k.one(flags, "method", "the key of a `method`", keyof.Method)
+	k.one(flags, "path", "the key of a `path`", keyof.Path)
+	k.one(flags, "route", "the key of a route's `pattern`", keyof.Route)
+	k.one(flags, "global", "the key of Global(`name`)", keyof.Global)
+	k.named(flags, "header", "the key of a header field, as `name=value`", keyof.Header)
+	k.named(flags, "cookie", "the key of a cookie, as `name=value`", keyof.Cookie)
+	k.named(flags, "query", "the key of a query parameter, as `name=value`", keyof.Query)
+	k.named(flags, "param", "the key of a path parameter, as `name=value`", keyof.Param)
+}
+
+// one defines a flag for an extractor without a name.
+func (k *keys) one(flags *flag.FlagSet, name, usage string, of func(string) (string, error)) {
+	flags.Func(name, usage, func(value string) error {
+		k.makers = append(k.makers, func() (string, error) { return of(value) })
+		return nil
+	})
+}
+
+// named defines a flag for an extractor with a name.
+func (k *keys) named(flags *flag.FlagSet, name, usage string, of func(name, value string) (string, error)) {
+	flags.Func(name, usage, func(pair string) error {
+		field, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return fmt.Errorf("write NAME=VALUE, such as -%s x=abc", name)
+		}
+		k.makers = append(k.makers, func() (string, error) { return of(field, value) })
+		return nil
+	})
+}
+
+func (k *keys) print(s cli.Streams) error {
+	if len(k.makers) == 0 {
+		return cli.Misuse("key needs a client, such as -ip 192.0.2.1 (see ratelimit help key)")
+	}
+	var made []string
+	for _, maker := range k.makers {
+		key, err := maker()
+		if err != nil {
+			return cli.Misuse("%v", err)
+		}
+		made = append(made, key)
+	}
+	if k.join {
+		made = []string{keyof.Join(made...)}
+	}
+	for _, key := range made {
+		_, _ = fmt.Fprintln(s.Out, key)
+	}
+	return nil
+}
+
+var hashCommand = cli.Command{
+	Name: "hash", Args: "KEY…", Least: 1, Most: -1,
+	About: "print keys as the log has them",
+	Details: `The log of a limiter has the first 12 hex digits of a key's HMAC-SHA256, by the secret that the service gives core.WithKeySecret.
+Set the environment variable ` + show.SecretVariable + ` to that secret. Without core.WithKeySecret each process has a random one,
+and nobody can compute its hashes.
+
+  ` + show.SecretVariable + `=… ratelimit hash $(ratelimit key -ip 192.0.2.1)
+`,
+	New: func(*flag.FlagSet) cli.Run {
+		return func(_ context.Context, s cli.Streams, args []string) error {
+			secret := s.Env(show.SecretVariable)
+			if _, err := show.ParseKeys("hash", secret); secret == "" || err != nil {
+				return cli.Misuse("%v", show.ErrSecret)
+			}
+			for _, key := range args {
+				_, _ = fmt.Fprintln(s.Out, show.Hash([]byte(secret), key))
+			}
+			return nil
+		}
+	},
+}
