@@ -182,8 +182,11 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 	}
 	switch now.policy.OnFailure {
 	case FailOpen:
+		if res.Source = FromFailOpen; now.planOf(r.key).beyond != nil && !r.peeks() {
+			res.RetryAfter = Never // a blocked key
+			return nil
+		}
 		res.Allowed = true
-		res.Source = FromFailOpen
 		return nil
 	case FailLocal:
 		if now.localPlan == nil { // the failed store is a MemoryStore, so there is no fallback
@@ -229,6 +232,12 @@ func (r *request) check(ctx context.Context, now *rules) error {
 // bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
 func (r *request) bindPlan(p *plan) {
 	r.Plan = p.Plan
+	if p.beyond != nil && !r.peeks() {
+		if r.Each = p.beyond; r.Action == bucket.AtMost {
+			r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
+		}
+		return
+	}
 	switch {
 	case r.all:
 		r.N = p.LeastCapacity()

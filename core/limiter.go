@@ -167,7 +167,7 @@ func (l *Limiter) Capacity(key string) int64 { return l.rules.Load().planOf(key)
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {
 	p := l.rules.Load().policy
-	p.Limits, p.Overrides = slices.Clone(p.Limits), maps.Clone(p.Overrides)
+	p.Limits, p.Overrides, p.Blocked = slices.Clone(p.Limits), maps.Clone(p.Overrides), slices.Clone(p.Blocked)
 	for key, limits := range p.Overrides {
 		p.Overrides[key] = slices.Clone(limits)
 	}

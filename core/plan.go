@@ -25,6 +25,7 @@ type plan struct {
 	slots     *bucket.Plan // those of limits that are slots; nil: there are none
 	estimates bool         // some limits hold estimates
 	ofKey     bool         // they are the limits of a key that has its own
+	beyond    *[]int64     // of a blocked key: what each request asks of each limit, which is more than any can hold; else nil
 	asked     atomic.Bool  // ofKey: a request has asked for tokens of the key
 }
 
@@ -47,6 +48,16 @@ func makePlan(policy string, limits []Limit) *plan {
 	p.use = newUnitUse(p.units)
 	p.class = store.NewClass(policy, p.Plan)
 	p.texts = header.NewTexts(plain)
+	return p
+}
+
+// blocking has p deny every request, as one that asks for more than a limit can hold. So a block needs no other way through a store.
+func (p *plan) blocking() *plan {
+	beyond := make([]int64, len(p.Rates))
+	for i := range beyond {
+		beyond[i] = p.Rates[i].Capacity + 1
+	}
+	p.ofKey, p.beyond = true, &beyond
 	return p
 }
 

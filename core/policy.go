@@ -33,6 +33,10 @@ type Policy struct {
 	// ago, and while processes without the override decide the key too. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
+	// Blocked are keys whose requests are denied, also if the store can't answer: their RetryAfter is [Never]. Requests that cost
+	// nothing still pass, and what a key has left stays. Change them with SetPolicy. Blocked comes before Overrides.
+	Blocked []string
+
 	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.
 	OnFailure FailureMode
 
@@ -77,12 +81,15 @@ func (p Policy) limitMistakes() []error {
 			errs = append(errs, mistake.New("Policy.Overrides", key, "has an empty key, which no request can have"))
 		}
 	}
+	if i := slices.Index(p.Blocked, ""); i >= 0 {
+		errs = append(errs, mistake.New("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
+	}
 	return errs
 }
 
 // isZero reports whether p is the zero Policy.
 func (p Policy) isZero() bool {
-	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && p.Overrides == nil && !p.Shadow && p.Headers == HeadersDefault
+	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && p.Overrides == nil && p.Blocked == nil && !p.Shadow && p.Headers == HeadersDefault
 }
 
 // mistakes returns what is wrong with p, except for its limits.

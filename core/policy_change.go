@@ -13,7 +13,7 @@ type PolicyChange struct {
 	Policy string  // the policy's name
 	Limits []Limit // its limits, each with the name that metrics and headers show
 
-	// Changes are what SetPolicy changed, one in each element, in words: `limit "api": 100/min, was 60/min`. Overrides are
+	// Changes are what SetPolicy changed, one in each element, in words: `limit "api": 100/min, was 60/min`. Overrides and blocked keys are
 	// only counted, because their keys can be personal data. It is nil if NewLimiter made the limiter.
 	Changes []string
 }
@@ -46,6 +46,9 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 	if text := overrideChanges(p.Overrides, next.Overrides); text != "" {
 		changes = append(changes, "overrides: "+text)
 	}
+	if text := blockChanges(p.Blocked, next.Blocked); text != "" {
+		changes = append(changes, "blocked: "+text)
+	}
 	changed("OnFailure", next.OnFailure, p.OnFailure)
 	changed("LocalShare", next.share(), p.share())
 	changed("Shadow", next.Shadow, p.Shadow)
@@ -77,6 +80,23 @@ func (l Limit) sameName(other Limit) bool { return l.Name == other.Name }
 func (l Limit) unnamed() string {
 	l.Name = ""
 	return l.String()
+}
+
+// blockChanges counts the keys that one list has and the other has not, or returns "".
+func blockChanges(before, now []string) string {
+	missing := func(from, in []string) (n int) {
+		for _, key := range in {
+			if !slices.Contains(from, key) {
+				n++
+			}
+		}
+		return n
+	}
+	added, removed := missing(before, now), missing(now, before)
+	if added+removed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d added, %d removed", added, removed)
 }
 
 // overrideChanges counts the overrides that differ, or returns "".

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // rules is a limiter's policy with what is computed from it. It never changes.
 type rules struct {
 	policy Policy
@@ -46,8 +48,10 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 		next.localPlans = &planCache{}
 		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
-	if len(policy.Overrides) > 0 {
+	if len(policy.Overrides)+len(policy.Blocked) > 0 {
 		next.overrides, next.localOverrides = make(map[string]*plan), make(map[string]*plan)
+	}
+	if len(policy.Overrides) > 0 {
 		next.policy.Overrides, next.overrideUnits = make(map[string][]Limit), make(map[string]bool)
 	}
 	for key, limits := range policy.Overrides {
@@ -60,6 +64,13 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 		if local {
 			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare))
 			next.localOverrides[key].ofKey = true
+		}
+	}
+	next.policy.Blocked = slices.Clone(policy.Blocked)
+	for _, key := range policy.Blocked {
+		next.overrides[key] = makePlan(policy.Name, policy.Limits).blocking()
+		if local {
+			next.localOverrides[key] = makePlan(policy.Name, policy.Limits).blocking()
 		}
 	}
 	return next, nil

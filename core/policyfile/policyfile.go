@@ -13,6 +13,7 @@
 //	overrides:               # limits of single keys
 //	  header:x-api-key:k-123:
 //	    - 60/s
+//	blocked: ["ip:192.0.2.1"] # keys that are denied
 //	on_failure: open         # local (the default), open or closed
 //	local_share: 0.25        # above 0, at most 1 (the default)
 //	headers: [legacy, ietf]  # default, none, or one or more of legacy, ietf and draft6

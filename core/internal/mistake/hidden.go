@@ -34,7 +34,7 @@ func HiddenName(name string) string {
 
 // HiddenValue returns s, which is the value of e, as messages may show it: where a name or overrides stand it is a [HiddenName].
 func HiddenValue(e *Error, s string) string {
-	if strings.HasPrefix(e.Reason, notAField) || lastName(e.Field) == "overrides" {
+	if strings.HasPrefix(e.Reason, notAField) || (lastName(e.Field) == "overrides" || lastName(e.Field) == "blocked") {
 		return HiddenName(s)
 	}
 	return s

@@ -19,6 +19,7 @@ type Policy struct {
 	Name       string
 	Limits     []limit.Limit
 	Overrides  map[string][]limit.Limit
+	Blocked    []string
 	OnFailure  int
 	LocalShare float64
 	Shadow     bool
@@ -45,11 +46,12 @@ func Write(p Policy) ([]byte, error) {
 		Name       string                   `json:"name"`
 		Limits     []limit.Limit            `json:"limits"`
 		Overrides  map[string][]limit.Limit `json:"overrides,omitempty"`
+		Blocked    []string                 `json:"blocked,omitempty"`
 		OnFailure  string                   `json:"on_failure,omitzero"`
 		LocalShare float64                  `json:"local_share,omitzero"`
 		Headers    any                      `json:"headers,omitzero"`
 		Shadow     bool                     `json:"shadow,omitzero"`
-	}{Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, LocalShare: p.LocalShare, Shadow: p.Shadow}
+	}{Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Blocked: p.Blocked, LocalShare: p.LocalShare, Shadow: p.Shadow}
 	if p.OnFailure != 0 {
 		out.OnFailure = failureNames[p.OnFailure]
 	}
@@ -109,6 +111,9 @@ func (r *reader) policy(v any) Policy {
 	if v, given := o["limits"]; given {
 		p.Limits = r.limits(v, "Policy.Limits")
 	}
+	if v, given := o["blocked"]; given {
+		p.Blocked = r.keys(v, "Policy.Blocked")
+	}
 	if v, given := o["overrides"]; given {
 		byKey, ok := v.(map[string]any)
 		switch {
@@ -128,6 +133,31 @@ func (r *reader) policy(v any) Policy {
 		}
 	}
 	return p
+}
+
+// keys reads a list of keys.
+func (r *reader) keys(v any, path string) (keys []string) {
+	list, ok := v.([]any)
+	switch {
+	case !ok:
+		r.wrong(path, v, "must be a list of keys, such as [ip:192.0.2.1]")
+	case len(list) == 0:
+		r.wrong(path, unquoted("[]"), "is an empty list: leave it out")
+	}
+	for i, v := range list {
+		if r.full() {
+			break
+		}
+		key, reason := textJSON(v)
+		if _, number := v.(json.Number); number {
+			v = unquoted("a number") // it may be a secret
+		}
+		if reason != "" {
+			r.wrong(path+"["+strconv.Itoa(i)+"]", v, reason)
+		}
+		keys = append(keys, key)
+	}
+	return keys
 }
 
 // headers reads a style or a list of them.

@@ -114,6 +114,16 @@ func (c *comparison) rest(was, is core.Policy) {
 			c.add(Change{Effect: Other, Policy: is.Name, Old: fmt.Sprint(before), New: fmt.Sprint(after), Text: fmt.Sprintf("%s: %v, was %v", text, after, before)})
 		}
 	}
+	for _, key := range slices.Sorted(slices.Values(is.Blocked)) {
+		if !slices.Contains(was.Blocked, key) {
+			c.add(Change{Effect: Cut, Policy: is.Name, Key: c.shown(key), New: "blocked", Text: "is blocked: its requests are denied"})
+		}
+	}
+	for _, key := range slices.Sorted(slices.Values(was.Blocked)) {
+		if !slices.Contains(is.Blocked, key) {
+			c.add(Change{Effect: Raise, Policy: is.Name, Key: c.shown(key), Old: "blocked", Text: "is no longer blocked: what it had left is there"})
+		}
+	}
 	switch {
 	case was.Shadow && !is.Shadow:
 		c.add(Change{Effect: Cut, Policy: is.Name, Old: "shadow", Text: "is enforced from now on: what was only reported is denied, also to clients that have used up their buckets in shadow mode"})

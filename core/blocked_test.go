@@ -1,0 +1,176 @@
+package core_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+)
+
+// blocking is a policy that blocks mallory.
+func blocking(limits ...core.Limit) core.Policy {
+	return core.Policy{Name: "api", Limits: limits, Blocked: []string{"mallory"}}
+}
+
+// wantBlocked checks that a decision is that of a blocked key.
+func wantBlocked(t *testing.T, res core.Result, err error, rule string) {
+	t.Helper()
+	require.NoError(t, err, rule)
+	assert.False(t, res.Allowed, rule)
+	assert.Equal(t, core.Never, res.RetryAfter, rule)
+}
+
+func TestBlockedKeysAreDeniedWhateverTheyAsk(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), blocking(
+			core.PerHour(5), core.PerHour(1000).WithUnit("tokens"), core.InFlight(3))))
+		ctx := t.Context()
+		left := func() []core.LimitResult {
+			res, err := limiter.Peek(ctx, "mallory")
+			require.NoError(t, err)
+			assert.True(t, res.Allowed, "a Peek tells what is there")
+			return res.Limits()
+		}
+		for range 3 {
+			res, err := limiter.Allow(ctx, "mallory")
+			wantBlocked(t, res, err, "Allow")
+			for _, l := range res.Limits() {
+				assert.True(t, l.Violated, "each limit denies")
+			}
+			res, err = limiter.AllowN(ctx, "mallory", 3)
+			wantBlocked(t, res, err, "AllowN")
+			res, err = limiter.AllowUnits(ctx, "mallory", core.Units{"tokens": 7})
+			wantBlocked(t, res, err, "AllowUnits")
+			res, err = limiter.AllowUnits(ctx, "mallory", core.Units{core.Requests: 0, "tokens": 1})
+			wantBlocked(t, res, err, "units without a request")
+			res, err = limiter.AllowAtMost(ctx, "mallory", 5)
+			wantBlocked(t, res, err, "AllowAtMost")
+		}
+		for _, l := range left() {
+			assert.Equal(t, l.Limit.Capacity, l.Remaining, "nothing was taken of %q", l.Limit.Name)
+		}
+		res, err := limiter.Allow(ctx, "alice")
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "others pass")
+	})
+}
+
+func TestBlockedKeysGetNoPromises(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(time.Now)), blocking(core.PerHour(5))))
+		r, err := limiter.Reserve(t.Context(), "mallory", 1)
+		require.NoError(t, err)
+		assert.False(t, r.OK(), "a reservation")
+		assert.Equal(t, core.Never, r.Delay())
+		assert.Error(t, limiter.Wait(t.Context(), "mallory"), "Wait returns at once")
+	})
+}
+
+func TestABlockedKeyDeniesJointDecisions(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		s := newStore(core.WithClock(time.Now))
+		users := core.Must(core.NewLimiter(s, blocking(core.PerHour(5))))
+		all := core.Must(core.NewLimiter(s, core.Policy{Name: "all", Limits: []core.Limit{core.PerHour(9)}}))
+		res, err := core.AllowTogether(t.Context(), core.Charge{Limiter: all, Key: "all"}, core.Charge{Limiter: users, Key: "mallory"})
+		require.NoError(t, err)
+		assert.False(t, res.Allowed)
+		assert.Equal(t, core.Never, res.RetryAfter)
+		peeked, err := all.Peek(t.Context(), "all")
+		require.NoError(t, err)
+		assert.EqualValues(t, 9, peeked.Remaining, "nothing is taken from anybody")
+	})
+}
+
+// awayFrom is a store that does not answer.
+type awayFrom struct{ err error }
+
+func (a awayFrom) Do(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, a.err
+}
+func (a awayFrom) Reset(context.Context, string, string) error { return a.err }
+
+func TestBlockedKeysStayBlockedWithoutAStore(t *testing.T) {
+	away := awayFrom{errors.New("away")}
+	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen} {
+		policy := blocking(core.PerHour(5))
+		policy.OnFailure, policy.LocalShare = mode, 0.5
+		limiter := core.Must(core.NewLimiter(away, policy))
+		res, err := limiter.Allow(t.Context(), "mallory")
+		wantBlocked(t, res, err, mode.String())
+		res, err = limiter.Allow(t.Context(), "alice")
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "%v lets others pass", mode)
+		joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: limiter, Key: "alice"}, core.Charge{Limiter: limiter, Key: "mallory"})
+		require.NoError(t, err)
+		assert.False(t, joint.Allowed, "%v denies joint decisions", mode)
+	}
+}
+
+func TestBlocksChangeWhileTheServiceRuns(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(time.Now)), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}))
+		allowed := func() bool {
+			res, err := limiter.Allow(t.Context(), "mallory")
+			require.NoError(t, err)
+			return res.Allowed
+		}
+		assert.True(t, allowed())
+		require.NoError(t, limiter.SetPolicy(blocking(core.PerHour(5))))
+		assert.False(t, allowed(), "blocked from the next decision on")
+		require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}))
+		res, err := limiter.Allow(t.Context(), "mallory")
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "unblocked from the next decision on, although denials were repeated before")
+		assert.EqualValues(t, 3, res.Remaining, "what was left stayed")
+	})
+}
+
+func TestShadowModeBlocksNobody(t *testing.T) {
+	policy := blocking(core.PerHour(5))
+	policy.Shadow = true
+	res, err := core.Must(core.NewLimiter(core.NewMemoryStore(), policy)).Allow(t.Context(), "mallory")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed && res.ShadowDenied)
+}
+
+func TestABlockedKeyIsBlockedAlsoIfItHasAnOverride(t *testing.T) {
+	policy := blocking(core.PerHour(5))
+	policy.Overrides = map[string][]core.Limit{"mallory": {core.PerHour(500)}}
+	res, err := core.Must(core.NewLimiter(core.NewMemoryStore(), policy)).Allow(t.Context(), "mallory")
+	wantBlocked(t, res, err, "Blocked comes first")
+}
+
+func TestBlockedInJSON(t *testing.T) {
+	policy := blocking(core.PerHour(5))
+	text, err := json.Marshal(policy)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"blocked":["mallory"]`)
+	var back core.Policy
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, policy, back)
+	for given, want := range map[string]string{
+		`"mallory"`: "must be a list of keys",
+		`[]`:        "is an empty list: leave it out",
+		`[7]`:       "Policy.Blocked[0]",
+		`[""]`:      "Policy.Blocked[0]",
+	} {
+		err := json.Unmarshal([]byte(`{"name":"api","limits":["5/h"],"blocked":`+given+`}`), &back)
+		assert.ErrorContains(t, err, want, given)
+	}
+}
+
+func TestMistakesShowNoBlockedKey(t *testing.T) {
+	var p core.Policy
+	err := json.Unmarshal([]byte(`{"name":"api","limits":["5/h"],"blocked":[735511]}`), &p)
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "735511", "a key can be secret")
+}
