@@ -96,9 +96,9 @@ func PerMessage() Option {
 	return func(o *config) { o.perMessage, o.wait = true, false }
 }
 
-// PerMessageWait is [PerMessage], except that a denied message waits in the server until it has its tokens, and with it all that the
-// client sends after it: flow control slows the client down. A message that could never pass, or only after the call's deadline, ends
-// the stream.
+// PerMessageWait is [PerMessage], except that a denied message waits in the server until it has its tokens or slots, and with it all
+// that the client sends after it: flow control slows the client down. Messages of one key wait in their order, whatever their streams.
+// The functions of the app are called once. A message that could never pass, or only after the call's deadline, ends the stream.
 func PerMessageWait() Option {
 	return func(o *config) { o.perMessage, o.wait = true, true }
 }

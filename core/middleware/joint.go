@@ -32,6 +32,28 @@ type owner struct {
 	key     string
 }
 
+// denied returns the decisions for which the request is denied; nil: it is allowed.
+func (j *joint) denied() (denied []core.Result) {
+	if j.result.Allowed {
+		return nil
+	}
+	for _, r := range j.result.Results {
+		if !r.Allowed {
+			denied = append(denied, r)
+		}
+	}
+	return denied
+}
+
+// key returns the key behind which requests of the same buckets wait.
+func (j *joint) key() string {
+	keys := make([]string, len(j.rules))
+	for i, k := range j.rules {
+		keys[i] = core.JoinKey(k.limiter.Name(), k.key)
+	}
+	return core.JoinKey(keys...)
+}
+
 // answer stores the decisions with the request, the tightest in front and all in front of outer, and sets the header fields of
 // the response, those of the tightest last: it decides on the fields that have one value.
 func (j *joint) answer(x Request, outer *Decision) {

@@ -39,7 +39,7 @@ func (o *Options[C]) mistakes() error {
 
 // decideTogether sets the decisions of a and stores them in j. A rule in shadow mode that can't decide, because its key is
 // missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
-func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, j *joint, warn func(error)) (fromUser bool, err error) {
+func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, wait bool, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
 	policies := snapshots(rules)
 	var charges []core.Charge
@@ -90,7 +90,15 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, j 
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
-	j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
+	ask := func() (denied []core.Result, err error) {
+		j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
+		return j.denied(), err
+	}
+	if wait {
+		err = a.wait(rules[0].Limiter, j.key(), take.nothing(), ask)
+	} else {
+		_, err = ask()
+	}
 	if err != nil {
 		return false, err
 	}
