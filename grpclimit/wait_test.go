@@ -87,6 +87,7 @@ func TestMessagesWaitForASlot(t *testing.T) {
 				return ended(err)
 			}
 			assert.EqualValues(t, 1, atWork.Add(1), "one message is at work")
+			time.Sleep(time.Millisecond) // so that others wait
 			handled.Add(1)
 			atWork.Add(-1)
 			if err := ss.SendMsg(m); err != nil {

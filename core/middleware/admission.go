@@ -20,6 +20,9 @@ type Options[C any] struct {
 type Protocol[C any] struct {
 	// ClientError reports whether an error of a user's function is one of the client, in the protocol's or the framework's terms.
 	ClientError func(c C, err error) bool
+	// Ended reports whether an error of a user's function says, in the protocol's terms, that a context has ended. It is asked if the
+	// request's has.
+	Ended func(err error) bool
 	// Status returns the status that a failed request is answered with, for the log.
 	Status func(c C, cause Cause, err error) int
 }
@@ -64,6 +67,15 @@ func (a *Admission) Problem() core.ProblemDetails {
 		return a.joint.result.Problem()
 	}
 	return core.Problem(a.Result)
+}
+
+// WriteHeaders writes the fields of a denial to h, for a Request that has no Response.
+func (a *Admission) WriteHeaders(h core.HeaderWriter) {
+	if a.joint != nil {
+		a.joint.result.WriteHeaders(h)
+	} else {
+		a.Result.WriteHeaders(h)
+	}
 }
 
 // Charged reports whether a limiter allowed the request and took its tokens.

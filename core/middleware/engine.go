@@ -188,6 +188,9 @@ func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 			a.Err = f.error // as the function returned it
 		}
 	}
+	if fromUser && a.Cause == Internal && a.ctx.Err() != nil && e.protocol.Ended != nil && e.protocol.Ended(err) {
+		a.Cause = Ended
+	}
 }
 
 // warnFailed logs the first failure of each kind that nothing else reports: a request without a usable key, and in
