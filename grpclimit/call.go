@@ -55,11 +55,13 @@ func (x *request) RemoteAddr() string {
 	switch {
 	case !ok || p.Addr == nil:
 		return ""
-	case strings.HasPrefix(p.Addr.Network(), "unix"):
+	case isSocket(p.Addr), isSocket(p.LocalAddr): // behind net/http only the server's address is known to be one
 		return "@" // clients choose the names of their sockets, such as 192.0.2.1:80
 	}
 	return p.Addr.String()
 }
+
+func isSocket(a net.Addr) bool { return a != nil && strings.HasPrefix(a.Network(), "unix") }
 
 // RemoteIP returns the peer's address from the connection itself.
 func (x *request) RemoteIP() netip.Addr {

@@ -38,21 +38,33 @@ func served(t *testing.T, serve func(*grpc.Server), dial func(context.Context) (
 	return conn
 }
 
+func serveGRPC(s *grpc.Server, l net.Listener) { _ = s.Serve(l) }
+
+// serveHTTP serves s by the server of net/http.
+func serveHTTP(s *grpc.Server, l net.Listener) {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	_ = (&http.Server{Handler: s, Protocols: &protocols}).Serve(l) //nolint:gosec // a test
+}
+
 func TestTheNameOfAClientsSocketIsNotItsAddress(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for _, test := range []struct {
 		socket string
+		serve  func(s *grpc.Server, l net.Listener)
 		key    grpclimit.KeyFunc
 		want   codes.Code
 	}{
-		{"192.0.2.7:1", grpclimit.ByPeer(), codes.InvalidArgument},
-		{"192.0.2.7:2", grpclimit.ByPeer(core.TrustUnixSocket()), codes.OK},
+		{"192.0.2.7:1", serveGRPC, grpclimit.ByPeer(), codes.InvalidArgument},
+		{"192.0.2.7:2", serveGRPC, grpclimit.ByPeer(core.TrustUnixSocket()), codes.OK},
+		{"192.0.2.7:3", serveHTTP, grpclimit.ByPeer(), codes.InvalidArgument},
+		{"192.0.2.7:4", serveHTTP, grpclimit.ByPeer(core.TrustUnixSocket()), codes.OK},
 	} {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "server"), Net: "unix"})
 		require.NoError(t, err)
 		limiter := perHour("calls", 1)
-		conn := served(t, func(s *grpc.Server) { _ = s.Serve(l) }, func(context.Context) (net.Conn, error) {
+		conn := served(t, func(s *grpc.Server) { test.serve(s, l) }, func(context.Context) (net.Conn, error) {
 			return net.DialUnix("unix", &net.UnixAddr{Name: test.socket, Net: "unix"}, l.Addr().(*net.UnixAddr))
 		}, grpclimit.Stream(limiter, test.key))
 		ctx := metadata.AppendToOutgoingContext(within(t), "x-forwarded-for", "203.0.113.9")
@@ -204,11 +216,7 @@ func TestAServerBehindNetHTTP(t *testing.T) {
 	t.Cleanup(func() { log.SetOutput(before) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	conn := served(t, func(s *grpc.Server) {
-		var protocols http.Protocols
-		protocols.SetUnencryptedHTTP2(true)
-		_ = (&http.Server{Handler: s, Protocols: &protocols, ErrorLog: log.New(&lines, "", 0)}).Serve(l) //nolint:gosec // a test
-	}, func(context.Context) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, grpclimit.Stream(perHour("calls", 1), grpclimit.ByPeer()))
+	conn := served(t, func(s *grpc.Server) { serveHTTP(s, l) }, func(context.Context) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, grpclimit.Stream(perHour("calls", 1), grpclimit.ByPeer()))
 	t.Cleanup(func() { _ = l.Close() })
 	cs := open(within(t), t, conn)
 	require.NoError(t, say(cs))
