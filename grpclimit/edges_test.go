@@ -44,7 +44,7 @@ func serveGRPC(s *grpc.Server, l net.Listener) { _ = s.Serve(l) }
 func serveHTTP(s *grpc.Server, l net.Listener) {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	_ = (&http.Server{Handler: s, Protocols: &protocols}).Serve(l) //nolint:gosec // a test
+	_ = (&http.Server{Handler: s, Protocols: &protocols}).Serve(l)
 }
 
 func TestTheNameOfAClientsSocketIsNotItsAddress(t *testing.T) {

@@ -144,14 +144,9 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 		}
 	}
 	if wait {
-		err = a.wait(limiter, key, take.nothing(), func() (denied []core.Result, err error) {
-			if a.Result, err = e.ask(limiter, a.ctx, key, take); err == nil && !a.Result.Allowed {
-				denied = []core.Result{a.Result}
-			}
-			return denied, err
-		})
+		a.Result, err = e.askInTurn(a.ctx, limiter, key, take)
 	} else {
-		a.Result, err = e.ask(limiter, a.ctx, key, take)
+		a.Result, err = e.ask(a.ctx, limiter, key, take)
 	}
 	if err != nil {
 		return false, err
@@ -161,7 +156,7 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 }
 
 // ask has the limiter decide what a request takes.
-func (e *Engine[C]) ask(limiter *core.Limiter, ctx context.Context, key string, take charge) (core.Result, error) {
+func (e *Engine[C]) ask(ctx context.Context, limiter *core.Limiter, key string, take charge) (core.Result, error) {
 	now := limiter
 	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
 		now = snapshot(limiter)
