@@ -22,7 +22,7 @@
 //
 // [OnDenied] and [OnError] replace these answers.
 //
-// The policy chooses the fields of the limits. Their names are in lower case. They are header metadata of a call that succeeds, and
+// The policy chooses the fields of the limits, without Cache-Control. Their names are in lower case. They are header metadata of a call that succeeds, and
 // trailers of one that fails, because gRPC clients retry only failures without header metadata. They are trailers too if the handler
 // has sent the header itself, by grpc.SendHeader.
 //

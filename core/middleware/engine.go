@@ -174,6 +174,17 @@ func (e *Engine[C]) ask(ctx context.Context, limiter *core.Limiter, key string, 
 	return now.AllowN(ctx, key, take.cost)
 }
 
+// askInTurn is ask for a request that waits. It is a function of its own because what its closure refers to is allocated.
+func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key string, take charge) (res core.Result, err error) {
+	err = wait(ctx, limiter, key, take.nothing(), func() (denied []core.Result, err error) {
+		if res, err = e.ask(ctx, limiter, key, take); err == nil && !res.Allowed {
+			denied = []core.Result{res}
+		}
+		return denied, err
+	})
+	return res, err
+}
+
 // fail fills in a for a request that has no decision because of err. fromUser says that err is from a function of the user.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}

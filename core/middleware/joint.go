@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -30,6 +31,14 @@ type joint struct {
 type owner struct {
 	limiter *core.Limiter
 	key     string
+}
+
+// await sets the decisions of a request that waits.
+func (j *joint) await(ctx context.Context, deciding func(context.Context) context.Context, nothing bool, charges []core.Charge) error {
+	return wait(ctx, j.rules[0].limiter, j.key(), nothing, func() (denied []core.Result, err error) {
+		j.result, err = core.AllowTogether(deciding(ctx), charges...)
+		return j.denied(), err
+	})
 }
 
 // denied returns the decisions for which the request is denied; nil: it is allowed.
