@@ -181,3 +181,16 @@ func TestShadowModeRefusesNothing(t *testing.T) {
 		assert.NoError(t, say(cs), "a message passes")
 	}
 }
+
+func TestAKeyFunctionWhoseOwnCallEndsWithTheClientsHasNotFailed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := connect.NewError(connect.CodeCanceled, errors.New("the other service was told"))
+	key := func(*connectlimit.Call) (string, error) { cancel(); return "", asked }
+	_, err := connectlimit.New(perHour("calls", 9), key).WrapUnary(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) {
+		t.Error("the handler must not run")
+		return connect.NewResponse(hello()), nil
+	})(ctx, connect.NewRequest(hello()))
+	assert.Equal(t, connect.CodeCanceled, connect.CodeOf(err), "the client has gone: that is no failure of the service")
+	_, err = connectlimit.New(perHour("calls", 9), func(*connectlimit.Call) (string, error) { return "", asked }).WrapUnary(nil)(t.Context(), connect.NewRequest(hello()))
+	assert.Equal(t, connect.CodeInternal, connect.CodeOf(err), "while the client waits, it is a failure")
+}

@@ -21,6 +21,10 @@ import (
 // protocol is what Connect knows of errors.
 var protocol = middleware.Protocol[*Call]{
 	ClientError: func(_ *Call, err error) bool { return clientError(err) != nil },
+	Ended: func(err error) bool { // a service that a function of the app called says so by a code
+		code := connect.CodeOf(err)
+		return code == connect.CodeCanceled || code == connect.CodeDeadlineExceeded
+	},
 	Status: func(c *Call, cause middleware.Cause, err error) int {
 		if cause == middleware.ClientError {
 			return int(clientError(err).Code())

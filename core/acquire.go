@@ -17,30 +17,56 @@ import (
 // if that would exceed ctx's deadline, with [ErrCapacity] if it would never end, and with Allow's error if there is no decision. If
 // ctx ends, it takes nothing and returns ctx's error.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
+	var res Result
+	var failed error
+	err := l.inTurn(ctx, key, nil, func() ([]Result, error) {
+		if res, failed = l.Allow(ctx, key); failed == nil && !res.Allowed {
+			return []Result{res}, nil
+		}
+		return nil, failed
+	})
+	if err != nil && failed == nil { // the wait has failed
+		return Result{}, err
+	}
+	return res, err
+}
+
+// inTurn calls ask until it returns no denials, in the order of the callers that wait for key. Before each further call it waits for
+// what the denials lack; denied are those of a call just before inTurn, if any. It returns ask's error, [ErrDeadline] or [ErrCapacity]
+// if waiting does not help, or ctx's error if that ends.
+func (l *Limiter) inTurn(ctx context.Context, key string, denied []Result, ask func() (denied []Result, err error)) error {
 	w := l.waiters.join(key)
 	defer l.waiters.leave(w)
 	select {
 	case <-w.first:
-	case <-ctx.Done():
-		return Result{}, ctx.Err()
+	default:
+		denied = nil // others may change the bucket meanwhile
+		select {
+		case <-w.first:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	for here := l.waiters.releasedHere(key); ; { // here: a slot was released in this process just now
 		if here && l.memory == nil && l.waiters.yields(key) {
 			if err := leaveToOthers(ctx); err != nil {
-				return Result{}, err
+				return err
 			}
 		}
-		res, err := l.Allow(ctx, key)
-		if err != nil || res.Allowed {
-			return res, err
+		if len(denied) == 0 {
+			var err error
+			if denied, err = ask(); err != nil || len(denied) == 0 {
+				return err
+			}
 		}
-		pause, free, err := l.pause(ctx, &res, w)
+		pause, free, err := w.pause(ctx, denied)
 		if err != nil {
-			return Result{}, err
+			return err
 		}
 		if here, err = sleep(ctx, pause, free); err != nil {
-			return Result{}, err
+			return err
 		}
+		denied = nil
 	}
 }
 
@@ -67,14 +93,17 @@ func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (
 	}
 }
 
-// pause returns how long to wait after a denial, and a channel that ends the pause early; nil: none does.
-func (l *Limiter) pause(ctx context.Context, denied *Result, w *waiter) (pause time.Duration, free <-chan struct{}, err error) {
-	if denied.RetryAfter == Never {
-		return 0, nil, fmt.Errorf("%w: 1 slot", ErrCapacity)
-	}
-	for i := range denied.plan.limits { // a limit with a rate has its tokens no earlier
-		if !denied.plan.Rates[i].Slots {
-			pause = max(pause, denied.retryAfterOf(i))
+// pause returns how long to wait after denials, and a channel that ends the pause early; nil: none does.
+func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duration, free <-chan struct{}, err error) {
+	for i := range denied { // a limit with a rate has its tokens no earlier
+		r := &denied[i]
+		if r.RetryAfter == Never {
+			return 0, nil, fmt.Errorf("%w: no wait is long enough", ErrCapacity)
+		}
+		for j := range r.plan.limits {
+			if !r.plan.Rates[j].Slots {
+				pause = max(pause, r.retryAfterOf(j))
+			}
 		}
 	}
 	if deadline, ok := ctx.Deadline(); ok && pause > time.Until(deadline) {
@@ -83,5 +112,9 @@ func (l *Limiter) pause(ctx context.Context, denied *Result, w *waiter) (pause t
 	if pause > 0 {
 		return pause, nil, nil
 	}
-	return min(denied.RetryAfter, randomPause()), w.line.released, nil
+	pause = randomPause()
+	for i := range denied {
+		pause = min(pause, denied[i].RetryAfter)
+	}
+	return pause, w.line.released, nil
 }

@@ -24,6 +24,8 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }
 	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
+	hook.InTurn = (*Limiter).inTurn
+	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }
 	hook.Pack = pack
 	hook.Unpack = unpack
 	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }

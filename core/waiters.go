@@ -71,6 +71,13 @@ type waiter struct {
 	first chan struct{} // closed when nobody waits in front
 }
 
+// any reports whether somebody waits for key.
+func (s *waiters) any(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines[key] != nil
+}
+
 // join adds a caller behind all others that wait for a slot of key.
 func (s *waiters) join(key string) *waiter {
 	key = strings.Clone(key) // it may be a view of a buffer that its owner reuses

@@ -27,7 +27,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 		err = i.refuse(c, &a)
 	}
 	if first {
-		s.send(ctx, err != nil)
+		s.send(ctx, codeOf(err))
 	}
 	return a.Result, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -27,6 +28,9 @@ type Call struct {
 // Context returns the call's context, with its metadata and what earlier interceptors left in it.
 func (c *Call) Context() context.Context { return c.ctx }
 
+// ofMessage reports whether a message of an open stream is decided.
+func (c *Call) ofMessage() bool { return c.Stream && c.Message != nil }
+
 // request is a Call as the engine and extractors of HTTP read it, with metadata as its header fields.
 type request struct {
 	rpc.Procedure
@@ -47,11 +51,17 @@ func (x *request) Header(name string) []string {
 }
 
 func (x *request) RemoteAddr() string {
-	if p, ok := peer.FromContext(x.call.ctx); ok && p.Addr != nil {
-		return p.Addr.String()
+	p, ok := peer.FromContext(x.call.ctx)
+	switch {
+	case !ok || p.Addr == nil:
+		return ""
+	case isSocket(p.Addr), isSocket(p.LocalAddr): // behind net/http only the server's address is known to be one
+		return "@" // clients choose the names of their sockets, such as 192.0.2.1:80
 	}
-	return ""
+	return p.Addr.String()
 }
+
+func isSocket(a net.Addr) bool { return a != nil && strings.HasPrefix(a.Network(), "unix") }
 
 // RemoteIP returns the peer's address from the connection itself.
 func (x *request) RemoteIP() netip.Addr {
@@ -63,9 +73,9 @@ func (x *request) RemoteIP() netip.Addr {
 	return netip.Addr{}
 }
 
-// Response returns where the fields of the limits go. Messages of an open stream have none.
+// Response returns where the fields of the limits go. Messages of an open stream that pass have none.
 func (x *request) Response() core.HeaderWriter {
-	if x.call.Stream && x.call.Message != nil {
+	if x.call.ofMessage() {
 		return nil
 	}
 	return x.call.state

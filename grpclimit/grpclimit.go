@@ -22,9 +22,9 @@
 //
 // [OnDenied] and [OnError] replace these answers.
 //
-// The policy chooses the fields of the limits. Their names are in lower case. They are header metadata of a call that succeeds, and
-// trailers of one that fails, because gRPC clients retry only failures without header metadata. They are trailers too if the handler
-// has sent the header itself, by grpc.SendHeader.
+// The policy chooses the fields of the limits, without Cache-Control. Their names are in lower case. They are header metadata of a call
+// that succeeds, and trailers of one that fails, because gRPC clients retry only failures without header metadata. They are trailers too
+// if the handler has sent the header itself, by grpc.SendHeader.
 //
 // A denial has the trailer grpc-retry-pushback-ms besides. A client whose service config retries RESOURCE_EXHAUSTED waits for that
 // long before it tries again. If the call's deadline comes first, or no wait is long enough, the trailer says not to retry.

@@ -14,35 +14,34 @@ import (
 // unary is a [grpc.UnaryServerInterceptor].
 func (i *interceptor) unary(ctx context.Context, message any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 	s, ctx, first := stateOf(ctx)
-	failed := true // also if the handler panics
+	code := codes.Internal // also if the handler panics
 	if first {
-		defer func() { s.send(ctx, failed) }()
+		defer func() { s.send(ctx, code) }()
 	}
 	c := &Call{FullMethod: info.FullMethod, Message: message, ctx: ctx, state: s}
 	a := i.engine.Begin(c, asRequest(c))
 	if a.Outcome != middleware.Allowed {
-		return nil, i.refuse(c, &a)
+		err = i.refuse(c, &a)
+		code = codeOf(err)
+		return nil, err
 	}
-	code := codes.Internal
 	if i.engine.WantsEnd(&a) {
 		defer func() { i.engine.End(c, &a, int(code)) }()
 	}
 	answer, err = handler(ctx, message)
 	code = codeOf(err)
-	failed = err != nil
 	return answer, err
 }
 
 // stream is a [grpc.StreamServerInterceptor].
 func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	s, ctx, first := stateOf(ss.Context())
-	failed := true
+	code := codes.Internal // also if the handler panics
 	if first {
-		defer func() { s.send(ctx, failed) }()
+		defer func() { s.send(ctx, code) }()
 		ss = &fieldStream{ServerStream: ss, ctx: ctx, state: s}
 	}
 	c := &Call{FullMethod: info.FullMethod, Stream: true, ctx: ctx, state: s}
-	code := codes.Internal
 	if i.perMessage {
 		m := i.messages(c, ss)
 		defer func() { m.Stop(rpc.Code(code)) }()
@@ -50,18 +49,20 @@ func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.Stream
 		if refused := m.Refusal(); refused != nil {
 			err = refused // whatever the handler made of it
 		}
-		code, failed = codeOf(err), err != nil
+		code = codeOf(err)
 		return err
 	}
 	a := i.engine.Begin(c, asRequest(c))
 	if a.Outcome != middleware.Allowed {
-		return i.refuse(c, &a)
+		err := i.refuse(c, &a)
+		code = codeOf(err)
+		return err
 	}
 	if i.engine.WantsEnd(&a) {
 		defer func() { i.engine.End(c, &a, int(code)) }()
 	}
 	err := handler(server, ss)
-	code, failed = codeOf(err), err != nil
+	code = codeOf(err)
 	return err
 }
 

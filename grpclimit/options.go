@@ -90,15 +90,15 @@ func OnError(failed func(c *Call, err error) error) Option {
 
 // PerMessage has [Stream] decide each message that the server receives, instead of the opening of the stream. The functions of the app
 // find it in the Call's Message. A denied message ends the stream with the denial: RecvMsg returns it, and the stream's context ends.
-// A message is over, for settlement, refunds and slots, when the handler receives the next one, or returns. To limit openings too,
-// chain a second interceptor. [Unary] ignores PerMessage.
+// Messages that pass have no fields of the limits. A message is over, for settlement, refunds and slots, when the handler receives the
+// next one, or returns. To limit openings too, chain a second interceptor. [Unary] ignores PerMessage.
 func PerMessage() Option {
 	return func(o *config) { o.perMessage, o.wait = true, false }
 }
 
-// PerMessageWait is [PerMessage], except that a denied message waits in the server until it has its tokens, and with it all that the
-// client sends after it: flow control slows the client down. A message that could never pass, or only after the call's deadline, ends
-// the stream.
+// PerMessageWait is [PerMessage], except that a denied message waits in the server until it has its tokens or slots, and with it all
+// that the client sends after it: flow control slows the client down. Messages of one key wait in their order, whatever their streams.
+// The functions of the app are called once. A message that could never pass, or only after the call's deadline, ends the stream.
 func PerMessageWait() Option {
 	return func(o *config) { o.perMessage, o.wait = true, true }
 }

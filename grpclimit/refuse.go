@@ -17,6 +17,10 @@ import (
 // protocol is what gRPC knows of errors.
 var protocol = middleware.Protocol[*Call]{
 	ClientError: func(_ *Call, err error) bool { return clientStatus(err) != nil },
+	Ended: func(err error) bool { // a service that a function of the app called says so by a status
+		code := codeOf(err)
+		return code == codes.Canceled || code == codes.DeadlineExceeded
+	},
 	Status: func(c *Call, cause middleware.Cause, err error) int {
 		if cause == middleware.ClientError {
 			return int(clientStatus(err).Code())
@@ -39,9 +43,19 @@ func clientStatus(err error) *status.Status {
 
 // refuse returns the error of a call, or of a message, that does not pass.
 func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
+	err := i.refusal(c, a)
+	if a.Outcome == middleware.Denied {
+		c.state.pushBack(rpc.Pushback(c.ctx, a.Result.RetryAfter), codeOf(err))
+		if c.ofMessage() {
+			a.WriteHeaders(c.state)
+		}
+	}
+	return err
+}
+
+func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 	switch {
 	case a.Outcome == middleware.Denied:
-		c.state.pushBack(rpc.Pushback(c.ctx, a.Result.RetryAfter))
 		if i.denied != nil {
 			if err := i.denied(c, a.Result); err != nil {
 				return err

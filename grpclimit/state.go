@@ -2,9 +2,12 @@ package grpclimit
 
 import (
 	"context"
+	"reflect"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
@@ -14,11 +17,13 @@ import (
 // is known whether the call has header metadata. State is a [core.HeaderWriter] of these fields.
 type state struct {
 	context.Context
-	decision rpc.Decisions
+	transport grpc.ServerTransportStream // nil: there is none
+	decision  rpc.Decisions
 
 	mu       sync.Mutex
 	fields   metadata.MD // to send
 	pushback string      // of a denial, else ""
+	denial   codes.Code  // the code of the denial's error
 }
 
 type stateKey struct{}
@@ -31,13 +36,23 @@ func (s *state) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// stateOf returns the state of a call, and the context that has it. first reports that it is new.
+// stateOf returns the state of a call, and the context that has it. first reports that it is new. A call within the handler of another
+// one, in the same process, has a transport of its own.
 func stateOf(ctx context.Context) (s *state, with context.Context, first bool) {
-	if s, ok := ctx.Value(stateKey{}).(*state); ok {
+	transport := grpc.ServerTransportStreamFromContext(ctx)
+	if s, ok := ctx.Value(stateKey{}).(*state); ok && same(s.transport, transport) {
 		return s, ctx, false
 	}
-	s = &state{Context: ctx}
+	s = &state{Context: ctx, transport: transport}
 	return s, s, true
+}
+
+// same reports whether two transports are one. Those that can't be compared count as one.
+func same(a, b grpc.ServerTransportStream) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return !reflect.TypeOf(a).Comparable() || !reflect.TypeOf(b).Comparable() || a == b
 }
 
 // stored returns the decisions about the call with the context ctx, or nil.
@@ -58,8 +73,11 @@ func (s *state) Get(name string) string {
 	return ""
 }
 
-// Set replaces a field.
+// Set replaces a field. It drops Cache-Control: nobody caches calls, and net/http, which can serve gRPC, complains of such a trailer.
 func (s *state) Set(name, value string) {
+	if strings.EqualFold(name, "Cache-Control") {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fields == nil {
@@ -87,23 +105,24 @@ func (s *state) sendHeader(ctx context.Context) {
 	}
 }
 
-// send sends what is left when the call is over: as trailers if it failed, because clients retry only failures without a header.
-func (s *state) send(ctx context.Context, failed bool) {
-	if !failed {
+// send sends what is left when the call is over, with the code of its answer: as trailers if it failed, because clients retry only
+// failures without a header.
+func (s *state) send(ctx context.Context, code codes.Code) {
+	if code == codes.OK {
 		s.sendHeader(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pushback != "" {
+	if s.pushback != "" && s.denial == code { // the handler may have ignored a denial of Allow, and failed for another reason
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(rpc.PushbackField, s.pushback)) // it fails only without a transport, in tests of apps
 	}
 	_ = grpc.SetTrailer(ctx, s.fields)
 	s.fields = nil
 }
 
-// pushBack tells clients when to try again.
-func (s *state) pushBack(milliseconds string) {
+// pushBack tells clients when to try again, if the call is answered with the code of the denial.
+func (s *state) pushBack(milliseconds string, denial codes.Code) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pushback = milliseconds
+	s.pushback, s.denial = milliseconds, denial
 }

@@ -20,6 +20,9 @@ type Options[C any] struct {
 type Protocol[C any] struct {
 	// ClientError reports whether an error of a user's function is one of the client, in the protocol's or the framework's terms.
 	ClientError func(c C, err error) bool
+	// Ended reports whether an error of a user's function says, in the protocol's terms, that a context has ended. It is asked if the
+	// request's has.
+	Ended func(err error) bool
 	// Status returns the status that a failed request is answered with, for the log.
 	Status func(c C, cause Cause, err error) int
 }

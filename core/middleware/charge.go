@@ -66,3 +66,6 @@ func (o *Options[C]) deciding(ctx context.Context) context.Context {
 	}
 	return context.WithoutCancel(ctx)
 }
+
+// nothing reports whether a request takes nothing: it is denied only in debt.
+func (t *charge) nothing() bool { return t.cost == 0 && t.units == nil && !t.all }

@@ -4,6 +4,7 @@
 package middleware
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -77,7 +78,13 @@ func (e *Engine[C]) Policy() string { return e.limiter.Name() }
 // the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
 // selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
 // framework routes again, as gin's HandleContext does, passes without another one: each middleware decides a request once.
-func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
+func (e *Engine[C]) Begin(c C, x Request) (a Admission) { return e.begin(c, x, false) }
+
+// Await is Begin, but a denied request waits until it is allowed, or its context ends. Requests of one key wait in their order. A
+// request that could never be allowed, or only after its context's deadline, is Denied. The user's functions are called once.
+func (e *Engine[C]) Await(c C, x Request) Admission { return e.begin(c, x, true) }
+
+func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	if e.options.Skip != nil && e.options.Skip(c) {
 		return Admission{}
 	}
@@ -89,9 +96,9 @@ func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
 	var fromUser bool
 	var err error
 	if len(e.rules) == 1 {
-		fromUser, err = e.decide(c, &a)
+		fromUser, err = e.decide(c, &a, wait)
 	} else {
-		fromUser, err = decideTogether(e.rules, &e.options, c, &a, &joint{by: &e.middleware}, func(missing error) {
+		fromUser, err = decideTogether(e.rules, &e.options, c, &a, wait, &joint{by: &e.middleware}, func(missing error) {
 			e.warnNoKey.Do(func() { e.warn(c, x, causeOf(a.ctx, missing), missing, shadowMessage, "RL708") })
 		})
 	}
@@ -115,7 +122,7 @@ func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
 }
 
 // decide sets the Result and the decision of a. fromUser reports whether err is from a function of the user.
-func (e *Engine[C]) decide(c C, a *Admission) (fromUser bool, err error) {
+func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err error) {
 	key, err := call(e.rules[0].Key, c)
 	if err != nil {
 		return true, err
@@ -136,6 +143,20 @@ func (e *Engine[C]) decide(c C, a *Admission) (fromUser bool, err error) {
 			}
 		}
 	}
+	if wait {
+		a.Result, err = e.askInTurn(a.ctx, limiter, key, take)
+	} else {
+		a.Result, err = e.ask(a.ctx, limiter, key, take)
+	}
+	if err != nil {
+		return false, err
+	}
+	a.limiter, a.key = limiter, key
+	return false, nil
+}
+
+// ask has the limiter decide what a request takes.
+func (e *Engine[C]) ask(ctx context.Context, limiter *core.Limiter, key string, take charge) (core.Result, error) {
 	now := limiter
 	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
 		now = snapshot(limiter)
@@ -143,20 +164,25 @@ func (e *Engine[C]) decide(c C, a *Admission) (fromUser bool, err error) {
 			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
 		}
 	}
-	ctx := e.options.deciding(a.ctx)
+	ctx = e.options.deciding(ctx)
 	switch {
 	case take.units != nil:
-		a.Result, err = now.AllowUnits(ctx, key, take.unitsOf(now, key))
+		return now.AllowUnits(ctx, key, take.unitsOf(now, key))
 	case take.all:
-		a.Result, err = allowAll(now, ctx, key)
-	default:
-		a.Result, err = now.AllowN(ctx, key, take.cost)
+		return allowAll(now, ctx, key)
 	}
-	if err != nil {
-		return false, err
-	}
-	a.limiter, a.key = limiter, key
-	return false, nil
+	return now.AllowN(ctx, key, take.cost)
+}
+
+// askInTurn is ask for a request that waits. It is a function of its own because what its closure refers to is allocated.
+func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key string, take charge) (res core.Result, err error) {
+	err = wait(ctx, limiter, key, take.nothing(), func() (denied []core.Result, err error) {
+		if res, err = e.ask(ctx, limiter, key, take); err == nil && !res.Allowed {
+			denied = []core.Result{res}
+		}
+		return denied, err
+	})
+	return res, err
 }
 
 // fail fills in a for a request that has no decision because of err. fromUser says that err is from a function of the user.
@@ -167,6 +193,9 @@ func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 		if f := (functionError{}); errors.As(err, &f) {
 			a.Err = f.error // as the function returned it
 		}
+	}
+	if fromUser && a.Cause == Internal && a.ctx.Err() != nil && e.protocol.Ended != nil && e.protocol.Ended(err) {
+		a.Cause = Ended
 	}
 }
 

@@ -20,6 +20,8 @@ var (
 	holdsEstimates = hook.HoldsEstimates.(func(core.Result) bool)
 	releaseSoon    = hook.ReleaseSoon.(func(core.Result))
 	allowAll       = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
+	inTurn         = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)
+	waited         = hook.Waited.(func(l *core.Limiter, key string) bool)
 	pack           = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))
 	unpack         = hook.Unpack.(func(p *hook.PackedResult, l *core.Limiter, key string) core.Result)
 	writeHeaders   = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"context"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -30,6 +31,36 @@ type joint struct {
 type owner struct {
 	limiter *core.Limiter
 	key     string
+}
+
+// await sets the decisions of a request that waits.
+func (j *joint) await(ctx context.Context, deciding func(context.Context) context.Context, nothing bool, charges []core.Charge) error {
+	return wait(ctx, j.rules[0].limiter, j.key(), nothing, func() (denied []core.Result, err error) {
+		j.result, err = core.AllowTogether(deciding(ctx), charges...)
+		return j.denied(), err
+	})
+}
+
+// denied returns the decisions for which the request is denied; nil: it is allowed.
+func (j *joint) denied() (denied []core.Result) {
+	if j.result.Allowed {
+		return nil
+	}
+	for _, r := range j.result.Results {
+		if !r.Allowed {
+			denied = append(denied, r)
+		}
+	}
+	return denied
+}
+
+// key returns the key behind which requests of the same buckets wait.
+func (j *joint) key() string {
+	keys := make([]string, len(j.rules))
+	for i, k := range j.rules {
+		keys[i] = core.JoinKey(k.limiter.Name(), k.key)
+	}
+	return core.JoinKey(keys...)
 }
 
 // answer stores the decisions with the request, the tightest in front and all in front of outer, and sets the header fields of

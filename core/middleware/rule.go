@@ -39,7 +39,7 @@ func (o *Options[C]) mistakes() error {
 
 // decideTogether sets the decisions of a and stores them in j. A rule in shadow mode that can't decide, because its key is
 // missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
-func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, j *joint, warn func(error)) (fromUser bool, err error) {
+func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, wait bool, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
 	policies := snapshots(rules)
 	var charges []core.Charge
@@ -69,34 +69,43 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, j 
 	if err != nil {
 		return true, err
 	}
-	for i, charge := range charges {
-		if counts(charge.Limiter, "", core.Requests) {
-			charge.Units[core.Requests] = take.cost
-			if take.all {
-				charge.Units[core.Requests] = 0
-				if !slices.Contains(j.rules[:i], j.rules[i]) { // a bucket is charged its whole Capacity once
-					charge.Units[core.Requests] = charge.Limiter.Capacity(charge.Key)
-				}
-			}
-		}
-		for unit, n := range take.units {
-			if counts(charge.Limiter, "", unit) {
-				charge.Units[unit] = n
-			}
-		}
-	}
+	take.spread(charges, j.rules)
 	for unit := range take.units {
 		if unit != core.Requests && !slices.ContainsFunc(policies, func(l *core.Limiter) bool { return counts(l, "", unit) }) {
 			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
 		}
 	}
-	j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
+	if wait {
+		err = j.await(a.ctx, o.deciding, take.nothing(), charges)
+	} else {
+		j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
+	}
 	if err != nil {
 		return false, err
 	}
 	a.joint, a.Result = j, j.result.Tightest()
 	a.Result.Allowed = j.result.Allowed
 	return false, nil
+}
+
+// spread sets what each of the charges takes, those that it counts of what the request takes. rules are whose charges they are.
+func (t *charge) spread(charges []core.Charge, rules []owner) {
+	for i, charge := range charges {
+		if counts(charge.Limiter, "", core.Requests) {
+			charge.Units[core.Requests] = t.cost
+			if t.all {
+				charge.Units[core.Requests] = 0
+				if !slices.Contains(rules[:i], rules[i]) { // a bucket is charged its whole Capacity once
+					charge.Units[core.Requests] = charge.Limiter.Capacity(charge.Key)
+				}
+			}
+		}
+		for unit, n := range t.units {
+			if counts(charge.Limiter, "", unit) {
+				charge.Units[unit] = n
+			}
+		}
+	}
 }
 
 // snapshots returns the rules' limiters with the policies that they have now, for one decision. Rules of one limiter share a

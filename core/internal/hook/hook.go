@@ -42,6 +42,15 @@ var (
 	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not wait for the store.
 	ReleaseSoon any
 
+	// InTurn is a func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error.
+	// It calls ask until that returns no denials, in the order of the callers of Acquire and InTurn that wait for key in l. Before each
+	// further call it waits for what the denials lack; denied are those of a call just before. It returns ask's error, core.ErrDeadline
+	// or core.ErrCapacity if waiting does not help, or ctx's error if that ends.
+	InTurn any
+
+	// Waited is a func(l *core.Limiter, key string) bool. It reports whether a caller of Acquire or InTurn waits for key.
+	Waited any
+
 	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the Result, which must be as a limiter returned it.
 	// writes is whether WriteHeaders writes anything.
 	Pack any

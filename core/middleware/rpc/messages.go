@@ -4,9 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -67,22 +65,12 @@ func (m *Messages[C]) Receive(receive func() error, message any) error {
 	return nil
 }
 
-// decide decides a message. With Wait it waits until the message is not denied, or waiting can't help.
+// decide decides a message.
 func (m *Messages[C]) decide(c C, x middleware.Request) middleware.Admission {
-	before := x.Decision()
-	for {
-		a := m.Engine.Begin(c, x)
-		if a.Outcome != middleware.Denied || !m.Wait || a.Result.RetryAfter == core.Never || x.Context().Err() != nil || endsBefore(x.Context(), a.Result.RetryAfter) {
-			return a
-		}
-		x.SetDecision(before) // the engine decides a request with a decision of its own only once
-		wait := time.NewTimer(a.Result.RetryAfter)
-		select {
-		case <-wait.C:
-		case <-x.Context().Done():
-			wait.Stop()
-		}
+	if m.Wait {
+		return m.Engine.Await(c, x)
 	}
+	return m.Engine.Begin(c, x)
 }
 
 // Refusal returns why the stream is over, or nil. The stream is answered with it, whatever its handler makes of it.

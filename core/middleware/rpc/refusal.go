@@ -92,10 +92,11 @@ func (r Refusal) Log(ctx context.Context, log interface {
 	}
 }
 
-// Service returns the service of a full method, such as files.v1.Files of /files.v1.Files/Read. It is "" if there is none.
+// Service returns the service of a full method, such as files.v1.Files of /files.v1.Files/Read. It is "" if there is none. As servers
+// route it, the method is what follows the last slash.
 func Service(method string) string {
-	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	return service
+	method = strings.TrimPrefix(method, "/")
+	return method[:max(0, strings.LastIndexByte(method, '/'))]
 }
 
 // HealthOrReflection reports whether a full method is one of health checks or reflection.
