@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -64,6 +65,31 @@ func (a *Admission) Problem() core.ProblemDetails {
 		return a.joint.result.Problem()
 	}
 	return core.Problem(a.Result)
+}
+
+// Wait returns how long a denied request waits at least before it can pass: until its limits have the tokens. slots reports that it
+// also waits for slots, which may be released at any time, so Wait does not count these. It returns [core.Never] if the request can
+// never pass.
+func (a *Admission) Wait() (least time.Duration, slots bool) {
+	results := []core.Result{a.Result}
+	if a.joint != nil {
+		results = a.joint.result.Results
+	}
+	for _, r := range results {
+		for _, l := range r.Limits() {
+			switch {
+			case !l.Violated:
+			case l.Limit.Mode == core.Concurrent && l.RetryAfter != core.Never:
+				slots = true
+			default:
+				least = max(least, l.RetryAfter)
+			}
+		}
+	}
+	if least == 0 && !slots {
+		least = a.Result.RetryAfter
+	}
+	return least, slots
 }
 
 // WriteHeaders writes the header fields of the decision to h, if the request had nowhere to put them when Begin was called.

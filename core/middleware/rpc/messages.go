@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,16 +68,29 @@ func (m *Messages[C]) Receive(receive func() error, message any) error {
 	return nil
 }
 
+// Pauses before a message that waits for a slot is decided again. They grow, so that many such messages don't keep the store busy.
+const (
+	firstPause   = 20 * time.Millisecond
+	longestPause = 320 * time.Millisecond
+)
+
 // decide decides a message. With Wait it waits until the message is not denied, or waiting can't help.
 func (m *Messages[C]) decide(c C, x middleware.Request) middleware.Admission {
 	before := x.Decision()
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		a := m.Engine.Begin(c, x)
-		if a.Outcome != middleware.Denied || !m.Wait || a.Result.RetryAfter == core.Never || x.Context().Err() != nil || endsBefore(x.Context(), a.Result.RetryAfter) {
+		if a.Outcome != middleware.Denied || !m.Wait || x.Context().Err() != nil {
 			return a
 		}
+		least, slots := a.Wait()
+		if least == core.Never || endsBefore(x.Context(), least) {
+			return a
+		}
+		if slots {
+			least = max(least, pause/2+rand.N(pause/2)) // at random, so that no process always comes first
+		}
 		x.SetDecision(before) // the engine decides a request with a decision of its own only once
-		wait := time.NewTimer(a.Result.RetryAfter)
+		wait := time.NewTimer(least)
 		select {
 		case <-wait.C:
 		case <-x.Context().Done():
