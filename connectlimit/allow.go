@@ -15,8 +15,10 @@ import (
 // handler returns it as it is. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
 // [FromContext] returns the Result too, but only behind an interceptor of this package.
 //
-// The fields of the limits go where those of an interceptor go. In streams, where that is too late, use [core.Limiter.Allow]. If limiter
-// counts no requests the error is internal. Allow panics if limiter is nil.
+// The fields of the limits go where those of an interceptor go. In streams, where that is too late, use [core.Limiter.Allow]. Without
+// an interceptor of this package, call Allow from one goroutine at a time, because it writes to the response.
+//
+// If limiter counts no requests the error is internal. Allow panics if limiter is nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	i := &interceptor{engine: middleware.InHandler(limiter, key, protocol)}
 	var by infoCaller

@@ -60,10 +60,14 @@ func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store
 func (x *request) Header(name string) []string     { return x.call.Header().Values(name) }
 func (x *request) RemoteAddr() string              { return x.call.Peer().Addr }
 
-// Response returns where the fields of the limits go. Messages of an open stream have none.
+// Response returns where the fields of the limits go. Messages of an open stream have none. Handlers may have several goroutines, so they
+// get the state, which locks. Interceptors decide before the handler runs.
 func (x *request) Response() core.HeaderWriter {
 	if x.call.isMessage() {
 		return nil
+	}
+	if _, inHandler := x.call.caller.(infoCaller); inHandler {
+		return x.call.state
 	}
 	return x.call.state.header()
 }

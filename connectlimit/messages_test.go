@@ -60,6 +60,34 @@ func TestMessagesThatWait(t *testing.T) {
 	})
 }
 
+func TestAMessageWaitsForASlotUntilOneIsReleased(t *testing.T) {
+	limiter := limiterOf(core.Policy{Name: "messages", Limits: []core.Limit{core.InFlight(1)}})
+	started, end := make(chan struct{}, 2), make(chan struct{})
+	h := handlers{talk: func(_ context.Context, s *bidi) error {
+		m, err := s.Receive()
+		if err != nil {
+			return err
+		}
+		started <- struct{}{}
+		<-end
+		return s.Send(m)
+	}}
+	s := serve(t, h, connectlimit.New(limiter, all, connectlimit.PerMessageWait()))
+	require.NoError(t, s.open(t, "").Send(hello()))
+	<-started
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // less than MaxHold
+	t.Cleanup(cancel)
+	waiting := s.openWithin(ctx, "")
+	require.NoError(t, waiting.Send(hello()))
+	time.Sleep(50 * time.Millisecond) // the message is denied meanwhile
+	require.Empty(t, started, "the premise: the message waits")
+	start := time.Now()
+	close(end)
+	_, err := waiting.Receive()
+	require.NoError(t, err, "the slot came back before the call's deadline")
+	assert.Less(t, time.Since(start), 10*time.Second, "a message does not wait until MaxHold")
+}
+
 func TestAMessageThatCannotWaitEndsTheStream(t *testing.T) {
 	for name, options := range map[string][]connectlimit.Option{
 		"the deadline comes first": {connectlimit.PerMessageWait()},

@@ -68,6 +68,9 @@ func WithSkip(skip func(*Call) bool) Option {
 
 // WithRefund returns a call's tokens if refund returns true for the code of its answer: 0 if it succeeded. Use it to count failed logins
 // only, or not to count errors of the service. A panic of the handler counts as connect.CodeInternal.
+//
+// The code is that of the handler. If Connect can't send the answer of a unary call, such as one beyond connect.WithSendMaxBytes, clients
+// get another one.
 func WithRefund(refund func(c *Call, code connect.Code) bool) Option {
 	return func(o *config) {
 		o.Refund = nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"net/http"
 	"os"
 	"strconv"
 
@@ -48,7 +47,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	switch {
 	case a.Outcome == middleware.Denied:
 		if c.isMessage() {
-			c.state.add(func(h http.Header) { a.WriteHeaders(h) })
+			a.WriteHeaders(c.state)
 		}
 		if i.denied != nil {
 			if err := i.denied(c, a.Result); err != nil {
@@ -57,7 +56,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 		}
 	default:
 		if a.Cause == middleware.Unavailable {
-			c.state.add(func(h http.Header) { retryLater(h, r) })
+			retryLater(c.state, r)
 		}
 		if i.failed != nil {
 			if err := i.failed(c, a.Err); err != nil {
@@ -73,7 +72,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 }
 
 // retryLater writes the fields that middleware of HTTP sends while the store does not answer.
-func retryLater(h http.Header, r rpc.Refusal) {
+func retryLater(h core.HeaderWriter, r rpc.Refusal) {
 	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
 	h.Set("Cache-Control", "no-store")
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // state is what all interceptors of one call share. The first one keeps it in the context. It sends the fields of all of them once it is
-// known where they go.
+// known where they go. State is a [core.HeaderWriter] of these fields.
 type state struct {
 	decision rpc.Decisions
 	request  http.Header // of the call: its identity
@@ -66,11 +66,25 @@ func (s *state) header() http.Header {
 	return s.fields
 }
 
-// add calls set with the fields to send.
-func (s *state) add(set func(http.Header)) {
+// Get returns the first value of a field, or "".
+func (s *state) Get(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	set(s.header())
+	return s.fields.Get(name)
+}
+
+// Set replaces a field.
+func (s *state) Set(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.header().Set(name, value)
+}
+
+// Add adds a value to a field.
+func (s *state) Add(name, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.header().Add(name, value)
 }
 
 // sendHeader makes the fields headers, before the first message of a stream is sent.

@@ -16,7 +16,7 @@ import (
 // If limiter counts no requests the error is an internal error. Allow panics if limiter is nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	r := receiver{engine: middleware.InHandler(limiter, key, protocol)}
-	decisions, ctx := rpc.InContext(ctx)
+	decisions := rpc.InHandler(ctx)
 	c := &Call{Method: callTool, ctx: ctx, decisions: decisions}
 	a := r.engine.Begin(c, &rpc.Inbound{Procedure: callTool, Ctx: ctx, Decisions: decisions})
 	if a.Outcome != middleware.Allowed {

@@ -143,3 +143,19 @@ func TestOnDeniedAndOnErrorAnswer(t *testing.T) {
 	assert.EqualValues(t, -32000, call(t, s, "other").Code, "OnDenied answers with an error")
 	refused(t, call(t, s, "third"), "calls", "nil is the default answer")
 }
+
+func TestAnswersThatAreNilPointersAreNone(t *testing.T) {
+	for name, denied := range map[string]func(*mcplimit.Call, core.Result) (mcp.Result, error){
+		"result": func(*mcplimit.Call, core.Result) (mcp.Result, error) { return (*mcp.CallToolResult)(nil), nil },
+		"error":  func(*mcplimit.Call, core.Result) (mcp.Result, error) { return nil, (*jsonrpc.Error)(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := inMemory(t, serving(nil, mcplimit.New(perHour("calls", 1), all, mcplimit.OnDenied(denied))))
+			require.Nil(t, call(t, s, "ask"))
+			refused(t, call(t, s, "ask"), "calls", "the default answer follows")
+		})
+	}
+	key := func(*mcplimit.Call) (string, error) { return "", (*jsonrpc.Error)(nil) }
+	s := inMemory(t, serving(nil, mcplimit.New(perHour("calls", 1), key)))
+	assert.EqualValues(t, jsonrpc.CodeInternalError, call(t, s, "ask").Code, "an error that can't be answered is an internal one")
+}

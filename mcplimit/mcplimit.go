@@ -57,7 +57,9 @@ const (
 // New returns receiving middleware of a server that lets a request pass if limiter has tokens for its key.
 //
 // Slots ([core.InFlight]) come back when the handler has returned, also by a panic. A request that its client has cancelled keeps its
-// slot until then, so handlers should end when their context does. Requests that take longer than MaxHold keep their slots.
+// slot until then, so handlers should end when their context does. For streamable HTTP the SDK does not end it when the connection is cut
+// or the session is deleted: such a handler keeps its slot until it has done its work. Requests that take longer than MaxHold keep their
+// slots.
 //
 // New panics with the mistakes in its arguments: a nil limiter, a nil key, a key function that was made from bad arguments, and
 // [Methods] without a name.

@@ -21,7 +21,7 @@ func (r *receiver) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		if !r.methods(method) {
 			return next(ctx, method, req)
 		}
-		decisions, ctx := rpc.InContext(ctx)
+		decisions, ctx := rpc.InContext(ctx, req.GetSession()) // a session gets no context that has decisions of its own calls
 		c := newCall(ctx, decisions, method, req)
 		a := r.engine.Begin(c, asRequest(c))
 		if a.Outcome != middleware.Allowed {

@@ -2,6 +2,7 @@ package mcplimit
 
 import (
 	"errors"
+	"reflect"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -24,10 +25,18 @@ var protocol = middleware.Protocol[*Call]{
 // clientError returns the JSON-RPC error that a function of the app returned for the client, or nil if it is none. Text around it is for
 // logs.
 func clientError(err error) *jsonrpc.Error {
-	if own := (*jsonrpc.Error)(nil); errors.As(err, &own) && own.Code != jsonrpc.CodeInternalError {
+	if own := (*jsonrpc.Error)(nil); errors.As(err, &own) && own != nil && own.Code != jsonrpc.CodeInternalError {
 		return own
 	}
 	return nil
+}
+
+// answers reports whether a function of the app answered. A nil pointer is no answer: the SDK would panic, and end the process.
+func answers(result mcp.Result, err error) bool { return !isNil(result) || !isNil(err) }
+
+func isNil(v any) bool {
+	value := reflect.ValueOf(v)
+	return v == nil || value.Kind() == reflect.Pointer && value.IsNil()
 }
 
 // refuse returns the answer to a request that does not pass.
@@ -35,12 +44,12 @@ func (r *receiver) refuse(c *Call, a *middleware.Admission) (mcp.Result, error) 
 	switch {
 	case a.Outcome == middleware.Denied:
 		if r.denied != nil {
-			if result, err := r.denied(c, a.Result); result != nil || err != nil {
+			if result, err := r.denied(c, a.Result); answers(result, err) {
 				return result, err
 			}
 		}
 	case r.failed != nil:
-		if result, err := r.failed(c, a.Err); result != nil || err != nil {
+		if result, err := r.failed(c, a.Err); answers(result, err) {
 			return result, err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // If limiter counts no requests the call is refused. Allow panics if limiter is nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (res core.Result, refusal *mcp.CallToolResult) {
 	l := limit{engine: middleware.InHandler(limiter, key, protocol)}
-	decisions, ctx := rpc.InContext(ctx)
+	decisions := rpc.InHandler(ctx)
 	c := &Call{ctx: ctx, decisions: decisions}
 	a := l.engine.Begin(c, asRequest(c))
 	if a.Outcome != middleware.Allowed {

@@ -28,6 +28,20 @@ type Call struct {
 	decisions *rpc.Decisions
 }
 
+// identity tells a call from those that its tool makes within the process. Ids of sessions alone are not unique.
+type identity struct {
+	server        *server.MCPServer
+	session, tool string
+}
+
+func identityOf(ctx context.Context, tool string) identity {
+	i := identity{server: server.ServerFromContext(ctx), tool: tool}
+	if session := server.ClientSessionFromContext(ctx); session != nil {
+		i.session = session.SessionID()
+	}
+	return i
+}
+
 // Context returns the call's context, with what middleware in front left in it.
 func (c *Call) Context() context.Context { return c.ctx }
 

@@ -86,7 +86,7 @@ type limit struct {
 // middleware is a [server.ToolHandlerMiddleware].
 func (l *limit) middleware(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		decisions, ctx := rpc.InContext(ctx)
+		decisions, ctx := rpc.InContext(ctx, identityOf(ctx, request.Params.Name))
 		c := &Call{Tool: request.Params.Name, Request: request, Err: errPanicked, ctx: ctx, decisions: decisions}
 		a := l.engine.Begin(c, asRequest(c))
 		if a.Outcome != middleware.Allowed {

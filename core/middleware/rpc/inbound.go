@@ -42,20 +42,30 @@ func (x *Inbound) Response() core.HeaderWriter { return nil }
 
 type decisionsKey struct{}
 
-// InContext returns where the decisions about the call with the context ctx are, and the context that has it. The middleware of one
-// call share it.
-func InContext(ctx context.Context) (*Decisions, context.Context) {
-	if d, ok := ctx.Value(decisionsKey{}).(*Decisions); ok {
-		return d, ctx
+// stored is what a context has.
+type stored struct {
+	Decisions
+	call any
+}
+
+// InContext returns where the decisions about a call are, and the context that has it. The middleware of one call share it. call
+// identifies the call and is comparable: ctx may have the decisions about another one, since handlers make calls of their own to servers
+// in the same process, with their context.
+func InContext(ctx context.Context, call any) (*Decisions, context.Context) {
+	if s, ok := ctx.Value(decisionsKey{}).(*stored); ok && s.call == call {
+		return &s.Decisions, ctx
 	}
-	d := new(Decisions)
-	return d, context.WithValue(ctx, decisionsKey{}, d)
+	s := &stored{call: call}
+	return &s.Decisions, context.WithValue(ctx, decisionsKey{}, s)
+}
+
+// InHandler returns where the decisions about the call with the handler's context ctx are. Without middleware that is nowhere else.
+func InHandler(ctx context.Context) *Decisions {
+	if s, ok := ctx.Value(decisionsKey{}).(*stored); ok {
+		return &s.Decisions
+	}
+	return new(Decisions)
 }
 
 // Stored returns the decisions that a context from [InContext] has, or nil, for [middleware.FromContext].
-func Stored(ctx context.Context) any {
-	if d, ok := ctx.Value(decisionsKey{}).(*Decisions); ok {
-		return d.Load()
-	}
-	return nil
-}
+func Stored(ctx context.Context) any { return InHandler(ctx).Load() }

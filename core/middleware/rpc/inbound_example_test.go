@@ -15,7 +15,7 @@ func ExampleInbound() {
 	key := func(method string) (string, error) { return core.JoinKey("method", method), nil }
 	engine := middleware.New(limiter, key, middleware.Options[string]{}, middleware.Protocol[string]{})
 	for range 2 {
-		decisions, ctx := rpc.InContext(context.Background())
+		decisions, ctx := rpc.InContext(context.Background(), "call")
 		a := engine.Begin("tools/call", &rpc.Inbound{Procedure: rpc.Procedure("tools/call"), Ctx: ctx, Decisions: decisions})
 		if a.Outcome == middleware.Allowed {
 			_, decided := middleware.FromContext(rpc.Stored(ctx))

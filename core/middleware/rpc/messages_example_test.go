@@ -15,7 +15,7 @@ func ExampleMessages() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "messages", Limits: []core.Limit{core.PerHour(2)}}))
 	key := func(text string) (string, error) { return "ann", nil }
 	ctx, cancel := context.WithCancel(context.Background())
-	decisions, ctx := rpc.InContext(ctx)
+	decisions, ctx := rpc.InContext(ctx, "call")
 	stream := rpc.Messages[string]{
 		Engine:    middleware.New(limiter, key, middleware.Options[string]{}, middleware.Protocol[string]{}),
 		Decisions: decisions, Cancel: cancel,
