@@ -19,6 +19,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 		}
 		return l.watch.warnings()
 	}
+	hook.BoundedKey = boundedKey
 	hook.PreparePolicy = (*Limiter).preparePolicy
 	hook.AllowAll = (*Limiter).allowAll
 	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }

@@ -26,9 +26,27 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	return err
 }
 
+// SetShadow turns shadow mode on or off, and keeps the rest of the policy, also if another SetPolicy runs at once. Errors are those of
+// SetPolicy. It holds until the next SetPolicy.
+func (l *Limiter) SetShadow(on bool) error {
+	finish, err := l.prepare(func(p Policy) Policy {
+		p.Shadow = on
+		return p
+	})
+	if err == nil {
+		finish(true)
+	}
+	return err
+}
+
 // preparePolicy checks policy as SetPolicy does. Unless it returns an error, the caller must soon call finish, with whether to set the
 // policy: until then nobody can set another one.
 func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error) {
+	return l.prepare(func(Policy) Policy { return policy })
+}
+
+// prepare is preparePolicy for the policy that change makes of the one in force.
+func (l *Limiter) prepare(change func(Policy) Policy) (finish func(set bool), err error) {
 	l.changing.Lock()
 	defer func() {
 		if err != nil {
@@ -36,6 +54,7 @@ func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error
 		}
 	}()
 	now := l.rules.Load()
+	policy := change(now.policy)
 	var errs []error
 	if policy.Name != now.policy.Name {
 		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
