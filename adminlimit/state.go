@@ -54,6 +54,7 @@ type bucket struct {
 	Source   string  `json:"source"`   // who knows
 	Override bool    `json:"override"` // the key has limits of its own
 	Unused   bool    `json:"unused"`   // the store has no bucket, so it is full
+	Shadow   bool    `json:"shadow"`   // the policy is in shadow mode, so every request passes
 	Passes   bool    `json:"passes"`   // a request that costs one token would pass now
 	Limits   []level `json:"limits"`   // empty if the store does not answer
 	AtLeast  int64   `json:"denied"`   // how often the key was denied at least, if it is among those that are denied most
@@ -147,8 +148,10 @@ func hashOf(p core.Policy) string {
 
 // peeked returns what is left to key, as res says.
 func peeked(l *core.Limiter, key string, res core.Result) *bucket {
-	_, override := l.Policy().Overrides[key]
-	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override, Unused: res.Unused, Passes: true, Limits: []level{}}
+	p := l.Policy()
+	_, override := p.Overrides[key]
+	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override, Unused: res.Unused,
+		Shadow: p.Shadow, Passes: true, Limits: []level{}}
 	for _, limit := range res.Limits() {
 		name := limit.Limit.Name
 		limit.Limit.Name = ""
@@ -157,7 +160,7 @@ func peeked(l *core.Limiter, key string, res core.Result) *bucket {
 			FullIn: limit.ResetAfter.Seconds(), RetryIn: limit.RetryAfter.Seconds(),
 		})
 		if unit := limit.Limit.Unit; limit.Remaining < 1 && (unit == "" || unit == core.Requests) || limit.RetryAfter > 0 {
-			b.Passes = false
+			b.Passes = p.Shadow
 		}
 	}
 	return b
