@@ -345,8 +345,9 @@ func TestAPolicyWithoutJSONHasAHash(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(text), &answer))
 		return answer.Policies[2]["hash"]
 	}
-	assert.Equal(t, hash(made(5)), hash(made(5)), "the same policy has the same hash")
-	assert.NotEqual(t, hash(made(5)), hash(made(6)))
+	first, second, other := hash(made(5)), hash(made(5)), hash(made(6))
+	assert.Equal(t, first, second, "the same policy has the same hash")
+	assert.NotEqual(t, first, other)
 }
 
 // Whatever is sent: no answer is a failure of the server, JSON is valid, and a handler that is read-only changes nothing.

@@ -2,7 +2,6 @@ package adminlimit_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -222,7 +221,7 @@ func TestMistakesPanicTogether(t *testing.T) {
 		err, _ := recover().(error)
 		require.Error(t, err, "New refuses mistakes")
 		mistake := (*core.ConfigError)(nil)
-		require.True(t, errors.As(err, &mistake), "each is a ConfigError")
+		require.ErrorAs(t, err, &mistake, "each is a ConfigError")
 		for _, want := range []string{
 			"adminlimit.New authorise: <nil> must be a function", "adminlimit.New limiters[1]: <nil> must be a limiter", `limiters[2]: "api" is the policy of an earlier limiter`,
 			`WithChallenge: "" must be`, `WithPolicyFile: "" must be the path`, `WithRedisStore: "main" has no store`, "WithDenied: <nil> must come from denied.New",

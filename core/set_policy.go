@@ -19,7 +19,7 @@ import (
 // A policy that is the same as before changes nothing. If the error is not nil, nothing has changed. It reports every mistake, as
 // NewLimiter's does. What has changed is logged, at level info, and passed to observers: see [WithPolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
-	finish, err := l.preparePolicy(policy)
+	finish, err := l.preparePolicy(to(policy))
 	if err == nil {
 		finish(true)
 	}
@@ -29,7 +29,7 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 // SetShadow turns shadow mode on or off, and keeps the rest of the policy, also if another SetPolicy runs at once. Errors are those of
 // SetPolicy. It holds until the next SetPolicy.
 func (l *Limiter) SetShadow(on bool) error {
-	finish, err := l.prepare(func(p Policy) Policy {
+	finish, err := l.preparePolicy(func(p Policy) Policy {
 		p.Shadow = on
 		return p
 	})
@@ -39,14 +39,12 @@ func (l *Limiter) SetShadow(on bool) error {
 	return err
 }
 
-// preparePolicy checks policy as SetPolicy does. Unless it returns an error, the caller must soon call finish, with whether to set the
-// policy: until then nobody can set another one.
-func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error) {
-	return l.prepare(func(Policy) Policy { return policy })
-}
+// to returns a change to a policy, whatever was before.
+func to(policy Policy) func(Policy) Policy { return func(Policy) Policy { return policy } }
 
-// prepare is preparePolicy for the policy that change makes of the one in force.
-func (l *Limiter) prepare(change func(Policy) Policy) (finish func(set bool), err error) {
+// preparePolicy checks what change makes of the policy in force, as SetPolicy does. Unless it returns an error, the caller must soon call finish, with whether to set the
+// policy: until then nobody can set another one.
+func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set bool), err error) {
 	l.changing.Lock()
 	defer func() {
 		if err != nil {

@@ -147,7 +147,7 @@ func TestOnlyTheTopSeesKeys(t *testing.T) {
 		assert.Empty(t, o.Key, "WithKeyObserver gives keys to its observer alone, before and behind it")
 	}
 	p := top.Report().Policies[0]
-	assert.EqualValues(t, []int64{3, 1}, []int64{p.Denied, p.Shadow}, "denials, and of these those of shadow mode")
+	assert.Equal(t, []int64{3, 1}, []int64{p.Denied, p.Shadow}, "denials, and of these those of shadow mode")
 	assert.EqualValues(t, 3, p.Keys[0].AtLeast)
 	assert.Equal(t, "ann", p.Keys[0].Key)
 }
