@@ -114,7 +114,7 @@ func TestPeekShowsWhatIsLeft(t *testing.T) {
 
 	require.NoError(t, a.login.Debit(t.Context(), "user:ann", 5))
 	limit = look()["limits"].([]any)[0].(map[string]any)
-	assert.Positive(t, limit["in_debt_for_seconds"], "a debt is shown")
+	assert.Positive(t, limit["retry_in_seconds"], "a debt is shown")
 	require.NoError(t, a.login.SetShadow(true))
 	peek = look()
 	assert.Equal(t, []any{true, true}, []any{peek["shadow"], peek["passes"]}, "in shadow mode every request passes")

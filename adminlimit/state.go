@@ -67,7 +67,7 @@ type level struct {
 	Remaining int64   `json:"remaining"`
 	Capacity  int64   `json:"capacity"`
 	FullIn    float64 `json:"full_in_seconds"`
-	RetryIn   float64 `json:"in_debt_for_seconds,omitempty"`
+	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // in debt: until that is paid
 }
 
 // storeState is what a store did.

@@ -42,8 +42,8 @@ func (l *Limiter) SetShadow(on bool) error {
 // to returns a change to a policy, whatever was before.
 func to(policy Policy) func(Policy) Policy { return func(Policy) Policy { return policy } }
 
-// preparePolicy checks what change makes of the policy in force, as SetPolicy does. Unless it returns an error, the caller must soon call finish, with whether to set the
-// policy: until then nobody can set another one.
+// preparePolicy checks what change makes of the policy in force, as SetPolicy does. Unless it returns an error, the caller must soon
+// call finish, with whether to set the policy: until then nobody can set another one.
 func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set bool), err error) {
 	l.changing.Lock()
 	defer func() {
