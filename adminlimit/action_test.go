@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,8 +21,11 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // hashOf is how the documentation says a hash is made.
@@ -329,6 +333,57 @@ func TestTopIsBoundedAndSaysWhatItLeavesOut(t *testing.T) {
 		assert.Len(t, answer.Denied.Policies[0].Keys, want, query)
 		assert.Equal(t, 30-want, answer.Denied.Policies[0].Unlisted, "the next key was denied so often")
 	}
+}
+
+// However many policies and keys there are, an answer has at most 10,000 keys.
+func TestOneAnswerIsBounded(t *testing.T) {
+	a := start(t)
+	for policy := range 30 {
+		for range 4 {
+			for key := range 100 {
+				a.top.Observe(t.Context(), core.Observation{Policy: fmt.Sprint("tenant-", policy), Key: fmt.Sprint("user:", key), Outcome: core.OutcomeDenied})
+			}
+		}
+	}
+	for policy := range 100 {
+		for key := range 100 {
+			a.top.Observe(t.Context(), core.Observation{Policy: fmt.Sprint("plan-", policy), Key: fmt.Sprint("user:", key), Outcome: core.OutcomeDenied})
+		}
+	}
+	_, text := a.send(t, "GET", "?top=1000", "", nil)
+	var answer struct{ Denied denied.Report }
+	require.NoError(t, json.Unmarshal([]byte(text), &answer))
+	require.Len(t, answer.Denied.Policies, 130)
+	keys := 0
+	for _, p := range answer.Denied.Policies {
+		keys += len(p.Keys)
+		assert.True(t, len(p.Keys) > 0 || p.Unlisted >= 4, "%s: what is left out is said", p.Policy)
+	}
+	assert.Equal(t, 10_000, keys)
+}
+
+// On Redis a reset by hand ends the denials that this process repeats, and the store's statistics are those of the work.
+func TestOnRedis(t *testing.T) {
+	s := redisstore.New(redistest.Start(t).Client(t), redisstore.WithTimeout(20*time.Second))
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1)}}))
+	a := start(t, adminlimit.Writable(), adminlimit.Limiters(l), adminlimit.WithRedisStore("main", s))
+	for i := range 3 {
+		res, err := l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, i == 0, res.Allowed, "the premise: one a day")
+	}
+	status, answer := a.post(t, "action", "peek", "policy", "far", "key", "k")
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, false, answer["peek"].(map[string]any)["passes"])
+	status, answer = a.post(t, "action", "reset", "policy", "far", "key", "k")
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "far: 1 of 1 left", answer["done"].(map[string]any)["after"])
+	res, err := l.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	assert.True(t, res.Allowed)
+	stats := answer["stores"].([]any)[0].(map[string]any)
+	assert.Equal(t, "closed", stats["breaker"])
+	assert.Positive(t, stats["calls"])
 }
 
 // A zone without a name can be in a limiter and in no JSON: its policy has a hash too.

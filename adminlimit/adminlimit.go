@@ -6,7 +6,7 @@
 // All is of this process: each replica has its own. The page needs no scripts and asks nothing of other hosts.
 //
 // A GET or HEAD returns the state: the page for an Accept with text/html, and otherwise JSON; ?format=html or ?format=json decides it.
-// ?top=50 shows so many denied keys of a policy: from 1 to 1,000, by default 20. A POST of a form does what its field action says:
+// ?top=50 shows so many denied keys of a policy: from 1 to 1,000, by default 20; of all policies together at most 10,000. A POST of a form does what its field action says:
 //
 //	peek, reset             of policy and key
 //	shadow-on, shadow-off   of policy; hash, if given, must be the policy's in force

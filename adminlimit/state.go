@@ -12,10 +12,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/denied"
 )
 
-// How many denied keys of a policy are shown: by default, and at most.
+// How many denied keys of a policy are shown, by default and at most, and how many of all policies.
 const (
 	defaultTop = 20
 	mostTop    = 1000
+	mostOfAll  = 10_000
 )
 
 // answer is what a request is answered.
@@ -103,12 +104,13 @@ func (h *Handler) state(a *answer) {
 	if h.denied == nil {
 		return
 	}
-	report := h.denied.Report()
+	report, room := h.denied.Report(), mostOfAll
 	for i, p := range report.Policies {
 		if a.Peek != nil && a.Peek.Policy == p.Policy {
 			a.Peek.AtLeast = countOf(p, h.denied.Form(a.Peek.Key))
 		}
-		report.Policies[i] = p.Top(a.top)
+		report.Policies[i] = p.Top(min(a.top, room))
+		room -= len(report.Policies[i].Keys)
 	}
 	a.Denied, a.counts = &report, h.denied
 }
