@@ -19,7 +19,8 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 		}
 		return l.watch.warnings()
 	}
-	hook.PreparePolicy = (*Limiter).preparePolicy
+	hook.BoundedKey = boundedKey
+	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(to(p)) }
 	hook.AllowAll = (*Limiter).allowAll
 	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }
 	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }

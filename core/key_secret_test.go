@@ -61,3 +61,12 @@ func TestShortSecretsAreRefused(t *testing.T) {
 		assert.False(t, len(secret) > 0 && strings.Contains(err.Error(), string(secret)), "the error does not show the secret")
 	}
 }
+
+// An operator finds a client's lines by what LogKey returns.
+func TestLogKeyIsWhatTheLogShows(t *testing.T) {
+	secret := []byte("of every replica: random bytes")
+	assert.Equal(t, loggedKey(t, "ip:192.0.2.1", core.WithKeySecret(secret)), core.LogKey(secret, "ip:192.0.2.1"))
+	assert.Equal(t, loggedKey(t, "ip:192.0.2.1"), core.LogKey(nil, "ip:192.0.2.1"), "nil is the secret of this process")
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithKeySecret(secret)))
+	assert.Equal(t, core.LogKey(secret, "ip:192.0.2.1"), l.LogKey("ip:192.0.2.1"))
+}

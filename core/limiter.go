@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
@@ -157,6 +158,9 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
+// LogKey returns key as the limiter's log lines show it.
+func (l *Limiter) LogKey(key string) string { return LogKey(l.watch.secret, key) }
+
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.rules.Load().policy.Name }
 
@@ -173,6 +177,9 @@ func (l *Limiter) Policy() Policy {
 	}
 	return p
 }
+
+// Since returns when the policy was set: by NewLimiter, or by the last SetPolicy that changed it. It is this process's time.
+func (l *Limiter) Since() time.Time { return l.rules.Load().since }
 
 // WithLimits returns a limiter that applies other limits to the keys of the same policy, for plans and tiers. The error
 // reports every mistake in the limits.

@@ -26,7 +26,7 @@ type Observation struct {
 	Slots    int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
 	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
 	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
-	Key      string        // "" without WithObservedKeys
+	Key      string        // "" without WithObservedKeys or WithKeyObserver; valid until the observer returns: clone what you keep
 }
 
 // Outcome is the result of a request.
@@ -89,14 +89,24 @@ func (o limiterOption) observe(w *watch) { o(w) }
 func WithObserver(observe func(context.Context, Observation)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
-			w.observers = append(w.observers, observe)
+			w.observers = append(w.observers, observer{call: observe})
 		}
 	})
 }
 
-// WithObservedKeys sets Observation.Key. Keys can be personal data, and as a label of a metric each key is a series.
+// WithKeyObserver is [WithObserver] for an observer that needs Observation.Key, such as package denied's. Other observers of the
+// limiter, such as metrics and traces, still see no key.
+func WithKeyObserver(observe func(context.Context, Observation)) LimiterOption {
+	return limiterOption(func(w *watch) {
+		if observe != nil {
+			w.observers, w.someKeys = append(w.observers, observer{observe, true}), true
+		}
+	})
+}
+
+// WithObservedKeys sets Observation.Key for all observers of the limiter. Keys can be personal data, and as a label of a metric each key is a series.
 func WithObservedKeys() LimiterOption {
-	return limiterOption(func(w *watch) { w.keys = true })
+	return limiterOption(func(w *watch) { w.keys, w.someKeys = true, true })
 }
 
 // WithPolicyObserver calls observe with the limits that are in force, for metrics and logs: once by NewLimiter, and by SetPolicy
@@ -143,13 +153,24 @@ func WithKeySecret(secret []byte) LimiterOption {
 	})
 }
 
+// LogKey returns key as the log lines of limiters with WithKeySecret(secret) show it: so a client's lines can be found. Nil stands for
+// the random secret of this process, which limiters without WithKeySecret use.
+func LogKey(secret []byte, key string) string { return logline.Key(secret, key) }
+
+// observer is a function to call with observations.
+type observer struct {
+	call func(context.Context, Observation)
+	key  bool // also with their keys
+}
+
 // watch is what a limiter reports its decisions to.
 type watch struct {
-	observers       []func(context.Context, Observation)
+	observers       []observer
 	policyObservers []func(PolicyChange)
 	logger          *slog.Logger
-	secret          []byte // hashes keys in the log; nil: the process's
-	keys            bool
+	secret          []byte        // hashes keys in the log; nil: the process's
+	keys            bool          // all observers get keys
+	someKeys        bool          // an observer gets keys
 	mistakes        []error       // in options
 	store           *store.Config // of the limiter's store; an empty one if that has none
 }
@@ -180,7 +201,7 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 
 // inUse returns what counts the slots of a decision on key.
 func (w *watch) inUse(policy string, source Source, key string) *inUse {
-	if !w.keys {
+	if !w.someKeys {
 		key = ""
 	}
 	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source}
@@ -193,11 +214,11 @@ func (w *watch) inUse(policy string, source Source, key string) *inUse {
 
 // call calls the observers with o, which is about key.
 func (w *watch) call(ctx context.Context, o Observation, key string) {
-	if w.keys {
-		o.Key = key
-	}
 	for _, observer := range w.observers {
-		observer(ctx, o)
+		if o.Key = ""; w.keys || observer.key {
+			o.Key = key
+		}
+		observer.call(ctx, o)
 	}
 }
 

@@ -1,10 +1,14 @@
 package core
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // rules is a limiter's policy with what is computed from it. It never changes.
 type rules struct {
 	policy Policy
+	since  time.Time // when it was made
 	plan   *plan
 	shared bool // other limiters returned by WithLimits may have the same plan
 
@@ -41,7 +45,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
 	}
-	next := &rules{policy: policy, plan: makePlan(policy.Name, policy.Limits)}
+	next := &rules{policy: policy, since: time.Now(), plan: makePlan(policy.Name, policy.Limits)}
 	next.policy.Limits = next.plan.given
 	local := policy.OnFailure == FailLocal && fallback
 	if local {

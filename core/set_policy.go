@@ -19,16 +19,32 @@ import (
 // A policy that is the same as before changes nothing. If the error is not nil, nothing has changed. It reports every mistake, as
 // NewLimiter's does. What has changed is logged, at level info, and passed to observers: see [WithPolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
-	finish, err := l.preparePolicy(policy)
+	finish, err := l.preparePolicy(to(policy))
 	if err == nil {
 		finish(true)
 	}
 	return err
 }
 
-// preparePolicy checks policy as SetPolicy does. Unless it returns an error, the caller must soon call finish, with whether to set the
-// policy: until then nobody can set another one.
-func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error) {
+// SetShadow turns shadow mode on or off, and keeps the rest of the policy, also if another SetPolicy runs at once. Errors are those of
+// SetPolicy. It holds until the next SetPolicy.
+func (l *Limiter) SetShadow(on bool) error {
+	finish, err := l.preparePolicy(func(p Policy) Policy {
+		p.Shadow = on
+		return p
+	})
+	if err == nil {
+		finish(true)
+	}
+	return err
+}
+
+// to returns a change to a policy, whatever was before.
+func to(policy Policy) func(Policy) Policy { return func(Policy) Policy { return policy } }
+
+// preparePolicy checks what change makes of the policy in force, as SetPolicy does. Unless it returns an error, the caller must soon
+// call finish, with whether to set the policy: until then nobody can set another one.
+func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set bool), err error) {
 	l.changing.Lock()
 	defer func() {
 		if err != nil {
@@ -36,6 +52,7 @@ func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error
 		}
 	}()
 	now := l.rules.Load()
+	policy := change(now.policy)
 	var errs []error
 	if policy.Name != now.policy.Name {
 		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))

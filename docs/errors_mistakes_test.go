@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
+	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
@@ -207,6 +208,7 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
 	})
 	refused(func() { httplimit.PerIP() })
+	refused(func() { adminlimit.New(nil, adminlimit.Limiters(limiter, limiter), adminlimit.WithDenied(nil)) })
 	held := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{
 		core.PerMinute(60), core.PerMinute(9000).WithUnit("tokens").WithMaxHold(time.Minute),
 	}}))

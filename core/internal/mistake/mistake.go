@@ -68,14 +68,15 @@ var codesOfNames = map[string]string{
 	"policy": "RL208", "reload limiter": "RL209", "ip address": "RL319",
 
 	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
-	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304",
+	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withwindow": "RL304",
 	"new timeout": "RL304", "new failures": "RL304", "new pause": "RL304", "withclock": "RL305",
 	"withkeysecret": "RL318",
 
-	"new limiter": "RL306", "allow limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
-	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "bymetadata": "RL308", "bytool": "RL308", "methods": "RL308", "global": "RL308", "bycontextvalue": "RL309",
+	"new limiter": "RL306", "limiters": "RL306", "allow limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
+	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "bymetadata": "RL308", "bytool": "RL308", "methods": "RL308", "global": "RL308", "withpolicyfile": "RL308", "bycontextvalue": "RL309",
 	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
 	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "withmaxseries": "RL317", "withbuckets": "RL317", "withredisstore": "RL317", "withmeterprovider": "RL317", "newtogether": "RL316", "withcost": "RL320",
+	"new authorise": "RL321", "withchallenge": "RL321", "withdenied": "RL321",
 }
 
 // lastName returns the last name in a field, in lower case and without "_": Go and files write fields differently. For an

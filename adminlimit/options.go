@@ -1,0 +1,121 @@
+package adminlimit
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
+)
+
+// config is what options set.
+type config struct {
+	authorise Authorise
+	challenge string
+	writable  bool
+	limiters  []*core.Limiter // in the order of their names
+	byName    map[string]*core.Limiter
+	path      string // of the policy file; "" if there is none
+	stores    []namedStore
+	denied    *denied.Top // nil: nothing counts denials
+	logger    *slog.Logger
+	showKeys  bool
+	mistakes  []error
+}
+
+// namedStore is a store whose statistics are shown.
+type namedStore struct {
+	storestats.Source
+
+	name string
+}
+
+// mistake notes a mistake in an option.
+func (c *config) mistake(option string, value any, reason string) {
+	c.mistakes = append(c.mistakes, &core.ConfigError{Field: fmt.Sprintf("adminlimit.%s", option), Value: value, Reason: reason})
+}
+
+// Option is an option of [New].
+type Option func(*config)
+
+// Limiters adds the limiters that the handler shows and changes: one of each policy name.
+func Limiters(limiters ...*core.Limiter) Option {
+	limiters = slices.Clone(limiters)
+	return func(c *config) {
+		for i, l := range limiters {
+			field := fmt.Sprintf("New limiters[%d]", i)
+			switch {
+			case l == nil:
+				c.mistake(field, nil, "must be a limiter from core.NewLimiter")
+			case c.byName[l.Name()] != nil:
+				c.mistake(field, l.Name(), "is the policy of an earlier limiter too: give one limiter of each policy")
+			default:
+				c.byName[l.Name()] = l
+				at, _ := slices.BinarySearchFunc(c.limiters, l.Name(), func(l *core.Limiter, name string) int {
+					if l.Name() < name {
+						return -1
+					}
+					return 1
+				})
+				c.limiters = slices.Insert(c.limiters, at, l)
+			}
+		}
+	}
+}
+
+// Writable lets whom Authorise lets in reset keys, turn shadow mode on and off, and reload the policy file. Without it the handler changes
+// nothing.
+func Writable() Option { return func(c *config) { c.writable = true } }
+
+// WithChallenge answers a request of nobody known with 401 instead of 403, and this WWW-Authenticate field, such as
+// `Basic realm="rate limits"`: browsers then ask for a password.
+func WithChallenge(challenge string) Option {
+	return func(c *config) {
+		if c.challenge = challenge; challenge == "" {
+			c.mistake("WithChallenge", challenge, `must be a WWW-Authenticate field, such as "Basic realm=limits"`)
+		}
+	}
+}
+
+// WithPolicyFile names the file that reload reads, by policyfile.Reload: it must have the policies of all [Limiters], and sets all of
+// them or none.
+func WithPolicyFile(path string) Option {
+	return func(c *config) {
+		if c.path = path; path == "" {
+			c.mistake("WithPolicyFile", path, "must be the path of a policy file")
+		}
+	}
+}
+
+// WithRedisStore shows what a store did, under a name of its own.
+func WithRedisStore(name string, store storestats.Source) Option {
+	return func(c *config) {
+		switch v := reflect.ValueOf(store); {
+		case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil():
+			c.mistake("WithRedisStore", name, "has no store: it must not be nil")
+		case slices.ContainsFunc(c.stores, func(s namedStore) bool { return s.name == name }):
+			c.mistake("WithRedisStore", name, "must be a name that no other store has")
+		default:
+			c.stores = append(c.stores, namedStore{store, name})
+		}
+	}
+}
+
+// WithDenied shows who is denied most. The limiters must have core.WithKeyObserver(top.Observe).
+func WithDenied(top *denied.Top) Option {
+	return func(c *config) {
+		if c.denied = top; top == nil {
+			c.mistake("WithDenied", nil, "must come from denied.New")
+		}
+	}
+}
+
+// WithLogger sets where changes are logged, at level info: who did what, to which policy and key, and what was before and after. The
+// default is [slog.Default], as with nil. Keys are as in the log of their limiter: see [core.WithKeySecret].
+func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
+
+// WithKeysInLog logs keys as they are, not as hashes. They can be personal data.
+func WithKeysInLog() Option { return func(c *config) { c.showKeys = true } }

@@ -1,0 +1,191 @@
+package adminlimit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/denied"
+)
+
+// How many denied keys of a policy are shown, by default and at most, and how many of all policies.
+const (
+	defaultTop = 20
+	mostTop    = 1000
+	mostOfAll  = 10_000
+)
+
+// answer is what a request is answered.
+type answer struct {
+	By       string         `json:"by"` // who asked
+	Writable bool           `json:"writable"`
+	Error    string         `json:"error,omitempty"` // why the request failed
+	Done     *done          `json:"done,omitempty"`  // what it changed
+	Peek     *bucket        `json:"peek,omitempty"`
+	Policies []policy       `json:"policies"`
+	Denied   *denied.Report `json:"denied,omitempty"` // without WithDenied there is none
+	Stores   []storeState   `json:"stores"`
+
+	html      bool
+	top       int
+	canReload bool
+	counts    *denied.Top
+}
+
+// policy is a policy in force.
+type policy struct {
+	Name      string    `json:"name"`
+	Hash      string    `json:"hash"`
+	Since     time.Time `json:"since"`
+	Limits    []string  `json:"limits"`
+	Overrides int       `json:"overrides"` // how many keys have limits of their own; these keys can be personal data
+	OnFailure string    `json:"on_failure"`
+	Shadow    bool      `json:"shadow"`
+}
+
+// bucket is what is left to a key.
+type bucket struct {
+	Policy   string  `json:"policy"`
+	Key      string  `json:"key"`
+	LogKey   string  `json:"log_key"`  // as the limiter's log shows it
+	Source   string  `json:"source"`   // who knows
+	Override bool    `json:"override"` // the key has limits of its own
+	Unused   bool    `json:"unused"`   // the store has no bucket, so it is full
+	Shadow   bool    `json:"shadow"`   // the policy is in shadow mode, so every request passes
+	Passes   bool    `json:"passes"`   // a request that costs one token would pass now
+	Limits   []level `json:"limits"`   // empty if the store does not answer
+	AtLeast  int64   `json:"denied"`   // how often the key was denied at least, if it is among those that are denied most
+}
+
+// level is what is left of a limit.
+type level struct {
+	Name      string  `json:"name"`
+	Limit     string  `json:"limit"`
+	Remaining int64   `json:"remaining"`
+	Capacity  int64   `json:"capacity"`
+	FullIn    float64 `json:"full_in_seconds"`
+	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // in debt: until that is paid
+}
+
+// storeState is what a store did.
+type storeState struct {
+	Name       string  `json:"name"`
+	Breaker    string  `json:"breaker"`
+	Opened     int64   `json:"opened"`
+	Away       float64 `json:"away_seconds"`
+	Calls      int64   `json:"calls"`
+	Decisions  int64   `json:"decisions"`
+	DenyCache  int64   `json:"deny_cache"`
+	Leased     int64   `json:"leased"`
+	Unreadable int64   `json:"unreadable"`
+}
+
+// state notes in a what is in force, who is denied most, and what stores did.
+func (h *Handler) state(a *answer) {
+	a.Policies, a.Stores, a.canReload = make([]policy, len(h.limiters)), make([]storeState, len(h.stores)), h.path != ""
+	for i, l := range h.limiters {
+		p, since := l.Policy(), l.Since()
+		a.Policies[i] = policy{
+			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: texts(p.Limits), Overrides: len(p.Overrides),
+			OnFailure: p.OnFailure.String(), Shadow: p.Shadow,
+		}
+	}
+	for i, s := range h.stores {
+		stats := s.Stats()
+		a.Stores[i] = storeState{
+			Name: s.name, Breaker: stats.Breaker.String(), Opened: stats.Opened, Away: stats.Away.Seconds(), Calls: stats.Calls,
+			Decisions: stats.Decisions, DenyCache: stats.Denied, Leased: stats.Leased, Unreadable: stats.Unreadable,
+		}
+	}
+	if h.denied == nil {
+		return
+	}
+	report, room := h.denied.Report(), mostOfAll
+	for i, p := range report.Policies {
+		if a.Peek != nil && a.Peek.Policy == p.Policy {
+			a.Peek.AtLeast = countOf(p, h.denied.Form(a.Peek.Key))
+		}
+		report.Policies[i] = p.Top(min(a.top, room))
+		room -= len(report.Policies[i].Keys)
+	}
+	a.Denied, a.counts = &report, h.denied
+}
+
+// texts returns limits as text.
+func texts(limits []core.Limit) []string {
+	list := make([]string, len(limits))
+	for i, l := range limits {
+		list[i] = l.String()
+	}
+	return list
+}
+
+// countOf returns how often a key was denied at least; 0 if it is not listed.
+func countOf(p denied.Policy, key string) int64 {
+	for _, k := range p.Keys {
+		if k.Key == key {
+			return k.AtLeast
+		}
+	}
+	return 0
+}
+
+// hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, overrides included.
+func hashOf(p core.Policy) string {
+	text, err := json.Marshal(p)
+	if err != nil { // a time zone without a name, which no file can have
+		lists := map[string][]string{"": texts(p.Limits)}
+		for key, limits := range p.Overrides {
+			lists[key] = texts(limits)
+		}
+		text = fmt.Append(nil, p.Name, lists, p.OnFailure, p.LocalShare, p.Shadow, p.Headers)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:6])
+}
+
+// peeked returns what is left to key, as res says.
+func peeked(l *core.Limiter, key string, res core.Result) *bucket {
+	p := l.Policy()
+	_, override := p.Overrides[key]
+	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override, Unused: res.Unused,
+		Shadow: p.Shadow, Passes: true, Limits: []level{}}
+	for _, limit := range res.Limits() {
+		name := limit.Limit.Name
+		limit.Limit.Name = ""
+		b.Limits = append(b.Limits, level{
+			Name: name, Limit: limit.Limit.String(), Remaining: limit.Remaining, Capacity: limit.Limit.Capacity,
+			FullIn: limit.ResetAfter.Seconds(), RetryIn: limit.RetryAfter.Seconds(),
+		})
+		if unit := limit.Limit.Unit; limit.Remaining < 1 && (unit == "" || unit == core.Requests) || limit.RetryAfter > 0 {
+			b.Passes = p.Shadow
+		}
+	}
+	return b
+}
+
+// left says in words what res leaves of each limit.
+func left(res core.Result) string {
+	var words []string
+	for _, l := range res.Limits() {
+		words = append(words, fmt.Sprintf("%s: %d of %d left", l.Limit.Name, l.Remaining, l.Limit.Capacity))
+	}
+	if words == nil {
+		return "not known"
+	}
+	return strings.Join(words, ", ")
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// clip returns the first 80 bytes of s.
+func clip(s string) string { return s[:min(len(s), 80)] }

@@ -1,0 +1,102 @@
+package denied
+
+import (
+	"strings"
+	"time"
+)
+
+// sketch counts the keys that are denied most, by Space-Saving: "Efficient Computation of Frequent and Top-k Elements in Data Streams",
+// Metwally, Agrawal and El Abbadi, 2005. Each of its counters belongs to a key. If there is none for a key, it takes over the smallest
+// counter with its count, which is then by how much the key's count may be too high.
+//
+// So the count of a key is never too low, and the smallest counter bounds what is too high, and every key without a counter. It is at
+// most the sum divided by the number of counters.
+type sketch struct {
+	most         int
+	byKey        map[string]*counter
+	smallest     []*counter // a heap: each count is at most those at 2i+1 and 2i+2
+	sum, shadows int64      // denials; of these, those of shadow mode
+}
+
+// counter counts a key.
+type counter struct {
+	key         string
+	count, over int64 // the key was denied count times, or fewer, by at most over
+	last        time.Time
+	at          int // the index in smallest
+}
+
+func newSketch(most int) *sketch { return &sketch{most: most, byKey: make(map[string]*counter)} }
+
+// note counts a denial of key, which may be a view of a buffer that its owner reuses; of no key if that is empty.
+func (s *sketch) note(key string, shadow bool, now time.Time) {
+	s.sum++
+	if shadow {
+		s.shadows++
+	}
+	if key == "" {
+		return
+	}
+	c := s.byKey[key]
+	switch {
+	case c != nil:
+	case len(s.smallest) < s.most:
+		c = &counter{key: strings.Clone(key), at: len(s.smallest)}
+		s.byKey[c.key] = c
+		s.smallest = append(s.smallest, c)
+		s.up(c.at)
+	default:
+		c = s.smallest[0]
+		delete(s.byKey, c.key)
+		c.key, c.over = strings.Clone(key), c.count
+		s.byKey[c.key] = c
+	}
+	c.count++
+	c.last = now
+	s.down(c.at)
+}
+
+// up moves the counter at i, whose count may be too small for its place, to where it belongs.
+func (s *sketch) up(i int) {
+	for i > 0 && s.smallest[i].count < s.smallest[(i-1)/2].count {
+		s.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+}
+
+// down moves the counter at i, whose count may be too large for its place, to where it belongs.
+func (s *sketch) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(s.smallest); child++ {
+			if s.smallest[child].count < s.smallest[least].count {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		s.swap(i, least)
+		i = least
+	}
+}
+
+func (s *sketch) swap(i, j int) {
+	s.smallest[i], s.smallest[j] = s.smallest[j], s.smallest[i]
+	s.smallest[i].at, s.smallest[j].at = i, j
+}
+
+// report returns what s counted since from.
+func (s *sketch) report(policy string, from, until time.Time) Policy {
+	p := Policy{Policy: policy, From: seconds(from), Until: seconds(until), Denied: s.sum, Shadow: s.shadows, Keys: make([]Key, len(s.smallest))}
+	for i, c := range s.smallest {
+		p.Keys[i] = Key{Key: c.key, AtLeast: c.count - c.over, AtMost: c.count, Last: seconds(c.last)}
+	}
+	if len(s.smallest) == s.most {
+		p.Unlisted = s.smallest[0].count
+	}
+	return p
+}
+
+// seconds returns t as reports show it.
+func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
