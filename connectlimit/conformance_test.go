@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -103,9 +104,7 @@ func (f around) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 func callOf(header http.Header) (c *connectlimit.Call) {
 	skip := connectlimit.WithSkip(func(call *connectlimit.Call) bool { c = call; return true })
 	req := connect.NewRequest(hello())
-	for name, values := range header {
-		req.Header()[name] = values
-	}
+	maps.Copy(req.Header(), header)
 	_, _ = connectlimit.New(perHour("none", 1), connectlimit.Global("all"), skip).WrapUnary(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) {
 		return nil, errors.New("not called")
 	})(context.Background(), req)
@@ -273,8 +272,7 @@ func callStream(ctx context.Context, client *connect.Client[text, text], in *req
 // answered returns the answer to a call that failed with err, or nil.
 func answered(body string, err error, fields ...http.Header) adaptertest.Answer {
 	a := adaptertest.Answer{Status: http.StatusOK, Header: make(http.Header), Body: body}
-	var failed *connect.Error
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*connect.Error](err); ok {
 		fields = []http.Header{failed.Meta()}
 		a.Status = adaptertest.StatusOf(int(failed.Code()))
 		a.Body, a.Own = strings.CutPrefix(failed.Message(), ofApp)

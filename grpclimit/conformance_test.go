@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,7 +96,7 @@ func allowed(ctx context.Context, c *grpclimit.Call, limiter *core.Limiter, keys
 func callOf(ctx context.Context, method string) (c *grpclimit.Call) {
 	skip := grpclimit.WithSkip(func(call *grpclimit.Call) bool { c = call; return true })
 	_, _ = grpclimit.Unary(perHour("none", 1), grpclimit.Global("all"), skip)(ctx, nil, &grpc.UnaryServerInfo{FullMethod: method},
-		func(context.Context, any) (any, error) { return nil, nil })
+		func(context.Context, any) (any, error) { return "an answer", nil })
 	return c
 }
 
@@ -237,9 +238,9 @@ func serveUnary(l net.Listener, app adaptertest.App[grpc.UnaryServerInterceptor]
 			}
 		}()
 		ctx = app.Context(context.WithValue(unpacked(ctx), adaptertest.ValueKey, app.Value))
-		chain := append(app.Use[:len(app.Use):len(app.Use)], app.Routes[routeOf(info.FullMethod)].Use...)
-		for i := len(chain) - 1; i >= 0; i-- {
-			next, limited := handler, chain[i]
+		chain := append(slices.Clip(app.Use), app.Routes[routeOf(info.FullMethod)].Use...)
+		for _, limited := range slices.Backward(chain) {
+			next := handler
 			handler = func(ctx context.Context, in any) (any, error) { return limited(ctx, in, info, next) }
 		}
 		return handler(ctx, in)
@@ -287,9 +288,9 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 			}
 		}()
 		ctx := app.Context(context.WithValue(unpacked(ss.Context()), adaptertest.ValueKey, app.Value))
-		chain := append(app.Use[:len(app.Use):len(app.Use)], app.Routes[routeOf(info.FullMethod)].Use...)
-		for i := len(chain) - 1; i >= 0; i-- {
-			next, limited := handler, chain[i]
+		chain := append(slices.Clip(app.Use), app.Routes[routeOf(info.FullMethod)].Use...)
+		for _, limited := range slices.Backward(chain) {
+			next := handler
 			handler = func(server any, ss grpc.ServerStream) error { return limited(server, ss, info, next) }
 		}
 		return handler(server, contextStream{ss, ctx})

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ const ofApp = "app: "
 
 func own(status int, body string) (mcp.Result, error) {
 	if status == 0 {
-		return nil, nil
+		return nil, nil //nolint:nilnil // the default answer follows
 	}
 	return nil, &jsonrpc.Error{Code: codeOf(status), Message: ofApp + body}
 }
@@ -136,7 +137,7 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 	chains := make(map[string][]mcp.Middleware)
 	for i, route := range app.Routes {
 		name := fmt.Sprint("route", i)
-		chains[name] = append(app.Use[:len(app.Use):len(app.Use)], route.Use...)
+		chains[name] = append(slices.Clip(app.Use), route.Use...)
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 			return reply(ctx, route.Handle(ctx))
 		})
@@ -154,8 +155,8 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 			}()
 			handler := next
 			chain := chains[call.Name]
-			for i := len(chain) - 1; i >= 0; i-- {
-				handler = chain[i](handler)
+			for _, limited := range slices.Backward(chain) {
+				handler = limited(handler)
 			}
 			return handler(app.Context(context.WithValue(ctx, adaptertest.ValueKey, app.Value)), method, req)
 		}

@@ -136,7 +136,7 @@ func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 		synctest.Wait() // until the calls that answered them have completed
 		remote.most.Store(0)
 		crowd(l, 10)
-		assert.Equal(t, int64(10), remote.most.Load(), "a call each")
+		assert.Greater(t, remote.most.Load(), int64(rtt.MinInFlight), "a call each, but for decisions that come while another one's is made")
 		crowd(l, 4000)
 		assert.LessOrEqual(t, remote.most.Load(), int64(rtt.EasyInFlight), "calls are bounded")
 	})

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -56,7 +55,7 @@ func TestClientsHaveOneBucketInBothServers(t *testing.T) {
 			return res.StatusCode
 		}
 		for i := range 3 {
-			require.NoError(t, hello("k-1"), fmt.Sprintf("call %d", i+1))
+			require.NoError(t, hello("k-1"), "call %d", i+1)
 		}
 		assert.Equal(t, http.StatusOK, get("k-1"), "the fourth")
 		assert.Equal(t, http.StatusOK, get("k-1"), "the fifth")
