@@ -31,7 +31,7 @@ func TestCommandsPrintWhatThePageShows(t *testing.T) {
 	}
 	var shown strings.Builder
 	printed, at, compared := "", 0, 0
-	for _, b := range blocks.FindAllStringSubmatchIndex(string(text), -1) {
+	for _, b := range blocks.FindAllSubmatchIndex(text, -1) {
 		before, kind, body := string(text[:b[0]]), string(text[b[2]:b[3]]), string(text[b[4]:b[5]])
 		shown.Write(text[at:b[4]])
 		at = b[4]
