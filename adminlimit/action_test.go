@@ -63,7 +63,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 		}
 		policies = append(policies, map[string]any{
 			"name": p.Name, "hash": hashOf(t, p), "since": l.Since().UTC().Truncate(time.Second), "limits": limits,
-			"overrides": len(p.Overrides), "on_failure": p.OnFailure.String(), "shadow": p.Shadow,
+			"overrides": len(p.Overrides), "blocked": len(p.Blocked), "on_failure": p.OnFailure.String(), "shadow": p.Shadow,
 		})
 	}
 	report := a.top.Report()
@@ -439,4 +439,18 @@ func FuzzRequests(f *testing.F) {
 			t.Fatal("read-only changes nothing")
 		}
 	})
+}
+
+func TestPeekSaysThatAKeyIsBlocked(t *testing.T) {
+	a := start(t)
+	p := a.login.Policy()
+	p.Blocked = []string{"user:mallory"}
+	require.NoError(t, a.login.SetPolicy(p))
+	status, answer := a.post(t, "action", "peek", "policy", "login", "key", "user:mallory")
+	require.Equal(t, http.StatusOK, status)
+	peek := answer["peek"].(map[string]any)
+	assert.Equal(t, []any{true, false}, []any{peek["blocked"], peek["passes"]}, "its bucket is full, and it is denied")
+	_, page := a.send(t, http.MethodPost, "", "action=peek&policy=login&key=user:mallory", html)
+	assert.Contains(t, page, "The policy blocks the key.")
+	assert.Contains(t, page, "a request is denied now")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ type policy struct {
 	Since     time.Time `json:"since"`
 	Limits    []string  `json:"limits"`
 	Overrides int       `json:"overrides"` // how many keys have limits of their own; these keys can be personal data
+	Blocked   int       `json:"blocked"`   // how many keys are blocked
 	OnFailure string    `json:"on_failure"`
 	Shadow    bool      `json:"shadow"`
 }
@@ -54,6 +56,7 @@ type bucket struct {
 	LogKey   string  `json:"log_key"`  // as the limiter's log shows it
 	Source   string  `json:"source"`   // who knows
 	Override bool    `json:"override"` // the key has limits of its own
+	Blocked  bool    `json:"blocked"`  // the policy blocks the key
 	Unused   bool    `json:"unused"`   // the store has no bucket, so it is full
 	Shadow   bool    `json:"shadow"`   // the policy is in shadow mode, so every request passes
 	Passes   bool    `json:"passes"`   // a request that costs one token would pass now
@@ -90,7 +93,7 @@ func (h *Handler) state(a *answer) {
 	for i, l := range h.limiters {
 		p, since := l.Policy(), l.Since()
 		a.Policies[i] = policy{
-			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: texts(p.Limits), Overrides: len(p.Overrides),
+			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: texts(p.Limits), Overrides: len(p.Overrides), Blocked: len(p.Blocked),
 			OnFailure: p.OnFailure.String(), Shadow: p.Shadow,
 		}
 	}
@@ -153,7 +156,8 @@ func peeked(l *core.Limiter, key string, res core.Result) *bucket {
 	p := l.Policy()
 	_, override := p.Overrides[key]
 	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override, Unused: res.Unused,
-		Shadow: p.Shadow, Passes: true, Limits: []level{}}
+		Blocked: slices.Contains(p.Blocked, key), Shadow: p.Shadow, Limits: []level{}}
+	b.Passes = !b.Blocked || p.Shadow
 	for _, limit := range res.Limits() {
 		name := limit.Limit.Name
 		limit.Limit.Name = ""
