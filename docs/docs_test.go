@@ -52,7 +52,9 @@ var (
 	fence     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 	qualifier = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
 	clause    = regexp.MustCompile(`(?m)^package (\w+)$`)
-	declared  = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
+	// otherModule finds lines whose packages are no requirements of this module.
+	otherModule = regexp.MustCompile(`\b(grpc|connect|mcp)limit\.`)
+	declared    = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
 )
 
 // shown are the binaries of all Go of the pages: of its programs, and of its tests. They are compiled once for all tests.
@@ -73,6 +75,8 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
 			name := nameOf(page, i)
 			switch found := clause.FindStringSubmatch(block[1]); {
+			case found == nil && otherModule.MatchString(block[1]):
+				// see TestLinesOfOtherModulesStandInExamples
 			case found == nil:
 				set.File("statements", name+".go", statements(block[1]))
 			case found[1] == "main":
@@ -145,6 +149,21 @@ func run(m *testing.M) int {
 func TestSnippetsCompile(t *testing.T) {
 	_, err := shown()
 	require.NoError(t, err)
+}
+
+// Their own modules compile the examples.
+func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
+	shown := 0
+	for _, block := range fence.FindAllStringSubmatch(string(read(t, "rpc.md")), -1) {
+		module := otherModule.FindStringSubmatch(block[1])
+		require.NotNil(t, module, block[1])
+		example := string(read(t, "../examples/"+module[1]+"/main.go"))
+		for line := range strings.Lines(block[1]) {
+			require.Contains(t, example, strings.TrimSpace(line), "a line of rpc.md")
+			shown++
+		}
+	}
+	require.GreaterOrEqual(t, shown, 6, "the lines were not found")
 }
 
 // statements makes a file of a snippet without a package clause: it becomes the body of a function.

@@ -21,6 +21,7 @@ type Call struct {
 
 	ctx   context.Context
 	state *state
+	as    request // has no allocation of its own
 }
 
 // Context returns the call's context, with its metadata and what earlier interceptors left in it.
@@ -32,7 +33,10 @@ type request struct {
 	call *Call
 }
 
-func asRequest(c *Call) adapter.Request { return &request{rpc.Procedure(c.FullMethod), c} }
+func asRequest(c *Call) adapter.Request {
+	c.as = request{rpc.Procedure(c.FullMethod), c}
+	return &c.as
+}
 
 func (x *request) Context() context.Context        { return x.call.ctx }
 func (x *request) Value(key any) any               { return x.call.ctx.Value(key) }

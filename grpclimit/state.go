@@ -10,9 +10,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// state is what all interceptors of one call share. The first one keeps it in the context. It sends the fields of all of them once it is
-// known whether the call has header metadata. State is a [core.HeaderWriter] of these fields.
+// state is what all interceptors of one call share. The first one makes it the call's context. It sends the fields of all of them once it
+// is known whether the call has header metadata. State is a [core.HeaderWriter] of these fields.
 type state struct {
+	context.Context
 	decision rpc.Decisions
 
 	mu       sync.Mutex
@@ -22,13 +23,21 @@ type state struct {
 
 type stateKey struct{}
 
+// Value returns the state itself for its key.
+func (s *state) Value(key any) any {
+	if key == (stateKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
 // stateOf returns the state of a call, and the context that has it. first reports that it is new.
 func stateOf(ctx context.Context) (s *state, with context.Context, first bool) {
 	if s, ok := ctx.Value(stateKey{}).(*state); ok {
 		return s, ctx, false
 	}
-	s = new(state)
-	return s, context.WithValue(ctx, stateKey{}, s), true
+	s = &state{Context: ctx}
+	return s, s, true
 }
 
 // stored returns the decisions about the call with the context ctx, or nil.

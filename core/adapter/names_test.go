@@ -33,6 +33,8 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 			return nil
 		case dir == root+"/benchmarks" || dir == root+"/core" || strings.HasPrefix(d.Name(), ".") && dir != root:
 			return filepath.SkipDir
+		case dir != root && exists(dir+"/go.mod"): // a module of its own is no adapter for HTTP
+			return filepath.SkipDir
 		}
 		exported := exports(t, dir)
 		if !slices.Contains(exported, "KeyFunc") || !slices.Contains(exported, "New") {
@@ -57,6 +59,42 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 	if adapters < 7 {
 		t.Fatalf("the premise: there are 7 adapters or more, and %d were found", adapters)
 	}
+}
+
+// interceptors are the packages beyond HTTP, with the identifiers that not all of them export.
+var interceptors = map[string][]string{
+	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../mcplimit":       {"New", "NewTogether", "ByHeader", "ByMethod", "BySession", "ByTool", "ByTokenSubject", "AllMethods", "Methods", "RefuseAsToolResult", "CodeLimited", "CodeUnavailable"},
+	"../../mcplimit/mcpgo": {"New", "NewTogether", "ByHeader", "BySession", "ByTool"},
+}
+
+// rpcNames are the identifiers that all packages beyond HTTP export. Those that adapters for HTTP have too are the same.
+var rpcNames = []string{
+	"AllFromContext", "Allow", "ByContextValue", "Call", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "OnDenied", "OnError", "Option", "Rule",
+	"WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
+}
+
+// Users who know one interceptor know the other.
+func TestInterceptorsExportTheSameNames(t *testing.T) {
+	for dir, own := range interceptors {
+		exported := exports(t, dir)
+		for _, name := range append(own, rpcNames...) {
+			if !slices.Contains(exported, name) {
+				t.Errorf("%s does not export %s", dir, name)
+			}
+		}
+		for _, name := range exported {
+			if !slices.Contains(rpcNames, name) && !slices.Contains(own, name) {
+				t.Errorf("%s exports %s, which the other interceptors don't", dir, name)
+			}
+		}
+	}
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
 }
 
 // exports returns the functions, types, variables and constants that a package exports, without methods.

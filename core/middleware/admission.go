@@ -66,6 +66,15 @@ func (a *Admission) Problem() core.ProblemDetails {
 	return core.Problem(a.Result)
 }
 
+// WriteHeaders writes the header fields of the decision to h, if the request had nowhere to put them when Begin was called.
+func (a *Admission) WriteHeaders(h core.HeaderWriter) {
+	if a.joint != nil {
+		a.joint.result.WriteHeaders(h)
+	} else {
+		a.Result.WriteHeaders(h)
+	}
+}
+
 // Charged reports whether a limiter allowed the request and took its tokens.
 func (a *Admission) Charged() bool {
 	return a.Outcome == Allowed && (a.decision != nil || a.joint != nil)

@@ -2,6 +2,8 @@ package adaptertest
 
 import (
 	"net"
+	"net/http"
+	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -30,9 +32,19 @@ type adapter[K, O any] struct {
 	OnError                               func(func(error) (status int, body string)) O
 	Serve                                 func(l net.Listener, app App[middleware[K, O]]) error
 	RouteAdvice                           string
+	RPC, NoFields                         bool
 	ProblemBody, RouteKnownInUse          bool
+	absent                                func(...K) bool // whether the framework lacks one of these keys
 	ParamKnownInUse, Streams, ContextEnds bool
 	ClosesAtOnce                          bool
+}
+
+// known returns what a status becomes in the framework's terms.
+func (a adapter[K, O]) known(status int) int {
+	if a.RPC && 0 < status && status < 400 {
+		return http.StatusOK
+	}
+	return status
 }
 
 // Header returns the first value of a request header field, or "". The string may belong to the framework and be valid
@@ -75,7 +87,7 @@ func (k Kit[C, K, O, R, M]) adapter() adapter[K, O] {
 	return adapter[K, O]{
 		ByIP: k.ByIP, ByHeader: k.ByHeader, ByCookie: k.ByCookie, ByQuery: k.ByQuery, ByParam: k.ByParam,
 		ByContextValue: k.ByContextValue, ByMethod: k.ByMethod, ByPath: k.ByPath, ByRoute: k.ByRoute,
-		Global: k.Global, Join: k.Join, FirstOf: k.FirstOf,
+		Global: k.Global, Join: unlessAbsent[C](k.Join), FirstOf: unlessAbsent[C](k.FirstOf), absent: absent[C, K],
 		ReadHeader: read(k.Header), ReadCookie: read(k.Cookie), ReadQuery: read(k.Query),
 		Custom: func(key func(Header) (string, error)) K {
 			return func(c C) (string, error) { return key(header(c)) }
@@ -101,8 +113,22 @@ func (k Kit[C, K, O, R, M]) adapter() adapter[K, O] {
 			return k.WithRefund(func(c C, status int) bool { return refund(header(c), status) })
 		},
 		OnDenied: k.OnDenied, OnError: k.OnError, Error: k.Error, Serve: k.serve,
-		ProblemBody: k.ProblemBody, RouteKnownInUse: k.RouteKnownInUse, RouteAdvice: k.RouteAdvice, ParamKnownInUse: k.ParamKnownInUse,
+		RPC: k.RPC, NoFields: k.NoFields, ProblemBody: k.ProblemBody, RouteKnownInUse: k.RouteKnownInUse, RouteAdvice: k.RouteAdvice, ParamKnownInUse: k.ParamKnownInUse,
 		Streams: k.Streams, ContextEnds: k.ContextEnds, ClosesAtOnce: k.ClosesAtOnce,
+	}
+}
+
+func absent[C any, K ~func(C) (string, error)](keys ...K) bool {
+	return slices.ContainsFunc(keys, func(key K) bool { return key == nil })
+}
+
+// unlessAbsent is compose, except that the framework lacks what is composed of a key that it lacks.
+func unlessAbsent[C any, K ~func(C) (string, error)](compose func(...K) K) func(...K) K {
+	return func(keys ...K) K {
+		if absent(keys...) {
+			return nil
+		}
+		return compose(keys...)
 	}
 }
 

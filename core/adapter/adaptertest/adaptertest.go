@@ -28,55 +28,68 @@ func Run[C any, K ~func(C) (string, error), O any, R ~struct {
 	check(t, kit.adapter(), store)
 }
 
+// where says where a group of rules makes sense.
+type where int
+
+const (
+	anywhere    where = iota
+	onHTTP            // they speak of what RPC frameworks have not
+	ofAddresses       // they speak of clients' addresses
+)
+
 // check runs the groups of rules.
 func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option store.ClockOption) core.Store) {
 	for _, group := range []struct {
 		name  string
+		where where
 		rules func(*suite[K, O])
 	}{
-		{"Headers", (*suite[K, O]).headers},
-		{"Denial", (*suite[K, O]).denial},
-		{"RetryAfter", (*suite[K, O]).retryAfter},
-		{"Methods", (*suite[K, O]).methods},
-		{"Cost", (*suite[K, O]).cost},
-		{"Content", (*suite[K, O]).content},
-		{"Shadow", (*suite[K, O]).shadow},
-		{"Units", (*suite[K, O]).units},
-		{"Settle", (*suite[K, O]).settle},
-		{"SettleAfterClient", (*suite[K, O]).settleAfterClient},
-		{"SettleUndecided", (*suite[K, O]).settleUndecided},
-		{"Stream", (*suite[K, O]).stream},
-		{"Slots", (*suite[K, O]).slots},
-		{"Together", (*suite[K, O]).jointly},
-		{"Limits", (*suite[K, O]).limits},
-		{"Skip", (*suite[K, O]).skip},
-		{"Refund", (*suite[K, O]).refund},
-		{"RefundAfterClient", (*suite[K, O]).refundAfterClient},
-		{"OnError", (*suite[K, O]).onError},
-		{"FromContext", (*suite[K, O]).fromContext},
-		{"Keys", (*suite[K, O]).keys},
-		{"UnknownMethods", (*suite[K, O]).unknownMethods},
-		{"Agreement", (*suite[K, O]).agreement},
-		{"ClientErrors", (*suite[K, O]).clientErrors},
-		{"Join", (*suite[K, O]).join},
-		{"Address", (*suite[K, O]).address},
-		{"Proxies", (*suite[K, O]).proxies},
-		{"Peers", (*suite[K, O]).peers},
-		{"PerIP", (*suite[K, O]).perIP},
-		{"Route", (*suite[K, O]).route},
-		{"Host", (*suite[K, O]).host},
-		{"NoKey", (*suite[K, O]).noKey},
-		{"Log", (*suite[K, O]).log},
-		{"Stacked", (*suite[K, O]).stacked},
-		{"Outage", (*suite[K, O]).outage},
-		{"Context", (*suite[K, O]).context},
-		{"Reuse", (*suite[K, O]).reuse},
-		{"Allow", (*suite[K, O]).allow},
-		{"Unread", (*suite[K, O]).unread},
-		{"Unreadable", (*suite[K, O]).unreadable},
-		{"Concurrent", (*suite[K, O]).concurrent},
-		{"Mistakes", (*suite[K, O]).mistakes},
+		{"Headers", anywhere, (*suite[K, O]).headers},
+		{"Denial", anywhere, (*suite[K, O]).denial},
+		{"RetryAfter", anywhere, (*suite[K, O]).retryAfter},
+		{"Methods", onHTTP, (*suite[K, O]).methods},
+		{"Cost", anywhere, (*suite[K, O]).cost},
+		{"Content", onHTTP, (*suite[K, O]).content},
+		{"Shadow", anywhere, (*suite[K, O]).shadow},
+		{"Units", anywhere, (*suite[K, O]).units},
+		{"Settle", anywhere, (*suite[K, O]).settle},
+		{"SettleAfterClient", anywhere, (*suite[K, O]).settleAfterClient},
+		{"SettleUndecided", anywhere, (*suite[K, O]).settleUndecided},
+		{"Stream", anywhere, (*suite[K, O]).stream},
+		{"Slots", anywhere, (*suite[K, O]).slots},
+		{"Together", anywhere, (*suite[K, O]).jointly},
+		{"Limits", anywhere, (*suite[K, O]).limits},
+		{"Skip", anywhere, (*suite[K, O]).skip},
+		{"Refund", anywhere, (*suite[K, O]).refund},
+		{"RefundAfterClient", anywhere, (*suite[K, O]).refundAfterClient},
+		{"OnError", anywhere, (*suite[K, O]).onError},
+		{"FromContext", anywhere, (*suite[K, O]).fromContext},
+		{"Keys", anywhere, (*suite[K, O]).keys},
+		{"UnknownMethods", onHTTP, (*suite[K, O]).unknownMethods},
+		{"Agreement", onHTTP, (*suite[K, O]).agreement},
+		{"ClientErrors", anywhere, (*suite[K, O]).clientErrors},
+		{"Join", anywhere, (*suite[K, O]).join},
+		{"Address", ofAddresses, (*suite[K, O]).address},
+		{"Proxies", ofAddresses, (*suite[K, O]).proxies},
+		{"Peers", ofAddresses, (*suite[K, O]).peers},
+		{"PerIP", onHTTP, (*suite[K, O]).perIP},
+		{"Route", onHTTP, (*suite[K, O]).route},
+		{"Host", onHTTP, (*suite[K, O]).host},
+		{"NoKey", anywhere, (*suite[K, O]).noKey},
+		{"Log", anywhere, (*suite[K, O]).log},
+		{"Stacked", anywhere, (*suite[K, O]).stacked},
+		{"Outage", anywhere, (*suite[K, O]).outage},
+		{"Context", anywhere, (*suite[K, O]).context},
+		{"Reuse", anywhere, (*suite[K, O]).reuse},
+		{"Allow", anywhere, (*suite[K, O]).allow},
+		{"Unread", onHTTP, (*suite[K, O]).unread},
+		{"Unreadable", onHTTP, (*suite[K, O]).unreadable},
+		{"Concurrent", anywhere, (*suite[K, O]).concurrent},
+		{"Mistakes", anywhere, (*suite[K, O]).mistakes},
 	} {
+		if group.where == onHTTP && adapter.RPC || group.where == ofAddresses && adapter.absent(adapter.ByIP()) {
+			continue
+		}
 		t.Run(group.name, func(t *testing.T) { group.rules(&suite[K, O]{t, adapter, store}) })
 	}
 }
@@ -86,6 +99,20 @@ type suite[K, O any] struct {
 	t     *testing.T
 	kit   adapter[K, O]
 	store func(store.ClockOption) core.Store
+}
+
+// http runs the check of a rule of what RPC frameworks have not.
+func (s *suite[K, O]) http(rule string, check func(c *trial[K, O])) {
+	if !s.kit.RPC {
+		s.rule(rule, check)
+	}
+}
+
+// fields runs the check of a rule of the header fields of the limits.
+func (s *suite[K, O]) fields(rule string, check func(c *trial[K, O])) {
+	if !s.kit.NoFields {
+		s.rule(rule, check)
+	}
 }
 
 // rule runs the check of one rule on a new store.

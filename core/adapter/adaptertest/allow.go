@@ -58,7 +58,7 @@ func (s *suite[K, O]) allowAnswers() {
 					status = http.StatusOK
 				}
 				c.wantStatus(got, status, method+" of "+user)
-				if wrong := wrongFields(got.header, core.HeadersDefault, d, d); wrong != "" {
+				if wrong := c.wrongFields(got.header, core.HeadersDefault, d, d); wrong != "" {
 					c.errorf("%s of %s, answered %d:\n%s", method, user, got.status, wrong)
 				}
 				if !d.allowed && method != http.MethodHead && c.kit.ProblemBody {

@@ -96,6 +96,10 @@ func (s *suite[K, O]) headerKeys() {
 // requestKeys checks the keys of the other parts of a request, Global and functions of the app.
 func (s *suite[K, O]) requestKeys() {
 	k := s.kit
+	anywhere := []request{{peer: "192.0.2.1:1"}, {peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}}
+	if !k.RPC {
+		anywhere = append(anywhere, request{target: "/nowhere"})
+	}
 	everything := request{target: "/items/7?id=7", header: header("id", "7", "Cookie", "id=7"), peer: "7.7.7.7:7"}
 	s.groupings([]grouping[K]{
 		{"keys of different extractors don't share a bucket, whatever their names and values", inRoute, false, []visit[K]{
@@ -132,8 +136,8 @@ func (s *suite[K, O]) requestKeys() {
 			to("/items/a", "/items/%61", "/items/a?x=%2F")...)},
 		{"ByPath ignores the query and the method", inUse, true, of(k.ByPath(), request{target: "/items/1?a"},
 			request{target: "/items/1?b", method: http.MethodPost})},
-		{"Global limits all requests together", inUse, true, of(k.Global("all"), request{peer: "192.0.2.1:1"},
-			request{peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}, request{target: "/nowhere"})},
+		{"Global limits all requests together", inUse, true, of(k.Global("all"),
+			anywhere...)},
 		{"Globals of two names don't share a bucket", inUse, false, []visit[K]{{key: k.Global("a")}, {key: k.Global("b")}}},
 		{"a custom key function gives each key its own bucket", inUse, false, of(k.Custom(func(h Header) (string, error) { return h("User"), nil }),
 			inHeader("User", "a", "b", "a:b", "{a}", long+"1", long+"2")...)},
@@ -229,6 +233,9 @@ func (s *suite[K, O]) reuse() {
 		{"ByParam", k.ByParam("id")}, {"ByPath", k.ByPath()}, {"a key function", raw},
 		{"Join", k.Join(raw, raw)}, {"FirstOf", k.FirstOf(k.ByHeader("Nobody"), raw)},
 	} {
+		if k.absent(extractor.key) {
+			continue
+		}
 		s.rule("keys that arrive over one connection keep their own buckets: "+extractor.name, func(c *trial[K, O]) {
 			const keys = 30
 			app := c.app(answer(http.StatusOK))

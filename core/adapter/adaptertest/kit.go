@@ -22,6 +22,7 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	NewTogether func([]R, ...O) M
 	PerIP       func(...core.Limit) M
 
+	// Extractors that the framework has nothing for return nil. Their rules are left out.
 	ByIP           func(...core.IPOption) K
 	ByHeader       func(name string) K
 	ByCookie       func(name string) K
@@ -65,6 +66,11 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	// panics of handlers with 500.
 	Serve func(l net.Listener, app App[M]) error
 
+	// RPC says that this is an interceptor of an RPC framework, and that Serve is a [Gateway]. Rules of what only
+	// HTTP has are left out. A handler's answers below 400 are 200.
+	RPC bool
+	// NoFields says that answers have no header fields of the limits.
+	NoFields bool
 	// ProblemBody says that refusals are application/problem+json. If it is not set, refusals are errors of the
 	// framework, and the app's error handler writes their status into ErrorHeader.
 	ProblemBody bool

@@ -12,6 +12,9 @@ import (
 func (s *suite[K, O]) mistakes() {
 	s.panics()
 	s.panicsOfCosts()
+	if !s.kit.RPC {
+		s.panicsOfLengths()
+	}
 }
 
 // panics checks what New panics with.
@@ -29,8 +32,8 @@ func (s *suite[K, O]) panics() {
 			[]string{`TrustProxies: "10.0.0.0/33" must be`, `TrustProxies: "proxy" must be`}},
 		{"ByIP with a name that no header field can have", k.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustHeader("CF IP")), nil, []string{`TrustHeader: "CF IP" must be`}},
 		{"ByIP with a prefix out of range", k.ByIP(core.IPv6Prefix(129)), nil, []string{"IPv6Prefix: 129 must be"}},
-		{"ByHeader without a name", k.ByHeader(""), nil, []string{`ByHeader: "" must be`}},
-		{"ByHeader with a name that no field can have", k.ByHeader("X User"), nil, []string{`ByHeader: "X User" must be`}},
+		{"ByHeader without a name", k.ByHeader(""), nil, []string{`: "" must be`}},
+		{"ByHeader with a name that no field can have", k.ByHeader("X User"), nil, []string{`: "X User" must be`}},
 		{"ByCookie with a name that no cookie can have", k.ByCookie("a=b"), nil, []string{`ByCookie: "a=b" must be`}},
 		{"ByQuery without a name", k.ByQuery(""), nil, []string{`ByQuery: "" must be`}},
 		{"ByParam without a name", k.ByParam(""), nil, []string{`ByParam: "" must be`}},
@@ -42,7 +45,29 @@ func (s *suite[K, O]) panics() {
 		{"FirstOf of no keys", k.FirstOf(), nil, []string{"FirstOf: 0 keys given: it needs at least one"}},
 		{"FirstOf with a nil key", k.FirstOf(none, k.ByIP()), nil, []string{"FirstOf keys[0]: <nil> must be"}},
 		{"all mistakes in nested keys", k.Join(k.ByIP(core.IPv6Prefix(0)), k.FirstOf(k.ByHeader("X User"), k.Join(k.Global(""), k.ByIP())), none), nil,
-			[]string{"IPv6Prefix: 0 must be", `ByHeader: "X User" must be`, `Global: "" must be`, "Join keys[2]: <nil>"}},
+			[]string{"IPv6Prefix: 0 must be", `: "X User" must be`, `Global: "" must be`, "Join keys[2]: <nil>"}},
+	} {
+		if k.absent(mistake.key) && mistake.rule != "a nil key" {
+			continue
+		}
+		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
+			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
+		})
+	}
+	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
+		c.wantPanic(middleware[K, O]{nil, none, nil, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
+	})
+}
+
+// panicsOfLengths checks costs by the length of a body.
+func (s *suite[K, O]) panicsOfLengths() {
+	k := s.kit
+	for _, mistake := range []struct {
+		rule    string
+		key     K
+		options []O
+		want    []string
+	}{
 		{"CostByContentLength with 0 bytes per token", k.Global("all"), []O{k.CostByContentLength(0)}, []string{"CostByContentLength bytesPerToken: 0 must be"}},
 		{"CostByContentLengthOr with a bad cost of unknown lengths", k.Global("all"), []O{k.CostByContentLengthOr(1, 0)},
 			[]string{"CostByContentLengthOr unknown: 0 must be"}},
@@ -54,9 +79,6 @@ func (s *suite[K, O]) panics() {
 			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
 		})
 	}
-	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
-		c.wantPanic(middleware[K, O]{nil, none, nil, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
-	})
 }
 
 // panicsOfCosts checks costs that nothing counts, and that New calls no function of the user.

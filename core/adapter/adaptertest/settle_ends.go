@@ -136,7 +136,7 @@ func (s *suite[K, O]) streamOver() {
 		for i := range 2 {
 			produced.Store(0)
 			got := app.send(request{header: header("Words", "5", "User", "ann")})
-			if got.status != http.StatusAccepted || got.body != "0\n1\n2\n3\n4\n5\n6\n" {
+			if got.status != c.kit.known(http.StatusAccepted) || got.body != "0\n1\n2\n3\n4\n5\n6\n" {
 				c.errorf("answered %d %q", got.status, got.body)
 			}
 			for _, action := range []string{"took", "settled"} {

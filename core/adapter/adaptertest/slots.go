@@ -17,8 +17,10 @@ func (s *suite[K, O]) slots() {
 	s.slotsOfEnds()
 	s.slotsOfStreams()
 	s.slotsOfClients()
-	s.slotsOfTimeouts()
-	s.slotsTakenOver()
+	if !s.kit.RPC {
+		s.slotsOfTimeouts()
+		s.slotsTakenOver()
+	}
 	s.slotsHeld()
 	s.slotsReleasedOnce()
 	s.slotsTogether()
@@ -186,7 +188,7 @@ func (s *suite[K, O]) slotsOfEnds() {
 		"panics after it has flushed":      {handle: func(context.Context) Reply { return Reply{Flushes: true} }, streams: true},
 		"answers with an early hint first": {handle: func(context.Context) Reply { return Reply{Status: http.StatusOK, Hints: true} }, streams: true},
 	} {
-		if end.streams && !s.kit.Streams {
+		if end.streams && (!s.kit.Streams || s.kit.RPC) {
 			continue
 		}
 		s.eachStore("the slot of a handler that "+how+" comes back", func(c *trial[K, O]) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 )
 
 // visit is a request to an app whose limiter has a key.
@@ -102,6 +103,9 @@ type grouping[K any] struct {
 
 func (s *suite[K, O]) groupings(list []grouping[K]) {
 	for _, g := range list {
+		if g.visits = slices.DeleteFunc(g.visits, func(v visit[K]) bool { return s.kit.absent(v.key) }); len(g.visits) < 2 {
+			continue // the framework lacks the key
+		}
 		s.rule(g.rule, func(c *trial[K, O]) {
 			if g.shared {
 				c.together(g.place, g.visits...)

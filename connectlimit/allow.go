@@ -1,0 +1,62 @@
+package connectlimit
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+)
+
+// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the tenant in a message.
+// ctx is the handler's. If there is no token, or no decision, Allow returns the error that an interceptor of [New] answers with: the
+// handler returns it as it is. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
+// [FromContext] returns the Result too, but only behind an interceptor of this package.
+//
+// The fields of the limits go where those of an interceptor go. In streams, where that is too late, use [core.Limiter.Allow]. If limiter
+// counts no requests the error is internal. Allow panics if limiter is nil.
+func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {
+	i := &interceptor{engine: middleware.InHandler(limiter, key, protocol)}
+	var by infoCaller
+	by.CallInfo, _ = connect.CallInfoForHandlerContext(ctx)
+	s, ctx, first := stateOf(ctx, by.Header())
+	if first && by.CallInfo != nil {
+		s.protocol, s.response = by.Peer().Protocol, by
+	}
+	c := &Call{Procedure: by.procedure(), ctx: ctx, caller: by, state: s}
+	a := i.engine.Begin(c, asRequest(c))
+	var err error
+	if a.Outcome != middleware.Allowed {
+		err = i.refuse(c, &a)
+	}
+	if first {
+		s.finish(err != nil)
+	}
+	return a.Result, err
+}
+
+// infoCaller is who calls, as contexts of handlers know it. It is empty in tests of apps without a server.
+type infoCaller struct{ connect.CallInfo }
+
+func (i infoCaller) Header() http.Header {
+	if i.CallInfo == nil {
+		return nil
+	}
+	return i.RequestHeader()
+}
+
+func (i infoCaller) Peer() connect.Peer {
+	if i.CallInfo == nil {
+		return connect.Peer{}
+	}
+	return i.CallInfo.Peer()
+}
+
+func (i infoCaller) procedure() string {
+	if i.CallInfo == nil {
+		return ""
+	}
+	return i.Spec().Procedure
+}

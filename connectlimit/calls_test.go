@@ -1,0 +1,257 @@
+package connectlimit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/connectlimit"
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// As curl sends it: a plain POST of JSON.
+func TestAPlainPostOfJSON(t *testing.T) {
+	s := serve(t, handlers{}, connectlimit.New(perHour("calls", 1), byKey))
+	post := func(key string) (*http.Response, string) {
+		r, err := http.NewRequest(http.MethodPost, s.URL+once, bytes.NewBufferString(`"hello"`))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Api-Key", key)
+		res, err := s.Client().Do(r)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res, string(body)
+	}
+	res, body := post("a")
+	assert.Equal(t, http.StatusOK, res.StatusCode)
+	assert.Equal(t, `"hello"`, body)
+	assert.Equal(t, `"calls";q=1;w=3600`, res.Header.Get("RateLimit-Policy"))
+	res, body = post("a")
+	assert.Equal(t, http.StatusTooManyRequests, res.StatusCode)
+	assert.Contains(t, []string{"3600", "3599"}, res.Header.Get("Retry-After"))
+	assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
+	var refusal struct {
+		Code    string
+		Details []struct{ Type string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(body), &refusal))
+	assert.Equal(t, "resource_exhausted", refusal.Code)
+	require.Len(t, refusal.Details, 2)
+	assert.Equal(t, "google.rpc.RetryInfo", refusal.Details[0].Type)
+	assert.Equal(t, "google.rpc.QuotaFailure", refusal.Details[1].Type)
+	res, _ = post("")
+	assert.Equal(t, http.StatusBadRequest, res.StatusCode, "no key")
+}
+
+// A client that has the interceptor, as one option for both sides gives it, is not limited by it.
+func TestCallsOfClientsPassUntouched(t *testing.T) {
+	limits := connectlimit.New(perHour("calls", 1), func(*connectlimit.Call) (string, error) {
+		t.Error("a client's call has been decided")
+		return "", nil
+	})
+	s := serve(t, handlers{})
+	client := func(procedure string) *connect.Client[text, text] {
+		return connect.NewClient[text, text](s.Client(), s.URL+procedure, connect.WithInterceptors(limits))
+	}
+	for range 2 {
+		res, err := client(once).CallUnary(within(t), connect.NewRequest(hello()))
+		require.NoError(t, err)
+		assert.Empty(t, res.Header()["X-Ratelimit-Limit"])
+		cs := client(talk).CallBidiStream(within(t))
+		require.NoError(t, say(cs))
+		require.NoError(t, closed(cs))
+	}
+}
+
+// inProcess is a transport whose requests keep their contexts.
+type inProcess struct{ http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
+	limiter := perHour("calls", 9)
+	limits := connectlimit.New(limiter, all)
+	inner := handlers{}.mux(connect.WithInterceptors(limits))
+	h := handlers{once: func(ctx context.Context, in *request) (*response, error) {
+		res, err := connect.NewClient[text, text](&http.Client{Transport: inProcess{inner}}, "http://inner"+once).CallUnary(ctx, connect.NewRequest(in.Msg))
+		if assert.NoError(t, err) {
+			assert.Len(t, res.Header()["Ratelimit"], 1, "the inner call's answer has its own fields")
+		}
+		mine, _ := connectlimit.FromContext(ctx)
+		assert.EqualValues(t, 8, mine.Remaining, "the outer call keeps its decision")
+		return connect.NewResponse(in.Msg), err
+	}}
+	a, res := serve(t, h, limits).send(t, "")
+	require.NoError(t, a.err)
+	assert.EqualValues(t, 7, left(t, limiter, "all"), "both calls pay")
+	assert.Len(t, res.Header()["Ratelimit"], 1, "the outer call's answer has its own fields alone")
+}
+
+// An interceptor for all handlers and one of them may be the same.
+func TestAnInterceptorThatStandsTwiceDecidesOnce(t *testing.T) {
+	limiter := perHour("calls", 9)
+	limits := connectlimit.New(limiter, all)
+	s := serve(t, handlers{}, limits, limits)
+	require.NoError(t, s.call(t, "").err)
+	require.NoError(t, say(s.open(t, "")))
+	assert.EqualValues(t, 7, left(t, limiter, "all"))
+}
+
+func TestSkippedCallsAreNotCounted(t *testing.T) {
+	limits := connectlimit.New(perHour("calls", 1), all, connectlimit.WithSkip(connectlimit.HealthAndReflection))
+	mux := http.NewServeMux()
+	echo := func(_ context.Context, in *request) (*response, error) { return connect.NewResponse(in.Msg), nil }
+	for procedure, counted := range map[string]bool{
+		"/grpc.health.v1.Health/Check": false, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": false,
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": false, once: true,
+	} {
+		mux.Handle(procedure, connect.NewUnaryHandler(procedure, echo, connect.WithInterceptors(limits)))
+		client := connect.NewClient[text, text](&http.Client{Transport: inProcess{mux}}, "http://test"+procedure)
+		for i := range 3 {
+			res, err := client.CallUnary(within(t), connect.NewRequest(hello()))
+			if counted && i > 0 {
+				assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(err))
+				continue
+			}
+			require.NoError(t, err, "%s passes", procedure)
+			assert.Equal(t, counted, len(res.Header()["Ratelimit"]) > 0, "a skipped call has no fields")
+		}
+	}
+}
+
+func TestKeysOfCalls(t *testing.T) {
+	for name, test := range map[string]struct {
+		key  connectlimit.KeyFunc
+		want string // "": there is none
+	}{
+		"ByHeader":              {connectlimit.ByHeader("x-api-key"), core.JoinKey("header", "x-api-key", "k")},
+		"ByHeader, several":     {connectlimit.ByHeader("Twice"), ""},
+		"ByHeader, none":        {connectlimit.ByHeader("None"), ""},
+		"ByPeer":                {connectlimit.ByPeer(), core.JoinKey("ip", "127.0.0.1")},
+		"ByPeer behind a proxy": {connectlimit.ByPeer(core.TrustProxies("127.0.0.0/8")), core.JoinKey("ip", "203.0.113.9")},
+		"ByPeer, another proxy": {connectlimit.ByPeer(core.TrustProxies("10.0.0.0/8")), core.JoinKey("ip", "127.0.0.1")},
+		"ByMethod":              {connectlimit.ByMethod(), core.JoinKey("method", once)},
+		"ByService":             {connectlimit.ByService(), core.JoinKey("service", service)},
+		"ByContextValue":        {connectlimit.ByContextValue(user{}), core.JoinKey("value", "connectlimit_test.user {}", "7")},
+		"Global":                {connectlimit.Global("all"), core.JoinKey("global", "all")},
+		"Join":                  {connectlimit.Join(connectlimit.ByService(), byKey), core.JoinKey(core.JoinKey("service", service), core.JoinKey("header", "x-api-key", "k"))},
+		"Join, one missing":     {connectlimit.Join(connectlimit.ByService(), connectlimit.ByHeader("None")), ""},
+		"FirstOf":               {connectlimit.FirstOf(connectlimit.ByHeader("None"), byKey), core.JoinKey("header", "x-api-key", "k")},
+		"own, of context and call": {func(c *connectlimit.Call) (string, error) {
+			v, _ := c.Context().Value(user{}).(int)
+			return c.Peer().Protocol[:4] + c.Procedure[:5] + string(rune('0'+v)), nil
+		}, "conn/test7"},
+		"own, of the message": {func(c *connectlimit.Call) (string, error) { return c.Message.(*text).GetValue(), nil }, "hello"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			keys := make(chan string, 1)
+			key := func(c *connectlimit.Call) (string, error) {
+				assert.Equal(t, connect.StreamTypeUnary, c.StreamType)
+				k, err := test.key(c)
+				keys <- k
+				return k, err
+			}
+			login := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+				return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+					return next(context.WithValue(ctx, user{}, 7), req)
+				}
+			})
+			req := connect.NewRequest(hello())
+			req.Header().Set("X-Api-Key", "k")
+			req.Header().Set("X-Forwarded-For", "203.0.113.9, 127.0.0.1")
+			req.Header()["Twice"] = []string{"1", "2"}
+			_, err := serve(t, handlers{}, login, connectlimit.New(perHour("calls", 1), key)).client(once, nil).CallUnary(within(t), req)
+			got := <-keys
+			if test.want == "" {
+				assert.Equal(t, connect.CodeInvalidArgument, connect.CodeOf(err), "a call without a usable key")
+				return
+			}
+			assert.NoError(t, err)
+			assert.Equal(t, test.want, got, "keys are those of grpclimit and of the adapters for HTTP")
+		})
+	}
+}
+
+func TestAPeerOnAUnixSocketNeedsATrustedProxy(t *testing.T) {
+	for name, test := range map[string]struct {
+		key  connectlimit.KeyFunc
+		want connect.Code
+	}{"a": {connectlimit.ByPeer(), connect.CodeInvalidArgument}, "b": {connectlimit.ByPeer(core.TrustUnixSocket()), 0}} {
+		l, err := net.Listen("unix", filepath.Join(t.TempDir(), name))
+		require.NoError(t, err)
+		s := httptest.NewUnstartedServer(handlers{}.mux(connect.WithInterceptors(connectlimit.New(perHour("calls", 1), test.key))))
+		require.NoError(t, s.Listener.Close())
+		s.Listener = l
+		s.Start()
+		defer s.Close()
+		client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return net.Dial("unix", l.Addr().String())
+		}}}
+		req := connect.NewRequest(hello())
+		req.Header().Set("X-Forwarded-For", "203.0.113.9")
+		_, err = connect.NewClient[text, text](client, "http://socket"+once).CallUnary(within(t), req)
+		if test.want == 0 {
+			assert.NoError(t, err)
+		} else {
+			assert.Equal(t, test.want, connect.CodeOf(err))
+		}
+	}
+}
+
+func TestMistakesInArgumentsPanicTogether(t *testing.T) {
+	for name, interceptor := range map[string]func(){
+		"New":         func() { connectlimit.New(nil, connectlimit.Join(connectlimit.ByHeader("a b"))) },
+		"NewTogether": func() { connectlimit.NewTogether([]connectlimit.Rule{{Key: connectlimit.ByHeader("")}}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				err, _ := recover().(error)
+				require.Error(t, err, "wrong arguments panic")
+				assert.ErrorContains(t, err, "limiter")
+				assert.ErrorContains(t, err, "ByHeader")
+			}()
+			interceptor()
+		})
+	}
+}
+
+// Calls without side effects may come by GET, whose answers caches keep.
+func TestADeniedCallByGETIsNotCached(t *testing.T) {
+	limits := connect.WithInterceptors(connectlimit.New(perHour("calls", 1), all))
+	mux := http.NewServeMux()
+	mux.Handle(once, connect.NewUnaryHandler(once, func(_ context.Context, in *request) (*response, error) { return connect.NewResponse(in.Msg), nil },
+		limits, connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
+	var codes []int
+	client := &http.Client{Transport: watched{inProcess{mux}, func(r *http.Response) {
+		codes = append(codes, r.StatusCode)
+		assert.Equal(t, r.StatusCode == http.StatusTooManyRequests, r.Header.Get("Cache-Control") == "no-store", "a denial is for one client at one time")
+	}}}
+	calls := connect.NewClient[text, text](client, "http://test"+once, connect.WithHTTPGet(), connect.WithIdempotency(connect.IdempotencyNoSideEffects))
+	for _, want := range []connect.Code{0, connect.CodeResourceExhausted} {
+		req := connect.NewRequest(hello())
+		_, err := calls.CallUnary(within(t), req)
+		assert.Equal(t, http.MethodGet, req.HTTPMethod(), "the premise: the call comes by GET")
+		if want == 0 {
+			require.NoError(t, err)
+		} else {
+			assert.Equal(t, want, connect.CodeOf(err))
+		}
+	}
+	assert.Subset(t, codes, []int{http.StatusOK, http.StatusTooManyRequests})
+}

@@ -1,0 +1,25 @@
+// A module of its own, so that what Connect requires reaches nobody who does not use it.
+module github.com/tokenbucket-go/ratelimit/connectlimit
+
+go 1.26.0
+
+require (
+	connectrpc.com/connect v1.19.1 // before, fields of failed calls were lost
+	github.com/stretchr/testify v1.11.1
+	github.com/tokenbucket-go/ratelimit v0.0.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20250425173222-7b384671a197 // QuotaFailure names limits by QuotaId
+	google.golang.org/protobuf v1.36.9
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/dunglas/httpsfv v1.1.2 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/redis/go-redis/v9 v9.20.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
+replace github.com/tokenbucket-go/ratelimit => ../

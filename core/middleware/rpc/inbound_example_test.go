@@ -1,0 +1,31 @@
+package rpc_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+)
+
+// An adapter for a protocol on JSON-RPC: it has a call decided, and answers one that does not pass.
+func ExampleInbound() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}}))
+	key := func(method string) (string, error) { return core.JoinKey("method", method), nil }
+	engine := middleware.New(limiter, key, middleware.Options[string]{}, middleware.Protocol[string]{})
+	for range 2 {
+		decisions, ctx := rpc.InContext(context.Background())
+		a := engine.Begin("tools/call", &rpc.Inbound{Procedure: rpc.Procedure("tools/call"), Ctx: ctx, Decisions: decisions})
+		if a.Outcome == middleware.Allowed {
+			_, decided := middleware.FromContext(rpc.Stored(ctx))
+			fmt.Println("the handler runs, and finds a decision:", decided)
+			continue
+		}
+		refusal := rpc.Refuse(ctx, &a)
+		fmt.Println(refusal.Code == rpc.ResourceExhausted, refusal.JSONCode(), refusal.Limits)
+	}
+	// Output:
+	// the handler runs, and finds a decision: true
+	// true -32029 [calls]
+}

@@ -1,0 +1,32 @@
+// A module of its own, so that what Connect, and the client of gRPC in its test, require stay out of the graph of the library's users.
+module github.com/tokenbucket-go/ratelimit/examples/connect
+
+go 1.26.0
+
+require (
+	connectrpc.com/connect v1.19.1
+	github.com/stretchr/testify v1.11.1
+	github.com/tokenbucket-go/ratelimit v0.0.0
+	github.com/tokenbucket-go/ratelimit/connectlimit v0.0.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/redis/go-redis/v9 v9.20.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
+replace (
+	github.com/tokenbucket-go/ratelimit => ../..
+	github.com/tokenbucket-go/ratelimit/connectlimit => ../../connectlimit
+)

@@ -1,0 +1,33 @@
+// A module of its own, so that gRPC stays out of the graph of the library's users.
+module github.com/tokenbucket-go/ratelimit/examples/grpc
+
+go 1.26.0
+
+require (
+	github.com/stretchr/testify v1.11.1
+	github.com/tokenbucket-go/ratelimit v0.0.0
+	github.com/tokenbucket-go/ratelimit/grpclimit v0.0.0
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa
+	google.golang.org/grpc v1.81.1
+	google.golang.org/grpc/examples v0.0.0-20260825154716-030ee8becb20
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/felixge/httpsnoop v1.1.0 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	github.com/redis/go-redis/v9 v9.20.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/net v0.58.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
+	google.golang.org/protobuf v1.36.11 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
+
+replace (
+	github.com/tokenbucket-go/ratelimit => ../..
+	github.com/tokenbucket-go/ratelimit/grpclimit => ../../grpclimit
+)

@@ -1,0 +1,124 @@
+// Package mcpgo limits calls of tools of a server on github.com/mark3labs/mcp-go with token buckets:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "tools", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	server.NewMCPServer("demo", "v1", server.WithToolHandlerMiddleware(mcpgo.New(limiter, mcpgo.Join(mcpgo.BySession(), mcpgo.ByTool()))))
+//
+// It is to mcp-go what package mcplimit is to the SDK github.com/modelcontextprotocol/go-sdk, with less, because middleware of mcp-go
+// wraps the handlers of tools alone:
+//
+//   - The library answers every error of a handler with the code of an internal error, without data. So a call that does not pass gets a
+//     result with isError, whose text says which limit refused it and when to try again. Language models can read it.
+//   - Requests other than calls of tools are not limited, and neither are tools of AddTaskTool.
+//   - There is no TokenInfo: use [ByContextValue], with what an HTTPContextFunc left in the context.
+//
+// Calls of unknown tools, and those whose arguments don't match the schema, fail before they are counted. A tool that asks the client for
+// more input is called again with it, and pays again.
+package mcpgo
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+)
+
+// New returns middleware that lets a call of a tool pass if limiter has tokens for its key.
+//
+// Slots ([core.InFlight]) come back when the tool has returned, also by a panic. A call that its client has cancelled keeps its slot until
+// then. Calls that take longer than MaxHold keep theirs.
+//
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key function that was made from bad arguments.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) server.ToolHandlerMiddleware {
+	o := configured(options)
+	return (&limit{middleware.New(limiter, key, o.Options, protocol), o}).middleware
+}
+
+// Rule is one of the limiters of [NewTogether], with its key.
+type Rule struct {
+	Limiter *core.Limiter
+	Key     KeyFunc
+}
+
+// NewTogether returns middleware that lets a call pass if all limiters have tokens for their keys, and takes nothing from any if not. See
+// [core.AllowTogether]. Everything else is as with [New], and [WithLimits] can't be used.
+func NewTogether(rules []Rule, options ...Option) server.ToolHandlerMiddleware {
+	o := configured(options)
+	var list []middleware.Rule[*Call]
+	for r := range slices.Values(rules) {
+		list = append(list, middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key})
+	}
+	return (&limit{middleware.NewTogether(list, o.Options, protocol), o}).middleware
+}
+
+// FromContext returns the decision about the call that a tool has the context of. Of several limiters, that is the decision of the one
+// nearest to the tool.
+func FromContext(ctx context.Context) (core.Result, bool) {
+	return middleware.FromContext(rpc.Stored(ctx))
+}
+
+// AllFromContext returns the decisions of all limiters about the call, the newest first. Of those that decided together, the tightest
+// comes first.
+func AllFromContext(ctx context.Context) []core.Result {
+	return middleware.AllFromContext(rpc.Stored(ctx))
+}
+
+// protocol is what mcp-go knows of errors: nothing, since clients see the text of each.
+var protocol = middleware.Protocol[*Call]{
+	Status: func(c *Call, cause middleware.Cause, _ error) int { return rpc.Fail(c.ctx, cause).JSONCode() },
+}
+
+// errPanicked is the Err of a call whose tool did not return.
+var errPanicked = errors.New("the tool panicked")
+
+// limit decides the calls of tools.
+type limit struct {
+	engine *middleware.Engine[*Call]
+	config
+}
+
+// middleware is a [server.ToolHandlerMiddleware].
+func (l *limit) middleware(next server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		decisions, ctx := rpc.InContext(ctx)
+		c := &Call{Tool: request.Params.Name, Request: request, Err: errPanicked, ctx: ctx, decisions: decisions}
+		a := l.engine.Begin(c, asRequest(c))
+		if a.Outcome != middleware.Allowed {
+			return l.refuse(c, &a)
+		}
+		if !l.engine.WantsEnd(&a) {
+			return next(ctx, request)
+		}
+		defer func() { l.engine.End(c, &a, 0) }() // functions find the answer in c, not in a status
+		result, err := next(ctx, request)
+		if c.Err = err; err == nil {
+			c.Result = result
+		}
+		return result, err
+	}
+}
+
+// refuse returns the answer to a call that does not pass.
+func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, error) {
+	switch {
+	case a.Outcome == middleware.Denied:
+		if l.denied != nil {
+			if result, err := l.denied(c, a.Result); result != nil || err != nil {
+				return result, err
+			}
+		}
+	case l.failed != nil:
+		if result, err := l.failed(c, a.Err); result != nil || err != nil {
+			return result, err
+		}
+	}
+	refusal := rpc.Refuse(c.ctx, a)
+	refusal.Log(c.ctx, l.engine.Logger(), a.Err)
+	return mcp.NewToolResultError(refusal.Sentence()), nil
+}

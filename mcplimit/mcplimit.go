@@ -1,0 +1,98 @@
+// Package mcplimit limits requests of a tool server (Model Context Protocol) with token buckets, for the SDK
+// github.com/modelcontextprotocol/go-sdk:
+//
+//	limiter, err := core.NewLimiter(store, core.Policy{Name: "tools", Limits: []core.Limit{core.PerMinute(60)}})
+//	...
+//	server.AddReceivingMiddleware(mcplimit.New(limiter, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool())))
+//
+// Calls of tools are limited, and with [Methods] or [AllMethods] other requests too. For github.com/mark3labs/mcp-go see the module
+// mcplimit/mcpgo.
+//
+// # What clients get
+//
+// A request that does not pass is answered with a JSON-RPC error. Its code is
+//
+//   - [CodeLimited] if it is denied,
+//   - -32602, invalid params, if it has no key,
+//   - [CodeUnavailable] if the store can't answer and the policy fails closed,
+//   - -32603, internal error, if a function of the app failed. The error is logged, and clients don't see it.
+//
+// The error's data says when to retry, and which limits lack tokens:
+//
+//	{"retryAfter": 1.5, "limit": "burst", "limits": ["burst", "daily"]}
+//
+// retryAfter is in seconds, rounded up to milliseconds. It is missing if no wait is long enough. limit is the first of the limits, and
+// limits is there if there are several. The data of [CodeUnavailable] has retryAfter alone.
+//
+// With [RefuseAsToolResult] a call of a tool is refused by a result with isError instead, whose text a language model can read. [OnDenied]
+// and [OnError] replace these answers.
+//
+// Answers have no fields of the limits, whatever the policy's Headers, because results have no header. A tool that wants to tell how
+// many calls are left reads [FromContext].
+//
+// # Who is limited
+//
+// [BySession] limits what a client does in one session, but a client can open another one and gets a full bucket. Where clients are
+// authenticated, [ByTokenSubject] limits users, whatever their sessions. Limit the rest, such as requests that open sessions, by address
+// in front of the HTTP handler: httplimit.
+package mcplimit
+
+import (
+	"context"
+	"slices"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+)
+
+// Codes of the errors that refuse a request. They are of the range that JSON-RPC leaves to servers.
+const (
+	CodeLimited     = rpc.JSONLimited     // -32029: too few tokens are left
+	CodeUnavailable = rpc.JSONUnavailable // -32030: the store can't answer, and the policy fails closed
+)
+
+// New returns receiving middleware of a server that lets a request pass if limiter has tokens for its key.
+//
+// Slots ([core.InFlight]) come back when the handler has returned, also by a panic. A request that its client has cancelled keeps its
+// slot until then, so handlers should end when their context does. Requests that take longer than MaxHold keep their slots.
+//
+// New panics with the mistakes in its arguments: a nil limiter, a nil key, a key function that was made from bad arguments, and
+// [Methods] without a name.
+func New(limiter *core.Limiter, key KeyFunc, options ...Option) mcp.Middleware {
+	o := configured(options)
+	return (&receiver{middleware.New(limiter, key, o.Options, protocol), o}).middleware
+}
+
+// Rule is one of the limiters of [NewTogether], with its key.
+type Rule struct {
+	Limiter *core.Limiter
+	Key     KeyFunc
+}
+
+// NewTogether returns middleware that lets a request pass if all limiters have tokens for their keys, and takes nothing from any if
+// not: a user and the organisation, for instance. See [core.AllowTogether]. Everything else is as with [New], and [WithLimits] can't be
+// used.
+func NewTogether(rules []Rule, options ...Option) mcp.Middleware {
+	o := configured(options)
+	var list []middleware.Rule[*Call]
+	for r := range slices.Values(rules) {
+		list = append(list, middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key})
+	}
+	return (&receiver{middleware.NewTogether(list, o.Options, protocol), o}).middleware
+}
+
+// FromContext returns the decision about the request that a handler or a tool has the context of. Of several limiters, that is the
+// decision of the one nearest to the handler. A tool that is done with its slots early calls the Result's Release: the middleware then
+// releases nothing.
+func FromContext(ctx context.Context) (core.Result, bool) {
+	return middleware.FromContext(rpc.Stored(ctx))
+}
+
+// AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together, the
+// tightest comes first.
+func AllFromContext(ctx context.Context) []core.Result {
+	return middleware.AllFromContext(rpc.Stored(ctx))
+}

@@ -1,0 +1,56 @@
+package mcplimit
+
+import (
+	"errors"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+)
+
+// protocol is what the Model Context Protocol knows of errors.
+var protocol = middleware.Protocol[*Call]{
+	ClientError: func(_ *Call, err error) bool { return clientError(err) != nil },
+	Status: func(c *Call, cause middleware.Cause, err error) int {
+		if cause == middleware.ClientError {
+			return int(clientError(err).Code)
+		}
+		return rpc.Fail(c.ctx, cause).JSONCode()
+	},
+}
+
+// clientError returns the JSON-RPC error that a function of the app returned for the client, or nil if it is none. Text around it is for
+// logs.
+func clientError(err error) *jsonrpc.Error {
+	if own := (*jsonrpc.Error)(nil); errors.As(err, &own) && own.Code != jsonrpc.CodeInternalError {
+		return own
+	}
+	return nil
+}
+
+// refuse returns the answer to a request that does not pass.
+func (r *receiver) refuse(c *Call, a *middleware.Admission) (mcp.Result, error) {
+	switch {
+	case a.Outcome == middleware.Denied:
+		if r.denied != nil {
+			if result, err := r.denied(c, a.Result); result != nil || err != nil {
+				return result, err
+			}
+		}
+	case r.failed != nil:
+		if result, err := r.failed(c, a.Err); result != nil || err != nil {
+			return result, err
+		}
+	}
+	if a.Cause == middleware.ClientError {
+		return nil, clientError(a.Err)
+	}
+	refusal := rpc.Refuse(c.ctx, a)
+	refusal.Log(c.ctx, r.engine.Logger(), a.Err)
+	if r.asResult && c.Method == callTool {
+		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: refusal.Sentence()}}}, nil
+	}
+	return nil, &jsonrpc.Error{Code: int64(refusal.JSONCode()), Message: refusal.Message, Data: refusal.JSONData()}
+}

@@ -1,0 +1,168 @@
+package mcplimit_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/mcplimit"
+)
+
+func TestEachSessionHasItsOwnBucketWhateverItsTransport(t *testing.T) {
+	for name, connect := range transports {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan string, 9)
+			by := mcplimit.BySession()
+			key := func(c *mcplimit.Call) (string, error) {
+				k, err := by(c)
+				seen <- k
+				return k, err
+			}
+			next := connect(t, serving(nil, mcplimit.New(perHour("sessions", 2), key)))
+			a, b := next(), next()
+			for range 2 {
+				require.Nil(t, call(t, a, "ask"), "the session has tokens")
+			}
+			refused(t, call(t, a, "other"), "sessions", "calls of one session share a bucket")
+			assert.Nil(t, call(t, b, "ask"), "two sessions never share a bucket")
+			one, again, third, other := <-seen, <-seen, <-seen, <-seen
+			assert.Equal(t, one, again, "a session keeps its key")
+			assert.Equal(t, one, third)
+			assert.NotEqual(t, one, other)
+		})
+	}
+}
+
+func TestAChildProcessOnStdioLimitsItsClient(t *testing.T) {
+	a, b := child(t), child(t)
+	for range 2 {
+		require.Nil(t, call(t, a, "ask"))
+	}
+	refused(t, call(t, a, "ask"), "tools", "the session of a connection has a bucket for each tool")
+	assert.Nil(t, call(t, a, "other"), "another tool")
+	assert.Nil(t, call(t, b, "ask"), "another process")
+}
+
+// Without a session each request would have a full bucket.
+func TestStatelessRequestsHaveNoSession(t *testing.T) {
+	url := served(t, streamableHandler(serving(nil, mcplimit.New(perHour("sessions", 1), mcplimit.BySession())), true))
+	for name, client := range map[string]*http.Client{"plain": nil, "with an id that the client made up": with("Mcp-Session-Id", "mine")} {
+		e := call(t, session(t, streamable(url, client)), "ask")
+		require.NotNil(t, e, "%s: a stateless request has no session, and so no key", name)
+		assert.EqualValues(t, -32602, e.Code, name)
+	}
+	byKey := mcplimit.FirstOf(mcplimit.BySession(), mcplimit.ByHeader("X-Api-Key"))
+	url = served(t, streamableHandler(serving(nil, mcplimit.New(perHour("keys", 1), byKey)), true))
+	s := session(t, streamable(url, with("X-Api-Key", "k")))
+	require.Nil(t, call(t, s, "ask"))
+	refused(t, call(t, s, "ask"), "keys", "FirstOf has the next key")
+}
+
+// The SDK names sessions of HTTP. A new one is a full bucket, which ByTokenSubject is the answer to.
+func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
+	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
+		info := &auth.TokenInfo{Expiration: time.Now().Add(time.Hour)}
+		if token != "nobody" {
+			info.UserID = "user-" + token
+		}
+		return info, nil
+	}
+	for name, handler := range map[string]func(*mcp.Server) http.Handler{
+		"stateful":  func(s *mcp.Server) http.Handler { return streamableHandler(s, false) },
+		"stateless": func(s *mcp.Server) http.Handler { return streamableHandler(s, true) },
+		"SSE": func(s *mcp.Server) http.Handler {
+			return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return s }, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serving(nil, mcplimit.New(perHour("users", 2), mcplimit.ByTokenSubject()))
+			url := served(t, auth.RequireBearerToken(verify, nil)(handler(server)))
+			open := func(token string) *mcp.ClientSession {
+				if client := with("Authorization", "Bearer "+token); name != "SSE" {
+					return session(t, streamable(url, client))
+				} else {
+					return session(t, &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client})
+				}
+			}
+			require.Nil(t, call(t, open("a"), "ask"))
+			require.Nil(t, call(t, open("a"), "ask"))
+			refused(t, call(t, open("a"), "ask"), "users", "a new session of the same user shares its bucket")
+			assert.Nil(t, call(t, open("b"), "ask"), "another user")
+			e := call(t, open("nobody"), "ask")
+			require.NotNil(t, e, "a token without a UserID has no key")
+			assert.EqualValues(t, -32602, e.Code)
+		})
+	}
+	e := call(t, inMemory(t, serving(nil, mcplimit.New(perHour("users", 2), mcplimit.ByTokenSubject()))), "ask")
+	require.NotNil(t, e, "a transport without tokens has no key")
+	assert.EqualValues(t, -32602, e.Code)
+}
+
+type user struct{}
+
+func TestKeysOfCalls(t *testing.T) {
+	join := core.JoinKey
+	for name, test := range map[string]struct {
+		key  mcplimit.KeyFunc
+		want string // "": there is none
+	}{
+		"ByTool":                   {mcplimit.ByTool(), join("tool", "ask")},
+		"ByTool, named":            {mcplimit.ByTool("other", "ask"), join("tool", "ask")},
+		"ByTool, not named":        {mcplimit.ByTool("other"), join("other tools")},
+		"ByMethod":                 {mcplimit.ByMethod(), join("method", "tools/call")},
+		"ByHeader":                 {mcplimit.ByHeader("x-api-key"), join("header", "x-api-key", "k")},
+		"ByHeader, none":           {mcplimit.ByHeader("none"), ""},
+		"ByContextValue":           {mcplimit.ByContextValue(user{}), join("value", "mcplimit_test.user {}", "7")},
+		"ByContextValue, none":     {mcplimit.ByContextValue("none"), ""},
+		"Global":                   {mcplimit.Global("all"), join("global", "all")},
+		"Join":                     {mcplimit.Join(mcplimit.ByTool(), mcplimit.Global("g")), join(join("tool", "ask"), join("global", "g"))},
+		"Join, one missing":        {mcplimit.Join(mcplimit.ByTool(), mcplimit.ByTokenSubject()), ""},
+		"FirstOf":                  {mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.ByTool()), join("tool", "ask")},
+		"own, of the arguments":    {func(c *mcplimit.Call) (string, error) { return string(c.Arguments), nil }, "{}"},
+		"own, of the header":       {func(c *mcplimit.Call) (string, error) { return c.Header().Get("X-Api-Key"), nil }, "k"},
+		"own, of the session's id": {func(c *mcplimit.Call) (string, error) { return strings.Repeat("s", min(len(c.SessionID), 1)), nil }, "s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan string, 1)
+			key := func(c *mcplimit.Call) (string, error) {
+				k, err := test.key(c)
+				seen <- k
+				return k, err
+			}
+			login := func(next mcp.MethodHandler) mcp.MethodHandler {
+				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+					return next(context.WithValue(ctx, user{}, 7), method, req)
+				}
+			}
+			url := served(t, streamableHandler(serving(nil, login, mcplimit.New(perHour("calls", 1), key)), false))
+			e := call(t, session(t, streamable(url, with("X-Api-Key", "k"))), "ask")
+			if test.want == "" {
+				require.NotNil(t, e, "a call without a usable key does not pass")
+				assert.EqualValues(t, -32602, e.Code)
+				return
+			}
+			assert.Nil(t, e)
+			assert.Equal(t, test.want, <-seen, "keys are those of the adapters for HTTP")
+		})
+	}
+}
+
+func TestMadeUpToolsShareABucketIfTheKnownOnesAreNamed(t *testing.T) {
+	limiter := perHour("tools", 2)
+	s := inMemory(t, serving(nil, mcplimit.New(limiter, mcplimit.ByTool("ask", "other"))))
+	for _, name := range []string{"x", "y"} {
+		e := call(t, s, name)
+		require.NotNil(t, e)
+		assert.EqualValues(t, -32602, e.Code, "the premise: the SDK refuses unknown tools")
+	}
+	refused(t, call(t, s, "z"), "tools", "unknown tools share a bucket")
+	assert.Nil(t, call(t, s, "ask"), "a known tool has its own")
+}
