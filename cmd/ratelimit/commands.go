@@ -9,6 +9,13 @@ var table = cli.Table{
 	Commands: []cli.Command{
 		checkCommand,
 		diffCommand,
+		getCommand,
+		listCommand,
+		findCommand,
+		resetCommand,
+		creditCommand,
+		debitCommand,
+		forgetCommand,
 		replayCommand,
 		keyCommand,
 		hashCommand,

@@ -32,6 +32,9 @@ func (m misuse) Error() string { return m.text }
 // Misuse returns an error for a mistake in the command line.
 func Misuse(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
 
+// IsMisuse reports whether err is a mistake in the command line.
+func IsMisuse(err error) bool { return errors.As(err, &misuse{}) }
+
 // codeOf returns the exit code for what a command returned.
 func codeOf(err error) int {
 	switch {
@@ -39,7 +42,7 @@ func codeOf(err error) int {
 		return OK
 	case errors.Is(err, ErrFound):
 		return Found
-	case errors.As(err, &misuse{}):
+	case IsMisuse(err):
 		return Misused
 	default:
 		return Unavailable
