@@ -16,6 +16,7 @@ var table = cli.Table{
 		creditCommand,
 		debitCommand,
 		forgetCommand,
+		doctorCommand,
 		replayCommand,
 		keyCommand,
 		hashCommand,
