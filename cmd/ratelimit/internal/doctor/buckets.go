@@ -54,7 +54,11 @@ func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.
 			seen[b] = true
 			err = c.look(ctx, b, text)
 		}
-		if err != nil {
+		switch {
+		case err != nil && strings.Contains(err.Error(), "NOPERM"):
+			f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
+			return f, nil
+		case err != nil:
 			return nil, err
 		}
 	}
@@ -164,7 +168,7 @@ func (c *census) findings() (f Findings) {
 			changed = true
 			f.add("definitions", Fault, fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, at %s the latest",
 				s.policy, s.limit, show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), show.Instant(s.lastChange)),
-				"If that time goes on, two definitions are in use: deploy one, or give one of the policies another name (ratelimit diff says what changes). If not, it was the deployment.")
+				"If that time goes on, two definitions are in use: deploy one, or give one of the policies another name (ratelimit diff says what changes). If not, it was the deployment. Tiers by WithLimits look alike, and are right.")
 		}
 	}
 	if c.others > 0 {

@@ -67,10 +67,13 @@ func (f *Findings) server(ctx context.Context, one *redis.Client, timeout time.D
 		f.add("rights", Note, one.Options().Addr+": no right to INFO, so version, memory and eviction are not known: "+err.Error(), "Give the user +info, or use another user for this.")
 		return skew, nil
 	}
-	info := infoOf(text)
+	info, before := infoOf(text), len(*f)
 	f.version(info)
 	f.memory(info)
 	f.scripts(info)
+	for i := before; i < len(*f); i++ {
+		(*f)[i].Says = one.Options().Addr + ": " + (*f)[i].Says
+	}
 	return skew, nil
 }
 
