@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // The store is a choice: limiters work alike on all of them. See redisstore.New for buckets that processes share.
@@ -59,4 +60,33 @@ func ExampleWithClock() {
 	// Output:
 	// false
 	// true
+}
+
+// A tool of operators tells what a Peek does not: what is held, and which definition of a limit was used last.
+func ExampleInspection() {
+	store, err := redisstore.Open("redis://localhost:6379")
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close()
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1000)}}))
+	found, err := limiter.Inspect(context.Background(), "ada")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("forgotten in", found.Expires)
+	for _, limit := range found.Limits {
+		fmt.Println(limit.Limit.Name, limit.Held, "held,", limit.Leased, "on lease")
+	}
+}
+
+// After a deployment by mistake, some buckets were last used under another definition.
+func ExampleStoredLimit() {
+	report := func(limit core.StoredLimit) {
+		if limit.Changed {
+			fmt.Println(limit.Limit.Name, "was last used with a capacity of", limit.Capacity)
+		}
+	}
+	report(core.StoredLimit{Limit: core.PerDay(1000).WithName("daily"), Capacity: 100, Changed: true})
+	// Output: daily was last used with a capacity of 100
 }

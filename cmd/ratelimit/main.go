@@ -1,5 +1,5 @@
 // Command ratelimit answers questions about limits on the command line: what is wrong with a policy file, what a change of it does
-// to buckets, and what a policy would have denied.
+// to buckets, what a policy would have denied, and who is limited right now, and why.
 //
 //	go run ./cmd/ratelimit help
 package main

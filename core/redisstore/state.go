@@ -91,7 +91,7 @@ func joined(fields map[string]string) (state []byte, err error) {
 		}
 		state = append(state, holds...)
 	}
-	if !enough {
+	if !enough || state == nil {
 		return nil, &store.StateError{Reason: bucket.ErrUnreadable.Error()}
 	}
 	return state, nil
