@@ -17,6 +17,7 @@ var table = cli.Table{
 		debitCommand,
 		forgetCommand,
 		doctorCommand,
+		copyCommand,
 		replayCommand,
 		keyCommand,
 		hashCommand,

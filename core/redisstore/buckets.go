@@ -14,12 +14,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 )
 
-// Bucket names a bucket in Redis.
-type Bucket struct {
-	Policy string // the policy's name
-	Key    string // the limiter's key, as the store has it: see [core.StoredKey] and [core.Limiter.WithStoredKeys]
-}
-
 // Buckets lists the buckets of a policy, or with "" those of all policies, for tools. It uses SCAN, on one server after another: each
 // master of a Cluster, each shard of a Ring. Redis looks at all its keys for that, at most perSecond of them a second; 0 means as
 // fast as it can. Other work goes on meanwhile.

@@ -48,6 +48,12 @@ func encoded(s string) bool {
 	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25") || strings.HasPrefix(s, ":")
 }
 
+// Bucket names a bucket in Redis.
+type Bucket struct {
+	Policy string // the policy's name
+	Key    string // the limiter's key, as the store has it: see [core.StoredKey] and [core.Limiter.WithStoredKeys]
+}
+
 // bucketOf is the inverse of redisKey. ok is false for a key that redisKey did not write behind the prefix.
 func bucketOf(prefix, redis string) (b Bucket, ok bool) {
 	name, ok := strings.CutPrefix(redis, prefix)

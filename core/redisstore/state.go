@@ -69,7 +69,6 @@ func joined(fields map[string]string) (state []byte, err error) {
 		rest = rest[n:]
 		return taken
 	}
-	short := func(s string) int { return int(binary.BigEndian.Uint16([]byte(s))) }
 	for rest != "" && enough {
 		record := take(bucket.RecordSize)
 		state = append(state, record...)
@@ -96,5 +95,8 @@ func joined(fields map[string]string) (state []byte, err error) {
 	}
 	return state, nil
 }
+
+// short reads a number of two bytes at the beginning of s.
+func short(s string) int { return int(binary.BigEndian.Uint16([]byte(s))) }
 
 var _ store.StateReader = (*Store)(nil)

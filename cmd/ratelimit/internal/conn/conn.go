@@ -62,6 +62,11 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 // URL takes the address from an argument.
 func (f *Flags) URL(url string) { f.url = url }
 
+// To makes f the flags of another server.
+func (f *Flags) To(url, prefix string, cluster bool) {
+	f.url, f.Prefix, f.cluster = url, prefix, cluster
+}
+
 // Link is a connection.
 type Link struct {
 	Client redis.UniversalClient
