@@ -23,7 +23,7 @@ copied with its TTL. Keys that TO has already stay, unless -replace is given: so
 What requests take between the two is granted again.
 
   ratelimit copy redis://old:6379 redis://new:6379
-  ratelimit copy -policies policies.yaml -rename api=public redis://redis:6379 redis://redis:6379
+  ratelimit copy -policies policies.yaml -rename api=public redis://old:6379 redis://new:6379
 
 -rename keeps the tokens of limits that were given no name, which are named for their policy. It needs the policy, under either name, in
 -policies FILE. The user needs +scan at FROM, and +multi and +exec at TO, besides the rights of a limiter.

@@ -41,8 +41,8 @@ func TestCopyKeepsWhatABucketHas(t *testing.T) {
 	require.Len(t, got.Limits, 2, "both limits have their new names")
 	assert.Zero(t, got.Others)
 	assert.Equal(t, int64(130), got.Limits[1].Held)
-	for i, l := range peek(t, before).Limits() {
-		assert.Equal(t, l.Remaining, peek(t, after).Limits()[i].Remaining, "%s", l.Limit.Name)
+	for i, l := range peekAnn(t, before).Limits() {
+		assert.Equal(t, l.Remaining, peekAnn(t, after).Limits()[i].Remaining, "%s", l.Limit.Name)
 	}
 
 	_, err = after.AllowN(t.Context(), "ann", 10)
@@ -53,7 +53,7 @@ func TestCopyKeepsWhatABucketHas(t *testing.T) {
 	copied, err = from.CopyTo(t.Context(), old, to, as, names, true)
 	require.NoError(t, err)
 	assert.True(t, copied)
-	assert.Equal(t, int64(870), peek(t, after).Limits()[0].Remaining, "unless it is to be replaced")
+	assert.Equal(t, int64(870), peekAnn(t, after).Limits()[0].Remaining, "unless it is to be replaced")
 	copied, err = from.CopyTo(t.Context(), redisstore.Bucket{Policy: "old", Key: "bob"}, to, as, nil, true)
 	require.NoError(t, err)
 	assert.False(t, copied, "nothing is copied of a bucket that does not exist")
@@ -63,7 +63,7 @@ func TestCopyKeepsWhatABucketHas(t *testing.T) {
 	require.NoError(t, client.Del(t.Context(), "broken:old:ann").Err())
 }
 
-func peek(t *testing.T, l *core.Limiter) core.Result {
+func peekAnn(t *testing.T, l *core.Limiter) core.Result {
 	t.Helper()
 	res, err := l.Peek(t.Context(), "ann")
 	require.NoError(t, err)

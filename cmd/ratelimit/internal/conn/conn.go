@@ -81,6 +81,7 @@ func (l *Link) Close() { _ = l.Client.Close() }
 
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
 func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
+	redis.SetLogger(silent{})
 	client, where, err := f.client(env)
 	if err != nil {
 		return nil, err
@@ -163,33 +164,33 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	case o.Password == "":
 		o.Password = env(PasswordVariable)
 	}
-	config, err := f.tlsConfig(o.TLSConfig)
-	if err != nil {
+	if err := f.setTLS(o); err != nil {
 		return nil, "", err
 	}
-	o.TLSConfig, o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = config, true, 1, f.dialTimeout()
+	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, f.dialTimeout()
 	switch {
 	case f.cluster:
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: config,
+			Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		}), "the Cluster at " + o.Addr, nil
 	case f.sentinels != "":
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: config,
+			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		}), fmt.Sprintf("the master %s that Sentinel at %s names", f.master, f.sentinels), nil
 	}
 	return redis.NewClient(o), "Redis at " + o.Addr, nil
 }
 
-// tlsConfig returns the configuration of TLS, or nil. config is that of the URL.
-func (f *Flags) tlsConfig(config *tls.Config) (*tls.Config, error) {
+// setTLS sets the configuration of TLS. o has that of the URL.
+func (f *Flags) setTLS(o *redis.Options) error {
+	config := o.TLSConfig
 	if !f.tls && config == nil {
 		if f.cacert+f.cert+f.sni != "" || f.insecure {
-			return nil, cli.Misuse("-cacert, -cert, -sni and -insecure need -tls")
+			return cli.Misuse("-cacert, -cert, -sni and -insecure need -tls")
 		}
-		return nil, nil
+		return nil
 	}
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -204,20 +205,21 @@ func (f *Flags) tlsConfig(config *tls.Config) (*tls.Config, error) {
 	if f.cacert != "" {
 		text, err := os.ReadFile(f.cacert)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("-cacert %s has no certificate in the PEM format", f.cacert)
+			return fmt.Errorf("-cacert %s has no certificate in the PEM format", f.cacert)
 		}
 	}
 	if f.cert != "" {
 		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 		if err != nil {
-			return nil, fmt.Errorf("-cert and -key: %w", err)
+			return fmt.Errorf("-cert and -key: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	return config, nil
+	o.TLSConfig = config
+	return nil
 }
 
 // Explain returns the error of a call, with where it happened and what to do.
@@ -231,9 +233,7 @@ func (l *Link) Explain(err error) error {
 	return fmt.Errorf("%s: %w", l.Where, err)
 }
 
-// go-redis logs failures of its pool, which commands report themselves.
-func init() { redis.SetLogger(silent{}) }
-
+// silent is for go-redis, which logs failures of its pool: commands report them.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}

@@ -65,7 +65,7 @@ func (f *Findings) server(ctx context.Context, one *redis.Client, timeout time.D
 	text, err := one.Info(ctx).Result()
 	if err != nil {
 		f.add("rights", Note, one.Options().Addr+": no right to INFO, so version, memory and eviction are not known: "+err.Error(), "Give the user +info, or use another user for this.")
-		return skew, nil
+		return skew, nil //nolint:nilerr // it is a finding
 	}
 	info, before := infoOf(text), len(*f)
 	f.version(info)
