@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
@@ -64,20 +66,29 @@ func ExampleWithClock() {
 
 // A tool of operators tells what a Peek does not: what is held, and which definition of a limit was used last.
 func ExampleInspection() {
-	store, err := redisstore.Open("redis://localhost:6379")
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	store, err := redisstore.Open("redis://"+server.Addr(), redisstore.WithTimeout(time.Minute))
 	if err != nil {
 		panic(err)
 	}
 	defer store.Close()
-	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1000)}}))
-	found, err := limiter.Inspect(context.Background(), "ada")
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(3)}, OnFailure: core.FailClosed}))
+	ctx := context.Background()
+	if _, err := limiter.Allow(ctx, "ada"); err != nil {
+		panic(err)
+	}
+	found, err := limiter.Inspect(ctx, "ada")
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("forgotten in", found.Expires)
 	for _, limit := range found.Limits {
-		fmt.Println(limit.Limit.Name, limit.Held, "held,", limit.Leased, "on lease")
+		fmt.Println(limit.Limit.Name, "has", limit.Held, "slot in use")
 	}
+	// Output: exports has 1 slot in use
 }
 
 // After a deployment by mistake, some buckets were last used under another definition.

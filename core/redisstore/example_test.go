@@ -120,13 +120,19 @@ func ExampleStore_Ping() {
 
 // A tool lists a policy's buckets, and looks at each by the key that the store has.
 func ExampleBucket() {
-	store, err := redisstore.Open("redis://localhost:6379")
-	if err != nil {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
 		panic(err)
 	}
-	defer store.Close()
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	store := redisstore.New(rdb, redisstore.WithTimeout(time.Minute))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}))
 	ctx := context.Background()
+	if _, err := limiter.AllowN(ctx, "ada", 10); err != nil {
+		panic(err)
+	}
 	stored := limiter.WithStoredKeys()
 	for bucket, err := range store.Buckets(ctx, limiter.Name(), 10_000) {
 		if err != nil {
@@ -138,4 +144,5 @@ func ExampleBucket() {
 		}
 		fmt.Println(bucket.Key, res.Remaining)
 	}
+	// Output: ada 990
 }
