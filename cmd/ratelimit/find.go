@@ -173,7 +173,11 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	if f.dryRun {
 		does = "would be deleted (-dry-run)"
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s:\n", show.Some(int64(len(found.Found)), "key"), does, show.Count(int64(found.Looked)))
+	end := ":"
+	if len(found.Found) == 0 {
+		end = ""
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", show.Some(int64(len(found.Found)), "key"), does, show.Count(int64(found.Looked)), end)
 	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, k := range found.Found {
 		says := k.Error

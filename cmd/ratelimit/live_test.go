@@ -134,15 +134,15 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 		Limits                  []struct {
 			Name             string
 			Left, Debt, Held int64
-			InUse            int64 `json:"in_use"`
-			Next             string
+			InUse            int64   `json:"in_use"`
+			Retry            float64 `json:"retry_after_seconds"`
 		}
 	}
 	out, _ = get("-json", "api", "ip:192.0.2.1")
 	require.NoError(t, json.Unmarshal([]byte(out), &read))
 	assert.False(t, read.Allowed)
 	assert.Equal(t, int64(20), read.Limits[0].Debt)
-	assert.Contains(t, read.Limits[0].Next, "in 2")
+	assert.InDelta(t, 21*24*3600, read.Limits[0].Retry, 60, "one for the debt of 20, a day each")
 	before, err := s.client.Get(t.Context(), s.prefix+"api:ip:192.0.2.1").Result()
 	require.NoError(t, err)
 	_, _ = get("api", "ip:192.0.2.1")

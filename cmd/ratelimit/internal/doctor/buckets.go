@@ -166,7 +166,7 @@ func (c *census) findings() (f Findings) {
 	for _, name := range slices.SortedFunc(maps.Keys(c.surveys), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		if s := c.surveys[name]; s.changed > 0 {
 			changed = true
-			f.add("definitions", Fault, fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, at %s the latest",
+			f.add("definitions", Fault, fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, the latest at %s",
 				s.policy, s.limit, show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), show.Instant(s.lastChange)),
 				"If that time goes on, two definitions are in use: deploy one, or give one of the policies another name (ratelimit diff says what changes). If not, it was the deployment. Tiers by WithLimits look alike, and are right.")
 		}

@@ -19,9 +19,10 @@ type Limit struct {
 	Left     int64  `json:"left"`
 	Debt     int64  `json:"debt,omitempty"`
 
-	Denies bool    `json:"denies"`
-	Next   *string `json:"next,omitempty"`    // in which time the request passes; "never"
-	FullIn string  `json:"full_in,omitempty"` // "" if it is full
+	Denies     bool    `json:"denies"`
+	RetryAfter float64 `json:"retry_after_seconds,omitempty"` // until the request passes; 0 if it does, or never will
+	Never      bool    `json:"never,omitempty"`               // it never will
+	FullIn     float64 `json:"full_in_seconds"`
 
 	InUse    int64  `json:"in_use,omitempty"` // slots
 	Held     int64  `json:"held,omitempty"`   // tokens of estimates
@@ -41,11 +42,11 @@ type Bucket struct {
 	Allowed bool    `json:"allowed"`
 	Unused  bool    `json:"unused"`
 	Says    string  `json:"says"`
-	Expires string  `json:"expires,omitempty"`
+	Expires float64 `json:"expires_in_seconds,omitempty"`
 	Others  int     `json:"other_limits,omitempty"`
 	Limits  []Limit `json:"limits"`
 
-	retry time.Duration
+	retry, expires time.Duration
 }
 
 // Of asks the store for the state of key's bucket, and whether units would pass. limiter takes keys as the store has them.
@@ -76,20 +77,15 @@ func Sketch(ctx context.Context, limiter *core.Limiter, key string, units core.U
 
 func of(res core.Result, stored core.Inspection) *Bucket {
 	b := &Bucket{Allowed: res.Allowed, Unused: len(stored.Limits) == 0 && stored.Others == 0, Others: max(0, stored.Others), retry: res.RetryAfter}
-	if stored.Expires > 0 {
-		b.Expires = show.Duration(stored.Expires)
-	}
+	b.expires, b.Expires = stored.Expires, stored.Expires.Seconds()
 	for _, r := range res.Limits() {
 		l := Limit{
 			Name: r.Limit.Name, Unit: unitOf(r.Limit), Text: fmt.Sprint(r.Limit), Capacity: r.Limit.Capacity, Left: r.Remaining, Debt: r.Debt,
 			Denies: r.Violated, retry: r.RetryAfter, full: r.ResetAfter, slots: r.Limit.Mode == core.Concurrent, cost: r.Cost,
 		}
-		if r.Violated {
-			next := passes(r.RetryAfter)
-			l.Next = &next
-		}
-		if r.ResetAfter > 0 {
-			l.FullIn = show.Duration(r.ResetAfter)
+		l.FullIn, l.Never = l.full.Seconds(), l.retry == core.Never
+		if !l.Never {
+			l.RetryAfter = l.retry.Seconds()
 		}
 		for _, s := range stored.Limits {
 			if s.Limit.Name != r.Limit.Name || s.Limit.Mode != r.Limit.Mode {
@@ -115,14 +111,6 @@ func unitOf(l core.Limit) string {
 		return core.Requests
 	}
 	return l.Unit
-}
-
-// passes is a RetryAfter in words.
-func passes(after time.Duration) string {
-	if after == core.Never {
-		return "never"
-	}
-	return "in " + ceil(after)
 }
 
 // ceil is a wait, rounded up so that who waits so long has waited enough: to milliseconds below a second, and to seconds above.

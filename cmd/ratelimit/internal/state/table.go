@@ -17,14 +17,14 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	for i := range b.Limits {
 		l := &b.Limits[i]
 		passes, full := "passes now", "now"
-		if l.Next != nil {
-			passes = "passes " + *l.Next
-			if *l.Next == "never" {
-				passes = "never passes"
-			}
+		switch {
+		case l.Never:
+			passes = "never passes"
+		case l.Denies:
+			passes = "passes in " + ceil(l.retry)
 		}
-		if l.FullIn != "" {
-			full = "in " + l.FullIn
+		if l.full > 0 {
+			full = "in " + show.Duration(l.full)
 		}
 		notes := l.notes()
 		if notes != "" {
@@ -35,8 +35,8 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if b.Expires != "" {
-		_, _ = fmt.Fprintf(w, "  Redis forgets this key in %s if nobody uses it.\n", b.Expires)
+	if b.expires > 0 {
+		_, _ = fmt.Fprintf(w, "  Redis forgets this key in %s if nobody uses it.\n", show.Duration(b.expires))
 	}
 	if b.Others > 0 {
 		_, _ = fmt.Fprintf(w, "  The key has %s that the policy lacks: removed, renamed, or of another service.\n", show.Some(int64(b.Others), "limit"))
