@@ -75,6 +75,8 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 		assert.Contains(t, errs, c.says, name)
 	}
 	for flags, says := range map[string]string{
+		"-h redis://ann:wrong-password@host": "give a URL by -u", "-p redis://ann:wrong-password@host/0": "invalid value", "-u redis://x redis://ann:wrong-password@host y": "does not take",
+		"-n ann:wrong-password@host":         "invalid value",
 		"-u redis://:wrong-password%zz@host": "the URL can't be read", "-p 0": "not a port", "-n -1": "must not be negative", "-c -n 1": "leave -n out",
 		"--sentinel a:1": "belong together", "--cacert x": "need -tls", "-timeout 0": "must be above 0", "-c --sentinel a:1 -master m": "exclude", "-cert x": "belong together",
 	} {

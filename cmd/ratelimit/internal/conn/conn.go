@@ -123,6 +123,8 @@ func (f *Flags) check() error {
 		return cli.Misuse("-timeout %v must be above 0", f.Timeout)
 	case f.port < 1 || f.port > 65535:
 		return cli.Misuse("-p %d is not a port: it must be from 1 to 65535", f.port)
+	case strings.ContainsAny(f.host, "@/"):
+		return cli.Misuse("-h is a host alone: give a URL by -u")
 	case f.db < 0:
 		return cli.Misuse("-n %d must not be negative", f.db)
 	case f.cluster && f.sentinels != "":
