@@ -87,6 +87,12 @@ func TestDoctorFindsMissingRights(t *testing.T) {
 	out := s.runOK(t, "doctor", "-store-timeout", "5s", user("documented", documented))
 	assert.Contains(t, out, "may do what decisions, slots and resets do")
 	assert.Contains(t, out, "may not list keys")
+	s.use(t, "ann", 2)
+	for _, key := range []string{"ann", "nobody"} {
+		out = s.runOK(t, "get", "-policies", "p.yaml", "-u", user("documented", documented), "api", key)
+		assert.Contains(t, out, "allowed", "a limiter's rights are enough for get")
+	}
+	assert.Contains(t, s.runOK(t, "reset", "-policies", "p.yaml", "-u", user("documented", documented), "api", "ann"), "is reset")
 	for missing, rules := range map[string]string{
 		"eval": "~ratelimit:* -@all +@connection +time +info", "hset": documented + " -hset", "del": documented + " -del", "elsewhere": "~elsewhere:* +@all",
 	} {

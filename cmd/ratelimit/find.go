@@ -126,7 +126,7 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 		switch {
 		case slices.ContainsFunc(customers, func(c string) bool { return d.names(c, b.Key) }):
 			if !seen[b] { // SCAN may return a key twice
-				found.Found = append(found.Found, foundKey{Policy: b.Policy, Key: d.keys.Text(b.Key), bucket: b})
+				found.Found = append(found.Found, foundKey{Policy: b.Policy, Key: d.text(b.Key), bucket: b})
 			}
 			seen[b] = true
 		case strings.HasPrefix(b.Key, "sha256:"):
@@ -187,7 +187,7 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 		if says != "" {
 			says = "\t" + says
 		}
-		_, _ = fmt.Fprintf(t, "  %s\t%s%s\n", k.Policy, k.Key, says)
+		_, _ = fmt.Fprintf(t, "  %s\t%s%s\n", show.Text(k.Policy), k.Key, says)
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -142,15 +142,11 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 	}
 	var nearest []string
 	if b.Unused && !g.watch {
-		found, err := d.nearestKeys(ctx, limiter.Name(), key)
-		if err != nil {
-			return false, err
-		}
-		for _, key := range found {
-			nearest = append(nearest, d.keys.Text(key))
+		for _, key := range d.nearestKeys(ctx, limiter.Name(), key) {
+			nearest = append(nearest, d.text(key))
 		}
 	}
-	b.Key = d.keys.Text(key)
+	b.Key = d.text(key)
 	shadow := d.policies[limiter.Name()].Shadow
 	if g.asJSON {
 		e := json.NewEncoder(w)

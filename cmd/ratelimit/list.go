@@ -56,6 +56,9 @@ type listing struct {
 	Unreadable int             `json:"unreadable"`
 	Page       int             `json:"page"`
 	Buckets    []*state.Bucket `json:"buckets"`
+
+	matched int  // keys that are on some page
+	more    bool // there is a page after this one
 }
 
 func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -91,6 +94,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		case l.denied:
 			return nil
 		}
+		found.matched++
 		all.add(b)
 		return nil
 	})
@@ -98,9 +102,9 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if err != nil {
 		return d.Explain(err)
 	}
-	found.Buckets = all.page(l.page, l.most)
+	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
 	for _, b := range found.Buckets {
-		b.Key = d.keys.Text(b.Key)
+		b.Key = d.text(b.Key)
 	}
 	if l.asJSON {
 		return writeJSON(s.Out, found)
@@ -190,7 +194,7 @@ func (f *listing) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if f.Keys > f.Page*len(f.Buckets) && len(f.Buckets) > 0 {
+	if f.more {
 		_, _ = fmt.Fprintf(w, "  … (-page %d goes on)\n", f.Page+1)
 	}
 	return nil

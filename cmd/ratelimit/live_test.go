@@ -264,6 +264,7 @@ func TestListHasTheDeepestDebtsFirst(t *testing.T) {
 	assert.Regexp(t, `user:\d[49]`, read.Buckets[0].Key)
 	out = s.runOK(t, "list", "-policies", "p.yaml", "-denied", "-most", "100", "api")
 	assert.Equal(t, 8, strings.Count(out, "denied: "))
+	assert.NotContains(t, out, "-page", "it is the last page")
 	out = s.runOK(t, "list", "-policies", "p.yaml", "-keys", "hash", "api")
 	assert.NotContains(t, out, "user:")
 	empty, _, _ := s.run(t, "list", "-policies", "p.yaml", "jobs", "-prefix", "other:")
@@ -398,4 +399,19 @@ func TestCreditAll(t *testing.T) {
 	_, errs, code = s.run(t, "credit", "-policies", "p.yaml", "api", "-all", "bust", "2", "-yes")
 	assert.Equal(t, cli.Misused, code)
 	assert.Contains(t, errs, "did you mean burst?")
+}
+
+// Keys are shown whole, for the next command, and no key or policy can steer a terminal.
+func TestKeysInOutputAreWholeAndHarmless(t *testing.T) {
+	s := serve(t)
+	long := "user:" + strings.Repeat("x", 120)
+	for _, key := range []string{long, "evil\x1b[2J"} {
+		s.use(t, key, 5)
+	}
+	s.client.Set(t.Context(), s.prefix+"pol\x1bicy:k", "x", time.Minute)
+	out := s.runOK(t, "list", "-policies", "p.yaml", "api") + s.runOK(t, "find", "k", long)
+	doctor, _, _ := s.run(t, "doctor", "-policies", "p.yaml")
+	assert.Contains(t, out, long)
+	assert.Contains(t, out, `evil\x1b[2J`)
+	assert.NotContains(t, out+doctor, "\x1b")
 }

@@ -6,7 +6,9 @@ import (
 	"flag"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
@@ -144,25 +146,26 @@ func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, erro
 	return core.StoredKey(hash), nil // it may be a key of its own
 }
 
-// nearestKeys returns up to three keys of a policy that exist and are like another one: first those that have it as a part.
-func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []string, err error) {
+// nearestKeys returns up to three keys of a policy that exist and are like another one: first those that have it as a part. It looks for
+// a few seconds at most, and finds none if the user may not list keys.
+func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []string) {
 	const most = 3
+	ctx, cancel := context.WithTimeout(ctx, longestSearch)
+	defer cancel()
 	var all []string
 	seen := make(map[string]bool)
 	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
-		if err != nil {
-			return nil, d.Explain(err)
+		if err != nil || len(list) == most || len(seen) > mostCompared {
+			break
 		}
-		switch {
-		case seen[b.Key]:
-		case len(list) < most && (partOf(key, b.Key) || partOf(b.Key, key)):
-			list = append(list, b.Key)
-		case len(all) < mostCompared:
-			all = append(all, b.Key)
+		if seen[b.Key] {
+			continue
 		}
 		seen[b.Key] = true
-		if len(list) == most || len(seen) > mostCompared {
-			break
+		if partOf(key, b.Key) || partOf(b.Key, key) {
+			list = append(list, b.Key)
+		} else {
+			all = append(all, b.Key)
 		}
 	}
 	if len(list) == 0 {
@@ -170,8 +173,19 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 			list = append(list, nearest)
 		}
 	}
-	return list, nil
+	return list
 }
+
+// text is a key as it may be shown: whole, so that another command can take it, unless it could steer a terminal.
+func (d *desk) text(key string) string {
+	if !d.keys.Hidden() && strconv.Quote(key) == `"`+key+`"` {
+		return key
+	}
+	return d.keys.Text(key)
+}
+
+// longestSearch bounds nearestKeys.
+const longestSearch = 2 * time.Second
 
 // mostCompared bounds the keys that nearestKeys compares.
 const mostCompared = 100_000

@@ -103,7 +103,7 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 	}
 	found, err := l.Inspect(ctx, b.Key)
 	if errors.As(err, new(*store.StateError)) {
-		c.unreadable, c.why = append(c.unreadable, b.Policy+" "+text(b.Key)), err.Error()
+		c.unreadable, c.why = append(c.unreadable, show.Text(b.Policy)+" "+text(b.Key)), err.Error()
 		return nil
 	}
 	if _, ok := c.policies[b.Policy]; err != nil || !ok {
@@ -142,7 +142,7 @@ func (c *census) findings() (f Findings) {
 	var counts, unknown []string
 	for _, name := range names {
 		total += c.counts[name]
-		one := fmt.Sprintf("%s %s", name, show.Count(c.counts[name]))
+		one := fmt.Sprintf("%s %s", show.Text(name), show.Count(c.counts[name]))
 		counts = append(counts, one)
 		if _, ok := c.policies[name]; !ok {
 			unknown = append(unknown, one)
