@@ -10,9 +10,11 @@ import (
 	"os/signal"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 )
 
 func main() {
+	conn.Quiet()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := table.Run(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: isTerminal(os.Stderr)}, os.Args[1:])
 	stop()

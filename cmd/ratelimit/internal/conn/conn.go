@@ -81,7 +81,6 @@ func (l *Link) Close() { _ = l.Client.Close() }
 
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
 func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
-	redis.SetLogger(silent{})
 	client, where, err := f.client(env)
 	if err != nil {
 		return nil, err
@@ -235,7 +234,9 @@ func (l *Link) Explain(err error) error {
 	return fmt.Errorf("%s: %w", l.Where, err)
 }
 
-// silent is for go-redis, which logs failures of its pool: commands report them.
+// Quiet keeps go-redis from logging failures of its pools: commands report them. It is for the beginning of a process.
+func Quiet() { redis.SetLogger(silent{}) }
+
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
