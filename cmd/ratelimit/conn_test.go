@@ -130,6 +130,15 @@ func certificate(t *testing.T) {
 	}
 }
 
+func TestUnixSocket(t *testing.T) {
+	files(t, map[string]string{"p.yaml": livePolicies})
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	redistest.Start(t, "--unixsocket", socket)
+	out, errs, code := connect(t, "", "-s", socket)
+	assert.Equal(t, cli.OK, code, errs)
+	assert.Contains(t, out, "never used")
+}
+
 func TestSentinelNamesTheMaster(t *testing.T) {
 	master, sentinel := redistest.Start(t), redistest.Start(t, "--sentinel")
 	files(t, map[string]string{"p.yaml": livePolicies})
@@ -191,6 +200,10 @@ func TestCommandsWorkOnACluster(t *testing.T) {
 	out := s.runOK(t, "doctor", p...)
 	assert.Equal(t, 2, strings.Count(out, "Redis 7"), "each master: %s", out)
 	assert.NotRegexp(t, `(?m)^fault`, out)
+	single := redistest.Start(t)
+	assert.Contains(t, s.runOK(t, "copy", "-c", "redis://"+s.addr, "redis://"+single.Addr), "18 keys copied")
+	assert.Contains(t, s.runOK(t, "forget", "-c", "9"), "1 key deleted")
+	assert.Contains(t, s.runOK(t, "copy", "-to-cluster", "redis://"+single.Addr, "redis://"+s.addr), "1 key copied", "the one that is missing")
 	_, errs, code := s.run(t, "list", "-policies", "p.yaml", "api")
 	assert.Equal(t, cli.Misused, code)
 	assert.Contains(t, errs, "is a node of a Cluster: add -c", "half of the keys would be missing")
