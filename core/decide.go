@@ -66,6 +66,7 @@ type request struct {
 	store.Request
 
 	key   string // as the caller passed it
+	peek  bool   // only find out, by Dry
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
 }
@@ -115,14 +116,14 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
-	if p.ofKey && !p.asked.Load() && !r.peeks() {
+	if p.ofKey && !p.asked.Load() && !r.peeks() && !r.peek {
 		p.asked.Store(true)
 	}
-	if r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load() {
+	if !r.peek && (r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load()) {
 		l.noteUnits(now, p, r)
 	}
 	res.headers = now.policy.Headers
-	r.To(p.class, boundedKey(r.key))
+	r.To(p.class, now.storedKey(r.key))
 	if now.policy.Shadow {
 		if r.Action != bucket.AtMost {
 			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
@@ -194,7 +195,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 		}
 		p := now.localPlanOf(r.key)
 		r.bindPlan(p)
-		r.To(p.class, boundedKey(r.key))
+		r.To(p.class, now.storedKey(r.key))
 		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
 			break
 		}

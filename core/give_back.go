@@ -31,6 +31,24 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
+// RefundUnits is Refund of units. It returns only the units that are given: no request, unless units has [Requests]. Slots come back by
+// [Result.Release] alone. Errors are those of Refund, and [ErrUnit].
+func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	now := l.rules.Load()
+	if err := units.check(now.counts); err != nil {
+		return err
+	}
+	p := now.planOf(key)
+	each := make([]int64, len(p.limits))
+	for i, unit := range p.units {
+		each[i] = units[unit]
+	}
+	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each})
+}
+
 // Undo returns the tokens that the decision took. They go to where they came from: the store, or the fallback of FailLocal.
 // Undo does nothing if the decision took nothing. For the result of a reservation it is [Reservation.Cancel]. Errors and cost
 // are those of [Limiter.Refund], and [ErrNoDecision] for a Result that no limiter returned.
@@ -201,7 +219,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 		return err
 	}
 	now := l.rules.Load()
-	stored := boundedKey(key)
+	stored := now.storedKey(key)
 	if now.localPlan != nil {
 		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {
 			return err

@@ -79,6 +79,11 @@ func checkKey(key string) error {
 	return nil
 }
 
+// StoredKey returns the key under which stores keep the bucket of a limiter's key: key itself, or "sha256:" and its SHA-256 if it has
+// more than 128 bytes or begins with "sha256:". Tools need it to tell which of the keys in a store is a client's, and
+// [Limiter.WithStoredKeys] takes such keys.
+func StoredKey(key string) string { return boundedKey(key) }
+
 // boundedKey returns the key that stores use: key itself, or its SHA-256 if it is longer than 128 bytes. It also hashes
 // a key that looks like such a hash, so that two keys never become one.
 func boundedKey(key string) string {

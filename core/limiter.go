@@ -212,6 +212,25 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return l.with(&next), nil
 }
 
+// WithStoredKeys returns a limiter of the policy that l has now, which takes keys as stores have them, such as those that
+// redisstore's Buckets lists: it does not hash a key that is a hash already. It is for tools that don't know the client of a hash. Of
+// [StoredKey](key) it decides what l decides of key.
+func (l *Limiter) WithStoredKeys() *Limiter {
+	next := *l.rules.Load()
+	next.shared, next.stored = true, true
+	next.overrides, next.localOverrides = byStored(next.overrides), byStored(next.localOverrides)
+	return l.with(&next)
+}
+
+// byStored returns plans by the keys that stores use.
+func byStored(plans map[string]*plan) map[string]*plan {
+	stored := make(map[string]*plan, len(plans))
+	for key, p := range plans {
+		stored[boundedKey(key)] = p
+	}
+	return stored
+}
+
 // snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
 // what a policy counts, and then has it decide, needs one policy for both. A snapshot is for one decision. It allocates.
 func (l *Limiter) snapshot() *Limiter {

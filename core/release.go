@@ -69,7 +69,7 @@ func (r *Result) Hold(ctx context.Context) error {
 	}
 	l, now := r.limiter, r.limiter.rules.Load()
 	hold := bucket.Request{Plan: p, Action: bucket.Acquire, Each: &each, Ticket: h.ticket, Ends: bucket.Ending{Ticket: h.ticket, At: h.began}}
-	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.planOf(r.key).class.Request(boundedKey(r.key), hold))
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.planOf(r.key).class.Request(now.storedKey(r.key), hold))
 	if h.began = a.Now; err != nil {
 		h.began = 0 // the store may have moved them, or not
 		return l.failed(ctx, r.key, err)

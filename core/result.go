@@ -95,6 +95,7 @@ type LimitResult struct {
 	Limit      Limit         // as configured, with its name
 	Cost       int64         // tokens that the request asked for
 	Remaining  int64         // whole tokens left
+	Debt       int64         // tokens that the limit owes, rounded up: see [Limiter.Debit]; 0 unless Remaining is 0
 	Violated   bool          // the limit lacked tokens, so the request was denied
 	RetryAfter time.Duration // until the limit has enough tokens for the request; 0 unless Violated
 	ResetAfter time.Duration // until the limit is full
@@ -118,6 +119,7 @@ func (r *Result) limit(i int) LimitResult {
 		Limit:      r.plan.limits[i],
 		Cost:       r.costOf(i),
 		Remaining:  r.answer.Remaining(r.plan.Plan, i),
+		Debt:       r.answer.Debt(r.plan.Plan, i),
 		ResetAfter: duration(r.answer.ResetAfter(r.plan.Plan, i)),
 	}
 	if !r.answer.Allowed {

@@ -10,7 +10,7 @@ import (
 func (r *rules) refundPlan(key string, p *plan, source Source) *bucket.Plan {
 	switch {
 	case r.overrides[key] == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
-		return p.Successor(boundedKey(key))
+		return p.Successor(r.storedKey(key))
 	case source == FromFallback && r.localPlan != nil:
 		return r.localPlanOf(key).Plan
 	}
@@ -25,7 +25,7 @@ func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source S
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
 	}
-	_, err := l.storeOf(source).Do(ctx, now.planOf(key).class.Request(boundedKey(key), r))
+	_, err := l.storeOf(source).Do(ctx, now.planOf(key).class.Request(now.storedKey(key), r))
 	return l.failed(ctx, key, err)
 }
 

@@ -11,6 +11,7 @@ type rules struct {
 	since  time.Time // when it was made
 	plan   *plan
 	shared bool // other limiters returned by WithLimits may have the same plan
+	stored bool // callers give keys as stores have them: see WithStoredKeys
 
 	// For FailLocal: the limits that this process grants on its own. Nil in other modes and with a MemoryStore.
 	localPlans *planCache
@@ -34,6 +35,14 @@ func (r *rules) localPlanOf(key string) *plan {
 		return p
 	}
 	return r.localPlan
+}
+
+// storedKey returns the key that stores use for a caller's key.
+func (r *rules) storedKey(key string) string {
+	if r.stored && len(key) <= maxKey {
+		return key
+	}
+	return boundedKey(key)
 }
 
 // counts reports whether a limit of the policy, or of an override, counts a unit.

@@ -128,7 +128,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 			p := m.now.planOf(m.key)
 			requests[i] = m.request
 			requests[i].bindPlan(p)
-			requests[i].To(p.class, boundedKey(m.key))
+			requests[i].To(p.class, m.now.storedKey(m.key))
 			asked[i] = requests[i].Request
 		}
 		answers, err := together.DoTogether(ctx, asked)

@@ -5,10 +5,19 @@ import "github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 // table is every command, in the order of help.
 var table = cli.Table{
 	Name:  "ratelimit",
-	About: "ratelimit checks policies, compares them, and replays traffic through them.",
+	About: "ratelimit says who is limited and why, checks and compares policies, and replays traffic through them.",
 	Commands: []cli.Command{
 		checkCommand,
 		diffCommand,
+		getCommand,
+		listCommand,
+		findCommand,
+		resetCommand,
+		creditCommand,
+		debitCommand,
+		forgetCommand,
+		doctorCommand,
+		copyCommand,
 		replayCommand,
 		keyCommand,
 		hashCommand,

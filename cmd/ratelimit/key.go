@@ -73,20 +73,28 @@ func (k *keys) named(flags *flag.FlagSet, name, usage string, of func(name, valu
 	})
 }
 
+// made returns the keys: one if they are joined.
+func (k *keys) made() (list []string, err error) {
+	for _, maker := range k.makers {
+		key, err := maker()
+		if err != nil {
+			return nil, cli.Misuse("%v", err)
+		}
+		list = append(list, key)
+	}
+	if k.join && len(list) > 0 {
+		list = []string{keyof.Join(list...)}
+	}
+	return list, nil
+}
+
 func (k *keys) print(s cli.Streams) error {
 	if len(k.makers) == 0 {
 		return cli.Misuse("key needs a client, such as -ip 192.0.2.1 (see ratelimit help key)")
 	}
-	var made []string
-	for _, maker := range k.makers {
-		key, err := maker()
-		if err != nil {
-			return cli.Misuse("%v", err)
-		}
-		made = append(made, key)
-	}
-	if k.join {
-		made = []string{keyof.Join(made...)}
+	made, err := k.made()
+	if err != nil {
+		return err
 	}
 	for _, key := range made {
 		_, _ = fmt.Fprintln(s.Out, key)

@@ -117,3 +117,32 @@ func ExampleStore_Ping() {
 	fmt.Println(store.Ping(ctx))
 	// Output: ratelimit: store unavailable (RL603): redis://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused
 }
+
+// A tool lists a policy's buckets, and looks at each by the key that the store has.
+func ExampleBucket() {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	store := redisstore.New(rdb, redisstore.WithTimeout(time.Minute))
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}))
+	ctx := context.Background()
+	if _, err := limiter.AllowN(ctx, "ada", 10); err != nil {
+		panic(err)
+	}
+	stored := limiter.WithStoredKeys()
+	for bucket, err := range store.Buckets(ctx, limiter.Name(), 10_000) {
+		if err != nil {
+			panic(err)
+		}
+		res, err := stored.Peek(ctx, bucket.Key)
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println(bucket.Key, res.Remaining)
+	}
+	// Output: ada 990
+}

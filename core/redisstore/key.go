@@ -47,3 +47,28 @@ func redisKey(prefix, policy, key string) string {
 func encoded(s string) bool {
 	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25") || strings.HasPrefix(s, ":")
 }
+
+// Bucket names a bucket in Redis.
+type Bucket struct {
+	Policy string // the policy's name
+	Key    string // the limiter's key, as the store has it: see [core.StoredKey] and [core.Limiter.WithStoredKeys]
+}
+
+// bucketOf is the inverse of redisKey. ok is false for a key that redisKey did not write behind the prefix.
+func bucketOf(prefix, redis string) (b Bucket, ok bool) {
+	name, ok := strings.CutPrefix(redis, prefix)
+	if !ok {
+		return b, false
+	}
+	policy, key, ok := strings.Cut(name, ":")
+	if !ok || key == "" {
+		return b, false
+	}
+	b = Bucket{decodedPolicy.Replace(policy), decodedKey.Replace(key)}
+	return b, redisKey(prefix, b.Policy, b.Key) == redis
+}
+
+var (
+	decodedPolicy = strings.NewReplacer("%3A", ":", "%7B", "{", "%7D", "}", "%25", "%")
+	decodedKey    = strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")
+)

@@ -20,10 +20,16 @@ func TestRedisKeyCanBeReadBack(t *testing.T) {
 		if read := decode.Replace(strings.TrimPrefix(got, "p:policy:")); read != key {
 			t.Fatalf("redisKey of %q is %q, which reads as %q", key, got, read)
 		}
+		if b, ok := bucketOf("p:", got); key != "" && (!ok || b != (Bucket{"policy", key})) {
+			t.Fatalf("bucketOf of %q, the key %q, is %q, %v", got, key, b, ok)
+		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		check(t, rapid.StringOfN(rapid.SampledFrom([]rune("%{}2573BDA:a")), 0, 12, -1).Draw(t, "key"))
 	})
+	if b, ok := bucketOf("p:", redisKey("p:", "a:{b}%", "k")); !ok || b != (Bucket{"a:{b}%", "k"}) {
+		t.Errorf("bucketOf of a policy with special bytes is %q, %v", b, ok)
+	}
 	if got, want := redisKey("p:", "a:b", core.JoinKey("route:/x", "y")), "p:a%3Ab:route%3A/x:y"; got != want {
 		t.Errorf("what JoinKey encoded stays as it is: %q, want %q", got, want)
 	}

@@ -167,3 +167,19 @@ func ExampleJointStore() {
 	fmt.Println(can)
 	// Output: true
 }
+
+// A store that keeps bytes can show them to tools: core.Limiter's Inspect reads them.
+func (s *mapStore) State(_ context.Context, policy, key string) (store.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.State{Bytes: s.states[core.JoinKey(policy, key)], Now: time.Now()}, nil
+}
+
+func ExampleStateReader() {
+	var mine store.StateReader = &mapStore{states: map[string][]byte{}}
+	limiter := core.Must(core.NewLimiter(mine, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	_, _ = limiter.Allow(context.Background(), "ada")
+	found, _ := limiter.Inspect(context.Background(), "ada")
+	fmt.Println(len(found.Limits), found.Limits[0].Capacity)
+	// Output: 1 60
+}

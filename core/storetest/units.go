@@ -12,6 +12,8 @@ var unitRules = []storeRule{
 	{"of several units all are taken or none", unitsAllOrNothing},
 	{"as much as is there is taken", atMostTakesWhatIsThere},
 	{"a debit charges what is not there", debitMakesDebt},
+	{"a peek of units says what a request would get, and takes nothing", unitsPeekTakesNothing},
+	{"units come back to the limits that count them", unitsComeBack},
 	{"a settlement returns what was too much", settlementReturns},
 	{"a settlement charges what was too little", settlementCharges},
 }
@@ -131,5 +133,52 @@ func settlementCharges(s *subject) {
 	s.clock.move(15 * time.Second)
 	if !s.units(l, core.Units{tokens: 50}).Allowed {
 		s.Error("a debt ends")
+	}
+}
+
+func unitsPeekTakesNothing(s *subject) {
+	l := s.limiter(core.PerMinute(10).WithName("requests"), core.PerMinute(600).WithName("tokens").WithUnit(tokens), core.InFlight(2).WithName("slots"))
+	peek := func(rule string, units core.Units, allowed bool) core.Result {
+		res, err := l.PeekUnits(s.Context(), key, units)
+		if err != nil || res.Allowed != allowed {
+			s.Errorf("%s: allowed %v, %v; want %v", rule, res.Allowed, err, allowed)
+		}
+		if err := res.Undo(s.Context()); err != nil {
+			s.Errorf("%s: Undo of a peek: %v", rule, err)
+		}
+		return res
+	}
+	peek("a peek of a bucket that was never used", nil, true)
+	s.have(l, "after a peek of a request", 10, 600, 2)
+	peek("a peek of all tokens", core.Units{tokens: 600}, true)
+	peek("a peek of more than a Capacity", core.Units{tokens: 601}, false)
+	first := s.units(l, core.Units{tokens: 500})
+	if res := peek("a peek of more than is left", core.Units{tokens: 101}, false); res.RetryAfter <= 0 || !res.Limits()[1].Violated || res.Limits()[0].Violated {
+		s.Errorf("a peek of more than is left: retry after %v, limits %+v", res.RetryAfter, res.Limits())
+	}
+	s.units(l, nil)
+	peek("a peek while all slots are in use", nil, false)
+	s.have(l, "after peeks", 8, 100, 0)
+	s.no(first.Release(s.Context()))
+	peek("a peek after a release", nil, true)
+	s.have(l, "after a release and a peek", 8, 100, 1)
+	s.no(l.DebitUnits(s.Context(), key, core.Units{tokens: 150}))
+	if debt := peek("a peek in debt", nil, false).Limits()[1].Debt; debt != 50 {
+		s.Errorf("a debit of 150 with 100 left: the debt is %d, want 50", debt)
+	}
+}
+
+func unitsComeBack(s *subject) {
+	l := s.requestsAndTokens()
+	s.units(l, core.Units{core.Requests: 4, tokens: 300})
+	s.no(l.RefundUnits(s.Context(), key, core.Units{tokens: 100}))
+	s.have(l, "a refund of tokens alone", 6, 400)
+	s.no(l.RefundUnits(s.Context(), key, core.Units{core.Requests: 1, tokens: 1000}))
+	s.have(l, "a refund of both, of more tokens than were taken", 7, 600)
+	if err := l.RefundUnits(s.Context(), key, core.Units{"bytes": 1}); !errors.Is(err, core.ErrUnit) {
+		s.Errorf("a refund of a unit that no limit counts: %v, want ErrUnit", err)
+	}
+	if err := l.RefundUnits(s.Context(), key, core.Units{tokens: -1}); !errors.Is(err, core.ErrCost) {
+		s.Errorf("a refund below 0: %v, want ErrCost", err)
 	}
 }

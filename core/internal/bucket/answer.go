@@ -33,6 +33,12 @@ func (a *Answer) Remaining(p *Plan, i int) int64 {
 	return max(0, a.Levels.At(i).Units/p.Rates[i].Unit)
 }
 
+// Debt is how many tokens the i-th limit of p owes, rounded up.
+func (a *Answer) Debt(p *Plan, i int) int64 {
+	unit := p.Rates[i].Unit
+	return max(0, (unit-1-a.Levels.At(i).Units)/unit)
+}
+
 // Never is the delay of a request that costs more than a limit's Capacity.
 const Never = math.MaxInt64
 

@@ -33,6 +33,28 @@ func (h *Holds) Held(now int64) (tokens int64) {
 	return tokens
 }
 
+// Uses is what holds hold, by what it is for, in tokens.
+type Uses struct{ Reserved, Leased, Returning int64 }
+
+// Uses is what is held at now, and for what.
+func (h *Holds) Uses(now int64) (u Uses) {
+	if h == nil {
+		return u
+	}
+	for _, x := range append(slices.Clone(h.front), h.inBlocks()...) {
+		switch {
+		case !x.holdsAt(now):
+		case x.returns():
+			u.Returning += x.tokens
+		case x.ticket >= FirstLease:
+			u.Leased += x.tokens
+		default:
+			u.Reserved += x.tokens
+		}
+	}
+	return u
+}
+
 // count is how many holds there are.
 func (h *Holds) count() (n int) {
 	if h != nil {

@@ -8,7 +8,7 @@ import (
 // Exit codes. Each is listed by the command help.
 const (
 	OK          = 0
-	Found       = 1 // the command did its work and found something: mistakes, differences
+	Found       = 1 // the command did its work and found something: mistakes, differences, a denial, faults
 	Misused     = 2 // the command line is wrong, and nothing was done
 	Unavailable = 3 // something that was named can't be read or reached
 )
@@ -16,7 +16,7 @@ const (
 // exitCodes are the lines of help about them.
 const exitCodes = `Exit codes:
   0  done
-  1  done, and found what it looked for: mistakes, differences
+  1  done, and found what it looked for: mistakes, differences, a denial, faults
   2  the command line is wrong; nothing was done
   3  a file or server that was named can't be read or reached
 `
@@ -32,6 +32,9 @@ func (m misuse) Error() string { return m.text }
 // Misuse returns an error for a mistake in the command line.
 func Misuse(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
 
+// IsMisuse reports whether err is a mistake in the command line.
+func IsMisuse(err error) bool { return errors.As(err, &misuse{}) }
+
 // codeOf returns the exit code for what a command returned.
 func codeOf(err error) int {
 	switch {
@@ -39,7 +42,7 @@ func codeOf(err error) int {
 		return OK
 	case errors.Is(err, ErrFound):
 		return Found
-	case errors.As(err, &misuse{}):
+	case IsMisuse(err):
 		return Misused
 	default:
 		return Unavailable

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 )
 
@@ -13,10 +14,16 @@ import (
 func (t Table) Run(ctx context.Context, s Streams, args []string) int {
 	err := t.run(ctx, s, args)
 	if err != nil && !errors.Is(err, ErrFound) {
-		_, _ = fmt.Fprintf(s.Err, "%s: %v\n", t.Name, err)
+		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", t.Name, withoutPasswords(err.Error()))
 	}
 	return codeOf(err)
 }
+
+// credentials are a user and a password before a host, as in a URL that was given where a host, a number or nothing belongs.
+var credentials = regexp.MustCompile(`[^\s"'/]*:[^\s"']*@`)
+
+// withoutPasswords returns a message without what could be a password in a URL.
+func withoutPasswords(text string) string { return credentials.ReplaceAllString(text, "…@") }
 
 func (t Table) run(ctx context.Context, s Streams, args []string) error {
 	if len(args) == 0 {
@@ -75,6 +82,9 @@ func (c Command) parse(flags *flag.FlagSet, args []string) (rest []string, err e
 func (c Command) flagError(flags *flag.FlagSet, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
+	}
+	if err.Error() == "flag needs an argument: -h" { // -h is a host, as in redis-cli; without one it asks for help
+		return flag.ErrHelp
 	}
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {

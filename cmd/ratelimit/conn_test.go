@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+const password = "hunter2hunter2"
+
+// connect runs get by the flags of a connection, with a password in the environment.
+func connect(t *testing.T, auth string, flags ...string) (out, errs string, code int) {
+	t.Helper()
+	var o, e strings.Builder
+	env := func(name string) string { return map[string]string{"REDISCLI_AUTH": auth}[name] }
+	code = table.Run(t.Context(), cli.Streams{Out: &o, Err: &e, Env: env}, append([]string{"get", "-policies", "p.yaml", "api", "x"}, flags...))
+	for _, secret := range []string{password, "wrong-password"} {
+		assert.NotContains(t, o.String()+e.String(), secret, "no output has a password: %v", flags)
+	}
+	return o.String(), e.String(), code
+}
+
+func at(t *testing.T, addr string) []string {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	return []string{"-h", host, "-p", port}
+}
+
+func TestPasswordsAndWhatToDo(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", password)
+	files(t, map[string]string{"p.yaml": livePolicies})
+	for name, c := range map[string]struct{ auth, flags string }{
+		"the environment": {auth: password}, "-a": {flags: "-a " + password}, "the URL": {flags: "-u redis://:" + password + "@" + server.Addr},
+		"a user": {auth: password, flags: "-user default"}, "long flags": {auth: password, flags: "--n 3"},
+	} {
+		out, errs, code := connect(t, c.auth, append(at(t, server.Addr), strings.Fields(c.flags)...)...)
+		assert.Equal(t, cli.OK, code, "%s: %s", name, errs)
+		assert.Contains(t, out, "never used", name)
+	}
+	port, err := redistest.FreePort()
+	require.NoError(t, err)
+	for name, c := range map[string]struct{ auth, flags, says string }{
+		"no password":    {says: "set REDISCLI_AUTH"},
+		"a wrong one":    {auth: "wrong-password", says: "Check the password"},
+		"in the URL":     {flags: "-u redis://ann:wrong-password@" + server.Addr, says: "Check the password"},
+		"no server":      {flags: "-p " + port, says: "Check -h and -p"},
+		"no Cluster":     {auth: password, flags: "-c", says: "leave -c out"},
+		"no TLS":         {auth: password, flags: "--tls", says: "Check -h and -p"},
+		"no Sentinel":    {flags: "--sentinel 127.0.0.1:" + port + " -master limits", says: "Check -sentinel and -master"},
+		"no file":        {flags: "--tls --cacert lost.pem", says: "lost.pem"},
+		"many databases": {auth: password, flags: "-n 99", says: "check -n"},
+	} {
+		_, errs, code := connect(t, c.auth, append(at(t, server.Addr), strings.Fields(c.flags)...)...)
+		assert.Equal(t, cli.Unavailable, code, name)
+		assert.Contains(t, errs, c.says, name)
+	}
+	for flags, says := range map[string]string{
+		"-h redis://ann:wrong-password@host": "give a URL by -u", "-p redis://ann:wrong-password@host/0": "invalid value", "-u redis://x redis://ann:wrong-password@host y": "does not take",
+		"-n ann:wrong-password@host":         "invalid value",
+		"-u redis://:wrong-password%zz@host": "the URL can't be read", "-p 0": "not a port", "-n -1": "must not be negative", "-c -n 1": "leave -n out",
+		"--sentinel a:1": "belong together", "--cacert x": "need -tls", "-timeout 0": "must be above 0", "-c --sentinel a:1 -master m": "exclude", "-cert x": "belong together",
+	} {
+		_, errs, code := connect(t, "", strings.Fields(flags)...)
+		assert.Equal(t, cli.Misused, code, flags)
+		assert.Contains(t, errs, says, flags)
+	}
+}
+
+func TestTLS(t *testing.T) {
+	files(t, map[string]string{"p.yaml": livePolicies})
+	certificate(t)
+	port, err := redistest.FreePort()
+	require.NoError(t, err)
+	dir, err := os.Getwd()
+	require.NoError(t, err)
+	cert := filepath.Join(dir, "cert.pem")
+	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", filepath.Join(dir, "key.pem"), "--tls-ca-cert-file", cert, "--tls-auth-clients", "optional")
+	for name, flags := range map[string]string{
+		"-cacert": "--tls --cacert cert.pem -h localhost", "another name": "--tls --cacert cert.pem --sni localhost", "a client's": "--tls --cacert cert.pem --sni localhost --cert cert.pem --key key.pem",
+		"any": "--tls --insecure", "the URL": "-u rediss://localhost:" + port + " --cacert cert.pem",
+	} {
+		_, errs, code := connect(t, "", append([]string{"-h", "127.0.0.1", "-p", port}, strings.Fields(flags)...)...)
+		assert.Equal(t, cli.OK, code, "%s: %s", name, errs)
+	}
+	for flags, says := range map[string]string{
+		"--tls -h localhost": "by -cacert", "--tls --cacert cert.pem -h 127.0.0.1": "by -sni", "--tls --cacert p.yaml": "no certificate", "-timeout 5s": "add -tls",
+	} {
+		_, errs, code := connect(t, "", append([]string{"-p", port}, strings.Fields(flags)...)...)
+		assert.Equal(t, cli.Unavailable, code, flags)
+		assert.Contains(t, errs, says, flags)
+	}
+	_ = server
+}
+
+// certificate writes a self-signed certificate for localhost, and its key.
+func certificate(t *testing.T) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	require.NoError(t, err)
+	key, err := x509.MarshalPKCS8PrivateKey(private)
+	require.NoError(t, err)
+	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: key}} {
+		require.NoError(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	files(t, map[string]string{"p.yaml": livePolicies})
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	redistest.Start(t, "--unixsocket", socket)
+	out, errs, code := connect(t, "", "-s", socket)
+	assert.Equal(t, cli.OK, code, errs)
+	assert.Contains(t, out, "never used")
+}
+
+func TestSentinelNamesTheMaster(t *testing.T) {
+	master, sentinel := redistest.Start(t), redistest.Start(t, "--sentinel")
+	files(t, map[string]string{"p.yaml": livePolicies})
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	c := redis.NewSentinelClient(&redis.Options{Addr: sentinel.Addr})
+	defer func() { _ = c.Close() }()
+	require.NoError(t, c.Monitor(t.Context(), "limits", host, port, "1").Err())
+	out, errs, code := connect(t, "", "--sentinel", sentinel.Addr, "-master", "limits")
+	assert.Equal(t, cli.OK, code, errs)
+	assert.Contains(t, out, "never used")
+	_, errs, code = connect(t, "", "--sentinel", sentinel.Addr, "-master", "limit")
+	assert.Equal(t, cli.Unavailable, code)
+	assert.Contains(t, errs, "Check -sentinel and -master")
+}
+
+// clusterOf starts a Cluster of two masters.
+func clusterOf(t *testing.T) *service {
+	t.Helper()
+	ctx := context.Background()
+	var nodes []*redis.Client
+	var addrs []string
+	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
+		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
+		c := s.Client(t)
+		require.NoError(t, c.ClusterAddSlotsRange(ctx, slots[0], slots[1]).Err())
+		require.NoError(t, c.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
+		nodes, addrs = append(nodes, c), append(addrs, s.Addr)
+	}
+	host, port, err := net.SplitHostPort(addrs[1])
+	require.NoError(t, err)
+	require.NoError(t, nodes[0].ClusterMeet(ctx, host, port).Err())
+	require.Eventually(t, func() bool {
+		for _, c := range nodes {
+			if info := c.ClusterInfo(ctx).Val(); !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:2") {
+				return false
+			}
+		}
+		return true
+	}, 30*time.Second, 20*time.Millisecond)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs[:1], ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	return &service{client: client, addr: addrs[0], prefix: "ratelimit:"}
+}
+
+func TestCommandsWorkOnACluster(t *testing.T) {
+	s := clusterOf(t)
+	s.open(t)
+	for i := range 20 {
+		s.use(t, fmt.Sprint("user:", i), 5)
+	}
+	p := []string{"-policies", "p.yaml", "-c"}
+	assert.Contains(t, s.runOK(t, "list", append(p, "api")...), "api: 20 keys, 20 denied now", "all masters are asked")
+	assert.Contains(t, s.runOK(t, "credit", append(p, "api", "-all", "burst", "2", "-yes")...), "of 20 keys")
+	assert.Contains(t, s.runOK(t, "find", "-c", "7"), "1 key found, of 20")
+	assert.Contains(t, s.runOK(t, "forget", "-c", "7"), "1 key deleted")
+	assert.Contains(t, s.runOK(t, "list", append(p, "api")...), "api: 19 keys, 0 denied now")
+	assert.Contains(t, s.runOK(t, "reset", append(p, "api", "user:8")...), "is reset")
+	out := s.runOK(t, "doctor", p...)
+	assert.Equal(t, 2, strings.Count(out, "Redis 7"), "each master: %s", out)
+	assert.NotRegexp(t, `(?m)^fault`, out)
+	single := redistest.Start(t)
+	assert.Contains(t, s.runOK(t, "copy", "-c", "redis://"+s.addr, "redis://"+single.Addr), "18 keys copied")
+	assert.Contains(t, s.runOK(t, "forget", "-c", "9"), "1 key deleted")
+	assert.Contains(t, s.runOK(t, "copy", "-to-cluster", "redis://"+single.Addr, "redis://"+s.addr), "1 key copied", "the one that is missing")
+	_, errs, code := s.run(t, "list", "-policies", "p.yaml", "api")
+	assert.Equal(t, cli.Misused, code)
+	assert.Contains(t, errs, "is a node of a Cluster: add -c", "half of the keys would be missing")
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+)
+
+const aboutCustomers = `
+CUSTOMER is a key, such as ip:192.0.2.1, or a part of keys, such as the value of a header. Or the flags of the command key say who it is.
+Several are several names of one customer. Found are keys that are the CUSTOMER or have it as a whole part, also in joined keys and by
+the hash of a long part or key. A joined key of more than 128 bytes is one hash: only the same -join finds it.
+`
+
+var findCommand = cli.Command{
+	Name: "find", Args: "CUSTOMER…", Most: -1,
+	About: "list the keys of a customer in all policies",
+	Details: `With -policies, it prints the state of each.
+` + aboutCustomers + `
+  ratelimit find k-123
+  ratelimit find -policies policies.yaml -ip 192.0.2.1 -header x-api-key=k-123
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		f := findFlags{command: "find"}
+		f.live.define(flags)
+		f.keys.define(flags)
+		flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
+		return f.run
+	},
+}
+
+var forgetCommand = cli.Command{
+	Name: "forget", Args: "CUSTOMER…", Most: -1,
+	About: "delete the keys of a customer in all policies, as requests to delete data ask",
+	Details: `All limits of the customer are full again, and what was reserved or held is gone. Try it with -dry-run first.
+` + aboutCustomers + `
+  ratelimit forget -dry-run k-123
+  ratelimit forget k-123
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		f := findFlags{command: "forget"}
+		f.live.define(flags)
+		f.keys.define(flags)
+		flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted, and delete nothing")
+		flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
+		return f.run
+	},
+}
+
+// findFlags are the flags of the commands find and forget.
+type findFlags struct {
+	live
+
+	command        string
+	keys           keys
+	dryRun, asJSON bool
+}
+
+// foundKey is a key of a customer.
+type foundKey struct {
+	Policy string        `json:"policy"`
+	Key    string        `json:"key"`
+	State  *state.Bucket `json:"state,omitempty"`
+	Error  string        `json:"error,omitempty"`
+	bucket redisstore.Bucket
+}
+
+// finding is what find or forget found.
+type finding struct {
+	Looked  int        `json:"looked_at"`
+	Hashes  int        `json:"hashes"` // keys that are hashes, and were not found
+	Deleted int        `json:"deleted"`
+	Found   []foundKey `json:"found"`
+}
+
+func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error {
+	customers, err := f.keys.made()
+	if err != nil {
+		return err
+	}
+	if customers = append(customers, args...); len(customers) == 0 || slices.Contains(customers, "") {
+		return cli.Misuse("%s needs a customer: a key such as ip:192.0.2.1, a part of keys, or a flag such as -ip 192.0.2.1", f.command)
+	}
+	d, err := f.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	found, err := d.find(ctx, customers)
+	if err != nil {
+		return d.Explain(err)
+	}
+	if f.command == "forget" && !f.dryRun {
+		for _, k := range found.Found {
+			if err := d.Store.Reset(ctx, k.bucket.Policy, k.bucket.Key); err != nil {
+				return errors.Join(d.Explain(err), fmt.Errorf("%s deleted, and %d are left", show.Some(int64(found.Deleted), "key"), len(found.Found)-found.Deleted))
+			}
+			found.Deleted++
+		}
+	} else if f.command == "find" {
+		d.look(ctx, found.Found)
+	}
+	if f.asJSON {
+		return writeJSON(s.Out, found)
+	}
+	return f.write(s, found)
+}
+
+// find looks at all keys.
+func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
+	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
+	for b, err := range d.Store.Buckets(ctx, "", d.live.rate) {
+		if err != nil {
+			return nil, err
+		}
+		found.Looked++
+		switch {
+		case slices.ContainsFunc(customers, func(c string) bool { return d.names(c, b.Key) }):
+			if !seen[b] { // SCAN may return a key twice
+				found.Found = append(found.Found, foundKey{Policy: b.Policy, Key: d.text(b.Key), bucket: b})
+			}
+			seen[b] = true
+		case strings.HasPrefix(b.Key, "sha256:"):
+			found.Hashes++
+		}
+	}
+	slices.SortFunc(found.Found, func(a, b foundKey) int {
+		return strings.Compare(a.Policy+"\x00"+a.bucket.Key, b.Policy+"\x00"+b.bucket.Key)
+	})
+	return found, nil
+}
+
+// names reports whether a customer's name is that of a key.
+func (d *desk) names(customer, key string) bool {
+	switch {
+	case partOf(customer, key), customer == key && strings.HasPrefix(key, "sha256:"):
+		return true
+	}
+	return d.secret != "" && isHex(customer, 12) && show.Hash([]byte(d.secret), key) == customer
+}
+
+// look adds the states of keys whose policies are known.
+func (d *desk) look(ctx context.Context, list []foundKey) {
+	for i := range list {
+		k := &list[i]
+		if _, ok := d.policies[k.Policy]; !ok {
+			continue
+		}
+		limiter, err := d.limiterOf(k.Policy)
+		if err == nil {
+			none := asked{}
+			k.State, err = state.Of(ctx, limiter, k.bucket.Key, none.of(limiter.Policy(), k.bucket.Key))
+		}
+		if err != nil {
+			k.Error = err.Error()
+			continue
+		}
+		k.State.Key = k.Key
+	}
+}
+
+func (f *findFlags) write(s cli.Streams, found *finding) error {
+	does := map[string]string{"find": "found", "forget": "deleted"}[f.command]
+	if f.dryRun {
+		does = "would be deleted (-dry-run)"
+	}
+	end := ":"
+	if len(found.Found) == 0 {
+		end = ""
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", show.Some(int64(len(found.Found)), "key"), does, show.Count(int64(found.Looked)), end)
+	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	for _, k := range found.Found {
+		says := k.Error
+		if k.State != nil {
+			says = k.State.Says
+		}
+		if says != "" {
+			says = "\t" + says
+		}
+		_, _ = fmt.Fprintf(t, "  %s\t%s%s\n", show.Text(k.Policy), k.Key, says)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if found.Hashes > 0 {
+		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s of a key above 128 bytes, which only that key finds: see -join.\n", isHash(found.Hashes))
+	}
+	if found.Deleted > 0 {
+		_, _ = fmt.Fprintln(s.Out, "  "+lingering+"\n  A new request makes a new key. Logs, metrics and replicas' dumps have their own copies.")
+	}
+	return nil
+}
+
+func isHash(n int) string {
+	if n == 1 {
+		return "1 is the hash"
+	}
+	return show.Count(int64(n)) + " are the hash"
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+var getCommand = cli.Command{
+	Name: "get", Args: "POLICY [KEY]", Least: 1, Most: 2,
+	About: "say whether a client is limited right now, and why",
+	Details: `KEY is a key as policies have it, or sha256:… as Redis has long ones. With ` + show.SecretVariable + ` it may be the 12 hex digits that stand
+in the log. Or the flags of the command key say who the client is:
+
+  ratelimit get -policies policies.yaml api ip:192.0.2.1
+  ratelimit get -policies policies.yaml api -header x-api-key=abc -h redis -watch
+
+It takes nothing. Of a key that Redis does not have, it prints the nearest that exist. The exit code is 1 if the request is denied.
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		var g getFlags
+		g.define(flags)
+		g.asked.define(flags)
+		g.keys.define(flags)
+		flags.BoolVar(&g.watch, "watch", false, "show it again each second, until interrupted")
+		flags.BoolVar(&g.asJSON, "json", false, "print a JSON object; with -watch, one a line")
+		return g.run
+	},
+}
+
+// getFlags are the flags of the command get.
+type getFlags struct {
+	live
+
+	asked         asked
+	keys          keys
+	watch, asJSON bool
+}
+
+// asked are the flags that say what the next request takes.
+type asked struct{ units core.Units }
+
+func (a *asked) define(flags *flag.FlagSet) {
+	a.units = core.Units{}
+	flags.Func("cost", "what the next request takes: a `number` of requests, or UNIT=NUMBER; can be repeated (default 1)", func(text string) error {
+		unit, number, ok := strings.Cut(text, "=")
+		if !ok {
+			unit, number = core.Requests, text
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 {
+			return errors.New("must be a number such as 5, or of a unit, such as tokens=1000")
+		}
+		a.units[unit] = n
+		return nil
+	})
+}
+
+// of returns what a request takes of a limiter: one of each unit that the limits of a key count, unless flags say otherwise.
+func (a *asked) of(p core.Policy, key string) core.Units {
+	if len(a.units) > 0 {
+		return a.units
+	}
+	limits := p.Limits
+	for other, its := range p.Overrides {
+		if core.StoredKey(other) == key {
+			limits = its
+		}
+	}
+	units := core.Units{core.Requests: 0}
+	for _, l := range limits {
+		if l.Unit == "" || l.Unit == core.Requests {
+			units[core.Requests] = 1
+		} else {
+			units[l.Unit] = 1
+		}
+	}
+	return units
+}
+
+func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error {
+	d, limiter, err := g.openPolicy(ctx, s, "get", args[0])
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	key, err := d.givenKey(ctx, args[0], arg(args, 1), &g.keys)
+	if err != nil {
+		return err
+	}
+	if !g.watch {
+		allowed, err := g.show(ctx, s.Out, d, limiter, key)
+		if err == nil && !allowed {
+			return cli.ErrFound
+		}
+		return err
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if !g.asJSON {
+			_, _ = io.WriteString(s.Out, "\x1b[H\x1b[2J")
+		}
+		if _, err := g.show(ctx, s.Out, d, limiter, key); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// arg returns the i-th argument, or "".
+func arg(args []string, i int) string {
+	if i < len(args) {
+		return args[i]
+	}
+	return ""
+}
+
+// show prints the state of a bucket once. It reports whether the request would pass.
+func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
+	b, err := state.Of(ctx, limiter, key, g.asked.of(limiter.Policy(), key))
+	if err != nil {
+		return false, d.Explain(err)
+	}
+	var nearest []string
+	if b.Unused && !g.watch {
+		for _, key := range d.nearestKeys(ctx, limiter.Name(), key) {
+			nearest = append(nearest, d.text(key))
+		}
+	}
+	b.Key = d.text(key)
+	shadow := d.policies[limiter.Name()].Shadow
+	if g.asJSON {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		if !g.watch {
+			e.SetIndent("", "  ")
+		}
+		return b.Allowed, e.Encode(struct {
+			*state.Bucket
+			Shadow  bool     `json:"shadow"`
+			Nearest []string `json:"nearest,omitempty"`
+		}{b, shadow, nearest})
+	}
+	if err := b.Write(w, b.Key); err != nil {
+		return false, err
+	}
+	if shadow {
+		_, _ = fmt.Fprintln(w, "  The policy is in shadow mode: it denies nobody.")
+	}
+	if len(nearest) > 0 {
+		_, _ = fmt.Fprintf(w, "  Redis has no such key. Did you mean %s?\n", strings.Join(nearest, ", or "))
+	}
+	return b.Allowed, nil
+}

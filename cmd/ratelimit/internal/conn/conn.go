@@ -1,0 +1,242 @@
+// Package conn connects to Redis by the flags of redis-cli. No password stands in what it returns.
+package conn
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+)
+
+// PasswordVariable is the environment variable with the password, as redis-cli has it.
+const PasswordVariable = "REDISCLI_AUTH"
+
+// Flags are the flags of a connection.
+type Flags struct {
+	host, socket, user, password, url string
+	port, db                          int
+	tls, insecure, cluster            bool
+	cacert, cert, key, sni            string
+	sentinels, master                 string
+
+	Prefix  string        // of the keys in Redis
+	Timeout time.Duration // of a call
+}
+
+// Define defines the flags.
+func (f *Flags) Define(flags *flag.FlagSet) {
+	flags.StringVar(&f.host, "h", "127.0.0.1", "the server's `host`")
+	flags.IntVar(&f.port, "p", 6379, "the server's `port`")
+	flags.StringVar(&f.socket, "s", "", "the server's Unix `socket`, in place of -h and -p")
+	flags.StringVar(&f.url, "u", "", "the server's `URL`, such as redis://user@redis:6379/0, or rediss://… with TLS")
+	flags.StringVar(&f.user, "user", "", "the ACL `user`")
+	flags.StringVar(&f.password, "a", "", "the `password`; other users of this machine may see it: "+PasswordVariable+" is safer")
+	flags.IntVar(&f.db, "n", 0, "the `number` of the database")
+	flags.BoolVar(&f.tls, "tls", false, "use TLS")
+	flags.StringVar(&f.cacert, "cacert", "", "a `file` with the certificates that sign the server's; by default the system's")
+	flags.StringVar(&f.cert, "cert", "", "a `file` with this client's certificate")
+	flags.StringVar(&f.key, "key", "", "the `file` with the key of -cert")
+	flags.StringVar(&f.sni, "sni", "", "the `name` in the server's certificate, if it is not the host's")
+	flags.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
+	flags.BoolVar(&f.cluster, "c", false, "the server is a node of a Cluster: use all of its masters")
+	flags.StringVar(&f.sentinels, "sentinel", "", "the Sentinels, as `host:port,…`, which know the master of the name -master")
+	flags.StringVar(&f.master, "master", "", "the `name` of the master that the Sentinels know")
+	flags.StringVar(&f.Prefix, "prefix", "ratelimit:", "how keys begin, as redisstore.WithPrefix sets it")
+	flags.DurationVar(&f.Timeout, "timeout", time.Second, "how long a `call` may take")
+}
+
+// URL takes the address from an argument.
+func (f *Flags) URL(url string) { f.url = url }
+
+// To makes f the flags of another server.
+func (f *Flags) To(url, prefix string, cluster bool) {
+	f.url, f.Prefix, f.cluster = url, prefix, cluster
+}
+
+// Link is a connection.
+type Link struct {
+	Client redis.UniversalClient
+	Store  *redisstore.Store
+	Where  string // for messages
+
+	flags *Flags
+}
+
+// Close closes the connection.
+func (l *Link) Close() { _ = l.Client.Close() }
+
+// Open returns a connection to a server that answers. A store's options come from the flags and extra.
+func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
+	client, where, err := f.client(env)
+	if err != nil {
+		return nil, err
+	}
+	options := append([]redisstore.Option{
+		redisstore.WithPrefix(f.Prefix), redisstore.WithTimeout(f.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
+	}, extra...)
+	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f}
+	if err := l.reach(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// reach finds out whether the server answers, and whether it is what the flags say.
+func (l *Link) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.flags.dialTimeout())
+	defer cancel()
+	if err := l.Client.Ping(ctx).Err(); err != nil {
+		return l.Explain(err)
+	}
+	if l.flags.cluster {
+		return nil
+	}
+	// Without -c, a node of a Cluster would answer for its own keys alone.
+	if info, err := l.Client.Info(ctx, "server").Result(); err == nil && strings.Contains(info, "redis_mode:cluster") {
+		return cli.Misuse("%s is a node of a Cluster: add -c, so that all of its masters are asked", l.Where)
+	}
+	return nil
+}
+
+func (f *Flags) dialTimeout() time.Duration { return max(time.Second, 2*f.Timeout) }
+
+// check returns what is wrong with the flags.
+func (f *Flags) check() error {
+	switch {
+	case f.Timeout <= 0:
+		return cli.Misuse("-timeout %v must be above 0", f.Timeout)
+	case f.port < 1 || f.port > 65535:
+		return cli.Misuse("-p %d is not a port: it must be from 1 to 65535", f.port)
+	case strings.ContainsAny(f.host, "@/"):
+		return cli.Misuse("-h is a host alone: give a URL by -u")
+	case f.db < 0:
+		return cli.Misuse("-n %d must not be negative", f.db)
+	case f.cluster && f.sentinels != "":
+		return cli.Misuse("-c and -sentinel exclude each other")
+	case f.cluster && f.db != 0:
+		return cli.Misuse("a Cluster has database 0 alone: leave -n out")
+	case (f.sentinels == "") != (f.master == ""):
+		return cli.Misuse("-sentinel host:port,… and -master NAME belong together")
+	case (f.cert == "") != (f.key == ""):
+		return cli.Misuse("-cert and -key belong together")
+	}
+	return nil
+}
+
+// client returns a client, and its address for messages.
+func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, error) {
+	if err := f.check(); err != nil {
+		return nil, "", err
+	}
+	o := &redis.Options{Addr: net.JoinHostPort(f.host, strconv.Itoa(f.port)), DB: f.db}
+	if f.socket != "" {
+		o.Network, o.Addr = "unix", f.socket
+	}
+	if f.url != "" {
+		var err error
+		if o, err = redis.ParseURL(f.url); err != nil { // the error could show the password
+			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://user@redis:6379/0; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
+		}
+		if f.db != 0 {
+			o.DB = f.db
+		}
+	}
+	if f.user != "" {
+		o.Username = f.user
+	}
+	switch {
+	case f.password != "":
+		o.Password = f.password
+	case o.Password == "":
+		o.Password = env(PasswordVariable)
+	}
+	if err := f.setTLS(o); err != nil {
+		return nil, "", err
+	}
+	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, f.dialTimeout()
+	switch {
+	case f.cluster:
+		return redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
+		}), "the Cluster at " + o.Addr, nil
+	case f.sentinels != "":
+		return redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
+		}), fmt.Sprintf("the master %s that Sentinel at %s names", f.master, f.sentinels), nil
+	}
+	return redis.NewClient(o), "Redis at " + o.Addr, nil
+}
+
+// setTLS sets the configuration of TLS. o has that of the URL.
+func (f *Flags) setTLS(o *redis.Options) error {
+	config := o.TLSConfig
+	if !f.tls && config == nil {
+		if f.cacert+f.cert+f.sni != "" || f.insecure {
+			return cli.Misuse("-cacert, -cert, -sni and -insecure need -tls")
+		}
+		return nil
+	}
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+		if f.sentinels == "" && f.socket == "" {
+			config.ServerName = f.host
+		}
+	}
+	if f.sni != "" {
+		config.ServerName = f.sni
+	}
+	config.InsecureSkipVerify = f.insecure
+	if f.cacert != "" {
+		text, err := os.ReadFile(f.cacert)
+		if err != nil {
+			return err
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(text) {
+			return fmt.Errorf("-cacert %s has no certificate in the PEM format", f.cacert)
+		}
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return fmt.Errorf("-cert and -key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	o.TLSConfig = config
+	return nil
+}
+
+// Explain returns the error of a call, with where it happened and what to do.
+func (l *Link) Explain(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if advice := advice(err); advice != "" {
+		return fmt.Errorf("%s: %w\n  %s", l.Where, err, advice)
+	}
+	return fmt.Errorf("%s: %w", l.Where, err)
+}
+
+// Quiet keeps go-redis from logging failures of its pools: commands report them. It is for the beginning of a process.
+func Quiet() { redis.SetLogger(silent{}) }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}

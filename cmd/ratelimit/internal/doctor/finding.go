@@ -1,0 +1,53 @@
+// Package doctor finds what is wrong with a Redis that has limits, and says what to do.
+package doctor
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Finding is what one check found.
+type Finding struct {
+	Check string `json:"check"`
+	Level string `json:"level"` // ok, note or fault
+	Says  string `json:"says"`
+	Do    string `json:"do,omitempty"` // what to do
+}
+
+// Levels of findings.
+const (
+	OK    = "ok"
+	Note  = "note"  // worth knowing, and perhaps right
+	Fault = "fault" // to be corrected
+)
+
+// Findings are in the order of the checks.
+type Findings []Finding
+
+func (f *Findings) add(check, level, says, do string) {
+	*f = append(*f, Finding{check, level, says, do})
+}
+
+// Faults is how many findings are faults.
+func (f Findings) Faults() (n int) {
+	for _, one := range f {
+		if one.Level == Fault {
+			n++
+		}
+	}
+	return n
+}
+
+// Write writes a line for each finding, and what to do below it.
+func (f Findings) Write(w io.Writer) error {
+	var b strings.Builder
+	for _, one := range f {
+		fmt.Fprintf(&b, "%-5s  %-11s  %s\n", one.Level, one.Check, one.Says)
+		if one.Do != "" {
+			fmt.Fprintf(&b, "       %-11s  → %s\n", "", one.Do)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

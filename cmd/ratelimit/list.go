@@ -1,0 +1,201 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+var listCommand = cli.Command{
+	Name: "list", Args: "POLICY", Least: 1, Most: 1,
+	About: "list the clients of a policy with their state, deepest debts first",
+	Details: `It looks at all keys of the policy by SCAN, on all masters of a Cluster, and prints those that owe most of their capacity, then those that
+have least of it left. Redis looks at no more than -rate keys a second, so it goes on with other work.
+
+  ratelimit list -policies policies.yaml api
+  ratelimit list -policies policies.yaml -most 50 -page 2 -keys hash api
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		var l listFlags
+		l.live.define(flags)
+		l.asked.define(flags)
+		flags.IntVar(&l.most, "most", 20, "how many `keys` a page has")
+		flags.IntVar(&l.page, "page", 1, "the `number` of the page to print")
+		flags.BoolVar(&l.denied, "denied", false, "leave out clients whose next request passes")
+		flags.BoolVar(&l.asJSON, "json", false, "print a JSON object")
+		return l.run
+	},
+}
+
+// listFlags are the flags of the command list.
+type listFlags struct {
+	live
+
+	asked          asked
+	most, page     int
+	denied, asJSON bool
+}
+
+// listing is what list found.
+type listing struct {
+	Policy     string          `json:"policy"`
+	Keys       int             `json:"keys"`
+	Denied     int             `json:"denied"`
+	Unreadable int             `json:"unreadable"`
+	Page       int             `json:"page"`
+	Buckets    []*state.Bucket `json:"buckets"`
+
+	matched int  // keys that are on some page
+	more    bool // there is a page after this one
+}
+
+func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error {
+	if l.most < 1 || l.page < 1 || l.page > 1_000_000/l.most {
+		return cli.Misuse("-most %d and -page %d must be at least 1, and their product at most 1,000,000", l.most, l.page)
+	}
+	d, limiter, err := l.openPolicy(ctx, s, "list", args[0])
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	found := listing{Policy: args[0], Page: l.page}
+	p := progress{w: s.Err, on: s.Terminal}
+	defer p.clear()
+	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
+	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
+		return state.Sketch(ctx, limiter, b.Key, l.asked.of(limiter.Policy(), b.Key))
+	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
+		if seen[bucket.Key] {
+			return nil
+		}
+		seen[bucket.Key] = true
+		found.Keys++
+		p.show(fmt.Sprintf("%s, %s denied", show.Some(int64(found.Keys), "key"), show.Count(int64(found.Denied))), 0, 0)
+		switch unreadable := (*store.StateError)(nil); {
+		case errors.As(err, &unreadable):
+			found.Unreadable++
+			return nil
+		case err != nil:
+			return err
+		case !b.Allowed:
+			found.Denied++
+		case l.denied:
+			return nil
+		}
+		found.matched++
+		all.add(b)
+		return nil
+	})
+	p.clear()
+	if err != nil {
+		return d.Explain(err)
+	}
+	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
+	for _, b := range found.Buckets {
+		b.Key = d.text(b.Key)
+	}
+	if l.asJSON {
+		return writeJSON(s.Out, found)
+	}
+	return found.write(s.Out)
+}
+
+// worst are the buckets that are worst off, of all that were added.
+type worst struct {
+	most int
+	list []*state.Bucket
+}
+
+func (w *worst) add(b *state.Bucket) {
+	if w.list = append(w.list, b); len(w.list) >= 2*w.most {
+		w.cut()
+	}
+}
+
+func (w *worst) cut() {
+	slices.SortFunc(w.list, func(a, b *state.Bucket) int {
+		switch {
+		case a.Deeper(b):
+			return -1
+		case b.Deeper(a):
+			return 1
+		}
+		return cmp.Compare(a.Key, b.Key)
+	})
+	w.list = w.list[:min(len(w.list), w.most)]
+}
+
+// page returns a page of the list, not nil.
+func (w *worst) page(number, size int) []*state.Bucket {
+	w.cut()
+	return append([]*state.Bucket{}, w.list[min(len(w.list), (number-1)*size):min(len(w.list), number*size)]...)
+}
+
+// together is how many buckets are asked at once. Their decisions share calls.
+const together = 64
+
+// each lists the buckets of a policy, or of all with "", and gives note what look makes of each. note is called by one goroutine.
+func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Bucket) (*state.Bucket, error), note func(redisstore.Bucket, *state.Bucket, error) error) error {
+	type looked struct {
+		bucket redisstore.Bucket
+		state  *state.Bucket
+		err    error
+	}
+	group := make([]looked, 0, together)
+	flush := func() error {
+		var all sync.WaitGroup
+		for i := range group {
+			all.Go(func() { group[i].state, group[i].err = look(group[i].bucket) })
+		}
+		all.Wait()
+		for _, g := range group {
+			if err := note(g.bucket, g.state, g.err); err != nil {
+				return err
+			}
+		}
+		group = group[:0]
+		return nil
+	}
+	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+		if err != nil {
+			return err
+		}
+		if group = append(group, looked{bucket: b}); len(group) == together {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return flush()
+}
+
+func (f *listing) write(w io.Writer) error {
+	_, _ = fmt.Fprintf(w, "%s: %s, %s denied now", f.Policy, show.Some(int64(f.Keys), "key"), show.Count(int64(f.Denied)))
+	if f.Unreadable > 0 {
+		_, _ = fmt.Fprintf(w, ", %s unreadable", show.Count(int64(f.Unreadable)))
+	}
+	_, _ = fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, b := range f.Buckets {
+		_, _ = fmt.Fprintf(t, "  %s\t%s\n", b.Key, b.Says)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if f.more {
+		_, _ = fmt.Fprintf(w, "  … (-page %d goes on)\n", f.Page+1)
+	}
+	return nil
+}

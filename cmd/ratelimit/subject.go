@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// live are the flags of commands that look at buckets in Redis.
+type live struct {
+	conn.Flags
+
+	file string // of policies
+	mode string // of keys
+	rate int    // of listings, in keys a second
+}
+
+func (l *live) define(flags *flag.FlagSet) {
+	l.Define(flags)
+	flags.StringVar(&l.file, "policies", "", "the policy `file`, as the service has it")
+	flags.StringVar(&l.mode, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
+	flags.IntVar(&l.rate, "rate", 10_000, "how many `keys` a second the server looks at for a listing; 0: as fast as it can")
+}
+
+// desk is what a command works with.
+type desk struct {
+	*conn.Link
+
+	live     *live
+	keys     show.Keys
+	secret   string
+	policies map[string]core.Policy
+}
+
+// open reads the policies, if there are any, and connects.
+func (l *live) open(ctx context.Context, s cli.Streams) (*desk, error) {
+	if l.rate < 0 {
+		return nil, cli.Misuse("-rate %d must not be negative", l.rate)
+	}
+	secret := s.Env(show.SecretVariable)
+	keys, err := show.ParseKeys(l.mode, secret)
+	if err != nil {
+		return nil, cli.Misuse("%v", err)
+	}
+	d := &desk{live: l, keys: keys, secret: secret}
+	if l.file != "" {
+		if d.policies, err = loadPolicies(s.In, l.file); err != nil {
+			if len(mistakesOf(err)) > 0 {
+				return nil, cli.Misuse("%v", err)
+			}
+			return nil, err
+		}
+	}
+	if d.Link, err = l.Open(ctx, s.Env); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// openPolicy is open for a command that needs a policy.
+func (l *live) openPolicy(ctx context.Context, s cli.Streams, command, name string) (*desk, *core.Limiter, error) {
+	if l.file == "" {
+		return nil, nil, cli.Misuse("%s needs -policies FILE: without it, nobody knows the capacity and the rate", command)
+	}
+	d, err := l.open(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	limiter, err := d.limiterOf(name)
+	if err != nil {
+		d.Close()
+		return nil, nil, err
+	}
+	return d, limiter, nil
+}
+
+// limiterOf returns a limiter of a policy, which takes keys as the store has them. Failures of Redis are errors.
+func (d *desk) limiterOf(name string) (*core.Limiter, error) {
+	p, ok := d.policies[name]
+	if !ok {
+		names := slices.Sorted(maps.Keys(d.policies))
+		hint := " (it has " + strings.Join(names, ", ") + ")"
+		if nearest := cli.Nearest(name, names); nearest != "" {
+			hint = ": did you mean " + nearest + "?"
+		}
+		return nil, cli.Misuse("policy %s is not in %s%s", show.Text(name), d.live.file, hint)
+	}
+	p.Shadow, p.OnFailure, p.LocalShare = false, core.FailClosed, 0
+	limiter, err := core.NewLimiter(d.Store, p)
+	if err != nil {
+		return nil, err
+	}
+	return limiter.WithStoredKeys(), nil
+}
+
+// givenKey returns the key that arguments or flags give, as the store has it.
+func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (string, error) {
+	made, err := flags.made()
+	if err != nil {
+		return "", err
+	}
+	if arg != "" {
+		made = append(made, arg)
+	}
+	switch {
+	case len(made) == 0:
+		return "", cli.Misuse("name a key, such as ip:192.0.2.1, or a client, such as -ip 192.0.2.1")
+	case len(made) > 1:
+		return "", cli.Misuse("there are %d keys: name one, or join those of flags by -join", len(made))
+	case arg == "":
+		return core.StoredKey(made[0]), nil
+	case isHex(strings.TrimPrefix(arg, "sha256:"), 64) && strings.HasPrefix(arg, "sha256:"):
+		return arg, nil
+	case isHex(arg, 12) && d.secret != "":
+		return d.loggedKey(ctx, policy, arg)
+	}
+	return core.StoredKey(arg), nil
+}
+
+// isHex reports whether s has so many hex digits and nothing else.
+func isHex(s string, digits int) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == digits
+}
+
+// loggedKey returns the key whose hash stands in logs.
+func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, error) {
+	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+		if err != nil {
+			return "", d.Explain(err)
+		}
+		if show.Hash([]byte(d.secret), b.Key) == hash {
+			return b.Key, nil
+		}
+	}
+	return core.StoredKey(hash), nil // it may be a key of its own
+}
+
+// nearestKeys returns up to three keys of a policy that exist and are like another one: first those that have it as a part. It looks for
+// a few seconds at most, and finds none if the user may not list keys.
+func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []string) {
+	const most = 3
+	ctx, cancel := context.WithTimeout(ctx, longestSearch)
+	defer cancel()
+	var all []string
+	seen := make(map[string]bool)
+	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+		if err != nil || len(list) == most || len(seen) > mostCompared {
+			break
+		}
+		if seen[b.Key] {
+			continue
+		}
+		seen[b.Key] = true
+		if partOf(key, b.Key) || partOf(b.Key, key) {
+			list = append(list, b.Key)
+		} else {
+			all = append(all, b.Key)
+		}
+	}
+	if len(list) == 0 {
+		if nearest := cli.Nearest(key, all); nearest != "" {
+			list = append(list, nearest)
+		}
+	}
+	return list
+}
+
+// text is a key as it may be shown: whole, so that another command can take it, unless it could steer a terminal.
+func (d *desk) text(key string) string {
+	if !d.keys.Hidden() && strconv.Quote(key) == `"`+key+`"` {
+		return key
+	}
+	return d.keys.Text(key)
+}
+
+// longestSearch bounds nearestKeys.
+const longestSearch = 2 * time.Second
+
+// mostCompared bounds the keys that nearestKeys compares.
+const mostCompared = 100_000
+
+// partOf reports whether a client's name or key is a whole part of key: key itself, a part of a joined key, or a part of such a part.
+func partOf(client, key string) bool {
+	if core.StoredKey(client) == key {
+		return true
+	}
+	encoded := core.JoinKey(client)
+	parts := strings.Split(key, ":")
+	for _, part := range parts {
+		if part == encoded {
+			return true
+		}
+		if inner := decodedPart.Replace(part); inner != part && partOf(client, inner) {
+			return true
+		}
+	}
+	// Keys of addresses are not encoded: ip:2001:db8::/64.
+	return len(parts) > 1 && strings.TrimPrefix(key, parts[0]+":") == client
+}
+
+// decodedPart reverses core.JoinKey in a part.
+var decodedPart = strings.NewReplacer("%3A", ":", "%25", "%")

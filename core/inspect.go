@@ -1,0 +1,91 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+// PeekUnits returns what [Limiter.AllowUnits] would decide now, and takes nothing: Allowed, and in which time each limit has the tokens.
+// Without units that is one request. It always asks the store, and observers don't see it. Errors and cost are those of AllowUnits.
+func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res Result, err error) {
+	r := request{key: key, peek: true, units: units, Request: store.Request{Request: bucket.Request{N: 1, Dry: true}}}
+	err = l.decide(ctx, l.rules.Load(), &res, &r)
+	res.untaken, res.held = true, nil
+	return res, err
+}
+
+// Inspection is what a store keeps of one bucket: what [Limiter.Inspect] returns.
+type Inspection struct {
+	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if it keeps nothing
+	Limits  []StoredLimit // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
+	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
+}
+
+// StoredLimit is what a store keeps of one limit.
+type StoredLimit struct {
+	Limit    Limit     // as configured, with its name
+	Written  time.Time // when tokens were last taken or returned, on the store's clock
+	Capacity int64     // of the definition that wrote it; above 16,777,216 rounded up in the seventh digit
+	Changed  bool      // another definition than Limit wrote it, such as one before a change, or in another service
+
+	Reserved int64 // tokens that [Limiter.Reserve] and Wait have promised and that are not due yet
+	Leased   int64 // tokens on lease, which other processes may use
+	Held     int64 // tokens that come back: slots in use, and estimates that are not settled
+}
+
+// Inspect returns what the store keeps of key's bucket, which a Peek does not tell. It is for tools of operators. It costs one round trip
+// to Redis. Errors are those of [Limiter.Reset], store.StateError for state that can't be read, and [errors.ErrUnsupported] for
+// a store that is no store.StateReader, such as a [MemoryStore].
+func (l *Limiter) Inspect(ctx context.Context, key string) (Inspection, error) {
+	if err := checkKey(key); err != nil {
+		return Inspection{}, err
+	}
+	reader, ok := l.store.(store.StateReader)
+	if !ok {
+		return Inspection{}, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
+	}
+	now := l.rules.Load()
+	state, err := reader.State(ctx, now.policy.Name, now.storedKey(key))
+	if err != nil || state.Bytes == nil {
+		return Inspection{}, l.failed(ctx, key, err)
+	}
+	records, err := bucket.ParseRecords(nil, state.Bytes)
+	if err != nil {
+		return Inspection{}, fmt.Errorf("policy %q: %w", now.policy.Name, &store.StateError{Reason: err.Error()})
+	}
+	return inspect(now.planOf(key), records, state), nil
+}
+
+// inspect returns what records say of the limits of p.
+func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
+	found := Inspection{Expires: state.Expires}
+	at, seen := state.Now.UnixMicro(), make(map[uint32]*StoredLimit, len(records))
+	for i := range records { // of one limit an older one may follow, which has the holds then
+		r := &records[i]
+		if _, ok := seen[r.Tag]; !ok {
+			seen[r.Tag] = nil
+			if j := p.IndexOf(r.Tag); j >= 0 {
+				rate := &p.Rates[j]
+				seen[r.Tag] = &StoredLimit{
+					Limit: p.limits[j], Written: time.UnixMicro(r.At), Capacity: int64(r.Fill.Capacity),
+					Changed: r.StepsHash != rate.StepsHash || r.Fill != rate.Fill,
+				}
+			}
+		}
+		if s, uses := seen[r.Tag], r.Holds.Uses(at); s != nil {
+			s.Reserved, s.Leased, s.Held = s.Reserved+uses.Reserved, s.Leased+uses.Leased, s.Held+uses.Returning
+		}
+	}
+	for i := range p.Rates {
+		if s := seen[p.Rates[i].Tag]; s != nil {
+			found.Limits = append(found.Limits, *s)
+		}
+	}
+	found.Others = len(seen) - len(found.Limits)
+	return found
+}

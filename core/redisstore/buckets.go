@@ -1,0 +1,115 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
+)
+
+// Buckets lists the buckets of a policy, or with "" those of all policies, for tools. It uses SCAN, on one server after another: each
+// master of a Cluster, each shard of a Ring. Redis looks at all its keys for that, at most perSecond of them a second; 0 means as
+// fast as it can. Other work goes on meanwhile.
+//
+// A bucket that exists all the time is listed, perhaps more than once. One that comes or goes meanwhile, or whose slot moves, may be
+// missing. Keys that this package did not name are left out. An error ends the list: it is that of [Store.Ping], or ctx's.
+func (s *Store) Buckets(ctx context.Context, policy string, perSecond int) iter.Seq2[Bucket, error] {
+	return func(yield func(Bucket, error) bool) {
+		err := s.mistaken()
+		var servers []redis.UniversalClient
+		if err == nil {
+			servers, err = s.batches.server.each(ctx)
+		}
+		if err != nil {
+			yield(Bucket{}, err)
+			return
+		}
+		for _, one := range servers {
+			if !s.batches.scan(ctx, one, policy, perSecond, yield) {
+				return
+			}
+		}
+	}
+}
+
+// each returns a client of each server, in the order of their addresses.
+func (s *server) each(ctx context.Context) (list []redis.UniversalClient, err error) {
+	var mu sync.Mutex
+	err = s.Each(ctx, func(_ context.Context, one redis.UniversalClient, _ bool) error {
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, one)
+		return nil
+	})
+	slices.SortFunc(list, func(a, b redis.UniversalClient) int { return cmp.Compare(address.Of(a), address.Of(b)) })
+	return list, withoutArguments(err)
+}
+
+const (
+	mostScanned  = 1000 // keys that one SCAN looks at: Redis does nothing else for about a fifth of a millisecond
+	scansASecond = 20   // if there is a rate
+)
+
+// scan lists the buckets of one server. It reports whether to go on.
+func (s *batches) scan(ctx context.Context, one redis.UniversalClient, policy string, perSecond int, yield func(Bucket, error) bool) bool {
+	count := mostScanned
+	if perSecond > 0 {
+		count = min(mostScanned, max(1, perSecond/scansASecond))
+	}
+	pattern := escapeGlob(s.prefix) + "*"
+	if policy != "" {
+		pattern = escapeGlob(redisKey(s.prefix, policy, "")) + "*"
+	}
+	began, scanned := time.Now(), 0
+	for cursor := uint64(0); ; {
+		keys, next, err := scanOnce(ctx, one, cursor, pattern, count)
+		if err != nil {
+			yield(Bucket{}, diagnosed(address.Of(one), withoutArguments(err)))
+			return false
+		}
+		for _, key := range keys {
+			if b, ok := bucketOf(s.prefix, key); ok && (policy == "" || b.Policy == policy) && !yield(b, nil) {
+				return false
+			}
+		}
+		if cursor = next; cursor == 0 {
+			return true
+		}
+		if scanned += count; perSecond > 0 {
+			if err := sleepUntil(ctx, began.Add(time.Duration(scanned)*time.Second/time.Duration(perSecond))); err != nil {
+				yield(Bucket{}, err)
+				return false
+			}
+		}
+	}
+}
+
+// scanOnce sends one SCAN.
+func scanOnce(ctx context.Context, one redis.UniversalClient, cursor uint64, pattern string, count int) (keys []string, next uint64, err error) {
+	defer recovered(&err)
+	return one.Scan(ctx, cursor, pattern, int64(count)).Result()
+}
+
+// sleepUntil waits until t, or until ctx ends.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// globs escapes the characters that patterns of Redis give a meaning.
+var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`)
+
+func escapeGlob(s string) string { return globs.Replace(s) }

@@ -1,0 +1,135 @@
+package redisstore_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// Inspect tells what is reserved, on lease and held, also of more holds than a block has, and who wrote it.
+func TestInspectTellsWhatIsStored(t *testing.T) {
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	patient := redisstore.WithTimeout(5 * time.Second)
+	s := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
+	policy := core.Policy{Name: "api", Limits: []core.Limit{
+		core.PerDay(1000).WithName("daily"), core.PerDay(5000).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Hour), core.InFlight(200).WithName("slots").WithMaxHold(time.Hour),
+	}}
+	l := core.Must(core.NewLimiter(s, policy))
+	inspect := func(l *core.Limiter, key string) core.Inspection {
+		t.Helper()
+		found, err := l.Inspect(t.Context(), key)
+		require.NoError(t, err)
+		return found
+	}
+	assert.Zero(t, inspect(l, "ann"), "nothing is stored of a bucket that was never used")
+	for range 150 {
+		res, err := l.AllowUnits(t.Context(), "ann", core.Units{"tokens": 10})
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+	}
+	found := inspect(l, "ann")
+	require.Len(t, found.Limits, 3)
+	assert.Equal(t, []int64{0, 1500, 150}, []int64{found.Limits[0].Held, found.Limits[1].Held, found.Limits[2].Held}, "estimates and slots are held")
+	assert.Greater(t, found.Expires, time.Hour)
+	for i, limit := range found.Limits {
+		assert.False(t, limit.Changed, "the policy wrote %s", limit.Limit.Name)
+		assert.Equal(t, policy.Limits[i].Capacity, limit.Capacity)
+		assert.WithinDuration(t, time.Now(), limit.Written, time.Minute)
+	}
+	policy.Limits = []core.Limit{core.PerDay(100).WithName("daily")}
+	other := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), patient), policy))
+	found = inspect(other, "ann")
+	require.Len(t, found.Limits, 1)
+	assert.True(t, found.Limits[0].Changed, "another definition wrote it")
+	assert.Equal(t, int64(1000), found.Limits[0].Capacity)
+	assert.Equal(t, 2, found.Others, "limits that the policy lacks")
+
+	for range 3 {
+		_, err := other.Reserve(t.Context(), "bob", 50)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, int64(50), inspect(other, "bob").Limits[0].Reserved, "of three reservations one is not due")
+
+	leasing := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), patient, redisstore.WithLease(50)), core.Policy{Name: "leased", Limits: []core.Limit{core.PerDay(100_000)}}))
+	require.Eventually(t, func() bool {
+		for range 20 {
+			if _, err := leasing.Allow(t.Context(), "carl"); err != nil {
+				return false
+			}
+		}
+		found := inspect(leasing, "carl")
+		return len(found.Limits) == 1 && found.Limits[0].Leased > 0
+	}, 20*time.Second, time.Millisecond, "tokens on lease show while the lease lasts")
+}
+
+func TestInspectReportsWhatCantBeRead(t *testing.T) {
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix)), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+	ctx := t.Context()
+	client.Set(ctx, prefix+"api:text", "of another program", time.Minute)
+	client.Set(ctx, prefix+"api:empty", "", time.Minute)
+	client.HSet(ctx, prefix+"api:hash", "a", "b")
+	client.HSet(ctx, prefix+"api:cut", "", strings.Repeat("x", 36)+"\x00\x00\x00\x00")
+	client.LPush(ctx, prefix+"api:list", "a")
+	for _, key := range []string{"text", "empty", "hash", "cut", "list"} {
+		_, err := l.Inspect(ctx, key)
+		assert.ErrorAs(t, err, new(*store.StateError), "%s", key)
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := l.Inspect(ended, "x")
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Buckets lists what a store with its prefix has, of one policy or all, and nothing else.
+func TestBucketsListsThoseOfAPrefix(t *testing.T) {
+	client := redistest.Client(t)
+	prefix := strings.TrimSuffix(redistest.Prefix(), ":") + "[a-z]*?:"
+	var want []redisstore.Bucket
+	for _, in := range []string{prefix, prefix + "x:", "x" + prefix} {
+		s := redisstore.New(client, redisstore.WithPrefix(in), redisstore.WithTimeout(5*time.Second))
+		for _, policy := range []string{"api", "a:{p}%i", "ap*", "api2"} {
+			l := core.Must(core.NewLimiter(s, core.Policy{Name: policy, Limits: []core.Limit{core.PerDay(10)}}))
+			for _, key := range []string{"ann", "a:b", "{x}%7B%:", strings.Repeat("long", 50), core.JoinKey("a:b", "%")} {
+				_, err := l.Allow(t.Context(), key)
+				require.NoError(t, err)
+				if in == prefix {
+					want = append(want, redisstore.Bucket{Policy: policy, Key: core.StoredKey(key)})
+				}
+			}
+		}
+	}
+	client.Set(t.Context(), prefix+"foreign", "x", time.Minute)
+	s := redisstore.New(client, redisstore.WithPrefix(prefix))
+	list := func(policy string, rate int) (got []redisstore.Bucket) {
+		for b, err := range s.Buckets(t.Context(), policy, rate) {
+			require.NoError(t, err)
+			got = append(got, b)
+		}
+		slices.SortFunc(got, func(a, b redisstore.Bucket) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		return slices.Compact(got) // SCAN may return a key twice
+	}
+	assert.ElementsMatch(t, want, list("", 0))
+	assert.ElementsMatch(t, want[:5], list("api", 0), "of one policy, and not of api2")
+	assert.ElementsMatch(t, want[10:15], list("ap*", 100_000), "a policy's name is no pattern")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range s.Buckets(ctx, "", 1) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	for range s.Buckets(t.Context(), "", 0) {
+		break // the caller may stop
+	}
+}

@@ -1,0 +1,50 @@
+package core_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// A limiter of stored keys has the same buckets and limits as its source, by the keys that the store has.
+func TestStoredKeysNameTheSameBuckets(t *testing.T) {
+	long := strings.Repeat("long", 100)
+	keys := []string{"ann", long, core.StoredKey(long), "sha256:x", strings.Repeat("k", 128)}
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerDay(10)}, Overrides: map[string][]core.Limit{long: {core.PerDay(100)}},
+	}))
+	stored := l.WithStoredKeys()
+	for i, key := range keys {
+		limittest.Use(t, l, key, int64(i+1))
+		assert.Equal(t, limittest.Left(t, l, key), limittest.Left(t, stored, core.StoredKey(key)), "%.20s has one bucket", key)
+		require.NoError(t, stored.Refund(t.Context(), core.StoredKey(key), 1))
+		require.NoError(t, stored.Debit(t.Context(), core.StoredKey(key), 2))
+		want := int64(10)
+		if key == long {
+			want = 100 // its override
+		}
+		assert.Equal(t, want-int64(i+2), limittest.Left(t, l, key), "what comes back and what is taken by the stored key is the key's")
+		require.NoError(t, stored.Reset(t.Context(), core.StoredKey(key)))
+		assert.Equal(t, want, limittest.Left(t, l, key), "a reset of the stored key is the key's")
+	}
+	assert.NotEqual(t, core.StoredKey(long), core.StoredKey(core.StoredKey(long)), "a client that sends a hash gets no other's bucket")
+}
+
+func TestPeekOfUnitsIsNoDecision(t *testing.T) {
+	seen := 0
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, Overrides: map[string][]core.Limit{"ann": {core.PerDay(2)}}},
+		core.WithObserver(func(context.Context, core.Observation) { seen++ })))
+	_, err := l.PeekUnits(t.Context(), "ann", nil)
+	require.NoError(t, err)
+	assert.Zero(t, seen, "observers see decisions alone")
+	assert.Equal(t, []string{"ann"}, l.UnusedOverrides(), "no request has met the override")
+	_, err = l.Inspect(t.Context(), "ann")
+	require.ErrorIs(t, err, errors.ErrUnsupported, "a MemoryStore does not show what it keeps")
+}
