@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -414,4 +415,16 @@ func TestKeysInOutputAreWholeAndHarmless(t *testing.T) {
 	assert.Contains(t, out, long)
 	assert.Contains(t, out, `evil\x1b[2J`)
 	assert.NotContains(t, out+doctor, "\x1b")
+}
+
+func TestGetSaysThatAKeyIsBlocked(t *testing.T) {
+	s := serve(t)
+	require.NoError(t, os.WriteFile("blocking.yaml", []byte("- name: api\n  limits: [9/day]\n  blocked: [\"ip:192.0.2.66\"]\n"), 0o600))
+	out, errs, code := s.run(t, "get", "-policies", "blocking.yaml", "api", "-ip", "192.0.2.66")
+	assert.Empty(t, errs)
+	assert.Contains(t, out, "api ip:192.0.2.66: denied: the policy blocks this key\n")
+	assert.Equal(t, cli.Found, code)
+	out, _, code = s.run(t, "get", "-policies", "blocking.yaml", "api", "-ip", "192.0.2.67")
+	assert.Contains(t, out, "allowed")
+	assert.Equal(t, cli.OK, code)
 }

@@ -4,6 +4,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -40,6 +41,7 @@ type Bucket struct {
 	Policy  string  `json:"policy"`
 	Key     string  `json:"key"`
 	Allowed bool    `json:"allowed"`
+	Blocked bool    `json:"blocked,omitempty"` // by the policy
 	Unused  bool    `json:"unused"`
 	Says    string  `json:"says"`
 	Expires float64 `json:"expires_in_seconds,omitempty"`
@@ -60,7 +62,7 @@ func Of(ctx context.Context, limiter *core.Limiter, key string, units core.Units
 		return nil, err
 	}
 	b := of(res, stored)
-	b.Policy, b.Key = limiter.Name(), key
+	b.name(limiter, key)
 	return b, nil
 }
 
@@ -71,8 +73,18 @@ func Sketch(ctx context.Context, limiter *core.Limiter, key string, units core.U
 		return nil, err
 	}
 	b := of(res, core.Inspection{Others: -1})
-	b.Others, b.Policy, b.Key = 0, limiter.Name(), key
+	b.Others = 0
+	b.name(limiter, key)
 	return b, nil
+}
+
+// name says whose bucket it is, and whether the policy blocks it.
+func (b *Bucket) name(limiter *core.Limiter, key string) {
+	b.Policy, b.Key = limiter.Name(), key
+	b.Blocked = slices.ContainsFunc(limiter.Policy().Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key })
+	if b.Blocked {
+		b.Says = "denied: the policy blocks this key"
+	}
 }
 
 func of(res core.Result, stored core.Inspection) *Bucket {
