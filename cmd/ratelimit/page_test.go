@@ -6,8 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 )
 
 var write = flag.Bool("write", false, "write into docs/tools.md what commands print")
@@ -67,6 +70,32 @@ func TestCommandsPrintWhatThePageShows(t *testing.T) {
 	if *write {
 		if err := os.WriteFile(page, []byte(shown.String()), 0o644); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// Each command that the page's table shows is one of the program, with flags that it has.
+func TestThePageNamesCommandsAndFlagsThatExist(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?m)^\\| `ratelimit (\\w+)([^`]*)`").FindAllStringSubmatch(string(text), -1)
+	if len(shown) < 8 {
+		t.Fatalf("the premise: the table has 8 commands or more, and %d were found", len(shown))
+	}
+	for _, row := range shown {
+		i := slices.IndexFunc(table.Commands, func(c cli.Command) bool { return c.Name == row[1] })
+		if i < 0 {
+			t.Errorf("the page shows %q, which is no command", row[1])
+			continue
+		}
+		flags := flag.NewFlagSet(row[1], flag.ContinueOnError)
+		table.Commands[i].New(flags)
+		for _, name := range regexp.MustCompile(` --?([a-z-]+)`).FindAllStringSubmatch(row[2], -1) {
+			if flags.Lookup(name[1]) == nil {
+				t.Errorf("the page shows -%s, which %s does not have", name[1], row[1])
+			}
 		}
 	}
 }
