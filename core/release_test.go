@@ -20,7 +20,7 @@ func TestReleaseAndHoldOfAResultWithoutSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	var none core.Result
-	if none.Release(ctx) != core.ErrNoDecision || none.Hold(ctx) != core.ErrNoDecision {
+	if !errors.Is(none.Release(ctx), core.ErrNoDecision) || !errors.Is(none.Hold(ctx), core.ErrNoDecision) {
 		t.Errorf("a Result that no limiter returned: %v and %v, want ErrNoDecision", none.Release(ctx), none.Hold(ctx))
 	}
 	ofRate, _ := rate.Allow(ctx, "k")

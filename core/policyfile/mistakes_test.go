@@ -273,9 +273,8 @@ line 22:5: limits[19]: 5 is a number under at-once: write 5 at once (RL110)`
 
 // Places of mistakes have the names of fields in files.
 func TestEachFieldOfALimitHasItsNameInFiles(t *testing.T) {
-	fields := reflect.TypeFor[core.Limit]()
-	for i := range fields.NumField() {
-		name := strings.TrimPrefix(regexp.MustCompile("[A-Z]").ReplaceAllStringFunc(fields.Field(i).Name, func(s string) string { return "_" + strings.ToLower(s) }), "_")
+	for field := range reflect.TypeFor[core.Limit]().Fields() {
+		name := strings.TrimPrefix(regexp.MustCompile("[A-Z]").ReplaceAllStringFunc(field.Name, func(s string) string { return "_" + strings.ToLower(s) }), "_")
 		_, err := policyfile.Parse([]byte("name: a\nlimits:\n  - {" + name + ": {}}\n"))
 		require.ErrorContains(t, err, "limits[0]."+name+": a mapping")
 	}

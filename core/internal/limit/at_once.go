@@ -50,7 +50,7 @@ func withAtOnce(s string) string {
 	head, tail, meant := s, "", false
 	for _, words := range atOnce {
 		i := strings.Index(lower, words)
-		if end := i + len(words); i > 0 && strings.Contains(around+"0123456789", lower[i-1:i]) && strings.Contains(around, lower[end:end+1]) {
+		if end := i + len(words); i > 0 && strings.IndexByte(around+"0123456789", lower[i-1]) >= 0 && strings.IndexByte(around, lower[end]) >= 0 {
 			head, tail, meant = s[:i-1], s[end-1:], true
 			break
 		}

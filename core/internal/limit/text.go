@@ -205,10 +205,11 @@ func (p *parser) misplaced() bool {
 	if p.limit.Mode != bucket.Concurrent {
 		return false
 	}
-	switch value := ""; {
+	switch {
 	case slices.Contains(Modes, keyword):
 		p.rest = rest
 	case keyword == "burst" || keyword == "in" || keyword == "from":
+		var value string
 		value, p.rest = cutWord(rest)
 		word += " " + value
 	default:
