@@ -37,8 +37,6 @@
 package connectlimit
 
 import (
-	"context"
-
 	"connectrpc.com/connect"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -59,29 +57,10 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) connect.Intercep
 	return &interceptor{middleware.New(limiter, key, o.Options, protocol), o}
 }
 
-// Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
-
 // NewTogether returns an interceptor that lets a call pass if all limiters have tokens for their keys, and takes nothing from any if
 // not: a user and the organisation, for instance. See [core.AllowTogether]. Everything else is as with [New], and [WithLimits] can't
 // be used.
 func NewTogether(rules []Rule, options ...Option) connect.Interceptor {
 	o := configured(options)
-	list := make([]middleware.Rule[*Call], len(rules))
-	for i, r := range rules {
-		list[i] = middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key}
-	}
-	return &interceptor{middleware.NewTogether(list, o.Options, protocol), o}
+	return &interceptor{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}
 }
-
-// FromContext returns the decision about the call. Of several limiters, that is the decision of the one nearest to the handler; with
-// [PerMessage] the one about the newest message. A handler that is done with its slots early calls the Result's Release: the
-// interceptor then releases nothing.
-func FromContext(ctx context.Context) (core.Result, bool) { return middleware.FromContext(stored(ctx)) }
-
-// AllFromContext returns the decisions of all limiters about the call, the newest first. Of those that decided together, the tightest
-// comes first.
-func AllFromContext(ctx context.Context) []core.Result { return middleware.AllFromContext(stored(ctx)) }

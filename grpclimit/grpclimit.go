@@ -31,9 +31,6 @@
 package grpclimit
 
 import (
-	"context"
-	"slices"
-
 	"google.golang.org/grpc"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -55,12 +52,6 @@ func Stream(limiter *core.Limiter, key KeyFunc, options ...Option) grpc.StreamSe
 	return single(limiter, key, options).stream
 }
 
-// Rule is one of the limiters of [UnaryTogether] and [StreamTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
-
 // UnaryTogether returns an interceptor that lets a unary call pass if all limiters have tokens for their keys, and takes nothing from
 // any if not: a user and the organisation, for instance. See [core.AllowTogether]. Everything else is as with [Unary], and
 // [WithLimits] can't be used.
@@ -72,15 +63,6 @@ func UnaryTogether(rules []Rule, options ...Option) grpc.UnaryServerInterceptor 
 func StreamTogether(rules []Rule, options ...Option) grpc.StreamServerInterceptor {
 	return together(rules, options).stream
 }
-
-// FromContext returns the decision about the call. Of several limiters, that is the decision of the one nearest to the handler; with
-// [PerMessage] the one about the newest message. A handler that is done with its slots early calls the Result's Release: the
-// interceptor then releases nothing.
-func FromContext(ctx context.Context) (core.Result, bool) { return middleware.FromContext(stored(ctx)) }
-
-// AllFromContext returns the decisions of all limiters about the call, the newest first. Of those that decided together, the tightest
-// comes first.
-func AllFromContext(ctx context.Context) []core.Result { return middleware.AllFromContext(stored(ctx)) }
 
 // interceptor is what interceptors share, whether calls are unary or streams.
 type interceptor struct {
@@ -95,9 +77,5 @@ func single(limiter *core.Limiter, key KeyFunc, options []Option) *interceptor {
 
 func together(rules []Rule, options []Option) *interceptor {
 	o := configured(options)
-	var list []middleware.Rule[*Call]
-	for r := range slices.Values(rules) {
-		list = append(list, middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key})
-	}
-	return &interceptor{middleware.NewTogether(list, o.Options, protocol), o}
+	return &interceptor{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}
 }

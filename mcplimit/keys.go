@@ -5,14 +5,8 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
-
-// KeyFunc returns the key of a request: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an empty key are
-// answered with the code of invalid params. A *jsonrpc.Error is answered as it is, unless its code is that of an internal error. Any
-// other error is answered as an internal error. Begin a key of your own with its kind: core.JoinKey("user", id).
-type KeyFunc func(*Call) (string, error)
 
 // BySession limits by session. That is one connection for stdio, in-memory transports and SSE, and what Mcp-Session-Id names for
 // streamable HTTP. A session that has ended leaves its bucket behind, which vanishes when it is full again.
@@ -73,22 +67,3 @@ func ByTokenSubject() KeyFunc {
 		return core.JoinKey("subject", info.UserID), nil
 	}
 }
-
-// ByHeader limits by a header field of the HTTP request, such as an API key. If the field came several times with different values, the
-// code is that of invalid params. The keys are those of ByHeader for HTTP. Requests of stdio, in-memory transports and SSE have no key.
-func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
-
-// ByContextValue limits by a value in the request's context: a string, an integer or another fmt.Stringer. See
-// [adapter.ByContextValue]. In a session the values are those of the HTTP request that opened it: see [Call.Context].
-func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
-
-// Global limits all requests together. name is the name of their bucket.
-func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
-
-// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
-func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
-
-// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
-func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
-
-func adapt(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }

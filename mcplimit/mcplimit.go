@@ -38,9 +38,6 @@
 package mcplimit
 
 import (
-	"context"
-	"slices"
-
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -65,13 +62,8 @@ const (
 // [Methods] without a name.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) mcp.Middleware {
 	o := configured(options)
+	o.check()
 	return (&receiver{middleware.New(limiter, key, o.Options, protocol), o}).middleware
-}
-
-// Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
 }
 
 // NewTogether returns middleware that lets a request pass if all limiters have tokens for their keys, and takes nothing from any if
@@ -79,22 +71,6 @@ type Rule struct {
 // used.
 func NewTogether(rules []Rule, options ...Option) mcp.Middleware {
 	o := configured(options)
-	var list []middleware.Rule[*Call]
-	for r := range slices.Values(rules) {
-		list = append(list, middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key})
-	}
-	return (&receiver{middleware.NewTogether(list, o.Options, protocol), o}).middleware
-}
-
-// FromContext returns the decision about the request that a handler or a tool has the context of. Of several limiters, that is the
-// decision of the one nearest to the handler. A tool that is done with its slots early calls the Result's Release: the middleware then
-// releases nothing.
-func FromContext(ctx context.Context) (core.Result, bool) {
-	return middleware.FromContext(rpc.Stored(ctx))
-}
-
-// AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided together, the
-// tightest comes first.
-func AllFromContext(ctx context.Context) []core.Result {
-	return middleware.AllFromContext(rpc.Stored(ctx))
+	o.check()
+	return (&receiver{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}).middleware
 }

@@ -18,7 +18,7 @@ type receiver struct {
 // middleware is an [mcp.Middleware].
 func (r *receiver) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if !r.methods(method) {
+		if !r.limits(method) {
 			return next(ctx, method, req)
 		}
 		decisions, ctx := rpc.InContext(ctx, req.GetSession()) // a session gets no context that has decisions of its own calls

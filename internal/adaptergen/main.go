@@ -1,6 +1,6 @@
-// Command adaptergen writes what the adapters for web frameworks have in common but for the framework's types: what each exports,
-// and what adapters for two versions of one framework repeat, with the tests that hold for both. Run it with go generate ./internal/adaptergen after a change of a
-// template, of such a test or of frameworks.go. TestGeneratedFilesAreUpToDate fails until then.
+// Command adaptergen writes what the adapters have in common but for the framework's types: what each exports, and what adapters for two
+// versions of one framework repeat, with the tests that hold for both. Run it with go generate ./internal/adaptergen after a change of a
+// template, of such a test, of frameworks.go or of interceptors.go. TestGeneratedFilesAreUpToDate fails until then.
 package main
 
 import (
@@ -52,14 +52,22 @@ func generate() (map[string][]byte, error) {
 		generated[path] = formatted
 		return nil
 	}
+	fill := func(path, tmpl string, data any) error {
+		var text bytes.Buffer
+		fmt.Fprintf(&text, header, tmpl)
+		if err := templates.ExecuteTemplate(&text, tmpl, data); err != nil {
+			return err
+		}
+		return add(path, wrap(text.String()))
+	}
+	for _, i := range interceptors {
+		if err := fill(i.Dir+"/api.go", "rpc.go.tmpl", i); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range frameworks {
 		for name, tmpl := range f.Files {
-			var text bytes.Buffer
-			fmt.Fprintf(&text, header, tmpl)
-			if err := templates.ExecuteTemplate(&text, tmpl, f); err != nil {
-				return nil, err
-			}
-			if err := add(f.Dir+"/"+name, wrap(text.String())); err != nil {
+			if err := fill(f.Dir+"/"+name, tmpl, f); err != nil {
 				return nil, err
 			}
 		}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
@@ -54,11 +53,6 @@ func asRequest(c *Call) adapter.Request {
 	return &rpc.Inbound{Procedure: "tools/call", Ctx: c.ctx, Fields: c.Request.Header, Decisions: c.decisions}
 }
 
-// KeyFunc returns the key of a call: who or what is limited. Without a key it returns [core.ErrNoKey]. That, an empty key and other
-// errors are answered with a result that has isError and does not show the error. Begin a key of your own with its kind:
-// core.JoinKey("user", id).
-type KeyFunc func(*Call) (string, error)
-
 // process tells the sessions of this process from those of others, where their ids don't.
 var process = rand.Text()
 
@@ -85,21 +79,3 @@ func BySession() KeyFunc {
 func ByTool() KeyFunc {
 	return func(c *Call) (string, error) { return core.JoinKey("tool", c.Tool), nil }
 }
-
-// ByHeader limits by a header field of the HTTP request, such as an API key. The keys are those of ByHeader for HTTP. Without HTTP there is
-// no key.
-func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
-
-// ByContextValue limits by a value in the call's context: a string, an integer or another fmt.Stringer. See [adapter.ByContextValue].
-func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
-
-// Global limits all calls together. name is the name of their bucket.
-func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
-
-// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
-func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
-
-// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
-func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
-
-func adapt(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }

@@ -19,7 +19,6 @@ package mcpgo
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
@@ -40,33 +39,11 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) server.ToolHandl
 	return (&limit{middleware.New(limiter, key, o.Options, protocol), o}).middleware
 }
 
-// Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
-
 // NewTogether returns middleware that lets a call pass if all limiters have tokens for their keys, and takes nothing from any if not. See
 // [core.AllowTogether]. Everything else is as with [New], and [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) server.ToolHandlerMiddleware {
 	o := configured(options)
-	var list []middleware.Rule[*Call]
-	for r := range slices.Values(rules) {
-		list = append(list, middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key})
-	}
-	return (&limit{middleware.NewTogether(list, o.Options, protocol), o}).middleware
-}
-
-// FromContext returns the decision about the call that a tool has the context of. Of several limiters, that is the decision of the one
-// nearest to the tool.
-func FromContext(ctx context.Context) (core.Result, bool) {
-	return middleware.FromContext(rpc.Stored(ctx))
-}
-
-// AllFromContext returns the decisions of all limiters about the call, the newest first. Of those that decided together, the tightest
-// comes first.
-func AllFromContext(ctx context.Context) []core.Result {
-	return middleware.AllFromContext(rpc.Stored(ctx))
+	return (&limit{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}).middleware
 }
 
 // protocol is what mcp-go knows of errors: nothing, since clients see the text of each.
