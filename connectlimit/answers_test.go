@@ -16,6 +16,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 func TestADenialIsResourceExhaustedWithDetails(t *testing.T) {
@@ -57,7 +58,7 @@ func TestADenialThatNoWaitHelpsSaysNothingOfRetries(t *testing.T) {
 type user struct{}
 
 func TestCodesOfCallsWithoutADecision(t *testing.T) {
-	closed := core.Must(core.NewLimiter(awayStore{}, core.Policy{Name: "closed", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
+	closed := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errAway}, core.Policy{Name: "closed", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
 	fails := func(err error) connectlimit.KeyFunc {
 		return func(*connectlimit.Call) (string, error) { return "", err }
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // As curl sends it: a plain POST of JSON.
@@ -99,7 +100,7 @@ func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
 	}}
 	a, res := serve(t, h, limits).send(t, "")
 	require.NoError(t, a.err)
-	assert.EqualValues(t, 7, left(t, limiter, "all"), "both calls pay")
+	assert.EqualValues(t, 7, limittest.Left(t, limiter, "all"), "both calls pay")
 	assert.Len(t, res.Header()["Ratelimit"], 1, "the outer call's answer has its own fields alone")
 }
 
@@ -110,7 +111,7 @@ func TestAnInterceptorThatStandsTwiceDecidesOnce(t *testing.T) {
 	s := serve(t, handlers{}, limits, limits)
 	require.NoError(t, s.call(t, "").err)
 	require.NoError(t, say(s.open(t, "")))
-	assert.EqualValues(t, 7, left(t, limiter, "all"))
+	assert.EqualValues(t, 7, limittest.Left(t, limiter, "all"))
 }
 
 func TestSkippedCallsAreNotCounted(t *testing.T) {

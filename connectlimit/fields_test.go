@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 var (
@@ -81,7 +82,7 @@ func TestFieldsOfACallThatFails(t *testing.T) {
 
 func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
 	for wait, want := range map[time.Duration]string{1500 * time.Millisecond: "2", 10 * time.Millisecond: "1", 3 * time.Second: "3"} {
-		c := &clock{now: time.Unix(1e9, 0)}
+		c := limittest.ClockAt(time.Unix(1e9, 0))
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(c.Now)), core.Policy{
 			Name: "calls", Headers: core.HeadersNone, Limits: []core.Limit{{Capacity: 1, RefillRate: 1, RefillInterval: wait}},
 		}))

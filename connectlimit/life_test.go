@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // recovers turns panics of handlers into errors, as an interceptor of an app does.
@@ -59,15 +60,15 @@ func TestSlotsComeBackWhenACallIsOver(t *testing.T) {
 				"panics":   func() error { panic("handler") },
 			} {
 				t.Run(mode+" that "+how, func(t *testing.T) {
-					comesBack(t, limiter, "all", 1, "the premise: the slot is free")
+					limittest.ComesBack(t, limiter, "all", 1, "the premise: the slot is free")
 					result := make(chan error, 1)
 					go func() { result <- run() }()
 					<-started
-					assert.EqualValues(t, 0, left(t, limiter, "all"), "a call at work holds its slot")
+					assert.EqualValues(t, 0, limittest.Left(t, limiter, "all"), "a call at work holds its slot")
 					assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(run()), "no slot is left for another")
 					end <- over
 					<-result
-					comesBack(t, limiter, "all", 1, "the slot of a call that is over comes back")
+					limittest.ComesBack(t, limiter, "all", 1, "the slot of a call that is over comes back")
 				})
 			}
 		}
@@ -102,10 +103,10 @@ func TestSlotsOfACancelledCallComeBack(t *testing.T) {
 			over := make(chan struct{})
 			go func() { run(ctx); close(over) }()
 			<-started
-			assert.EqualValues(t, 0, left(t, limiter, "all"), "the premise: the call holds its slot")
+			assert.EqualValues(t, 0, limittest.Left(t, limiter, "all"), "the premise: the call holds its slot")
 			cancel()
 			<-over
-			comesBack(t, limiter, "all", 1, name+": the slot of a cancelled call comes back")
+			limittest.ComesBack(t, limiter, "all", 1, name+": the slot of a cancelled call comes back")
 		}
 	})
 }
@@ -149,7 +150,7 @@ func TestRefundsGoByCode(t *testing.T) {
 				assert.Equal(t, test.want, connect.CodeOf(a.err), "the premise: what the client gets")
 			}
 			assert.Equal(t, test.want, seen, "refund sees the code that the client gets, 0 for OK")
-			assert.Equal(t, test.left, left(t, limiter, "all"), "only NotFound gives the token back")
+			assert.Equal(t, test.left, limittest.Left(t, limiter, "all"), "only NotFound gives the token back")
 		}
 	})
 }
@@ -160,11 +161,11 @@ func TestUnitsAreTakenAndSettled(t *testing.T) {
 	var held int64
 	h := handlers{
 		once: func(_ context.Context, in *request) (*response, error) {
-			held = left(t, limiter, "all")
+			held = limittest.Left(t, limiter, "all")
 			return connect.NewResponse(in.Msg), nil
 		},
 		count: func(context.Context, *request, *connect.ServerStream[text]) error {
-			held = left(t, limiter, "all")
+			held = limittest.Left(t, limiter, "all")
 			return nil
 		},
 	}
@@ -177,12 +178,12 @@ func TestUnitsAreTakenAndSettled(t *testing.T) {
 	})))
 	require.NoError(t, s.call(t, "").err)
 	assert.EqualValues(t, 60, held, "the estimate is taken before the handler runs")
-	assert.EqualValues(t, 95, left(t, limiter, "all"), "what was used is taken in the end")
+	assert.EqualValues(t, 95, limittest.Left(t, limiter, "all"), "what was used is taken in the end")
 	cs, err := s.client(count, nil).CallServerStream(within(t), connect.NewRequest(hello()))
 	require.NoError(t, err)
 	require.False(t, cs.Receive())
 	assert.EqualValues(t, 55, held, "the estimate of a stream is taken when it opens")
-	assert.EqualValues(t, 88, left(t, limiter, "all"))
+	assert.EqualValues(t, 88, limittest.Left(t, limiter, "all"))
 }
 
 func TestLimitsOfACall(t *testing.T) {
@@ -212,7 +213,7 @@ func TestRulesDecideTogether(t *testing.T) {
 	require.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(denied.err))
 	_, limits := details(t, denied.err)
 	assert.Equal(t, []string{"users"}, limits)
-	assert.EqualValues(t, 1, left(t, whole, "all"), "a denied call takes nothing from any limiter")
+	assert.EqualValues(t, 1, limittest.Left(t, whole, "all"), "a denied call takes nothing from any limiter")
 }
 
 func TestHandlersFindTheDecisions(t *testing.T) {

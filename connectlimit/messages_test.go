@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 func TestEachMessagePays(t *testing.T) {
@@ -133,7 +134,7 @@ func TestMessagesSettleAndHoldSlots(t *testing.T) {
 			if _, err := s.Receive(); err != nil {
 				return ended(err)
 			}
-			atWork <- left(t, limiter, "all")
+			atWork <- limittest.Left(t, limiter, "all")
 			<-next
 		}
 	}}
@@ -146,13 +147,13 @@ func TestMessagesSettleAndHoldSlots(t *testing.T) {
 	})
 	cs := serve(t, h, connectlimit.New(limiter, all, connectlimit.PerMessage(), settles)).open(t, "")
 	for range 2 {
-		comesBack(t, limiter, "all", 1, "a message that is over has released its slot")
+		limittest.ComesBack(t, limiter, "all", 1, "a message that is over has released its slot")
 		require.NoError(t, cs.Send(hello()))
 		assert.EqualValues(t, 0, <-atWork, "a message at work holds its slot")
 		next <- struct{}{}
 	}
 	require.NoError(t, closed(cs))
-	comesBack(t, limiter, "all", 1, "the last message's slot comes back")
+	limittest.ComesBack(t, limiter, "all", 1, "the last message's slot comes back")
 	assert.EqualValues(t, 2, settled.Load(), "each message is settled once")
 }
 
@@ -161,7 +162,7 @@ func TestTheMessageOfAStreamOfTheServerIsOverWithItsHandler(t *testing.T) {
 	limiter := limiterOf(core.Policy{Name: "messages", Limits: []core.Limit{core.InFlight(1)}})
 	var held int64
 	h := handlers{count: func(context.Context, *request, *connect.ServerStream[text]) error {
-		held = left(t, limiter, "all")
+		held = limittest.Left(t, limiter, "all")
 		return connect.NewError(connect.CodeNotFound, nil)
 	}}
 	codes := make(chan connect.Code, 1)
@@ -171,7 +172,7 @@ func TestTheMessageOfAStreamOfTheServerIsOverWithItsHandler(t *testing.T) {
 		return false
 	})
 	speak(t, serve(t, h, connectlimit.New(limiter, all, connectlimit.PerMessage(), refund)), func(t *testing.T, s server) {
-		comesBack(t, limiter, "all", 1, "the premise: the slot is free")
+		limittest.ComesBack(t, limiter, "all", 1, "the premise: the slot is free")
 		cs, err := s.client(count, nil).CallServerStream(within(t), connect.NewRequest(hello()))
 		require.NoError(t, err)
 		require.False(t, cs.Receive())
@@ -222,7 +223,7 @@ func TestOpeningsAndMessagesHaveLimitersOfTheirOwn(t *testing.T) {
 			require.NoError(t, say(cs))
 		}
 		assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(say(cs)), "no message is left")
-		assert.EqualValues(t, 1-i, left(t, opens, "all"), "messages take nothing of the limiter of openings")
+		assert.EqualValues(t, 1-i, limittest.Left(t, opens, "all"), "messages take nothing of the limiter of openings")
 		assert.Len(t, cs.ResponseHeader()["Ratelimit"], 1, "the header has the fields of the opening")
 		assert.Len(t, cs.ResponseTrailer()["Ratelimit"], 1, "the trailer those of the denied message")
 	}

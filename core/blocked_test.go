@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // blocking is a policy that blocks mallory.
@@ -90,16 +90,8 @@ func TestABlockedKeyDeniesJointDecisions(t *testing.T) {
 	})
 }
 
-// awayFrom is a store that does not answer.
-type awayFrom struct{ err error }
-
-func (a awayFrom) Do(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{}, a.err
-}
-func (a awayFrom) Reset(context.Context, string, string) error { return a.err }
-
 func TestBlockedKeysStayBlockedWithoutAStore(t *testing.T) {
-	away := awayFrom{errors.New("away")}
+	away := &limittest.AwayStore{Err: errors.New("away")}
 	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen} {
 		policy := blocking(core.PerHour(5))
 		policy.OnFailure, policy.LocalShare = mode, 0.5

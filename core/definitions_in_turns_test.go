@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
@@ -167,12 +168,12 @@ func drawTurns(r *rand.Rand) (defs [2]core.Limit) {
 		if l.Mode = core.Mode(mode % 3); mode >= 3 {
 			l.Mode = core.Aligned
 			l.RefillInterval = []time.Duration{24 * time.Hour, core.Month, 12 * core.Month}[r.IntN(3)]
-			l = l.In(limittest.Zone([]string{"Pacific/Apia", "Europe/Berlin"}[r.IntN(2)]))
+			l = l.In(limitdraw.Zone([]string{"Pacific/Apia", "Europe/Berlin"}[r.IntN(2)]))
 		}
 		defs[i] = l
 	}
 	if mode == 4 { // one refills a thousand times as fast as the other
-		zone := limittest.Zone("Pacific/Apia")
+		zone := limitdraw.Zone("Pacific/Apia")
 		defs[0] = core.PerDay(10).WithName("a").In(zone)
 		defs[0].RefillRate = float64(1 + r.IntN(2))
 		defs[1] = core.Limit{Name: "a", Capacity: 10, RefillRate: float64(1 + r.IntN(10)), RefillInterval: 12 * core.Month}.In(zone)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -15,18 +16,18 @@ import (
 // other window can hold more. The clock shows whole microseconds, as a store counts time.
 func TestNoWindowAdmitsMoreThanMaxIn(t *testing.T) {
 	t.Run("of limits that refill in whole parts of a token every microsecond", func(t *testing.T) {
-		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limittest.DrawLimit.Filter(toTheMicrosecond)))
+		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limitdraw.Limit.Filter(toTheMicrosecond)))
 	})
 	t.Run("of any limits", func(t *testing.T) {
-		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limittest.DrawLimit))
+		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limitdraw.Limit))
 	})
 }
 
 func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.T) {
 	ctx := context.Background()
 	return func(t *rapid.T) {
-		clock := limittest.DrawClock(t)
-		limits := limittest.DrawLimits(draw).Draw(t, "limits")
+		clock := limitdraw.Clock(t)
+		limits := limitdraw.Limits(draw).Draw(t, "limits")
 		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
 		if err != nil {
 			t.Fatal(err)
@@ -38,8 +39,8 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 		var admitted []event
 		retry := time.Duration(0)
 		for range rapid.IntRange(2, 40).Draw(t, "requests") {
-			clock.Move(max(0, limittest.DrawMove(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
-			cost := limittest.DrawCost(limits).Draw(t, "cost")
+			clock.Move(max(0, limitdraw.Move(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
+			cost := limitdraw.Cost(limits).Draw(t, "cost")
 			if rapid.Bool().Draw(t, "greedy") { // takes all tokens left
 				peek, err := l.Peek(ctx, "user")
 				if err != nil {
@@ -78,8 +79,8 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 func TestRetryAfterIsExact(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		clock := limittest.DrawClock(t)
-		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(t, "limits")
+		clock := limitdraw.Clock(t)
+		limits := limitdraw.Limits(limitdraw.Limit).Draw(t, "limits")
 		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
 		if err != nil {
 			t.Fatal(err)
@@ -92,11 +93,11 @@ func TestRetryAfterIsExact(t *testing.T) {
 			return res
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "requests") {
-			clock.Move(limittest.DrawMove(limits, 0).Draw(t, "move"))
+			clock.Move(limitdraw.Move(limits, 0).Draw(t, "move"))
 			if rapid.IntRange(0, 4).Draw(t, "back") == 0 {
-				clock.Move(-limittest.DrawBack.Draw(t, "back by"))
+				clock.Move(-limitdraw.Back.Draw(t, "back by"))
 			}
-			cost := limittest.DrawCost(limits).Draw(t, "cost")
+			cost := limitdraw.Cost(limits).Draw(t, "cost")
 			res := ask(cost)
 			if res.Allowed || res.RetryAfter == core.Never {
 				continue

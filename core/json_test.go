@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 )
 
 // drawPolicy is any policy that a constructor accepts.
@@ -29,7 +29,7 @@ var drawPolicy = rapid.Custom(func(t *rapid.T) core.Policy {
 		}).Draw(t, "headers"),
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "limits") {
-		l := limittest.DrawLimit.Draw(t, "limit")
+		l := limitdraw.Limit.Draw(t, "limit")
 		l.Name = rapid.StringMatching(`[ -~]{1,20}`).Draw(t, "name of a limit") + string(rune('a'+i)) // no two alike
 		p.Limits = append(p.Limits, l)
 	}

@@ -13,12 +13,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // drawHolding draws a limit that may hold what requests take, of any unit, in any valid MaxHold.
 var drawHolding = rapid.Custom(func(t *rapid.T) core.Limit {
-	l := limittest.DrawHoldingLimit.Filter(func(l core.Limit) bool { return l.Location == nil }).Draw(t, "limit")
+	l := limitdraw.HoldingLimit.Filter(func(l core.Limit) bool { return l.Location == nil }).Draw(t, "limit")
 	if l.Mode == core.Concurrent || l.Unit == "tokens" || l.Unit == "bytes" {
 		if hold := rapid.Int64Range(0, int64(30*24*time.Hour)).Draw(t, "hold"); hold >= int64(time.Millisecond) {
 			l = l.WithMaxHold(time.Duration(hold))
@@ -26,7 +27,7 @@ var drawHolding = rapid.Custom(func(t *rapid.T) core.Limit {
 	}
 	if l.Mode == core.Concurrent {
 		l = l.WithUnit(rapid.SampledFrom([]string{"", "gpus", "gpu hours", "a/b", "at-rest", "9s", `a "b" at`}).Filter(func(unit string) bool {
-			return limittest.Valid(l.WithUnit(unit))
+			return limitdraw.Valid(l.WithUnit(unit))
 		}).Draw(t, "unit"))
 	}
 	if l.Unit == core.Requests { // as text has it

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 )
 
 func TestParseLimit(t *testing.T) {
@@ -135,7 +135,7 @@ var drawName = rapid.StringOfN(rapid.Custom(func(t *rapid.T) rune { return rune(
 
 func TestEveryLimitSurvivesItsString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := rapid.OneOf(limittest.DrawLimit, drawHolding).Draw(t, "limit").WithName(drawName.Draw(t, "name"))
+		l := rapid.OneOf(limitdraw.Limit, drawHolding).Draw(t, "limit").WithName(drawName.Draw(t, "name"))
 		got, err := core.ParseLimit(l.String())
 		if err != nil || got != l {
 			t.Fatalf("ParseLimit must read what String wrote, to the last bit: %q\n got %#v, %v\nwant %#v", l.String(), got, err, l)
@@ -149,10 +149,10 @@ func TestEveryLimitSurvivesItsString(t *testing.T) {
 // The text of a limit on a calendar names the same instant, also in an hour that clocks show twice.
 func TestEveryAnchorSurvivesItsString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := limittest.DrawCalendarLimit.Draw(t, "limit").WithUnit(rapid.SampledFrom([]string{"", "tokens", "gpu hours"}).Draw(t, "unit"))
-		l = l.In(limittest.Zone(rapid.SampledFrom(append([]string{"Europe/Amsterdam", "America/Santiago", "Africa/Monrovia", "Etc/GMT+2"}, limittest.Zones...)).Draw(t, "zone")))
-		l = l.Anchored(limittest.DrawAnchor(l.Location).Draw(t, "anchor"))
-		if !limittest.Valid(l) {
+		l := limitdraw.CalendarLimit.Draw(t, "limit").WithUnit(rapid.SampledFrom([]string{"", "tokens", "gpu hours"}).Draw(t, "unit"))
+		l = l.In(limitdraw.Zone(rapid.SampledFrom(append([]string{"Europe/Amsterdam", "America/Santiago", "Africa/Monrovia", "Etc/GMT+2"}, limitdraw.Zones...)).Draw(t, "zone")))
+		l = l.Anchored(limitdraw.Anchor(l.Location).Draw(t, "anchor"))
+		if !limitdraw.Valid(l) {
 			return
 		}
 		got, err := core.ParseLimit(l.String())
@@ -166,7 +166,7 @@ func TestEveryAnchorSurvivesItsString(t *testing.T) {
 }
 
 func TestAnchorsWhereClocksAreSet(t *testing.T) {
-	berlin := limittest.Zone("Europe/Berlin")
+	berlin := limitdraw.Zone("Europe/Berlin")
 	twice := core.PerDay(5).In(berlin)
 	for text, utc := range map[string]string{
 		"5/day in Europe/Berlin from 2025-10-26T02:30":    "2025-10-26T00:30:00Z", // the first of two
@@ -263,9 +263,9 @@ func TestTextWithTwoReadings(t *testing.T) {
 
 func TestEveryDurationIsAnInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: limittest.DrawInterval.Draw(t, "interval")}
+		l := core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: limitdraw.Interval.Draw(t, "interval")}
 		got, err := core.ParseLimit("5/" + l.RefillInterval.String())
-		if !limittest.Valid(l) {
+		if !limitdraw.Valid(l) {
 			return
 		}
 		if err != nil || got != l {
@@ -277,7 +277,7 @@ func TestEveryDurationIsAnInterval(t *testing.T) {
 func TestExtremeRatesSurviveTheirString(t *testing.T) {
 	for _, rate := range []float64{1e300, math.MaxFloat64, 1e21, 1e16, 123456789012345680, 1e-9, 3.3e-10} {
 		l := core.Limit{Capacity: 1, RefillRate: rate, RefillInterval: time.Second}
-		require.True(t, limittest.Valid(l), "the premise: %v is valid", rate)
+		require.True(t, limitdraw.Valid(l), "the premise: %v is valid", rate)
 		got, err := core.ParseLimit(l.String())
 		require.NoError(t, err)
 		require.Equal(t, l, got, "%q", l.String())
@@ -320,7 +320,7 @@ func FuzzParseLimit(f *testing.F) {
 			}
 			return
 		}
-		if !limittest.Valid(l) {
+		if !limitdraw.Valid(l) {
 			t.Fatalf("what is read is valid: %q: %#v", text, l)
 		}
 		if again, err := core.ParseLimit(l.String()); err != nil || again != l {

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 )
 
 // model is the documented bucket in exact fractions. It is written from the documentation, not from the code. Each limit
@@ -157,8 +157,8 @@ func toTheMicrosecond(l core.Limit) bool {
 func TestMemoryStoreMatchesTheModel(t *testing.T) {
 	ctx := context.Background()
 	rapid.Check(t, func(t *rapid.T) {
-		clock := limittest.DrawClock(t)
-		limits := limittest.DrawLimits(limittest.DrawLimit.Filter(toTheMicrosecond)).Draw(t, "limits")
+		clock := limitdraw.Clock(t)
+		limits := limitdraw.Limits(limitdraw.Limit.Filter(toTheMicrosecond)).Draw(t, "limits")
 		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
 		if err != nil {
 			t.Fatal(err)
@@ -166,9 +166,9 @@ func TestMemoryStoreMatchesTheModel(t *testing.T) {
 		m := newModel(limits)
 		retry := time.Duration(0)
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
-			clock.Move(limittest.DrawMove(limits, retry).Draw(t, "move"))
+			clock.Move(limitdraw.Move(limits, retry).Draw(t, "move"))
 			now := clock.Now().UnixMicro()
-			cost := limittest.DrawCost(limits).Draw(t, "cost")
+			cost := limitdraw.Cost(limits).Draw(t, "cost")
 			switch rapid.SampledFrom([]string{"take", "take", "take", "peek", "refund", "back", "reset"}).Draw(t, "operation") {
 			case "peek":
 				cost = 0
@@ -179,7 +179,7 @@ func TestMemoryStoreMatchesTheModel(t *testing.T) {
 				m.refund(cost, now)
 				cost = 0
 			case "back":
-				clock.Move(-limittest.DrawBack.Draw(t, "back"))
+				clock.Move(-limitdraw.Back.Draw(t, "back"))
 				now = clock.Now().UnixMicro()
 			case "reset":
 				if err := l.Reset(ctx, "user"); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 var byKey = grpclimit.ByMetadata("x-api-key")
@@ -117,7 +118,7 @@ func TestAClientThatRetriesWaitsOutADenial(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	for _, mode := range []string{"unary", "stream"} {
 		t.Run(mode, func(t *testing.T) {
-			c := &clock{now: time.Unix(1e9, 0)}
+			c := limittest.ClockAt(time.Unix(1e9, 0))
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(c.Now)), core.Policy{
 				Name: "calls", Limits: []core.Limit{{Capacity: 1, RefillRate: 1, RefillInterval: wait}},
 			}))
@@ -161,7 +162,7 @@ func TestAClientWithADeadlineThatComesFirstGetsTheDenialAtOnce(t *testing.T) {
 
 func TestAClientThatRetriesUnavailableTriesAgain(t *testing.T) {
 	var tries atomic.Int32
-	limiter := core.Must(core.NewLimiter(awayStore{}, core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
+	limiter := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errAway}, core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
 	counts := grpclimit.OnError(func(*grpclimit.Call, error) error { tries.Add(1); return nil })
 	conn := serve(t, handlers{}, []grpc.UnaryServerInterceptor{grpclimit.Unary(limiter, grpclimit.Global("all"), counts)}, nil, grpc.WithDefaultServiceConfig(retries))
 	require.Equal(t, codes.Unavailable, status.Code(call(within(t), conn).err))
@@ -171,7 +172,7 @@ func TestAClientThatRetriesUnavailableTriesAgain(t *testing.T) {
 type user struct{}
 
 func TestCodesOfCallsWithoutADecision(t *testing.T) {
-	closed := core.Must(core.NewLimiter(awayStore{}, core.Policy{Name: "closed", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
+	closed := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errAway}, core.Policy{Name: "closed", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
 	fails := func(err error) grpclimit.KeyFunc { return func(*grpclimit.Call) (string, error) { return "", err } }
 	unauthenticated := status.Error(codes.Unauthenticated, "who are you?")
 	for name, test := range map[string]struct {

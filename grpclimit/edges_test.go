@@ -23,6 +23,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // served serves any method as a stream on l, by serve, until the test ends, and returns a connection of a client that dials by dial.
@@ -69,7 +70,7 @@ func TestTheNameOfAClientsSocketIsNotItsAddress(t *testing.T) {
 		}, grpclimit.Stream(limiter, test.key))
 		ctx := metadata.AppendToOutgoingContext(within(t), "x-forwarded-for", "203.0.113.9")
 		assert.Equal(t, test.want, status.Code(say(open(ctx, t, conn))))
-		assert.EqualValues(t, 1, left(t, limiter, core.JoinKey("ip", "192.0.2.7")), "a client must not choose its address by the name of its socket")
+		assert.EqualValues(t, 1, limittest.Left(t, limiter, core.JoinKey("ip", "192.0.2.7")), "a client must not choose its address by the name of its socket")
 		require.NoError(t, l.Close())
 	}
 }

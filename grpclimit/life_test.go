@@ -21,6 +21,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // recovers turns panics of handlers into errors, as an interceptor of an app does.
@@ -60,15 +61,15 @@ func TestSlotsComeBackWhenACallIsOver(t *testing.T) {
 			"panics":   func() error { panic("handler") },
 		} {
 			t.Run(mode+" that "+how, func(t *testing.T) {
-				comesBack(t, limiter, "all", 1, "the premise: the slot is free")
+				limittest.ComesBack(t, limiter, "all", 1, "the premise: the slot is free")
 				result := make(chan error, 1)
 				go func() { result <- run() }()
 				<-started
-				assert.EqualValues(t, 0, left(t, limiter, "all"), "a call at work holds its slot")
+				assert.EqualValues(t, 0, limittest.Left(t, limiter, "all"), "a call at work holds its slot")
 				assert.Equal(t, codes.ResourceExhausted, status.Code(run()), "no slot is left for another")
 				end <- over
 				<-result
-				comesBack(t, limiter, "all", 1, "the slot of a call that is over comes back")
+				limittest.ComesBack(t, limiter, "all", 1, "the slot of a call that is over comes back")
 			})
 		}
 	}
@@ -106,7 +107,7 @@ func TestRefundsGoByCode(t *testing.T) {
 		a := call(within(t), conn)
 		assert.Equal(t, test.want, status.Code(a.err), "the premise: what the client gets")
 		assert.Equal(t, test.want, seen, "refund sees the code that the client gets")
-		assert.Equal(t, test.left, left(t, limiter, "all"), "only NotFound gives the token back")
+		assert.Equal(t, test.left, limittest.Left(t, limiter, "all"), "only NotFound gives the token back")
 	}
 }
 
@@ -115,14 +116,17 @@ func TestUnitsAreTakenAndSettled(t *testing.T) {
 	key := func(*grpclimit.Call) (string, error) { return "all", nil }
 	units := grpclimit.WithUnits(func(c *grpclimit.Call) (core.Units, error) { return core.Units{"bytes": 40}, nil })
 	var held int64
-	h := handlers{once: func(_ context.Context, in *text) (*text, error) { held = left(t, limiter, "all"); return in, nil }}
+	h := handlers{once: func(_ context.Context, in *text) (*text, error) {
+		held = limittest.Left(t, limiter, "all")
+		return in, nil
+	}}
 	conn := unary(t, h, grpclimit.Unary(limiter, key, units, grpclimit.WithSettle(func(c *grpclimit.Call, code codes.Code) core.Units {
 		assert.Equal(t, codes.OK, code)
 		return core.Units{"bytes": int64(len(c.Message.(*text).GetValue()))}
 	})))
 	require.NoError(t, call(within(t), conn).err)
 	assert.EqualValues(t, 60, held, "the estimate is taken before the handler runs")
-	assert.EqualValues(t, 95, left(t, limiter, "all"), "what was used is taken in the end")
+	assert.EqualValues(t, 95, limittest.Left(t, limiter, "all"), "what was used is taken in the end")
 }
 
 func TestRulesDecideTogether(t *testing.T) {
@@ -136,7 +140,7 @@ func TestRulesDecideTogether(t *testing.T) {
 	require.Equal(t, codes.ResourceExhausted, status.Code(denied.err))
 	_, limits := details(denied.err)
 	assert.Equal(t, []string{"users"}, limits)
-	assert.EqualValues(t, 1, left(t, all, "all"), "a denied call takes nothing from any limiter")
+	assert.EqualValues(t, 1, limittest.Left(t, all, "all"), "a denied call takes nothing from any limiter")
 }
 
 func TestSkippedCallsAreNotCounted(t *testing.T) {

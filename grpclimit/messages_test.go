@@ -16,6 +16,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // ended is what a handler returns when the client has closed its side.
@@ -121,7 +122,7 @@ func TestMessagesSettleAndHoldSlots(t *testing.T) {
 			if err := ss.RecvMsg(new(text)); err != nil {
 				return ended(err)
 			}
-			atWork <- left(t, limiter, "all")
+			atWork <- limittest.Left(t, limiter, "all")
 			<-next
 		}
 	}}
@@ -135,14 +136,14 @@ func TestMessagesSettleAndHoldSlots(t *testing.T) {
 	conn := streams(t, h, grpclimit.Stream(limiter, key, grpclimit.PerMessage(), settles))
 	cs := open(within(t), t, conn)
 	for range 2 {
-		comesBack(t, limiter, "all", 1, "a message that is over has released its slot")
+		limittest.ComesBack(t, limiter, "all", 1, "a message that is over has released its slot")
 		require.NoError(t, cs.SendMsg(hello()))
 		assert.EqualValues(t, 0, <-atWork, "a message at work holds its slot")
 		next <- struct{}{}
 	}
 	require.NoError(t, cs.CloseSend())
 	require.ErrorIs(t, cs.RecvMsg(new(text)), io.EOF)
-	comesBack(t, limiter, "all", 1, "the last message's slot comes back")
+	limittest.ComesBack(t, limiter, "all", 1, "the last message's slot comes back")
 	assert.EqualValues(t, 2, settled.Load(), "each message is settled once")
 }
 
@@ -163,7 +164,7 @@ func TestOpeningsAndMessagesHaveLimitersOfTheirOwn(t *testing.T) {
 			require.NoError(t, say(cs))
 		}
 		assert.Equal(t, codes.ResourceExhausted, status.Code(say(cs)), "no message is left")
-		assert.EqualValues(t, 1-i, left(t, opens, "all"), "messages take nothing of the limiter of openings")
+		assert.EqualValues(t, 1-i, limittest.Left(t, opens, "all"), "messages take nothing of the limiter of openings")
 	}
 }
 
@@ -189,8 +190,8 @@ func TestMessagesPayToSeveralLimiters(t *testing.T) {
 	}
 	require.NoError(t, cs.CloseSend())
 	require.ErrorIs(t, cs.RecvMsg(new(text)), io.EOF)
-	assert.EqualValues(t, 2, left(t, a, "all"))
-	assert.EqualValues(t, 2, left(t, b, "all"))
+	assert.EqualValues(t, 2, limittest.Left(t, a, "all"))
+	assert.EqualValues(t, 2, limittest.Left(t, b, "all"))
 }
 
 // The handler returns while a goroutine of it receives.
@@ -214,7 +215,7 @@ func TestAMessageThatComesAfterTheHandlerReleasesItsSlot(t *testing.T) {
 	cs := open(within(t), t, streams(t, h, late, ends))
 	_ = cs.SendMsg(hello())
 	require.ErrorIs(t, cs.RecvMsg(new(text)), io.EOF)
-	comesBack(t, limiter, "all", 1, "a message that nobody handles holds no slot")
+	limittest.ComesBack(t, limiter, "all", 1, "a message that nobody handles holds no slot")
 }
 
 // lateStream receives a message only when the handler has returned.

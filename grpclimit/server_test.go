@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Methods of the service that tests call.
@@ -146,24 +144,6 @@ func details(err error) (retry *errdetails.RetryInfo, limits []string) {
 	return retry, limits
 }
 
-// clock is a clock that a test moves.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) Move(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 func limiterOf(policy core.Policy) *core.Limiter {
 	return core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
 }
@@ -172,28 +152,7 @@ func perHour(name string, n int) *core.Limiter {
 	return limiterOf(core.Policy{Name: name, Headers: core.HeadersIETF, Limits: []core.Limit{core.PerHour(n)}})
 }
 
-// awayStore is a store that does not answer.
-type awayStore struct{}
-
+// errAway is the error of a store that does not answer.
 var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
-
-func (awayStore) Do(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{}, errAway
-}
-func (awayStore) Reset(context.Context, string, string) error { return errAway }
-
-// left is how many tokens a key has.
-func left(t *testing.T, l *core.Limiter, key string) int64 {
-	t.Helper()
-	res, err := l.Peek(context.Background(), key)
-	require.NoError(t, err)
-	return res.Remaining
-}
-
-// comesBack waits until a key has n tokens or slots again: they come back without a round trip that anybody waits for.
-func comesBack(t *testing.T, l *core.Limiter, key string, n int64, rule string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return left(t, l, key) == n }, time.Minute, time.Millisecond, rule)
-}
 
 func hello() *text { return wrapperspb.String("hello") }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // all is a key that all calls have.
@@ -99,7 +100,7 @@ func TestMessagesWaitForASlot(t *testing.T) {
 	defer cancel()
 	talks(ctx, t, streams(t, h, grpclimit.Stream(limiter, all, grpclimit.PerMessageWait())), 8, 5)
 	assert.EqualValues(t, 40, handled.Load())
-	comesBack(t, limiter, "all", 1, "the slot is free in the end")
+	limittest.ComesBack(t, limiter, "all", 1, "the slot is free in the end")
 }
 
 func TestAMessageThatWaitsIsDecidedOnce(t *testing.T) {
@@ -114,7 +115,7 @@ func TestAMessageThatWaitsIsDecidedOnce(t *testing.T) {
 
 // A client that leaves during a wait takes nothing: neither for the message that waits, nor for those behind it.
 func TestAMessageWhoseClientLeavesTakesNothing(t *testing.T) {
-	c := &clock{now: time.Unix(1e9, 0)}
+	c := limittest.ClockAt(time.Unix(1e9, 0))
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(c.Now)), core.Policy{Name: "messages", Limits: []core.Limit{core.PerHour(1)}}))
 	over := make(chan error, 2)
 	h := handlers{talk: func(ss grpc.ServerStream) error {
@@ -135,5 +136,5 @@ func TestAMessageWhoseClientLeavesTakesNothing(t *testing.T) {
 		assert.Equal(t, codes.Canceled, status.Code(<-over))
 	}
 	c.Move(time.Hour)
-	assert.EqualValues(t, 1, left(t, limiter, "all"))
+	assert.EqualValues(t, 1, limittest.Left(t, limiter, "all"))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
@@ -66,7 +67,7 @@ func TestADenialThatNoWaitHelpsHasNoRetryAfter(t *testing.T) {
 func TestRefusalsShowNothingInternal(t *testing.T) {
 	var log bytes.Buffer
 	logs := slog.New(slog.NewTextHandler(&log, nil))
-	closed := core.Must(core.NewLimiter(awayStore{}, core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}, core.WithLogger(logs)))
+	closed := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errAway}, core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}, core.WithLogger(logs)))
 	good := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(9)}}, core.WithLogger(logs)))
 	own := &jsonrpc.Error{Code: -32001, Message: "who are you?"}
 	for name, test := range map[string]struct {

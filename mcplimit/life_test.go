@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
@@ -48,15 +49,15 @@ func TestSlotsComeBackWhenACallIsOver(t *testing.T) {
 			"panics":   func() (*mcp.CallToolResult, error) { panic("tool") },
 		} {
 			t.Run(name+"/a call that "+how, func(t *testing.T) {
-				comesBack(t, limiter, "all", 1, "the premise: the slot is free")
+				limittest.ComesBack(t, limiter, "all", 1, "the premise: the slot is free")
 				done := make(chan struct{})
 				go func() { _, _ = s.CallTool(within(t), &mcp.CallToolParams{Name: "ask"}); close(done) }()
 				<-started
-				assert.EqualValues(t, 0, left(t, limiter, "all"), "a call at work holds its slot")
+				assert.EqualValues(t, 0, limittest.Left(t, limiter, "all"), "a call at work holds its slot")
 				refused(t, call(t, s, "ask"), "slots", "no slot is left for another")
 				end <- over
 				<-done
-				comesBack(t, limiter, "all", 1, "the slot of a call that is over comes back")
+				limittest.ComesBack(t, limiter, "all", 1, "the slot of a call that is over comes back")
 			})
 		}
 		t.Run(name+"/a call that is cancelled", func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestSlotsComeBackWhenACallIsOver(t *testing.T) {
 			<-started
 			cancel()
 			<-done
-			comesBack(t, limiter, "all", 1, "the slot of a cancelled call comes back")
+			limittest.ComesBack(t, limiter, "all", 1, "the slot of a cancelled call comes back")
 		})
 		t.Run(name+"/a session that ends", func(t *testing.T) {
 			other := next()
@@ -74,7 +75,7 @@ func TestSlotsComeBackWhenACallIsOver(t *testing.T) {
 			<-started
 			go func() { _ = other.Close() }()
 			end <- func() (*mcp.CallToolResult, error) { return says("42"), nil } // the SDK lets calls at work end
-			comesBack(t, limiter, "all", 1, "the slot of a session that has ended comes back")
+			limittest.ComesBack(t, limiter, "all", 1, "the slot of a session that has ended comes back")
 		})
 	}
 }
@@ -97,7 +98,7 @@ func TestRefundsGoByTheAnswer(t *testing.T) {
 	} {
 		answer = test.answer
 		_ = call(t, s, "ask")
-		assert.Equal(t, test.left, left(t, limiter, "all"), "%s: only failures give the token back", test.name)
+		assert.Equal(t, test.left, limittest.Left(t, limiter, "all"), "%s: only failures give the token back", test.name)
 	}
 }
 
@@ -105,7 +106,7 @@ func TestUnitsAreTakenAndSettledByTheResult(t *testing.T) {
 	limiter := limiterOf(core.Policy{Name: "text", Limits: []core.Limit{{Unit: "bytes", Capacity: 100, RefillRate: 1, RefillInterval: 1e15}}})
 	var held int64
 	do := func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		held = left(t, limiter, "all")
+		held = limittest.Left(t, limiter, "all")
 		return says("12345"), nil
 	}
 	units := mcplimit.WithUnits(func(c *mcplimit.Call) (core.Units, error) {
@@ -119,7 +120,7 @@ func TestUnitsAreTakenAndSettledByTheResult(t *testing.T) {
 	s := inMemory(t, serving(do, mcplimit.New(limiter, all, units, settle)))
 	require.Nil(t, call(t, s, "ask"))
 	assert.EqualValues(t, 60, held, "the estimate is taken before the tool runs")
-	assert.EqualValues(t, 95, left(t, limiter, "all"), "what was returned is taken in the end")
+	assert.EqualValues(t, 95, limittest.Left(t, limiter, "all"), "what was returned is taken in the end")
 }
 
 func TestSettlementsSeeFailures(t *testing.T) {
@@ -148,7 +149,7 @@ func TestRulesDecideTogether(t *testing.T) {
 	require.Nil(t, call(t, s, "ask"))
 	require.Nil(t, call(t, s, "ask"))
 	refused(t, call(t, s, "ask"), "tools", "one of the limiters has no token")
-	assert.EqualValues(t, 3, left(t, everything, "all"), "a denied call takes nothing from any limiter")
+	assert.EqualValues(t, 3, limittest.Left(t, everything, "all"), "a denied call takes nothing from any limiter")
 	require.Nil(t, call(t, s, "other"))
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
@@ -156,29 +155,8 @@ func perHour(name string, n int) *core.Limiter {
 // all is a key that all requests share.
 func all(*mcplimit.Call) (string, error) { return "all", nil }
 
-// left is how many tokens key has left.
-func left(t *testing.T, limiter *core.Limiter, key string) int64 {
-	t.Helper()
-	res, err := limiter.Peek(t.Context(), key)
-	require.NoError(t, err)
-	return res.Remaining
-}
-
-// comesBack waits until key has n tokens: slots come back in the background.
-func comesBack(t *testing.T, limiter *core.Limiter, key string, n int64, rule string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return left(t, limiter, key) == n }, 30*time.Second, 2*time.Millisecond, rule)
-}
-
-// awayStore is a store that does not answer.
-type awayStore struct{}
-
+// errAway is the error of a store that does not answer.
 var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
-
-func (awayStore) Do(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{}, errAway
-}
-func (awayStore) Reset(context.Context, string, string) error { return errAway }
 
 // refused asserts that e is a denial by limit.
 func refused(t *testing.T, e *jsonrpc.Error, limit, rule string) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
@@ -38,6 +39,6 @@ func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
 		return says("42"), nil
 	}, mcplimit.New(outer, all)))
 	require.Nil(t, call(t, s, "ask"))
-	assert.EqualValues(t, 9, left(t, outer, "all"))
-	assert.EqualValues(t, 7, left(t, inner, "all"), "each call within is counted")
+	assert.EqualValues(t, 9, limittest.Left(t, outer, "all"))
+	assert.EqualValues(t, 7, limittest.Left(t, inner, "all"), "each call within is counted")
 }

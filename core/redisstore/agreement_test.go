@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -89,14 +90,14 @@ func (r *replica) reserve(ctx context.Context, key string, n int64) seen {
 func TestStoresAgree(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
-	storesAgree(t, client, math.MaxInt, limittest.DrawAnyLimit)
+	storesAgree(t, client, math.MaxInt, limitdraw.AnyLimit)
 }
 
 // TestStoresAgreeOnWhatIsHeld is TestStoresAgree with limits of slots, and limits whose estimates come back.
 func TestStoresAgreeOnWhatIsHeld(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
-	storesAgree(t, client, math.MaxInt, limittest.DrawHoldingLimit)
+	storesAgree(t, client, math.MaxInt, limitdraw.HoldingLimit)
 }
 
 // refused are the errors of calls that can't be made, whatever the store.
@@ -111,9 +112,9 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 		if simulations++; simulations > most {
 			return
 		}
-		clock := limittest.DrawClock(t)
+		clock := limitdraw.Clock(t)
 		a := &agreement{T: t, ctx: context.Background(), key: strconv.Itoa(simulations), clock: clock, limit: limit,
-			common: limittest.DrawLimits(limit).Draw(t, "limits"),
+			common: limitdraw.Limits(limit).Draw(t, "limits"),
 			replicas: []*replica{
 				{name: "RedisStore", store: redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout)},
 				{name: "MemoryStore", store: core.NewMemoryStore(core.WithClock(clock.Now))},
@@ -126,7 +127,7 @@ func storesAgree(t *testing.T, client *redis.Client, most int, limit *rapid.Gene
 				"take", "take", "units", "units", "peek", "refund", "reserve", "cancel", "reset", "deploy", "override", "back",
 				"at most", "debit", "debit units", "settle", "undo", "release", "hold",
 			}).Draw(t, "operation")
-			clock.Move(limittest.DrawMove(a.limits(), retry).Draw(t, "move"))
+			clock.Move(limitdraw.Move(a.limits(), retry).Draw(t, "move"))
 			do := a.operation(what)
 			if do == nil {
 				continue
@@ -194,32 +195,32 @@ func (a *agreement) operation(what string) func(*replica) seen {
 	ctx, key, limits := a.ctx, a.key, a.limits()
 	switch what {
 	case "take":
-		cost := limittest.DrawCost(limits).Draw(a.T, "cost")
+		cost := limitdraw.Cost(limits).Draw(a.T, "cost")
 		return func(r *replica) seen { return r.took(r.limiter.AllowN(ctx, key, cost)) }
 	case "units":
-		units := limittest.DrawUnits(limits).Draw(a.T, "units")
+		units := limitdraw.Units(limits).Draw(a.T, "units")
 		return func(r *replica) seen { return r.took(r.limiter.AllowUnits(ctx, key, units)) }
 	case "at most":
-		most := limittest.DrawCost(limits).Draw(a.T, "most")
+		most := limitdraw.Cost(limits).Draw(a.T, "most")
 		return func(r *replica) seen { return r.took(r.limiter.AllowAtMost(ctx, key, most)) }
 	case "debit":
-		n := limittest.DrawDebt(limits).Draw(a.T, "debit")
+		n := limitdraw.Debt(limits).Draw(a.T, "debit")
 		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Debit(ctx, key, n)) }
 	case "debit units":
-		units := limittest.DrawUnits(limits).Draw(a.T, "debit")
+		units := limitdraw.Units(limits).Draw(a.T, "debit")
 		return func(r *replica) seen { return r.after(ctx, key, r.limiter.DebitUnits(ctx, key, units)) }
 	case "reserve":
-		n := limittest.DrawCost(limits).Draw(a.T, "reservation")
+		n := limitdraw.Cost(limits).Draw(a.T, "reservation")
 		return func(r *replica) seen { return r.reserve(ctx, key, n) }
 	case "refund":
-		n := limittest.DrawCost(limits).Draw(a.T, "refund")
+		n := limitdraw.Cost(limits).Draw(a.T, "refund")
 		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Refund(ctx, key, n)) }
 	case "reset":
 		return func(r *replica) seen { return r.after(ctx, key, r.limiter.Reset(ctx, key)) }
 	case "settle", "undo", "cancel", "release", "hold":
 		return a.giveBack(what)
 	case "back":
-		a.clock.Move(-limittest.DrawBack.Draw(a.T, "back"))
+		a.clock.Move(-limitdraw.Back.Draw(a.T, "back"))
 		return func(r *replica) seen { return see(r.limiter.AllowN(ctx, key, 1)) }
 	case "deploy":
 		a.common = changeLimits(a.T, a.common, a.limit)
@@ -259,7 +260,7 @@ func (a *agreement) giveBack(what string) func(*replica) seen {
 	for _, l := range first.results[i].Limits() {
 		charged = append(charged, l.Limit)
 	}
-	units := limittest.DrawUnits(charged).Draw(a.T, "actual")
+	units := limitdraw.Units(charged).Draw(a.T, "actual")
 	return func(r *replica) seen {
 		res := r.results[i] // which is given back once
 		r.results = slices.Delete(r.results, i, i+1)
@@ -311,7 +312,7 @@ func changeLimits(t *rapid.T, limits []core.Limit, limit *rapid.Generator[core.L
 		name := limits[i].Name
 		limits[i] = limit.Draw(t, "replacement").WithName(name)
 	case "capacity":
-		if l := limits[i].WithBurst(limittest.DrawCapacity.Draw(t, "capacity")); limittest.Valid(l) {
+		if l := limits[i].WithBurst(limitdraw.Capacity.Draw(t, "capacity")); limitdraw.Valid(l) {
 			limits[i] = l
 		}
 	case "add":

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -21,12 +21,12 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 	client.AddHook(&redistest.Keeper{})
 	rapid.Check(t, func(t *rapid.T) {
 		ctx := context.Background()
-		clock := limittest.DrawClock(t)
+		clock := limitdraw.Clock(t)
 		stores := []core.Store{
 			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 		}
-		lists := rapid.SliceOfN(limittest.DrawLimits(limittest.DrawAnyLimit), 3, 3).Draw(t, "limits")
+		lists := rapid.SliceOfN(limitdraw.Limits(limitdraw.AnyLimit), 3, 3).Draw(t, "limits")
 		limiters := make([][]*core.Limiter, len(stores))
 		shadow := rapid.IntRange(0, 5).Draw(t, "shadow") // none of them, mostly
 		for i, store := range stores {
@@ -39,10 +39,10 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 		}
 		retry := time.Duration(0)
 		for range rapid.IntRange(1, 20).Draw(t, "operations") {
-			clock.Move(limittest.DrawMove(lists[0], retry).Draw(t, "move"))
+			clock.Move(limitdraw.Move(lists[0], retry).Draw(t, "move"))
 			if rapid.IntRange(0, 9).Draw(t, "back") == 0 {
 				// No longer than a MemoryStore keeps a full bucket: the other store may still know what it has forgotten.
-				clock.Move(-min(limittest.DrawBack.Draw(t, "by"), 10*time.Second))
+				clock.Move(-min(limitdraw.Back.Draw(t, "by"), 10*time.Second))
 			}
 			parts := drawParts(t, lists)
 			debit := rapid.IntRange(0, 4).Draw(t, "debit") == 0
@@ -98,7 +98,7 @@ func drawParts(t *rapid.T, lists [][]core.Limit) (parts []part) {
 		if c.tier {
 			limits = lists[(c.policy+1)%len(lists)]
 		}
-		c.units = limittest.DrawUnits(limits).Draw(t, "units")
+		c.units = limitdraw.Units(limits).Draw(t, "units")
 		parts = append(parts, c)
 	}
 	return parts

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
@@ -81,7 +82,7 @@ func fromThe(n int) func(time.Time) (int, int, bool) {
 }
 
 // calendarZones have summer time that begins at midnight besides others, on both hemispheres.
-var calendarZones = append([]string{"America/Santiago", "America/Havana", "Asia/Beirut"}, limittest.Zones...)
+var calendarZones = append([]string{"America/Santiago", "America/Havana", "Asia/Beirut"}, limitdraw.Zones...)
 
 // begins returns when periods begin in ten years, with 150 of them after the last.
 func begins(name string, location *time.Location, from int) (list []int64) {
@@ -127,7 +128,7 @@ func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
 	}
 	for _, zone := range calendarZones {
 		for name := range periods {
-			list := begins(name, limittest.Zone(zone), 2017)
+			list := begins(name, limitdraw.Zone(zone), 2017)
 			for store, s := range stores {
 				steps := soak.Budget(60, 600)
 				if store == "memory" {
@@ -174,7 +175,7 @@ func playCalendar(t *testing.T, store core.Store, clock *limittest.Clock, zone, 
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	ctx := context.Background()
-	limit := periodIn(periods[name].limit, limittest.Zone(zone))
+	limit := periodIn(periods[name].limit, limitdraw.Zone(zone))
 	limit.Capacity = []int64{1, 3, 10, 100}[r.IntN(4)]
 	limit.RefillRate = []float64{1, 3, float64(limit.Capacity), 2 * float64(limit.Capacity)}[r.IntN(4)]
 	l := limittest.Limiter(t, store, fmt.Sprint("calendar", r.Uint64()), limit)
@@ -253,7 +254,7 @@ func TestCalendarsOfAServerWithAnotherClock(t *testing.T) {
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithDenyCache(0), longTimeout)
 	for zone, from := range map[string]int{"America/Santiago": 2005, "Europe/Berlin": 2045} {
 		for name := range periods {
-			playCalendar(t, store, far.clock, zone, name, begins(name, limittest.Zone(zone), from), "far server, "+name+" in "+zone, soak.Budget(60, 300))
+			playCalendar(t, store, far.clock, zone, name, begins(name, limitdraw.Zone(zone), from), "far server, "+name+" in "+zone, soak.Budget(60, 300))
 		}
 	}
 	if decisions := store.Stats().Decisions; int64(far.asked) <= decisions {

@@ -15,6 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -40,7 +41,7 @@ func TestStoreOnMiniredisAgreesWithMemoryStore(t *testing.T) {
 	// Without calendars: a clock that moves by centuries needs all their days, and this Lua is too slow for those.
 	unit := rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"})
 	storesAgree(t, client, 25, rapid.Custom(func(t *rapid.T) core.Limit {
-		return limittest.DrawLimit.Draw(t, "limit").WithUnit(unit.Draw(t, "unit"))
+		return limitdraw.Limit.Draw(t, "limit").WithUnit(unit.Draw(t, "unit"))
 	}))
 }
 

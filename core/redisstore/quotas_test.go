@@ -15,6 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -290,7 +291,7 @@ func TestDebtOfOneKeyLeavesTheCallsOfOthersSmall(t *testing.T) {
 	client, sent := redistest.Client(t), &sizeHook{}
 	client.AddHook(sent)
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second))
-	l := limittest.Limiter(t, store, "daily", core.PerDay(10).In(limittest.Zone("Europe/Berlin")))
+	l := limittest.Limiter(t, store, "daily", core.PerDay(10).In(limitdraw.Zone("Europe/Berlin")))
 	size := func(key string, allowed bool) int64 {
 		sent.bytes.Store(0)
 		res, err := l.Allow(t.Context(), key)

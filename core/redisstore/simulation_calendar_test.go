@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -156,7 +157,7 @@ func (x *limitRule) toNextStep(wall int64) int64 {
 func drawCalendar(r *rand.Rand, l core.Limit) core.Limit {
 	const day = 24 * time.Hour
 	l.RefillInterval = []time.Duration{day, day, 7 * day, core.Month, core.Month, 3 * core.Month, 12 * core.Month}[r.IntN(7)]
-	l = l.In(limittest.Zone(calendarZones[r.IntN(len(calendarZones))]))
+	l = l.In(limitdraw.Zone(calendarZones[r.IntN(len(calendarZones))]))
 	if r.IntN(2) == 0 {
 		day := []int{1, 15, 29, 30, 31}[r.IntN(5)]
 		l = l.Anchored(time.Date(2024, time.January, day, []int{0, 2, 12}[r.IntN(3)], 30, 0, 0, l.Location))

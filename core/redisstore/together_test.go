@@ -19,6 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
@@ -367,7 +368,7 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 		client.AddHook(&highLatencyServer{clock: clock})
 		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 		plain := limittest.Limiter(t, store, "a", core.PerMonth(10)) // on a calendar, so that the hook sets its time too
-		quota := limittest.Limiter(t, store, "b", core.Limit{Capacity: 10, RefillRate: 1, RefillInterval: 24 * time.Hour}.In(limittest.Zone("Europe/Berlin")))
+		quota := limittest.Limiter(t, store, "b", core.Limit{Capacity: 10, RefillRate: 1, RefillInterval: 24 * time.Hour}.In(limitdraw.Zone("Europe/Berlin")))
 		j, err := core.AllowTogether(t.Context(), core.Charge{Limiter: plain, Key: "k"}, core.Charge{Limiter: quota, Key: "k", Cost: 10})
 		require.NoError(t, err)
 		require.True(t, j.Allowed)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -61,8 +62,8 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 	var simulations int
 	rapid.Check(t, func(rt *rapid.T) {
 		simulations++
-		clock := limittest.DrawClock(rt)
-		limits := limittest.DrawLimits(limittest.DrawLimit).Draw(rt, "limits")
+		clock := limitdraw.Clock(rt)
+		limits := limitdraw.Limits(limitdraw.Limit).Draw(rt, "limits")
 		l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout),
 			core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
 		if err != nil {
@@ -70,15 +71,15 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 		}
 		key := strconv.Itoa(simulations)
 		for range rapid.IntRange(1, 6).Draw(rt, "operations") {
-			clock.Move(limittest.DrawMove(limits, 0).Draw(rt, "move"))
+			clock.Move(limitdraw.Move(limits, 0).Draw(rt, "move"))
 			what := rapid.SampledFrom([]string{"take", "reserve", "refund", "back"}).Draw(rt, "operation")
 			kept, before := expiry(t, client, prefix+"api:"+key)
 			cost := int64(1)
 			if what == "take" || what == "reserve" {
-				cost = limittest.DrawCost(limits).Draw(rt, "cost")
+				cost = limitdraw.Cost(limits).Draw(rt, "cost")
 			}
 			if what == "back" {
-				clock.Move(-limittest.DrawBack.Draw(rt, "back"))
+				clock.Move(-limitdraw.Back.Draw(rt, "back"))
 			}
 			res, wrote, err := writeKey(l, what, key, cost)
 			if err != nil {

@@ -1,5 +1,4 @@
-// Package limittest holds what tests of limiters share: a clock, limiters that fail closed, and generators for property
-// tests.
+// Package limittest holds what tests of limiters share: a clock, limiters that fail closed, and stores.
 package limittest
 
 import (

@@ -3,6 +3,7 @@ package limittest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -25,6 +26,16 @@ func Left(t testing.TB, l *core.Limiter, key string) int64 {
 		t.Fatal(err)
 	}
 	return res.Remaining
+}
+
+// ComesBack waits until key has n tokens or slots: they come back without a round trip that anybody waits for.
+func ComesBack(t testing.TB, l *core.Limiter, key string, n int64, rule string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); Left(t, l, key) != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %q has %d, want %d", rule, key, Left(t, l, key), n)
+		}
+	}
 }
 
 // Use takes n tokens of key, and fails the test if they are denied.

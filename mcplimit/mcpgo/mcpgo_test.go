@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit/mcpgo"
 )
 
@@ -101,13 +101,6 @@ func refused(t *testing.T, c *client.Client, tool, want, rule string) {
 
 const denial = `^The rate limit "calls" is exceeded\. Try again in \d+ seconds?\.$`
 
-func left(t *testing.T, l *core.Limiter, key string) int64 {
-	t.Helper()
-	res, err := l.Peek(t.Context(), key)
-	require.NoError(t, err)
-	return res.Remaining
-}
-
 func TestEachSessionHasItsOwnBucket(t *testing.T) {
 	for name, connect := range map[string]func(s *server.MCPServer) func() *client.Client{
 		"in process": func(s *server.MCPServer) func() *client.Client {
@@ -175,15 +168,8 @@ func TestKeysOfHeadersAndContexts(t *testing.T) {
 	}
 }
 
-type awayStore struct{}
-
-func (awayStore) Do(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{}, errors.New("dial tcp 10.1.2.3:6379: secret")
-}
-func (awayStore) Reset(context.Context, string, string) error { return nil }
-
 func TestRefusalsShowNothingInternal(t *testing.T) {
-	away := core.Must(core.NewLimiter(awayStore{}, core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
+	away := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errors.New("dial tcp 10.1.2.3:6379: secret")}, core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed}))
 	refused(t, inProcess(t, serving(nil, mcpgo.New(away, all))), "ask", `^The rate limit can't be checked at the moment\. Try again in 1 second\.$`, "no store")
 	fails := func(*mcpgo.Call) (string, error) { return "", errors.New("secret") }
 	refused(t, inProcess(t, serving(nil, mcpgo.New(perHour("calls", 1), fails))), "ask", `^The rate limit can't be checked\.$`, "a function failed")
@@ -236,7 +222,7 @@ func TestUnitsAreTakenAndSettledByTheResult(t *testing.T) {
 		return core.Units{"bytes": int64(len(c.Result.Content[0].(mcp.TextContent).Text))}
 	})
 	passes(t, inProcess(t, serving(nil, mcpgo.New(limiter, all, units, settle))), "ask", "the bucket is full")
-	assert.EqualValues(t, 98, left(t, limiter, "all"), "what was returned is taken in the end")
+	assert.EqualValues(t, 98, limittest.Left(t, limiter, "all"), "what was returned is taken in the end")
 }
 
 func TestRulesDecideTogether(t *testing.T) {
@@ -246,7 +232,7 @@ func TestRulesDecideTogether(t *testing.T) {
 	passes(t, c, "ask", "both have tokens")
 	refused(t, c, "ask", denial, "one has none")
 	passes(t, c, "other", "a skipped call passes")
-	assert.EqualValues(t, 4, left(t, everything, "all"), "a denied call takes nothing from any limiter, and a skipped one neither")
+	assert.EqualValues(t, 4, limittest.Left(t, everything, "all"), "a denied call takes nothing from any limiter, and a skipped one neither")
 }
 
 func TestOnDeniedAndOnErrorAnswer(t *testing.T) {

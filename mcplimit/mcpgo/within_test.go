@@ -9,6 +9,7 @@ import (
 	"github.com/mark3labs/mcp-go/server"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit/mcpgo"
 )
 
@@ -32,8 +33,8 @@ func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
 		return mcp.NewToolResultText("42"), nil
 	}, mcpgo.New(outer, all)))
 	passes(t, c, "ask", "a call that makes others")
-	assert.EqualValues(t, 9, left(t, outer, "all"))
-	assert.EqualValues(t, 7, left(t, inner, "all"), "each call within is counted")
+	assert.EqualValues(t, 9, limittest.Left(t, outer, "all"))
+	assert.EqualValues(t, 7, limittest.Left(t, inner, "all"), "each call within is counted")
 }
 
 // A tool may call other tools of its own server, in the same session.
@@ -49,5 +50,5 @@ func TestToolsThatCallOthersOfTheirServerPayForEach(t *testing.T) {
 		return mcp.NewToolResultText("42"), nil
 	}, mcpgo.New(limiter, all))
 	passes(t, inProcess(t, s), "ask", "a call that makes others")
-	assert.EqualValues(t, 7, left(t, limiter, "all"), "one for the call, and two for those within")
+	assert.EqualValues(t, 7, limittest.Left(t, limiter, "all"), "one for the call, and two for those within")
 }

@@ -1,4 +1,5 @@
-package limittest
+// Package limitdraw has generators of limits, costs and clocks for property tests.
+package limitdraw
 
 import (
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // Shrink failures for seconds only. Set -rapid.shrinktime for a smaller example.
@@ -16,8 +18,8 @@ func init() { _ = flag.Set("rapid.shrinktime", "3s") }
 
 var drawMode = rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core.Aligned})
 
-// DrawInterval draws an interval: often a common one, at times with odd nanoseconds.
-var DrawInterval = rapid.OneOf(
+// Interval draws an interval: often a common one, at times with odd nanoseconds.
+var Interval = rapid.OneOf(
 	rapid.SampledFrom([]time.Duration{
 		time.Microsecond, time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, time.Minute, time.Hour,
 		24 * time.Hour, 7 * 24 * time.Hour, 1000, 1001, 1999, time.Second + 7, time.Second/3 + 1, 100 * 365 * 24 * time.Hour,
@@ -25,8 +27,8 @@ var DrawInterval = rapid.OneOf(
 	rapid.Map(rapid.Int64Range(1000, int64(400*24*time.Hour)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
-// DrawCapacity draws a capacity, uniform in the number of digits.
-var DrawCapacity = rapid.OneOf(
+// Capacity draws a capacity, uniform in the number of digits.
+var Capacity = rapid.OneOf(
 	rapid.Int64Range(1, 20),
 	rapid.Custom(func(t *rapid.T) int64 {
 		top := int64(math.Pow10(rapid.IntRange(1, 15).Draw(t, "digits")))
@@ -48,9 +50,9 @@ func drawRate(capacity int64) *rapid.Generator[float64] {
 	)
 }
 
-// DrawLimit draws any limit that a constructor accepts.
-var DrawLimit = rapid.Custom(func(t *rapid.T) core.Limit {
-	l := core.Limit{Capacity: DrawCapacity.Draw(t, "capacity"), RefillInterval: DrawInterval.Draw(t, "interval"), Mode: drawMode.Draw(t, "mode")}
+// Limit draws any limit that a constructor accepts.
+var Limit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := core.Limit{Capacity: Capacity.Draw(t, "capacity"), RefillInterval: Interval.Draw(t, "interval"), Mode: drawMode.Draw(t, "mode")}
 	l.RefillRate = drawRate(l.Capacity).Draw(t, "rate")
 	return l
 }).Filter(Valid)
@@ -60,8 +62,8 @@ func Valid(l core.Limit) bool {
 	return core.Policy{Name: "a", Limits: []core.Limit{l}}.Validate() == nil
 }
 
-// DrawLimits draws 1 to 6 limits, some of them with names.
-func DrawLimits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limit] {
+// Limits draws 1 to 6 limits, some of them with names.
+func Limits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limit] {
 	return rapid.Custom(func(t *rapid.T) []core.Limit {
 		limits := rapid.SliceOfN(limit, 1, 6).Draw(t, "limits")
 		for i := range limits {
@@ -73,8 +75,8 @@ func DrawLimits(limit *rapid.Generator[core.Limit]) *rapid.Generator[[]core.Limi
 	})
 }
 
-// DrawCost draws a cost, mostly at most the smallest capacity.
-func DrawCost(limits []core.Limit) *rapid.Generator[int64] {
+// Cost draws a cost, mostly at most the smallest capacity.
+func Cost(limits []core.Limit) *rapid.Generator[int64] {
 	least := limits[0].Capacity
 	for _, l := range limits {
 		least = min(least, l.Capacity)
@@ -86,9 +88,9 @@ func DrawCost(limits []core.Limit) *rapid.Generator[int64] {
 	)
 }
 
-// DrawMove draws how far the clock moves: exactly by the last RetryAfter, close to it, or by parts and multiples of the
+// Move draws how far the clock moves: exactly by the last RetryAfter, close to it, or by parts and multiples of the
 // intervals.
-func DrawMove(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Duration] {
+func Move(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Duration] {
 	if retry == core.Never {
 		retry = time.Hour
 	}
@@ -103,20 +105,20 @@ func DrawMove(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Du
 	)
 }
 
-// DrawBack draws how far a clock steps back.
-var DrawBack = rapid.OneOf(
+// Back draws how far a clock steps back.
+var Back = rapid.OneOf(
 	rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour, 30 * 24 * time.Hour, 400 * 24 * time.Hour}),
 	rapid.Map(rapid.Int64Range(1, int64(time.Minute)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
-// DrawClock draws a clock that shows an instant within the range, at times near one of its ends.
-func DrawClock(t *rapid.T) *Clock {
+// Clock draws a clock that shows an instant within the range, at times near one of its ends.
+func Clock(t *rapid.T) *limittest.Clock {
 	const month = 31 * 24 * time.Hour
-	first, last := Earliest.UnixMicro(), Latest.UnixMicro()
-	return &Clock{now: time.UnixMicro(rapid.OneOf(
+	first, last := limittest.Earliest.UnixMicro(), limittest.Latest.UnixMicro()
+	return limittest.ClockAt(time.UnixMicro(rapid.OneOf(
 		rapid.Int64Range(first, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
 		rapid.Int64Range(first, time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()),
 		rapid.Int64Range(first, first+month.Microseconds()),
 		rapid.Int64Range(last-month.Microseconds(), last),
-	).Draw(t, "start"))}
+	).Draw(t, "start")))
 }

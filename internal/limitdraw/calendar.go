@@ -1,4 +1,4 @@
-package limittest
+package limitdraw
 
 import (
 	"maps"
@@ -24,10 +24,10 @@ func Zone(name string) *time.Location { return core.Must(time.LoadLocation(name)
 
 const day = 24 * time.Hour
 
-// DrawCalendarLimit draws a limit by the day, week or month somewhere, at times with an anchor.
-var DrawCalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+// CalendarLimit draws a limit by the day, week or month somewhere, at times with an anchor.
+var CalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := core.Limit{
-		Capacity: DrawCapacity.Draw(t, "capacity"),
+		Capacity: Capacity.Draw(t, "capacity"),
 		RefillInterval: rapid.SampledFrom([]time.Duration{
 			day, 2 * day, 7 * day, 14 * day, core.Month, core.Month, 3 * core.Month, 12 * core.Month, 1200 * core.Month,
 		}).Draw(t, "interval"),
@@ -40,8 +40,8 @@ var DrawCalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l
 }).Filter(Valid)
 
-// DrawAnchor draws an anchor in a location, often near an instant at which clocks there are set, also to the second.
-func DrawAnchor(location *time.Location) *rapid.Generator[time.Time] {
+// Anchor draws an anchor in a location, often near an instant at which clocks there are set, also to the second.
+func Anchor(location *time.Location) *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
 		at := time.Unix(rapid.Int64Range(time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2200, 12, 30, 0, 0, 0, 0, time.UTC).Unix()).Draw(t, "near"), 0)
 		if _, set := at.In(location).ZoneBounds(); !set.IsZero() && rapid.Bool().Draw(t, "clocks are set") {
@@ -51,15 +51,15 @@ func DrawAnchor(location *time.Location) *rapid.Generator[time.Time] {
 	})
 }
 
-// DrawAnyLimit draws a limit of any unit, perhaps on a calendar.
-var DrawAnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
-	l := rapid.OneOf(DrawLimit, DrawLimit, DrawCalendarLimit).Draw(t, "limit")
+// AnyLimit draws a limit of any unit, perhaps on a calendar.
+var AnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := rapid.OneOf(Limit, Limit, CalendarLimit).Draw(t, "limit")
 	return l.WithUnit(rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"}).Draw(t, "unit"))
 })
 
-// DrawHoldingLimit draws a limit that may hold what requests take: slots, or estimates of a unit.
-var DrawHoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
-	l := DrawAnyLimit.Draw(t, "limit")
+// HoldingLimit draws a limit that may hold what requests take: slots, or estimates of a unit.
+var HoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := AnyLimit.Draw(t, "limit")
 	hold := rapid.SampledFrom([]time.Duration{time.Millisecond, 20 * time.Millisecond, time.Second, time.Minute, 30 * day}).Draw(t, "hold")
 	switch {
 	case rapid.Bool().Draw(t, "slots"):
@@ -73,25 +73,25 @@ var DrawHoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l
 })
 
-// DrawUnits draws what a request takes of the units that limits count, mostly at most the smallest capacity of each.
-func DrawUnits(limits []core.Limit) *rapid.Generator[core.Units] {
+// Units draws what a request takes of the units that limits count, mostly at most the smallest capacity of each.
+func Units(limits []core.Limit) *rapid.Generator[core.Units] {
 	return rapid.Custom(func(t *rapid.T) core.Units {
 		units := make(core.Units)
 		all := byUnit(limits)
 		for _, unit := range slices.Sorted(maps.Keys(all)) {
 			counted := all[unit]
 			if rapid.IntRange(0, 3).Draw(t, unit+" given") > 0 {
-				units[unit] = DrawCost(counted).Draw(t, unit)
+				units[unit] = Cost(counted).Draw(t, unit)
 			}
 		}
 		return units
 	})
 }
 
-// DrawDebt draws a number of tokens to charge in any case: a few, several times the capacity, or more than any bucket owes.
-func DrawDebt(limits []core.Limit) *rapid.Generator[int64] {
+// Debt draws a number of tokens to charge in any case: a few, several times the capacity, or more than any bucket owes.
+func Debt(limits []core.Limit) *rapid.Generator[int64] {
 	return rapid.OneOf(
-		DrawCost(limits),
+		Cost(limits),
 		rapid.Custom(func(t *rapid.T) int64 {
 			debt := float64(limits[0].Capacity) * math.Exp(rapid.Float64Range(0, 12).Draw(t, "magnitude"))
 			return int64(min(debt, 1<<62))
