@@ -7,6 +7,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
+	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
 // space is what may stand between words.
@@ -85,7 +86,7 @@ func meant(word string, keywords []string) string {
 		letters = "hold"
 	}
 	for _, keyword := range keywords {
-		if len(letters) < 4 || quantity.Distance(letters, keyword) > len(keyword)/4+1 {
+		if len(letters) < 4 || spelling.Distance(letters, keyword) > len(keyword)/4+1 {
 			continue
 		}
 		if value != "" && slices.Contains([]string{"burst", "name", "from", "hold"}, keyword) {
