@@ -23,7 +23,7 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 // If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
 // [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
-	err = l.take(ctx, l.rules.Load(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
+	err = l.take(ctx, l.current(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
 	return res, err
 }
 
@@ -32,7 +32,7 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Resul
 // It allocates the list of what it takes.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
-	err = l.take(ctx, l.rules.Load(), &res, &r)
+	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
@@ -45,7 +45,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	if most > 0 {
 		r.Action, r.N, r.More = bucket.AtMost, 1, most-1
 	}
-	err = l.take(ctx, l.rules.Load(), &res, &r)
+	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
@@ -57,7 +57,7 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 // allowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits, or of those
 // of the fallback. It is for a request of unknown cost. Result.Cost is the cost it asked for.
 func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, l.rules.Load(), &res, &request{key: key, all: true})
+	err = l.take(ctx, l.current(), &res, &request{key: key, all: true})
 	return res, err
 }
 
@@ -218,7 +218,7 @@ func (r *request) check(ctx context.Context, now *rules) error {
 	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
-	if r.units == nil && !now.plan.limited && (r.N > 0 || r.all) && !now.overrideUnits[Requests] {
+	if r.units == nil && (r.N > 0 || r.all) && !now.plan.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.planOf(r.key).slots != nil {

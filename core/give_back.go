@@ -27,7 +27,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens == 0 {
 		return nil
 	}
-	now := l.rules.Load()
+	now := l.current()
 	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
@@ -37,7 +37,7 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	now := l.rules.Load()
+	now := l.current()
 	if err := units.check(now.counts); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (r *Result) Undo(ctx context.Context) error {
 	if err := r.endIn(ctx); err != nil {
 		return err
 	}
-	return r.undo(ctx, r.limiter.rules.Load())
+	return r.undo(ctx, r.limiter.current())
 }
 
 // undo returns the tokens that r took, under the rules of now.
@@ -115,7 +115,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 	if !r.taken() {
 		return nil
 	}
-	now := l.rules.Load()
+	now := l.current()
 	if err := units.check(func(unit string) bool { return now.counts(unit) || r.plan.counts(unit) }); err != nil {
 		l.unsettled(ctx, now, r.key, r.Source, time.Now(), err)
 		return err
@@ -154,7 +154,7 @@ func (l *Limiter) settling(ctx context.Context, now *rules, key string, source S
 // unsettled tells observers that the decision was not settled, and why.
 func (r *Result) unsettled(ctx context.Context, why error) {
 	if r.limiter != nil && r.taken() {
-		r.limiter.unsettled(ctx, r.limiter.rules.Load(), r.key, r.Source, time.Now(), why)
+		r.limiter.unsettled(ctx, r.limiter.current(), r.key, r.Source, time.Now(), why)
 	}
 }
 
@@ -176,7 +176,7 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	now := l.rules.Load()
+	now := l.current()
 	if err := units.check(now.counts); err != nil {
 		l.unsettled(ctx, now, key, FromStore, time.Now(), err)
 		return err
@@ -218,7 +218,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	now := l.rules.Load()
+	now := l.current()
 	stored := now.storedKey(key)
 	if now.localPlan != nil {
 		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {

@@ -14,7 +14,7 @@ import (
 // Without units that is one request. It always asks the store, and observers don't see it. Errors and cost are those of AllowUnits.
 func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, peek: true, units: units, Request: store.Request{Request: bucket.Request{N: 1, Dry: true}}}
-	err = l.decide(ctx, l.rules.Load(), &res, &r)
+	err = l.decide(ctx, l.current(), &res, &r)
 	res.untaken, res.held = true, nil
 	return res, err
 }
@@ -49,7 +49,7 @@ func (l *Limiter) Inspect(ctx context.Context, key string) (Inspection, error) {
 	if !ok {
 		return Inspection{}, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
 	}
-	now := l.rules.Load()
+	now := l.current()
 	state, err := reader.State(ctx, now.policy.Name, now.storedKey(key))
 	if err != nil || state.Bytes == nil {
 		return Inspection{}, l.failed(ctx, key, err)

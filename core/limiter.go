@@ -34,8 +34,10 @@ type Limiter struct {
 	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
 	// it.
 	fallback func() *MemoryStore
-	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy
+	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
+
+	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
 }
 
 // cancelsOf is what cancels have in common that share a call.
@@ -48,7 +50,7 @@ type cancelsOf struct {
 // counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
 // any key does.
 func (l *Limiter) counts(key, unit string) bool {
-	now := l.rules.Load()
+	now := l.current()
 	if key == "" {
 		return now.counts(unit)
 	}
@@ -61,7 +63,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
-	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}}
+	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
 		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
@@ -162,15 +164,15 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 func (l *Limiter) LogKey(key string) string { return LogKey(l.watch.secret, key) }
 
 // Name returns the name of the limiter's policy.
-func (l *Limiter) Name() string { return l.rules.Load().policy.Name }
+func (l *Limiter) Name() string { return l.current().policy.Name }
 
 // Capacity returns the most requests that one request of key can take: the smallest Capacity of the key's limits that count
 // requests. It is 0 if none does.
-func (l *Limiter) Capacity(key string) int64 { return l.rules.Load().planOf(key).LeastCapacity() }
+func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).LeastCapacity() }
 
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {
-	p := l.rules.Load().policy
+	p := l.current().policy
 	p.Limits, p.Overrides, p.Blocked = slices.Clone(p.Limits), maps.Clone(p.Overrides), slices.Clone(p.Blocked)
 	for key, limits := range p.Overrides {
 		p.Overrides[key] = slices.Clone(limits)
@@ -179,7 +181,7 @@ func (l *Limiter) Policy() Policy {
 }
 
 // Since returns when the policy was set: by NewLimiter, or by the last SetPolicy that changed it. It is this process's time.
-func (l *Limiter) Since() time.Time { return l.rules.Load().since }
+func (l *Limiter) Since() time.Time { return l.current().since }
 
 // WithLimits returns a limiter that applies other limits to the keys of the same policy, for plans and tiers. The error
 // reports every mistake in the limits.
@@ -198,7 +200,7 @@ func (l *Limiter) Since() time.Time { return l.rules.Load().since }
 //     MaxIn of the largest Capacity and the fastest rate. If modes or intervals differ, the refills of both can fall
 //     into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
-	now := l.rules.Load()
+	now := l.current()
 	p, errs := l.plans.get(now.policy.Name, limits, 1)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
@@ -216,35 +218,26 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 // redisstore's Buckets lists: it does not hash a key that is a hash already. It is for tools that don't know the client of a hash. Of
 // [StoredKey](key) it decides what l decides of key.
 func (l *Limiter) WithStoredKeys() *Limiter {
-	next := *l.rules.Load()
+	next := *l.current()
 	next.shared, next.stored = true, true
-	next.overrides, next.localOverrides = byStored(next.overrides), byStored(next.localOverrides)
+	next.own = next.own.byStoredKey()
 	return l.with(&next)
-}
-
-// byStored returns plans by the keys that stores use.
-func byStored(plans map[string]*plan) map[string]*plan {
-	stored := make(map[string]*plan, len(plans))
-	for key, p := range plans {
-		stored[boundedKey(key)] = p
-	}
-	return stored
 }
 
 // snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
 // what a policy counts, and then has it decide, needs one policy for both. A snapshot is for one decision. It allocates.
 func (l *Limiter) snapshot() *Limiter {
-	now := *l.rules.Load()
+	now := *l.current()
 	now.shared = true
 	s := l.with(&now)
-	s.taken, s.source = l.taken, l.lasting()
+	s.taken, s.source, s.exceptions = l.taken, l.lasting(), nil
 	return s
 }
 
 // with returns a limiter that shares all with l but the rules.
 func (l *Limiter) with(r *rules) *Limiter {
 	w := &Limiter{
-		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters,
+		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions,
 	}
 	w.rules.Store(r)
 	return w

@@ -75,7 +75,7 @@ func memberOf(members []*member, c *Charge) *member {
 		}
 	}
 	if now == nil {
-		now = c.Limiter.rules.Load()
+		now = c.Limiter.current()
 	}
 	if now == nil {
 		return nil

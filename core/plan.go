@@ -51,14 +51,13 @@ func makePlan(policy string, limits []Limit) *plan {
 	return p
 }
 
-// blocking has p deny every request, as one that asks for more than a limit can hold. So a block needs no other way through a store.
-func (p *plan) blocking() *plan {
+// block has p deny every request, as one that asks for more than a limit can hold. So a block needs no other way through a store.
+func (p *plan) block() {
 	beyond := make([]int64, len(p.Rates))
 	for i := range beyond {
 		beyond[i] = p.Rates[i].Capacity + 1
 	}
-	p.ofKey, p.beyond = true, &beyond
-	return p
+	p.beyond = &beyond
 }
 
 // counts reports whether a limit of p counts a unit.
@@ -77,13 +76,4 @@ func (u Units) each(p *plan) *[]int64 {
 		}
 	}
 	return &list
-}
-
-// byStoredKey returns plans by the keys that stores use.
-func byStoredKey(overrides map[string]*plan) map[string]*bucket.Plan {
-	plans := make(map[string]*bucket.Plan, len(overrides))
-	for key, p := range overrides {
-		plans[boundedKey(key)] = p.Plan
-	}
-	return plans
 }

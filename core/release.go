@@ -28,7 +28,7 @@ func (r *Result) Release(ctx context.Context) error {
 	}
 	r.held.released = true
 	r.held.inUse.lose(true)
-	now := r.limiter.rules.Load()
+	now := r.limiter.current()
 	return r.limiter.release(context.WithoutCancel(ctx), now, r.releasePlan(now), r.Source, r.key, []bucket.Ending{r.held.ending()})
 }
 
@@ -67,7 +67,7 @@ func (r *Result) Hold(ctx context.Context) error {
 	for i := range each {
 		each[i] = h.tokens(r.plan, r.plan.IndexOf(p.Rates[i].Tag))
 	}
-	l, now := r.limiter, r.limiter.rules.Load()
+	l, now := r.limiter, r.limiter.current()
 	hold := bucket.Request{Plan: p, Action: bucket.Acquire, Each: &each, Ticket: h.ticket, Ends: bucket.Ending{Ticket: h.ticket, At: h.began}}
 	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.planOf(r.key).class.Request(now.storedKey(r.key), hold))
 	if h.began = a.Now; err != nil {
@@ -111,7 +111,7 @@ func (r *Result) startRelease() {
 	r.held.released = true
 	r.held.inUse.lose(true)
 	l, source, key := r.limiter, r.Source, strings.Clone(r.key) // which may be reused when the response is over
-	now := l.rules.Load()
+	now := l.current()
 	p := r.releasePlan(now)
 	l.releases.calls.Add(releasesOf{r.plan.slots, key}, r.held.ending(), func(holds []bucket.Ending) error {
 		_ = l.release(context.Background(), now, p, source, key, holds)

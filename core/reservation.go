@@ -29,7 +29,7 @@ type Reservation struct {
 // Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 2,048 reservations
 // at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
-	return l.promise(ctx, l.rules.Load(), key, n, bucket.Reserve, bucket.MaxFill)
+	return l.promise(ctx, l.current(), key, n, bucket.Reserve, bucket.MaxFill)
 }
 
 // promise reserves n tokens if they are due within the given time. Otherwise it takes none, and the reservation is not
@@ -82,7 +82,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	r.ok = false
 	l := r.result.limiter
-	return l.endHold(ctx, l.rules.Load(), r.result.key, &r.result, r.n)
+	return l.endHold(ctx, l.current(), r.result.key, &r.result, r.n)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -103,7 +103,7 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		within = max(0, min(within, time.Until(deadline)))
 	}
-	r, err := l.promise(ctx, l.rules.Load(), key, n, bucket.Await, within)
+	r, err := l.promise(ctx, l.current(), key, n, bucket.Await, within)
 	switch {
 	case err != nil:
 		return err
@@ -136,7 +136,7 @@ func (r *Reservation) cancelSoon(ctx context.Context) {
 		_ = r.Cancel(ctx)
 		return
 	}
-	now := l.rules.Load() // as they are after the wait
+	now := l.current() // as they are after the wait
 	timer := time.NewTimer(cancelTimeout)
 	defer timer.Stop()
 	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}

@@ -17,22 +17,33 @@ type rules struct {
 	localPlans *planCache
 	localPlan  *plan
 
-	overrides, localOverrides map[string]*plan // by key
-	overrideUnits             map[string]bool  // what the limits of overrides count
+	own        keyPlans    // by key, as callers give it
+	exceptions *Exceptions // beside the policy; nil: none
+	excepted   keyPlans    // of exceptions, by key as stores have it
+}
+
+// ownPlans returns what key has in place of the policy's limits, or nil.
+func (r *rules) ownPlans(key string) *ownPlans {
+	if len(r.excepted) > 0 {
+		if own := r.excepted[r.storedKey(key)]; own != nil {
+			return own
+		}
+	}
+	return r.own[key]
 }
 
 // planOf returns the plan of a key.
 func (r *rules) planOf(key string) *plan {
-	if p := r.overrides[key]; p != nil {
-		return p
+	if own := r.ownPlans(key); own != nil {
+		return own.plan
 	}
 	return r.plan
 }
 
 // localPlanOf is planOf for the fallback.
 func (r *rules) localPlanOf(key string) *plan {
-	if p := r.localOverrides[key]; p != nil {
-		return p
+	if own := r.ownPlans(key); own != nil {
+		return own.local
 	}
 	return r.localPlan
 }
@@ -45,8 +56,10 @@ func (r *rules) storedKey(key string) string {
 	return boundedKey(key)
 }
 
-// counts reports whether a limit of the policy, or of an override, counts a unit.
-func (r *rules) counts(unit string) bool { return r.plan.counts(unit) || r.overrideUnits[unit] }
+// counts reports whether a limit of the policy, or of a key, counts a unit.
+func (r *rules) counts(unit string) bool {
+	return r.plan.counts(unit) || r.own.count(unit) || r.excepted.count(unit)
+}
 
 // newRules checks a policy and returns its rules. The error joins the policy's mistakes and errs. fallback says that the store can
 // fail, so that FailLocal needs plans.
@@ -55,36 +68,17 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 		return nil, err
 	}
 	next := &rules{policy: policy, since: time.Now(), plan: makePlan(policy.Name, policy.Limits)}
-	next.policy.Limits = next.plan.given
-	local := policy.OnFailure == FailLocal && fallback
-	if local {
+	next.policy.Limits, next.policy.Blocked = next.plan.given, slices.Clone(policy.Blocked)
+	if policy.OnFailure == FailLocal && fallback {
 		next.localPlans = &planCache{}
 		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
-	if len(policy.Overrides)+len(policy.Blocked) > 0 {
-		next.overrides, next.localOverrides = make(map[string]*plan), make(map[string]*plan)
-	}
+	next.own = next.keyPlans(policy.Overrides, policy.Blocked, func(string) []Limit { return policy.Limits })
 	if len(policy.Overrides) > 0 {
-		next.policy.Overrides, next.overrideUnits = make(map[string][]Limit), make(map[string]bool)
+		next.policy.Overrides = make(map[string][]Limit)
 	}
-	for key, limits := range policy.Overrides {
-		p := makePlan(policy.Name, limits)
-		p.ofKey = true
-		next.overrides[key], next.policy.Overrides[key] = p, p.given
-		for _, unit := range p.units {
-			next.overrideUnits[unit] = true
-		}
-		if local {
-			next.localOverrides[key] = makePlan(policy.Name, scaled(limits, policy.LocalShare))
-			next.localOverrides[key].ofKey = true
-		}
-	}
-	next.policy.Blocked = slices.Clone(policy.Blocked)
-	for _, key := range policy.Blocked {
-		next.overrides[key] = makePlan(policy.Name, policy.Limits).blocking()
-		if local {
-			next.localOverrides[key] = makePlan(policy.Name, policy.Limits).blocking()
-		}
+	for key := range policy.Overrides {
+		next.policy.Overrides[key] = next.own[key].plan.given
 	}
 	return next, nil
 }

@@ -51,7 +51,7 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 			l.changing.Unlock()
 		}
 	}()
-	now := l.rules.Load()
+	now := l.current()
 	policy := change(now.policy)
 	var errs []error
 	if policy.Name != now.policy.Name {
@@ -61,6 +61,7 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 	if err != nil {
 		return nil, err
 	}
+	next.except(now.exceptions)
 	for _, unit := range l.taken.uncounted(next.counts) {
 		if policy.Shadow { // middleware then refuses nothing
 			break
@@ -87,9 +88,9 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 		return
 	}
 	// From now on Undo and Cancel return tokens to the new plan's limits.
-	now.plan.Replace(next.plan.Plan, byStoredKey(next.overrides))
+	now.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }, next.excepted))
 	if now.localPlan != nil && next.localPlan != nil {
-		now.localPlan.Replace(next.localPlan.Plan, byStoredKey(next.localOverrides))
+		now.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }, next.excepted))
 	}
 }
 
@@ -97,8 +98,8 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 // that stays there although its client sends requests is not what the key function returns: package keyof makes keys.
 func (l *Limiter) UnusedOverrides() []string {
 	var unused []string
-	for key, p := range l.rules.Load().overrides {
-		if !p.asked.Load() {
+	for key, own := range l.current().own {
+		if !own.plan.asked.Load() {
 			unused = append(unused, key)
 		}
 	}

@@ -1,0 +1,195 @@
+package core_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// raised is an exception for a key.
+func raised(key string, limits ...core.Limit) core.Exceptions {
+	return core.Exceptions{Overrides: map[string][]core.Limit{key: limits}}
+}
+
+func TestExceptionsComeBeforeThePolicy(t *testing.T) {
+	long := "header:" + strings.Repeat("k", 200)
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		policy := core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerHour(2)}, Blocked: []string{"blocked"},
+			Overrides: map[string][]core.Limit{"own": {core.PerHour(4)}},
+		}
+		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), policy))
+		allowed := func(l *core.Limiter, key string, of int) (n int) {
+			for range of {
+				res, err := l.Allow(t.Context(), key)
+				require.NoError(t, err)
+				if res.Allowed {
+					n++
+				}
+			}
+			return n
+		}
+		held := core.Must(limiter.WithLimits(core.PerHour(3)))
+		assert.Equal(t, 2, allowed(limiter, "ann", 5))
+		assert.Equal(t, 4, allowed(limiter, "own", 5))
+		assert.Equal(t, 2, allowed(limiter, long, 5))
+		assert.Zero(t, allowed(limiter, "blocked", 5))
+
+		require.NoError(t, limiter.SetExceptions(core.Exceptions{
+			Overrides: map[string][]core.Limit{"ann": {core.PerHour(5)}, "own": {core.PerHour(6)}, core.StoredKey(long): {core.PerHour(3)}, "blocked": {core.PerHour(2)}},
+			Blocked:   []string{"eve", "eve"},
+		}))
+		assert.Equal(t, 3, allowed(limiter, "ann", 5), "what the override adds is there at once, although a denial was repeated before")
+		assert.Equal(t, 2, allowed(limiter, "own", 5), "before an override of the policy")
+		assert.Equal(t, 1, allowed(limiter, long, 5), "a key that stores hash")
+		assert.Equal(t, 2, allowed(limiter, "blocked", 5), "before a block of the policy")
+		assert.Zero(t, allowed(limiter, "eve", 5))
+		assert.Equal(t, 2, allowed(limiter, "joe", 5), "others keep the policy's limits")
+		assert.Equal(t, policy.Overrides, limiter.Policy().Overrides, "the policy is as before")
+		assert.Equal(t, []string{"eve"}, limiter.Exceptions().Blocked)
+		assert.Equal(t, []core.Limit{core.PerHour(3)}, limiter.Exceptions().Overrides[core.StoredKey(long)], "keys are as stores have them")
+
+		assert.Zero(t, allowed(held, "eve", 2), "a limiter that WithLimits returned before")
+		assert.Zero(t, allowed(core.Must(limiter.WithLimits(core.PerHour(9))), "eve", 2), "and one that it returns now")
+		assert.Zero(t, allowed(limiter.WithStoredKeys(), "eve", 2))
+		assert.Equal(t, 1, allowed(held, "joe", 5), "its own limits hold for other keys")
+
+		policy.Limits = []core.Limit{core.PerHour(7)}
+		require.NoError(t, limiter.SetPolicy(policy))
+		assert.Zero(t, allowed(limiter, "eve", 2), "exceptions stay when the policy changes")
+		assert.Equal(t, 4, allowed(limiter, "joe", 5))
+
+		require.NoError(t, limiter.SetExceptions(core.Exceptions{}))
+		assert.Equal(t, 5, allowed(limiter, "eve", 5), "a block that has ended is not repeated, and took nothing")
+		assert.Equal(t, 2, allowed(limiter, "ann", 5), "the policy's limits again: what was used stays used")
+		assert.Zero(t, allowed(limiter, "blocked", 5))
+		assert.Equal(t, 3, allowed(held, "eve", 0)+allowed(held, "zoe", 5))
+	})
+}
+
+// What was taken under the policy comes back under an exception, and the other way round.
+func TestExceptionsLoseNoRefund(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		limiter := limittest.Limiter(t, newStore(core.WithClock(func() time.Time { return now })), "api", core.PerHour(10))
+		left := func() int64 {
+			res, err := limiter.Peek(t.Context(), "ann")
+			require.NoError(t, err)
+			return res.Remaining
+		}
+		held := core.Must(limiter.WithLimits(core.PerHour(10)))
+		for _, change := range []core.Exceptions{raised("ann", core.PerHour(100)), {Blocked: []string{"ann"}}, {}, {Blocked: []string{"ann"}}, raised("ann", core.PerHour(10)), {}} {
+			before := left()
+			res, err := limiter.AllowN(t.Context(), "ann", 4)
+			require.NoError(t, err)
+			other, err := held.AllowN(t.Context(), "ann", 4)
+			require.NoError(t, err)
+			require.NoError(t, limiter.SetExceptions(change))
+			_ = res.Undo(t.Context())
+			_ = other.Undo(t.Context())
+			require.NoError(t, limiter.SetExceptions(core.Exceptions{}))
+			assert.Equal(t, min(10, before), min(10, left()), "%v", change)
+		}
+	})
+}
+
+func TestExceptionsHoldWithoutAStore(t *testing.T) {
+	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen} {
+		limiter := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")},
+			core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4)}, OnFailure: mode, LocalShare: 0.5}))
+		e := raised("ann", core.PerHour(8))
+		e.Blocked = []string{"eve"}
+		require.NoError(t, limiter.SetExceptions(e))
+		res, err := limiter.Allow(t.Context(), "eve")
+		wantBlocked(t, res, err, mode.String())
+		if mode == core.FailLocal {
+			res, err = limiter.Allow(t.Context(), "ann")
+			require.NoError(t, err)
+			assert.EqualValues(t, 3, res.Remaining, "its share of the override")
+		}
+	}
+}
+
+func TestBlocksLastLongerThanOverrides(t *testing.T) {
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
+	e := raised("ann", core.PerHour(8))
+	e.Blocked = []string{"ann"}
+	require.NoError(t, limiter.SetExceptions(e))
+	res, err := limiter.Allow(t.Context(), "ann")
+	wantBlocked(t, res, err, "a block comes before an override")
+	assert.EqualValues(t, 8, res.Limits()[0].Limit.Capacity, "the limits shown are those of the override")
+}
+
+func TestExceptionsReportEveryMistake(t *testing.T) {
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
+	require.NoError(t, limiter.SetExceptions(core.Exceptions{Blocked: []string{"eve"}}))
+	err := limiter.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{"": {core.PerHour(1)}, "header:secret": {core.PerHour(-1)}, "none": {}}, Blocked: []string{"ann", ""},
+	})
+	require.Error(t, err)
+	for _, part := range []string{"Exceptions.Overrides: \"\" has an empty key", "Exceptions.Overrides.header:…[0].RefillRate: -1", "at least one", "Exceptions.Blocked: \"\" has an empty key"} {
+		assert.ErrorContains(t, err, part)
+	}
+	assert.NotContains(t, err.Error(), "secret")
+	assert.Equal(t, []string{"eve"}, limiter.Exceptions().Blocked, "after a mistake all is as before")
+}
+
+func TestExceptionsAreReportedWithoutKeys(t *testing.T) {
+	var lines bytes.Buffer
+	var changes [][]string
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4)}},
+		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))), core.WithPolicyObserver(func(c core.PolicyChange) { changes = append(changes, c.Changes) })))
+	since := limiter.Since()
+	e := raised("ann", core.PerHour(8))
+	e.Blocked = []string{"mallory"}
+	for range 2 {
+		require.NoError(t, limiter.SetExceptions(e))
+	}
+	assert.Equal(t, [][]string{nil, {"overrides beside the policy: 1 added, 0 removed, 0 changed", "blocked beside the policy: 1 added, 0 removed"}}, changes,
+		"the same exceptions again are no change")
+	assert.Contains(t, lines.String(), "1 added, 0 removed")
+	assert.NotContains(t, lines.String(), "mallory")
+	assert.NotContains(t, lines.String(), "ann")
+	assert.Equal(t, since, limiter.Since(), "the policy has not changed")
+}
+
+// Exceptions, policies and decisions change at once; what is set last is in force everywhere.
+func TestExceptionsChangeWhileAllElseDoes(t *testing.T) {
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
+	held := core.Must(limiter.WithLimits(core.PerHour(3)))
+	var all sync.WaitGroup
+	for g := range 3 {
+		all.Go(func() {
+			for i := range 200 {
+				assert.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4 + g + i)}}))
+			}
+		})
+		all.Go(func() {
+			for i := range 200 {
+				l := []*core.Limiter{limiter, held}[i%2]
+				assert.NoError(t, l.SetExceptions(raised("ann", core.PerHour(100+i))))
+				_, err := l.Allow(t.Context(), "ann")
+				assert.NoError(t, err)
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, limiter.SetExceptions(core.Exceptions{Blocked: []string{"ann"}}))
+	for name, l := range map[string]*core.Limiter{"the limiter": limiter, "one that WithLimits returned": held} {
+		res, err := l.Allow(t.Context(), "ann")
+		wantBlocked(t, res, err, name)
+	}
+}
