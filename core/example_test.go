@@ -210,3 +210,16 @@ func (unreachable) Do(context.Context, store.Request) (store.Answer, error) {
 func (unreachable) Reset(context.Context, string, string) error {
 	return errors.New("connection refused")
 }
+
+// Exceptions block a key, or give it other limits, beside the policy. redisstore reads them from Redis.
+func ExampleExceptions() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
+	err := limiter.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{core.StoredKey("user:ada"): {core.PerHour(1000)}},
+		Blocked:   []string{core.StoredKey("user:eve")},
+	})
+	ada, _ := limiter.Allow(context.Background(), "user:ada")
+	eve, _ := limiter.Allow(context.Background(), "user:eve")
+	fmt.Println(err, ada.Remaining, eve.Allowed)
+	// Output: <nil> 999 false
+}

@@ -224,6 +224,24 @@ func (l *Limiter) WithStoredKeys() *Limiter {
 	return l.with(&next)
 }
 
+// current returns the rules in force. A limiter that WithLimits returned takes over here the exceptions that another limiter has set.
+func (l *Limiter) current() *rules {
+	now := l.rules.Load()
+	for l.exceptions != nil {
+		given := l.exceptions.Load()
+		if given == now.exceptions {
+			break
+		}
+		next := *now
+		next.except(given)
+		if l.rules.CompareAndSwap(now, &next) {
+			return &next
+		}
+		now = l.rules.Load()
+	}
+	return now
+}
+
 // snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
 // what a policy counts, and then has it decide, needs one policy for both. A snapshot is for one decision. It allocates.
 func (l *Limiter) snapshot() *Limiter {

@@ -82,3 +82,18 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	}
 	return next, nil
 }
+
+// except sets the exceptions of r, which must be in nobody's hands yet. Nil are none.
+func (r *rules) except(e *Exceptions) {
+	r.exceptions, r.excepted = e, nil
+	if e == nil {
+		return
+	}
+	own := r.own.byStoredKey()
+	r.excepted = r.keyPlans(e.Overrides, e.Blocked, func(key string) []Limit {
+		if own := own[key]; own != nil {
+			return own.plan.given
+		}
+		return r.policy.Limits
+	})
+}

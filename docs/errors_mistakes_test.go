@@ -403,6 +403,10 @@ func logsOfStores(t *testing.T) string {
 	refused := core.Must(core.NewLimiter(redisstore.New(stranger, redisstore.WithBreaker(1, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(logger)),
 		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	_, _ = refused.Allow(t.Context(), "ann")
+	following, stop := context.WithCancel(t.Context())
+	defer stop()
+	go redisstore.New(stranger, redisstore.WithTimeout(time.Minute), core.WithLogger(logger)).FollowExceptions(following, refused)
+	require.Eventually(t, func() bool { return strings.Contains(lines.String(), "RL718") }, 20*time.Second, 5*time.Millisecond)
 	logOutages(t, logger, lines.String)
 	return lines.String()
 }

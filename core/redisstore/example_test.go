@@ -146,3 +146,32 @@ func ExampleBucket() {
 	}
 	// Output: ada 990
 }
+
+// An operator blocks a key and raises the limit of another. Services that follow exceptions obey within two seconds.
+func ExampleException() {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		panic(err)
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	defer rdb.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	store := redisstore.New(rdb, redisstore.WithTimeout(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
+	go store.FollowExceptions(ctx, limiter)
+
+	raised := []core.Limit{core.PerHour(1000)}
+	_ = store.SetException(ctx, "api", redisstore.Exception{Key: core.JoinKey("user", "ada"), Limits: raised, For: 2 * time.Hour})
+	_ = store.SetException(ctx, "api", redisstore.Exception{Key: core.JoinKey("user", "eve")})
+	list, err := store.Exceptions(ctx, "api")
+	for _, e := range list {
+		fmt.Println(e.Key, e.Limits, e.For > 0)
+	}
+	fmt.Println(err)
+	// Output:
+	// user:ada [1000/h] true
+	// user:eve [] false
+	// <nil>
+}

@@ -1,6 +1,11 @@
 package redisstore
 
-import "time"
+import (
+	"context"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 // LongestTTL is how long a key may live that matters for a time: an eighth longer or two seconds, a second, and the
 // rounding up to whole milliseconds.
@@ -34,3 +39,11 @@ func (s *Store) StepBack(by time.Duration) {
 	now := s.leases.Now
 	s.leases.Now = func() time.Time { return now().Add(by) }
 }
+
+// FollowExceptions is Store.FollowExceptions with another interval.
+func FollowExceptions(ctx context.Context, s *Store, interval time.Duration, limiters ...*core.Limiter) {
+	s.followExceptions(ctx, interval, limiters)
+}
+
+// ExceptionsKey returns the Redis key of a policy's exceptions.
+func ExceptionsKey(s *Store, policy string) string { return s.batches.exceptionsKey(policy) }

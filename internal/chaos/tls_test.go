@@ -55,6 +55,12 @@ func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 	}
 	require.NoError(t, l.Refund(ctx, "k", 1))
 	require.NoError(t, l.Reset(ctx, "k"))
+	rights := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
+	defer rights.Close()
+	exceptions := redisstore.New(rights, patient)
+	require.NoError(t, exceptions.SetException(ctx, "api", redisstore.Exception{Key: "k", For: time.Hour}), "exceptions need no other right")
+	_, err = exceptions.Exceptions(ctx, "api")
+	require.NoError(t, err, "nor does reading them")
 
 	_, err = connect("limiter", "wrong").Allow(ctx, "k")
 	require.ErrorIs(t, err, core.ErrUnavailable, "a wrong password is a failure of the store")

@@ -64,7 +64,7 @@ const notAField = "is not a field"
 var codesOfNames = map[string]string{
 	"name": "RL101", "capacity": "RL102", "refillrate": "RL103", "refillinterval": "RL104", "mode": "RL105", "unit": "RL106",
 	"location": "RL107", "anchor": "RL108", "maxhold": "RL118", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
-	"overrides": "RL111", "blocked": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
+	"overrides": "RL111", "blocked": "RL111", "setexception": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
 	"policy": "RL208", "reload limiter": "RL209", "ip address": "RL319",
 
 	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",

@@ -1,0 +1,202 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+)
+
+// MaxExceptions is how many exceptions a policy may have in Redis.
+const MaxExceptions = 1000
+
+// ErrExceptions is the error for an exception beyond [MaxExceptions].
+var ErrExceptions = errors.New("ratelimit: the policy has " + strconv.Itoa(MaxExceptions) + " exceptions in Redis, and can have no more: remove some, or write them into the policy")
+
+// Exception is an override or a block of one key that lives in Redis: see [Store.FollowExceptions].
+type Exception struct {
+	Key    string        // as stores have it: see [core.StoredKey]
+	Limits []core.Limit  // the key's limits, all of them; none: the key is blocked
+	For    time.Duration // how long it still holds, in milliseconds and by the clock of Redis; 0: until it is removed
+}
+
+// blocks reports whether e is a block.
+func (e *Exception) blocks() bool { return len(e.Limits) == 0 }
+
+// field names e in the hash. A key can have a block and an override.
+func (e *Exception) field() string {
+	if e.blocks() {
+		return "block:" + e.Key
+	}
+	return "override:" + e.Key
+}
+
+// SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
+// [Store.FollowExceptions] obey it within two seconds. The error is [ErrExceptions], a [core.ConfigError] of each mistake, or that of the
+// call. It costs one round trip, or two if Redis does not know the script yet.
+func (s *Store) SetException(ctx context.Context, policy string, e Exception) error {
+	if err := e.refusal(policy); err != nil {
+		return err
+	}
+	value := "blocked"
+	if !e.blocks() {
+		text, err := json.Marshal(e.Limits)
+		if err != nil {
+			return err
+		}
+		value = string(text)
+	}
+	_, err := s.writeException(ctx, policy, e.field(), value, e.For)
+	return err
+}
+
+// Unblock removes the block of a key. It reports whether there was one.
+func (s *Store) Unblock(ctx context.Context, policy, key string) (was bool, err error) {
+	return s.writeException(ctx, policy, (&Exception{Key: key}).field(), "", 0)
+}
+
+// EndOverride removes the override of a key. It reports whether there was one.
+func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, err error) {
+	return s.writeException(ctx, policy, (&Exception{Key: key, Limits: make([]core.Limit, 1)}).field(), "", 0)
+}
+
+// Exceptions returns the exceptions of a policy that are in Redis, sorted by key. Those that can't be read, such as those of a later
+// version of this package, are left out: the error joins why, and is that of the call if nothing could be read.
+func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, error) {
+	if err := s.mistaken(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	fields, now, err := s.batches.exceptions(ctx, policy)
+	if err != nil {
+		return nil, &failure{inPolicy(policy), withoutArguments(err)}
+	}
+	return readExceptions(policy, fields, now)
+}
+
+// refusal returns what is wrong with e, or nil.
+func (e *Exception) refusal(policy string) error {
+	var errs []error
+	if e.Key == "" {
+		errs = append(errs, mistake.New("SetException key", e.Key, "is an empty key, which no request can have"))
+	}
+	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
+		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
+	}
+	limits := e.Limits
+	if e.blocks() {
+		limits = []core.Limit{core.PerHour(1)}
+	}
+	errs = append(errs, core.Policy{Name: policy, Limits: limits}.Validate())
+	return errors.Join(errs...)
+}
+
+// exceptionsScript writes exceptions.
+var exceptionsScript = redis.NewScript(exceptionsText)
+
+//go:embed exceptions.lua
+var exceptionsText string
+
+// exceptionsKey returns the Redis key of a policy's exceptions. No bucket has it: a bare "%" begins no policy in [redisKey].
+func (s *batches) exceptionsKey(policy string) string {
+	var b strings.Builder
+	b.WriteString(s.prefix + "%exceptions:")
+	percent.Escape(&b, policy, ":{}%")
+	return b.String()
+}
+
+// writeException sets a field, or removes it if value is "".
+func (s *Store) writeException(ctx context.Context, policy, field, value string, lasts time.Duration) (was bool, err error) {
+	if err := s.mistaken(); err != nil {
+		return false, err
+	}
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	n, err := exceptionsScript.Run(ctx, s.batches.server.client, []string{s.batches.exceptionsKey(policy)}, field, value, lasts.Milliseconds(), MaxExceptions).Int()
+	switch {
+	case err != nil:
+		return false, &failure{inPolicy(policy), withoutArguments(err)}
+	case n < 0:
+		return false, ErrExceptions
+	}
+	return n > 0, nil
+}
+
+// exceptions reads the fields of a policy, and the time.
+func (s *batches) exceptions(ctx context.Context, policy string) (fields map[string]string, now time.Time, err error) {
+	defer recovered(&err)
+	p := s.server.client.Pipeline()
+	all, at := p.HGetAll(ctx, s.exceptionsKey(policy)), p.Time(ctx)
+	if _, err = p.Exec(ctx); err != nil {
+		return nil, now, err
+	}
+	return all.Val(), at.Val(), nil
+}
+
+// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error joins why fields can't be read.
+func readExceptions(policy string, fields map[string]string, now time.Time) (list []Exception, err error) {
+	var errs []error
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if field == "" { // the version
+			continue
+		}
+		e, err := readException(policy, field, fields[field], now)
+		switch {
+		case err != nil:
+			kind, _, _ := strings.Cut(field, ":")
+			errs = append(errs, fmt.Errorf("an exception of policy %q (%s:…): %w", policy, printable.Clip(kind, limit.MaxName), err))
+		case e.For >= 0:
+			list = append(list, e)
+		}
+	}
+	if len(list) > MaxExceptions {
+		errs = append(errs, fmt.Errorf("policy %q has %d exceptions, and only the first %d are read", policy, len(list), MaxExceptions))
+		list = list[:MaxExceptions]
+	}
+	slices.SortStableFunc(list, func(a, b Exception) int { return cmp.Compare(a.Key, b.Key) })
+	return list, errors.Join(errs...)
+}
+
+// readException reads one field. For is below 0 if the exception has ended.
+func readException(policy, field, value string, now time.Time) (e Exception, err error) {
+	kind, key, _ := strings.Cut(field, ":")
+	end, text, _ := strings.Cut(value, " ")
+	ends, err := strconv.ParseInt(end, 10, 64)
+	if err != nil || ends < 0 || ends > 1<<52 || key == "" {
+		return e, errUnreadableException
+	}
+	if e.Key = key; ends > 0 {
+		if e.For = time.UnixMilli(ends).Sub(now).Truncate(time.Millisecond); e.For <= 0 {
+			e.For = -1
+		}
+	}
+	switch {
+	case kind == "block" && text == "blocked":
+		return e, nil
+	case kind == "override":
+		if json.Unmarshal([]byte(text), &e.Limits) != nil || (core.Policy{Name: policy, Limits: e.Limits}).Validate() != nil {
+			return e, errUnreadableException
+		}
+		return e, nil
+	}
+	return e, errUnreadableException
+}
+
+var errUnreadableException = errors.New("it can't be read: another version of this package may have written it")

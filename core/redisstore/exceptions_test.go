@@ -1,0 +1,170 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// exceptionStore returns a store with a prefix of its own.
+func exceptionStore(t *testing.T) *redisstore.Store {
+	return redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))
+}
+
+func TestExceptionsAreKeptAsTheyWereWritten(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	location, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	limits := []core.Limit{core.PerDay(5).In(location).WithName("daily"), core.PerMinute(100).WithUnit("tokens").WithMaxHold(time.Minute), core.InFlight(3)}
+	for _, policy := range []string{"api", "a:b{c}%", "%exceptions"} {
+		for _, e := range []redisstore.Exception{
+			{Key: "ann", Limits: limits}, {Key: "ann", For: time.Hour}, {Key: "k:é \x00\n", Limits: []core.Limit{core.PerHour(7)}, For: 90 * time.Minute}, {Key: "zoe"},
+		} {
+			require.NoError(t, s.SetException(ctx, policy, e))
+		}
+		list, err := s.Exceptions(ctx, policy)
+		require.NoError(t, err)
+		require.Len(t, list, 4)
+		for i := range list[1].Limits {
+			assert.Equal(t, limits[i].String(), list[1].Limits[i].String(), "all limits of an override")
+		}
+		assert.Equal(t, "ann", list[0].Key)
+		assert.Empty(t, list[0].Limits, "a key has a block and an override at once")
+		assert.InDelta(t, time.Hour, list[0].For, float64(time.Minute))
+		assert.Equal(t, "k:é \x00\n", list[2].Key)
+		assert.Equal(t, redisstore.Exception{Key: "zoe"}, list[3])
+
+		was, err := s.Unblock(ctx, policy, "ann")
+		require.NoError(t, err)
+		assert.True(t, was)
+		was, err = s.Unblock(ctx, policy, "ann")
+		require.NoError(t, err)
+		assert.False(t, was, "it says whether there was one")
+		was, err = s.EndOverride(ctx, policy, "ann")
+		require.NoError(t, err)
+		assert.True(t, was, "an override ends on its own")
+		list, err = s.Exceptions(ctx, policy)
+		require.NoError(t, err)
+		assert.Len(t, list, 2)
+	}
+}
+
+func TestExceptionsAreNoBuckets(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	for _, policy := range []string{"api", "%exceptions", "%"} {
+		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann"}))
+	}
+	for b, err := range s.Buckets(ctx, "", 0) {
+		require.NoError(t, err)
+		assert.Fail(t, "no bucket was used", b)
+	}
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "%exceptions", Limits: []core.Limit{core.PerHour(2)}, OnFailure: core.FailClosed}))
+	_, err := l.Allow(ctx, "api")
+	require.NoError(t, err, "a policy's name leads to no exceptions")
+}
+
+func TestExceptionsLeaveNothingBehind(t *testing.T) {
+	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
+	key := redisstore.ExceptionsKey(s, "api")
+	ttl := func() time.Duration { return client.PTTL(ctx, key).Val() }
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", For: time.Hour}))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob", For: time.Minute}))
+	assert.InDelta(t, time.Hour, ttl(), float64(time.Minute), "the hash lives as long as its last exception")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "zoe"}))
+	assert.Less(t, ttl(), time.Duration(0), "one that has no end stays")
+	_, err := s.Unblock(ctx, "api", "zoe")
+	require.NoError(t, err)
+	assert.Greater(t, ttl(), time.Minute)
+	require.NoError(t, client.HSet(ctx, key, "block:old", "1 blocked").Err()) // it ended in 1970
+	list, err := s.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Len(t, list, 2, "one that has ended is not shown")
+	_, err = s.Unblock(ctx, "api", "bob")
+	require.NoError(t, err)
+	assert.Equal(t, int64(2), client.HLen(ctx, key).Val(), "the next change forgets it: one exception and the version are left")
+	_, err = s.Unblock(ctx, "api", "ann")
+	require.NoError(t, err)
+	assert.Zero(t, client.Exists(ctx, key).Val())
+}
+
+func TestExceptionsAreBounded(t *testing.T) {
+	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
+	key, fields := redisstore.ExceptionsKey(s, "api"), map[string]string{"": "7"}
+	for i := range redisstore.MaxExceptions {
+		fields["block:"+strconv.Itoa(i)] = "0 blocked"
+	}
+	require.NoError(t, client.HSet(ctx, key, fields).Err())
+	require.ErrorIs(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}), redisstore.ErrExceptions)
+	assert.Equal(t, "7", client.HGet(ctx, key, "").Val(), "nothing has changed")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "5", For: time.Hour}), "one in place of another")
+	require.NoError(t, client.HSet(ctx, key, "block:more", "0 blocked").Err())
+	list, err := s.Exceptions(ctx, "api")
+	require.ErrorContains(t, err, "1001 exceptions")
+	assert.Len(t, list, redisstore.MaxExceptions)
+}
+
+func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
+	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
+	key := redisstore.ExceptionsKey(s, "api")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
+	for field, value := range map[string]string{
+		"block:secret": "blocked", "block:secret1": "-5 blocked", "block:secret2": "0", "block:secret3": "99999999999999999999 blocked", "block:": "0 blocked",
+		"override:secret": `0 ["secret"]`, "override:secret1": "0 []", "override:secret2": `0 ["5/h name a","6/h name a"]`, "secret": "", "pause:secret": "0 later",
+	} {
+		require.NoError(t, client.HSet(ctx, key, field, value).Err())
+	}
+	list, err := s.Exceptions(ctx, "api")
+	assert.Equal(t, []redisstore.Exception{{Key: "ann"}}, list, "the others hold")
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "secret1", "an error shows no key")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob"}))
+	assert.Equal(t, "0 later", client.HGet(ctx, key, "pause:secret").Val(), "what another version has written stays")
+	require.NoError(t, client.Set(ctx, key, "a foreign value", 0).Err())
+	_, err = s.Exceptions(ctx, "api")
+	require.ErrorContains(t, err, "WRONGTYPE")
+	require.ErrorContains(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob"}), "WRONGTYPE")
+}
+
+func TestExceptionsReportMistakes(t *testing.T) {
+	s := exceptionStore(t)
+	for rule, test := range map[string]struct {
+		policy string
+		e      redisstore.Exception
+		says   string
+	}{
+		"no key":        {"api", redisstore.Exception{}, "SetException key: \"\" is an empty key, which no request can have (RL111)"},
+		"a past end":    {"api", redisstore.Exception{Key: "ann", For: -1}, "SetException for: -1ns"},
+		"a short time":  {"api", redisstore.Exception{Key: "ann", For: 10}, "SetException for: 10ns must be 0, or at least 1 ms (RL111)"},
+		"a wrong limit": {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerHour(-1)}}, "Capacity"},
+		"no policy":     {"", redisstore.Exception{Key: "ann"}, "Policy.Name"},
+	} {
+		require.ErrorContains(t, s.SetException(t.Context(), test.policy, test.e), test.says, rule)
+	}
+	_, err := redisstore.New(nil).Exceptions(t.Context(), "api")
+	require.ErrorContains(t, err, "client")
+	_, err = redisstore.New(nil).Unblock(t.Context(), "api", "ann")
+	require.ErrorContains(t, err, "client")
+}
+
+// Two writers at once lose no exception, and the version never returns.
+func TestExceptionsOfSeveralWriters(t *testing.T) {
+	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
+	versions := make(map[string]bool)
+	for i := range 50 {
+		require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: fmt.Sprint(i % 2)}))
+		version := client.HGet(ctx, redisstore.ExceptionsKey(s, "api"), "").Val()
+		assert.False(t, versions[version], "version %s was there before", version)
+		versions[version] = true
+		if i%5 == 4 {
+			require.NoError(t, client.Del(ctx, redisstore.ExceptionsKey(s, "api")).Err())
+		}
+	}
+}

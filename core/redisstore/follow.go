@@ -1,0 +1,154 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// pollInterval is how often processes look for new exceptions.
+const pollInterval = time.Second
+
+// FollowExceptions has limiters obey the exceptions of their policies that are in Redis, until ctx ends: call it in a goroutine.
+//
+//	go store.FollowExceptions(ctx, limiter)
+//
+// Operators write exceptions by the commands override and block of ratelimit, or by [Store.SetException], and none of them needs a
+// deploy. They come before the policy's Overrides and Blocked, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
+// else may call meanwhile. While Redis does not answer, those read last hold until they end.
+//
+// Each second it sends one HGET for each limiter, in one round trip, and reads the rest only after a change. Without it nothing is
+// read. What it can't read is logged once.
+func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter) {
+	s.followExceptions(ctx, pollInterval, limiters)
+}
+
+// followExceptions is FollowExceptions with another interval.
+func (s *Store) followExceptions(ctx context.Context, interval time.Duration, limiters []*core.Limiter) {
+	if s.mistaken() != nil { // NewLimiter has reported it
+		return
+	}
+	var followers []*follower
+	for _, l := range limiters {
+		if l != nil {
+			followers = append(followers, &follower{limiter: l, log: s.batches.server.logger})
+		}
+	}
+	for ctx.Err() == nil {
+		s.poll(ctx, followers)
+		next := time.Now().Add(interval)
+		for _, f := range followers {
+			if end := f.obey(time.Now()); !end.IsZero() && end.Before(next) {
+				next = end
+			}
+		}
+		_ = sleepUntil(ctx, next)
+	}
+}
+
+// poll reads the exceptions of policies that have changed.
+func (s *Store) poll(ctx context.Context, followers []*follower) {
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	versions, panicked := s.batches.versions(ctx, followers)
+	for i, f := range followers {
+		err := panicked
+		if err == nil {
+			err = s.read(ctx, f, versions[i])
+		}
+		if ctx.Err() != context.Canceled {
+			f.report(err)
+		}
+	}
+}
+
+// versions asks for the version of each policy's exceptions.
+func (s *batches) versions(ctx context.Context, followers []*follower) (versions []*redis.StringCmd, err error) {
+	defer recovered(&err)
+	p := s.server.client.Pipeline()
+	for _, f := range followers {
+		versions = append(versions, p.HGet(ctx, s.exceptionsKey(f.limiter.Name()), ""))
+	}
+	_, _ = p.Exec(ctx) // each command has its own error
+	return versions, nil
+}
+
+// read reads f's exceptions if their version is another one than before.
+func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) error {
+	version, err := reply.Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	if version == f.version {
+		return nil
+	}
+	fields, now, err := s.batches.exceptions(ctx, f.limiter.Name())
+	if err != nil {
+		return err
+	}
+	list, err := readExceptions(f.limiter.Name(), fields, now)
+	if err != nil {
+		f.warn(err)
+	}
+	f.list, f.at, f.version, f.changed = list, time.Now(), fields[""], true
+	return nil
+}
+
+// follower has one limiter obey the exceptions of its policy.
+type follower struct {
+	limiter *core.Limiter
+	log     func() *slog.Logger
+	failed  bool // the last poll
+
+	list    []Exception
+	version string    // of list
+	at      time.Time // when list was read
+	changed bool      // list is not in force yet
+	end     time.Time // when the next of list ends; zero: none does
+}
+
+// obey sets the exceptions that hold now. It returns when the next of them ends, or zero.
+func (f *follower) obey(now time.Time) time.Time {
+	if !f.changed && (f.end.IsZero() || now.Before(f.end)) {
+		return f.end
+	}
+	f.changed, f.end = false, time.Time{}
+	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}
+	for _, e := range f.list {
+		if end := f.at.Add(e.For); e.For > 0 {
+			if !now.Before(end) {
+				continue
+			}
+			if f.end.IsZero() || end.Before(f.end) {
+				f.end = end
+			}
+		}
+		if e.blocks() {
+			hold.Blocked = append(hold.Blocked, e.Key)
+		} else {
+			hold.Overrides[e.Key] = e.Limits
+		}
+	}
+	if err := f.limiter.SetExceptions(hold); err != nil {
+		f.warn(err)
+	}
+	return f.end
+}
+
+// report logs the first of several failures in a row.
+func (f *follower) report(err error) {
+	if err != nil && !f.failed {
+		f.warn(withoutArguments(err))
+	}
+	f.failed = err != nil
+}
+
+// warn logs that exceptions can't be read.
+func (f *follower) warn(err error) {
+	f.log().Warn("ratelimit: exceptions in Redis could not be read; what was read before stays in force", "code", "RL718", "policy", f.limiter.Name(), "error", err)
+}

@@ -1,0 +1,150 @@
+package redisstore_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// follow has limiters follow exceptions until the test ends, at a rate of its own.
+func follow(t *testing.T, s *redisstore.Store, limiters ...*core.Limiter) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { redisstore.FollowExceptions(ctx, s, 2*time.Millisecond, limiters...) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+// soon waits until a limiter allows key so many requests at once.
+func soon(t *testing.T, l *core.Limiter, key string, want int64, rule string) {
+	t.Helper()
+	var got int64
+	require.Eventually(t, func() bool {
+		res, err := l.Peek(t.Context(), key)
+		if err == nil {
+			if got = res.Remaining; len(l.Exceptions().Blocked) > 0 {
+				if denied, err := l.Allow(t.Context(), key); err == nil && !denied.Allowed {
+					got = 0
+				}
+			}
+		}
+		return got == want
+	}, 20*time.Second, time.Millisecond, "%s: want %d", rule, want)
+}
+
+func TestProcessesFollowExceptions(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, OnFailure: core.FailClosed}
+	a, b := core.Must(core.NewLimiter(s, policy)), core.Must(core.NewLimiter(s, policy))
+	policy.Name = "other"
+	other := core.Must(core.NewLimiter(s, policy))
+	idle := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: policy.Limits}))
+	follow(t, s, a, nil, b, other)
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(50)}}))
+	soon(t, a, "ann", 50, "an override")
+	soon(t, b, "ann", 50, "in every process")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
+	soon(t, b, "ann", 0, "a block")
+	soon(t, b, "joe", 5, "others keep their limits")
+	soon(t, other, "ann", 5, "policies have exceptions of their own")
+	soon(t, idle, "ann", 5, "who does not follow reads nothing")
+	_, err := s.Unblock(ctx, "api", "ann")
+	require.NoError(t, err)
+	soon(t, a, "ann", 50, "the override holds after the block")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(40)}, For: 300 * time.Millisecond}))
+	soon(t, a, "ann", 40, "an override of a time")
+	soon(t, a, "ann", 5, "it ends by itself")
+	require.NoError(t, redistest.Client(t).Del(ctx, redisstore.ExceptionsKey(s, "api")).Err())
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(30)}}))
+	soon(t, b, "ann", 30, "after all exceptions were lost")
+}
+
+// What was read holds while Redis is away, until it ends; the log has one line of the failure.
+func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client(t)
+	var lines logtest.Buffer
+	s := redisstore.New(client, redisstore.WithTimeout(time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	follow(t, s, l)
+	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
+	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "mallory", For: 2 * time.Second}))
+	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 2 }, 20*time.Second, time.Millisecond)
+	server.Kill()
+	require.Eventually(t, func() bool { return lines.Count("RL718") > 0 }, 20*time.Second, time.Millisecond, "the failure is logged")
+	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 1 }, 20*time.Second, time.Millisecond, "one ends while Redis is away")
+	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "the other one holds")
+	assert.Equal(t, 1, lines.Count("RL718"), "it is logged once")
+	server.Restart(t) // without what it had
+	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 0 }, 20*time.Second, time.Millisecond, "what Redis has lost ends when it is back")
+}
+
+// An exception that can't be read is logged once, and the others hold.
+func TestFollowersLogWhatTheyCantRead(t *testing.T) {
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	var lines logtest.Buffer
+	s := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(5*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	require.NoError(t, client.HSet(t.Context(), redisstore.ExceptionsKey(s, "api"), "override:secret", "0 later").Err())
+	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
+	follow(t, s, l)
+	soon(t, l, "eve", 0, "the others hold")
+	time.Sleep(20 * time.Millisecond) // ten polls
+	assert.Equal(t, 1, lines.Count("RL718"), lines.String())
+	assert.NotContains(t, lines.String(), "secret")
+}
+
+// A poll costs one command for each limiter, and stops with the context.
+func TestFollowersAskForTheVersionAlone(t *testing.T) {
+	client := redistest.Client(t)
+	count := &commands{}
+	client.AddHook(count)
+	s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))
+	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { redisstore.FollowExceptions(ctx, s, time.Millisecond, l) })
+	require.Eventually(t, func() bool { return count.of("hget") > 10 }, 20*time.Second, time.Millisecond)
+	cancel()
+	running.Wait()
+	assert.Equal(t, 1, count.of("hgetall"), "exceptions are read once")
+	redisstore.New(nil).FollowExceptions(ctx, l) // returns at once
+}
+
+// commands counts commands by name.
+type commands struct {
+	redistest.Hook
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.mu.Lock()
+		if c.counts == nil {
+			c.counts = make(map[string]int)
+		}
+		for _, cmd := range cmds {
+			c.counts[cmd.Name()]++
+		}
+		c.mu.Unlock()
+		return next(ctx, cmds)
+	}
+}
+
+func (c *commands) of(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[name]
+}
