@@ -89,7 +89,7 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 		return err
 	}
 	before := "it could not be read"
-	switch b, err := state.Of(ctx, limiter, key, (&asked{}).of(limiter.Policy(), key)); {
+	switch b, err := state.Of(ctx, limiter, key, (&asked{}).of(limiter, key)); {
 	case err == nil:
 		before = b.Says
 	case !errors.As(err, new(*store.StateError)):

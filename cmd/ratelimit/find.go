@@ -155,10 +155,10 @@ func (d *desk) look(ctx context.Context, list []foundKey) {
 		if _, ok := d.policies[k.Policy]; !ok {
 			continue
 		}
-		limiter, err := d.limiterOf(k.Policy)
+		limiter, err := d.limiterOf(ctx, k.Policy)
 		if err == nil {
 			none := asked{}
-			k.State, err = state.Of(ctx, limiter, k.bucket.Key, none.of(limiter.Policy(), k.bucket.Key))
+			k.State, err = state.Of(ctx, limiter, k.bucket.Key, none.of(limiter, k.bucket.Key))
 		}
 		if err != nil {
 			k.Error = err.Error()

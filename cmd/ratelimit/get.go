@@ -68,15 +68,19 @@ func (a *asked) define(flags *flag.FlagSet) {
 }
 
 // of returns what a request takes of a limiter: one of each unit that the limits of a key count, unless flags say otherwise.
-func (a *asked) of(p core.Policy, key string) core.Units {
+func (a *asked) of(limiter *core.Limiter, key string) core.Units {
 	if len(a.units) > 0 {
 		return a.units
 	}
+	p := limiter.Policy()
 	limits := p.Limits
 	for other, its := range p.Overrides {
 		if core.StoredKey(other) == key {
 			limits = its
 		}
+	}
+	if its, ok := limiter.Exceptions().Overrides[key]; ok {
+		limits = its
 	}
 	units := core.Units{core.Requests: 0}
 	for _, l := range limits {
@@ -136,7 +140,7 @@ func arg(args []string, i int) string {
 
 // show prints the state of a bucket once. It reports whether the request would pass.
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
-	b, err := state.Of(ctx, limiter, key, g.asked.of(limiter.Policy(), key))
+	b, err := state.Of(ctx, limiter, key, g.asked.of(limiter, key))
 	if err != nil {
 		return false, d.Explain(err)
 	}

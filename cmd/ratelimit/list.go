@@ -75,7 +75,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer p.clear()
 	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
 	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
-		return state.Sketch(ctx, limiter, b.Key, l.asked.of(limiter.Policy(), b.Key))
+		return state.Sketch(ctx, limiter, b.Key, l.asked.of(limiter, b.Key))
 	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
 		if seen[bucket.Key] {
 			return nil

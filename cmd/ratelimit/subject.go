@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"flag"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -40,6 +42,7 @@ type desk struct {
 	keys     show.Keys
 	secret   string
 	policies map[string]core.Policy
+	errs     io.Writer // for warnings
 }
 
 // open reads the policies, if there are any, and connects.
@@ -52,7 +55,7 @@ func (l *live) open(ctx context.Context, s cli.Streams) (*desk, error) {
 	if err != nil {
 		return nil, cli.Misuse("%v", err)
 	}
-	d := &desk{live: l, keys: keys, secret: secret}
+	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err}
 	if l.file != "" {
 		if d.policies, err = loadPolicies(s.In, l.file); err != nil {
 			if len(mistakesOf(err)) > 0 {
@@ -76,7 +79,7 @@ func (l *live) openPolicy(ctx context.Context, s cli.Streams, command, name stri
 	if err != nil {
 		return nil, nil, err
 	}
-	limiter, err := d.limiterOf(name)
+	limiter, err := d.limiterOf(ctx, name)
 	if err != nil {
 		d.Close()
 		return nil, nil, err
@@ -84,8 +87,8 @@ func (l *live) openPolicy(ctx context.Context, s cli.Streams, command, name stri
 	return d, limiter, nil
 }
 
-// limiterOf returns a limiter of a policy, which takes keys as the store has them. Failures of Redis are errors.
-func (d *desk) limiterOf(name string) (*core.Limiter, error) {
+// limiterOf returns a limiter of a policy with its exceptions, which takes keys as the store has them. Failures of Redis are errors.
+func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error) {
 	p, ok := d.policies[name]
 	if !ok {
 		names := slices.Sorted(maps.Keys(d.policies))
@@ -99,6 +102,9 @@ func (d *desk) limiterOf(name string) (*core.Limiter, error) {
 	limiter, err := core.NewLimiter(d.Store, p)
 	if err != nil {
 		return nil, err
+	}
+	if err := d.Store.ReadExceptions(ctx, limiter); err != nil {
+		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))
 	}
 	return limiter.WithStoredKeys(), nil
 }

@@ -28,6 +28,20 @@ func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter)
 	s.followExceptions(ctx, pollInterval, limiters)
 }
 
+// ReadExceptions has limiters obey the exceptions that are in Redis now, such as before a service takes its first request:
+// FollowExceptions reads them too, but requests may come before. The error joins what could not be read; the rest is in force.
+func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
+	var errs []error
+	for _, l := range limiters {
+		list, err := s.Exceptions(ctx, l.Name())
+		if errs = append(errs, err); err == nil || list != nil {
+			f := follower{limiter: l, list: list, at: time.Now()}
+			errs = append(errs, l.SetExceptions(f.hold(f.at)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // followExceptions is FollowExceptions with another interval.
 func (s *Store) followExceptions(ctx context.Context, interval time.Duration, limiters []*core.Limiter) {
 	if s.mistaken() != nil { // NewLimiter has reported it
@@ -117,7 +131,16 @@ func (f *follower) obey(now time.Time) time.Time {
 	if !f.changed && (f.end.IsZero() || now.Before(f.end)) {
 		return f.end
 	}
-	f.changed, f.end = false, time.Time{}
+	f.changed = false
+	if err := f.limiter.SetExceptions(f.hold(now)); err != nil {
+		f.warn(err)
+	}
+	return f.end
+}
+
+// hold returns the exceptions that hold now, and sets when the next of them ends.
+func (f *follower) hold(now time.Time) core.Exceptions {
+	f.end = time.Time{}
 	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}
 	for _, e := range f.list {
 		if end := f.at.Add(e.For); e.For > 0 {
@@ -134,10 +157,7 @@ func (f *follower) obey(now time.Time) time.Time {
 			hold.Overrides[e.Key] = e.Limits
 		}
 	}
-	if err := f.limiter.SetExceptions(hold); err != nil {
-		f.warn(err)
-	}
-	return f.end
+	return hold
 }
 
 // report logs the first of several failures in a row.

@@ -69,6 +69,21 @@ func TestProcessesFollowExceptions(t *testing.T) {
 	soon(t, b, "ann", 30, "after all exceptions were lost")
 }
 
+func TestReadExceptionsBeforeTheFirstRequest(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "eve"}))
+	require.NoError(t, s.ReadExceptions(ctx, l))
+	res, err := l.Allow(ctx, "eve")
+	require.NoError(t, err)
+	assert.False(t, res.Allowed)
+	require.NoError(t, redistest.Client(t).HSet(ctx, redisstore.ExceptionsKey(s, "api"), "block:mallory", "later").Err())
+	require.Error(t, s.ReadExceptions(ctx, l))
+	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "what can be read holds")
+	require.Error(t, redisstore.New(nil).ReadExceptions(ctx, l))
+	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "what was read stays")
+}
+
 // What was read holds while Redis is away, until it ends; the log has one line of the failure.
 func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	server := redistest.Start(t)

@@ -38,15 +38,16 @@ type Limit struct {
 
 // Bucket is the state of a bucket.
 type Bucket struct {
-	Policy  string  `json:"policy"`
-	Key     string  `json:"key"`
-	Allowed bool    `json:"allowed"`
-	Blocked bool    `json:"blocked,omitempty"` // by the policy
-	Unused  bool    `json:"unused"`
-	Says    string  `json:"says"`
-	Expires float64 `json:"expires_in_seconds,omitempty"`
-	Others  int     `json:"other_limits,omitempty"`
-	Limits  []Limit `json:"limits"`
+	Policy   string  `json:"policy"`
+	Key      string  `json:"key"`
+	Allowed  bool    `json:"allowed"`
+	Blocked  bool    `json:"blocked,omitempty"`  // by the policy or in Redis
+	Override bool    `json:"override,omitempty"` // its limits are those of an override in Redis
+	Unused   bool    `json:"unused"`
+	Says     string  `json:"says"`
+	Expires  float64 `json:"expires_in_seconds,omitempty"`
+	Others   int     `json:"other_limits,omitempty"`
+	Limits   []Limit `json:"limits"`
 
 	retry, expires time.Duration
 }
@@ -82,7 +83,15 @@ func Sketch(ctx context.Context, limiter *core.Limiter, key string, units core.U
 func (b *Bucket) name(limiter *core.Limiter, key string) {
 	b.Policy, b.Key = limiter.Name(), key
 	b.Blocked = slices.ContainsFunc(limiter.Policy().Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key })
-	if b.Blocked {
+	e := limiter.Exceptions()
+	_, b.Override = e.Overrides[key]
+	switch {
+	case slices.Contains(e.Blocked, key):
+		b.Blocked, b.Says = true, "denied: this key is blocked in Redis (ratelimit unblock)"
+	case b.Override:
+		b.Blocked = false // by the policy: exceptions come first
+		b.Says += ", by an override in Redis"
+	case b.Blocked:
 		b.Says = "denied: the policy blocks this key"
 	}
 }

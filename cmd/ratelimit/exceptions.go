@@ -1,0 +1,357 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+)
+
+// following is how long processes may decide by the exceptions of before.
+const following = `Services that call redisstore's FollowExceptions obey within 2 s; others take no notice.`
+
+var overrideCommand = cli.Command{
+	Name: "override", Args: "POLICY [KEY] [LIMIT…]", Least: 1, Most: -1,
+	About: "give a client other limits, without a deploy",
+	Details: `Each LIMIT, such as 1000/day, replaces a limit of the client, and the others stay. If the policy has several, name it: '1000/day name daily'.
+It is written into Redis beside the buckets, and comes before the policy's own overrides. KEY is that of the command get.
+
+  ratelimit override -policies policies.yaml api -header x-api-key=abc '1000/day name daily' -for 2h
+  ratelimit override -policies policies.yaml api -header x-api-key=abc -remove
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		var e exceptionFlags
+		e.define(flags)
+		flags.BoolVar(&e.remove, "remove", false, "end the client's override")
+		return e.override
+	},
+}
+
+var blockCommand = cli.Command{
+	Name: "block", Args: "POLICY [KEY]", Least: 1, Most: 2,
+	About: "deny all requests of a client, without a deploy",
+	Details: `It is written into Redis beside the buckets, and comes before all overrides. What the client has left stays. KEY is that of the command get.
+
+  ratelimit block -policies policies.yaml api -ip 192.0.2.1 -for 1day
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		var e exceptionFlags
+		e.define(flags)
+		return e.block
+	},
+}
+
+var unblockCommand = cli.Command{
+	Name: "unblock", Args: "POLICY [KEY]", Least: 1, Most: 2,
+	About: "end a block",
+	New: func(flags *flag.FlagSet) cli.Run {
+		var e exceptionFlags
+		e.live.define(flags)
+		e.keys.define(flags)
+		return e.unblock
+	},
+}
+
+var exceptionsCommand = cli.Command{
+	Name: "exceptions", Args: "POLICY", Least: 1, Most: 1,
+	About: "list the overrides and blocks that are in Redis",
+	New: func(flags *flag.FlagSet) cli.Run {
+		var e exceptionFlags
+		e.live.define(flags)
+		flags.BoolVar(&e.asJSON, "json", false, "print a JSON array")
+		return e.list
+	},
+}
+
+// exceptionFlags are the flags of commands about exceptions.
+type exceptionFlags struct {
+	live
+
+	keys           keys
+	lasts          time.Duration
+	remove, asJSON bool
+}
+
+func (e *exceptionFlags) define(flags *flag.FlagSet) {
+	e.live.define(flags)
+	e.keys.define(flags)
+	flags.Func("for", "how `long` it holds, such as 2h, 90min or 7days; without it until it is removed", func(text string) error {
+		l, err := core.ParseLimit("1/" + text) // reads what limits have behind the slash
+		if err != nil || l.RefillInterval < time.Second || l.Mode != core.Continuous || l.Name != "" || l.Capacity != 1 {
+			return errors.New("must be a time of at least 1 s, such as 2h, 90min or 7days")
+		}
+		e.lasts = l.RefillInterval
+		return nil
+	})
+}
+
+// subject opens what a command needs about a key: args are behind the policy, and others are what follows the key.
+func (e *exceptionFlags) subject(ctx context.Context, s cli.Streams, command string, args []string) (d *desk, limiter *core.Limiter, key string, others []string, err error) {
+	others = args[1:]
+	given := ""
+	if len(e.keys.makers) == 0 && len(others) > 0 {
+		given, others = others[0], others[1:]
+	}
+	d, limiter, err = e.openPolicy(ctx, s, command, args[0])
+	if err != nil {
+		return nil, nil, "", nil, err
+	}
+	if key, err = d.givenKey(ctx, args[0], given, &e.keys); err != nil {
+		d.Close()
+		return nil, nil, "", nil, err
+	}
+	return d, limiter, key, others, nil
+}
+
+func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []string) error {
+	d, limiter, key, texts, err := e.subject(ctx, s, "override", args)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	switch {
+	case e.remove && (len(texts) > 0 || e.lasts > 0):
+		return cli.Misuse("-remove ends the override: give no limit and no -for")
+	case e.remove:
+		return e.end(ctx, s, d, key, args[0], "override", d.Store.EndOverride)
+	case len(texts) == 0:
+		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or -remove")
+	}
+	limits, changes, err := replaced(ctx, limiter, key, texts)
+	if err != nil {
+		return d.explainOrMisuse(err)
+	}
+	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts}); err != nil {
+		return d.Explain(err)
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s has an override %s:\n", args[0], d.text(key), e.period())
+	for _, change := range changes {
+		_, _ = fmt.Fprintln(s.Out, "  "+change)
+	}
+	e.after(ctx, s, d, args[0], key)
+	return nil
+}
+
+func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string) error {
+	d, _, key, _, err := e.subject(ctx, s, "block", args)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts}); err != nil {
+		return d.Explain(err)
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s is blocked %s.\n", args[0], d.text(key), e.period())
+	e.after(ctx, s, d, args[0], key)
+	return nil
+}
+
+func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []string) error {
+	d, limiter, key, _, err := e.subject(ctx, s, "unblock", args)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(limiter.Policy().Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key }) {
+		_, _ = fmt.Fprintf(s.Out, "  %s blocks it too: remove it there.\n", d.live.file)
+	}
+	return nil
+}
+
+// end ends an exception of a key.
+func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, key, policy, kind string, end func(ctx context.Context, policy, key string) (bool, error)) error {
+	was, err := end(ctx, policy, key)
+	if err != nil {
+		return d.Explain(err)
+	}
+	if was {
+		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n  %s\n", policy, d.text(key), kind, following)
+		return nil
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis.\n", policy, d.text(key), kind)
+	var known []string
+	list, _ := d.Store.Exceptions(ctx, policy)
+	for _, e := range list {
+		if (len(e.Limits) == 0) == (kind == "block") {
+			known = append(known, e.Key)
+		}
+	}
+	if nearest := cli.Nearest(key, known); nearest != "" {
+		_, _ = fmt.Fprintf(s.Out, "  Did you mean %s?\n", d.text(nearest))
+	}
+	return cli.ErrFound
+}
+
+// period says how long an exception holds.
+func (e *exceptionFlags) period() string {
+	if e.lasts == 0 {
+		return "until it is removed"
+	}
+	return "for " + show.Duration(e.lasts)
+}
+
+// after says when what was written takes effect, and which key was meant if Redis does not have this one.
+func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, policy, key string) {
+	_, _ = fmt.Fprintln(s.Out, "  "+following)
+	var nearest []string
+	for _, other := range d.nearestKeys(ctx, policy, key) {
+		if other == key {
+			return
+		}
+		nearest = append(nearest, d.text(other))
+	}
+	if len(nearest) > 0 {
+		_, _ = fmt.Fprintf(s.Out, "  Redis has no bucket of this key now. Did you mean %s?\n", strings.Join(nearest, ", or "))
+	}
+}
+
+// replaced returns the limits of a key, those of texts in place of the ones that they replace. changes say in words what is new.
+func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []string) (limits []core.Limit, changes []string, err error) {
+	res, err := limiter.Peek(ctx, key)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range res.Limits() {
+		limits = append(limits, r.Limit)
+	}
+	done := make([]bool, len(limits))
+	for _, text := range texts {
+		l, err := core.ParseLimit(text)
+		if err != nil {
+			return nil, nil, cli.Misuse("%v", err)
+		}
+		i, err := counterpart(l, limits)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case done[i]:
+			return nil, nil, cli.Misuse("two limits replace %s: give each once", limits[i].Name)
+		}
+		was := limits[i]
+		if l.Name = was.Name; l.MaxHold == 0 {
+			l.MaxHold = was.MaxHold
+		}
+		limits[i], done[i] = l, true
+		changes = append(changes, fmt.Sprintf("%s: %s, was %s", l.Name, unnamed(l), unnamed(was)))
+	}
+	return limits, changes, nil
+}
+
+// unnamed is a limit's text without its name.
+func unnamed(l core.Limit) string {
+	l.Name = ""
+	return l.String()
+}
+
+// counterpart returns which of limits one replaces: that of its name; or without a name the only one that counts the same, or the only
+// one of these with the same interval.
+func counterpart(l core.Limit, limits []core.Limit) (int, error) {
+	names := make([]string, 0, len(limits))
+	var alike, same []int
+	for i, other := range limits {
+		names = append(names, other.Name)
+		if cmp.Or(other.Unit, core.Requests) != cmp.Or(l.Unit, core.Requests) || (other.Mode == core.Concurrent) != (l.Mode == core.Concurrent) {
+			if other.Name == l.Name {
+				return 0, cli.Misuse("limit %s counts something else: it is %s", l.Name, unnamed(other))
+			}
+			continue
+		}
+		if l.Name != "" && l.Name != other.Name {
+			continue
+		}
+		if alike = append(alike, i); other.RefillInterval == l.RefillInterval {
+			same = append(same, i)
+		}
+	}
+	if len(alike) != 1 && l.Name == "" {
+		alike = same
+	}
+	switch {
+	case len(alike) == 1:
+		return alike[0], nil
+	case l.Name == "":
+		return 0, cli.Misuse("which limit does %s replace? Name it, such as '%s name %s' (there are %s)", l, l, names[0], strings.Join(names, ", "))
+	}
+	hint := " (it has " + strings.Join(names, ", ") + ")"
+	if nearest := cli.Nearest(l.Name, names); nearest != "" {
+		hint = ": did you mean " + nearest + "?"
+	}
+	return 0, cli.Misuse("the client has no limit %s%s", show.Text(l.Name), hint)
+}
+
+// explainOrMisuse returns a mistake in the command line as it is, and another error as Explain does.
+func (d *desk) explainOrMisuse(err error) error {
+	if cli.IsMisuse(err) {
+		return err
+	}
+	return d.Explain(err)
+}
+
+func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string) error {
+	d, err := e.open(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if len(d.policies) > 0 {
+		if _, err := d.limiterOf(ctx, args[0]); err != nil {
+			return err
+		}
+	}
+	list, bad := d.Store.Exceptions(ctx, args[0])
+	if bad != nil && len(list) == 0 {
+		return d.Explain(bad)
+	}
+	type row struct {
+		Key     string       `json:"key"`
+		Blocked bool         `json:"blocked,omitempty"`
+		Limits  []core.Limit `json:"limits,omitempty"`
+		Left    float64      `json:"ends_in_seconds,omitempty"`
+	}
+	rows := make([]row, len(list))
+	for i, x := range list {
+		rows[i] = row{d.text(x.Key), len(x.Limits) == 0, x.Limits, x.For.Seconds()}
+	}
+	if e.asJSON {
+		if err := writeJSON(s.Out, rows); err != nil {
+			return err
+		}
+		return d.Explain(bad)
+	}
+	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	for i, x := range list {
+		what := "blocked"
+		if !rows[i].Blocked {
+			var texts []string
+			for _, l := range x.Limits {
+				texts = append(texts, l.String())
+			}
+			what = strings.Join(texts, ", ")
+		}
+		ends := "until it is removed"
+		if x.For > 0 {
+			ends = "ends in " + show.Duration(x.For)
+		}
+		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", rows[i].Key, what, ends)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		_, _ = fmt.Fprintf(s.Out, "%s has no exceptions in Redis.\n", args[0])
+	}
+	return d.Explain(bad)
+}
