@@ -29,9 +29,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// Authorise says who sent a request, by the app's own authentication, and whether they may use the handler. Everything that the handler
-// shows or changes, it shows to and changes for whom Authorise lets in. who is logged with each change. If it is empty, nobody is
-// known, and ok does not count.
+// Authorise says who sent a request, by the app's own authentication, and whether they may use the handler. The handler shows and changes
+// nothing for anybody else. who is logged with each change. If it is empty, nobody is known, and ok does not count.
 //
 // The answer to others tells nothing: 403, or 401 for an empty who if there is a [WithChallenge].
 type Authorise func(r *http.Request) (who string, ok bool)
@@ -44,7 +43,7 @@ type Handler struct {
 	crossing http.CrossOriginProtection
 }
 
-// New returns a handler that serves whom authorise lets in, and shows the state of [Limiters]. It panics with a [core.ConfigError] of each
+// New returns a handler that shows the state of [Limiters] to those that authorise lets in. It panics with a [core.ConfigError] of each
 // mistake: authorise must not be nil, and there must be a limiter.
 func New(authorise Authorise, options ...Option) *Handler {
 	h := &Handler{config: config{authorise: authorise, byName: make(map[string]*core.Limiter)}}

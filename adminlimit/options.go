@@ -66,7 +66,7 @@ func Limiters(limiters ...*core.Limiter) Option {
 	}
 }
 
-// Writable lets whom Authorise lets in reset keys, turn shadow mode on and off, and reload the policy file. Without it the handler changes
+// Writable lets those that Authorise lets in reset keys, turn shadow mode on and off, and reload the policy file. Without it the handler changes
 // nothing.
 func Writable() Option { return func(c *config) { c.writable = true } }
 

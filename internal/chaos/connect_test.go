@@ -22,7 +22,7 @@ import (
 
 // Making a connection takes up to seven round trips, which is longer than a decision's timeout.
 func TestConnectionsAreMadeToADistantServer(t *testing.T) {
-	cert, key, pool := certificate(t)
+	cert, key, pool := redistest.Certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
 	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")

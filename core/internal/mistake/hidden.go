@@ -1,6 +1,9 @@
 package mistake
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Hidden returns a field without the key of an override in it, which can be an API key or personal data, and messages are logged. Of
 // the key only its kind stays, which ends at the first colon: Policy.Overrides.header:…[0].Capacity.
@@ -34,7 +37,7 @@ func HiddenName(name string) string {
 
 // HiddenValue returns s, which is the value of e, as messages may show it: where a name or overrides stand it is a [HiddenName].
 func HiddenValue(e *Error, s string) string {
-	if strings.HasPrefix(e.Reason, notAField) || (lastName(e.Field) == "overrides" || lastName(e.Field) == "blocked") {
+	if strings.HasPrefix(e.Reason, notAField) || slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
 		return HiddenName(s)
 	}
 	return s

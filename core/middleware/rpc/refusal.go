@@ -5,6 +5,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -83,10 +84,7 @@ func LacksTokens(limit string) string {
 }
 
 // Log logs why a call was refused if that is a failure of the service. For all others, the answer says it.
-func (r Refusal) Log(ctx context.Context, log interface {
-	ErrorContext(ctx context.Context, message string, args ...any)
-}, err error,
-) {
+func (r Refusal) Log(ctx context.Context, log *slog.Logger, err error) {
 	if r.Code == Internal {
 		log.ErrorContext(ctx, "ratelimit: request refused", "code", "RL709", "error", err)
 	}
