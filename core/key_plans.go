@@ -44,16 +44,17 @@ func (k keyPlans) successors(of func(*ownPlans) *plan, other keyPlans) map[strin
 	return plans
 }
 
-// keyPlans returns the plans of overrides and of blocked keys. A blocked key that has no override keeps the limits that limitsOf returns.
-func (r *rules) keyPlans(overrides map[string][]Limit, blocked []string, limitsOf func(key string) []Limit) keyPlans {
+// keyPlans returns the plans of overrides and of blocked keys under p. A blocked key that has no override keeps the limits that limitsOf
+// returns. local says whether the fallback needs plans too.
+func (p *Policy) keyPlans(overrides map[string][]Limit, blocked []string, local bool, limitsOf func(key string) []Limit) keyPlans {
 	if len(overrides)+len(blocked) == 0 {
 		return nil
 	}
 	plans := make(keyPlans, len(overrides)+len(blocked))
 	add := func(key string, limits []Limit) *ownPlans {
-		own := &ownPlans{plan: makePlan(r.policy.Name, limits)}
-		if own.plan.ofKey = true; r.localPlan != nil {
-			own.local = makePlan(r.policy.Name, scaled(limits, r.policy.LocalShare))
+		own := &ownPlans{plan: makePlan(p.Name, limits)}
+		if own.plan.ofKey = true; local {
+			own.local = makePlan(p.Name, scaled(limits, p.LocalShare))
 			own.local.ofKey = true
 		}
 		plans[key] = own

@@ -36,19 +36,27 @@ func (s *meddlingStore) DoTogether(ctx context.Context, requests []store.Request
 	return s.JointStore.DoTogether(ctx, requests)
 }
 
-// A decision looks at the policy once. If SetPolicy replaces it while the store decides, the decision is as if SetPolicy had been
-// called after it.
+// A decision looks at the policy and its exceptions once. If they change while the store decides, the decision is as if they had changed
+// after it.
 func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 	ctx := t.Context()
 	const key = "ann"
 	limits := []core.Limit{core.PerHour(10), core.PerDay(1000).WithName("tokens").WithUnit("tokens")}
 	before := core.Policy{Name: "api", Limits: limits}
-	for name, after := range map[string]core.Policy{
-		"shadow mode":    {Name: "api", Limits: limits, Shadow: true},
-		"no headers":     {Name: "api", Limits: limits, Headers: core.HeadersNone, OnFailure: core.FailClosed},
-		"other limits":   {Name: "api", Limits: []core.Limit{core.PerHour(3).WithName("other"), core.PerDay(700).WithName("words").WithUnit("tokens")}},
-		"an override":    {Name: "api", Limits: limits, Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}},
-		"another length": {Name: "api", Limits: append([]core.Limit{core.PerMinute(5)}, limits...)},
+	set := func(p core.Policy) func(*core.Limiter) error {
+		return func(l *core.Limiter) error { return l.SetPolicy(p) }
+	}
+	except := func(e core.Exceptions) func(*core.Limiter) error {
+		return func(l *core.Limiter) error { return l.SetExceptions(e) }
+	}
+	for name, change := range map[string]func(*core.Limiter) error{
+		"shadow mode":    set(core.Policy{Name: "api", Limits: limits, Shadow: true}),
+		"no headers":     set(core.Policy{Name: "api", Limits: limits, Headers: core.HeadersNone, OnFailure: core.FailClosed}),
+		"other limits":   set(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(3).WithName("other"), core.PerDay(700).WithName("words").WithUnit("tokens")}}),
+		"an override":    set(core.Policy{Name: "api", Limits: limits, Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}}),
+		"another length": set(core.Policy{Name: "api", Limits: append([]core.Limit{core.PerMinute(5)}, limits...)}),
+		"an exception":   except(core.Exceptions{Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}}),
+		"a block":        except(core.Exceptions{Blocked: []string{key}}),
 	} {
 		reply := func(res core.Result, err error) string {
 			h := limittest.HeaderList{}
@@ -101,13 +109,13 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 				taken, err := l.AllowUnits(ctx, key, core.Units{core.Requests: 7, "tokens": 100})
 				require.NoError(t, err)
 				if meddle {
-					store.meanwhile = func() { require.NoError(t, l.SetPolicy(after)) }
+					store.meanwhile = func() { require.NoError(t, change(l)) }
 				}
 				text := do(l, taken)
 				left, err := core.Must(core.NewLimiter(memory, before)).Peek(ctx, key)
 				return text + reply(left, err)
 			}
-			assert.Equal(t, play(false), play(true), "%s while SetPolicy changes to %s", call, name)
+			assert.Equal(t, play(false), play(true), "%s while the policy changes to %s", call, name)
 		}
 	}
 }
@@ -125,14 +133,15 @@ func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 		require.NoError(t, err)
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
-			if !ok {
+			if !ok || f.Name.Name == "current" {
 				continue
 			}
 			here := 0
 			ast.Inspect(f, func(n ast.Node) bool {
 				if call, ok := n.(*ast.CallExpr); ok {
-					if load, ok := call.Fun.(*ast.SelectorExpr); ok && load.Sel.Name == "Load" {
-						if rules, ok := load.X.(*ast.SelectorExpr); ok && rules.Sel.Name == "rules" {
+					if look, ok := call.Fun.(*ast.SelectorExpr); ok {
+						rules, _ := look.X.(*ast.SelectorExpr)
+						if look.Sel.Name == "current" || look.Sel.Name == "Load" && rules != nil && rules.Sel.Name == "rules" {
 							here++
 						}
 					}

@@ -73,7 +73,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 		next.localPlans = &planCache{}
 		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
 	}
-	next.own = next.keyPlans(policy.Overrides, policy.Blocked, func(string) []Limit { return policy.Limits })
+	next.own = policy.keyPlans(policy.Overrides, policy.Blocked, next.localPlan != nil, func(string) []Limit { return policy.Limits })
 	if len(policy.Overrides) > 0 {
 		next.policy.Overrides = make(map[string][]Limit)
 	}
@@ -90,7 +90,7 @@ func (r *rules) except(e *Exceptions) {
 		return
 	}
 	own := r.own.byStoredKey()
-	r.excepted = r.keyPlans(e.Overrides, e.Blocked, func(key string) []Limit {
+	r.excepted = r.policy.keyPlans(e.Overrides, e.Blocked, r.localPlan != nil, func(key string) []Limit {
 		if own := own[key]; own != nil {
 			return own.plan.given
 		}
