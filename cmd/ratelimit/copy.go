@@ -87,11 +87,17 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		}
 	}
 	n, err := c.copyAll(ctx, s, d, to.Store, limits)
+	if err == nil {
+		err = c.copyExceptions(ctx, d, to.Store, limits, &n)
+	}
 	verb := "copied"
 	if c.dryRun {
 		verb = "would be copied (-dry-run)"
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s to %s\n", show.Some(n.copied, "key"), verb, to.Where)
+	if n.exceptions > 0 {
+		_, _ = fmt.Fprintf(s.Out, "  and %s\n", show.Some(n.exceptions, "exception"))
+	}
 	if n.kept > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
 	}
@@ -99,7 +105,54 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 }
 
 // copies counts keys.
-type copies struct{ copied, kept int64 }
+type copies struct{ copied, kept, exceptions int64 }
+
+// copyExceptions copies the overrides and blocks that are in Redis.
+func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string, n *copies) error {
+	policies, err := d.Store.ExceptionPolicies(ctx, c.rate)
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		name, renamed := c.renames[policy]
+		if c.only != "" && policy != c.only || len(c.renames) > 0 && !renamed {
+			continue
+		}
+		if !renamed {
+			name = policy
+		}
+		list, err := d.Store.Exceptions(ctx, policy)
+		if err != nil {
+			return err
+		}
+		has := make(map[string]bool)
+		there, err := to.Exceptions(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, e := range there {
+			has[fmt.Sprint(len(e.Limits) == 0, e.Key)] = true
+		}
+		for _, e := range list {
+			if !c.replace && has[fmt.Sprint(len(e.Limits) == 0, e.Key)] {
+				n.kept++
+				continue
+			}
+			for i, l := range e.Limits {
+				if other, ok := limits[policy][l.Name]; ok {
+					e.Limits[i].Name = other
+				}
+			}
+			if !c.dryRun {
+				if err := to.SetException(ctx, name, e); err != nil {
+					return err
+				}
+			}
+			n.exceptions++
+		}
+	}
+	return nil
+}
 
 func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
 	p := progress{w: s.Err, on: s.Terminal}

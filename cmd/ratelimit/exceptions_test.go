@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 func TestOverrideRaisesOneClientsLimitNow(t *testing.T) {
@@ -121,4 +123,29 @@ func TestUnreadableExceptionsAreSaid(t *testing.T) {
 	assert.Contains(t, out, "eve  blocked")
 	assert.Contains(t, errs, "can't be read")
 	assert.NotEqual(t, cli.OK, code)
+}
+
+func TestCopyTakesExceptionsAlong(t *testing.T) {
+	s := serve(t)
+	files(t, map[string]string{"n.yaml": "- {name: public, limits: [5/day, 9/h]}\n"})
+	limits := []core.Limit{core.PerDay(50).WithName("api-24h"), core.PerHour(9).WithName("api-1h")}
+	for _, e := range []redisstore.Exception{{Key: "eve", For: time.Hour}, {Key: "ann", Limits: limits}} {
+		require.NoError(t, s.store.SetException(t.Context(), "api", e))
+	}
+	url, other := "redis://"+s.addr, redistest.Prefix()
+	to := redisstore.New(s.client, redisstore.WithPrefix(other), redisstore.WithTimeout(5*time.Second))
+	require.NoError(t, to.SetException(t.Context(), "public", redisstore.Exception{Key: "eve"}))
+	for _, replace := range []bool{false, true} {
+		line := []string{"copy", "-prefix", s.prefix, "-to-prefix", other, "-policies", "n.yaml", "-rename", "api=public", url, url, "-timeout", "5s"}
+		if replace {
+			line = append(line, "-replace")
+		}
+		out, errs, code := run(t, "", line...)
+		require.Equal(t, cli.OK, code, errs)
+		list, err := to.Exceptions(t.Context(), "public")
+		require.NoError(t, err)
+		require.Len(t, list, 2, out)
+		assert.Equal(t, []string{"public-24h", "public-1h"}, []string{list[0].Limits[0].Name, list[0].Limits[1].Name}, "limits without a name get that of the new policy")
+		assert.Equal(t, replace, list[1].For > 0, "what the new server has stays, unless -replace is given")
+	}
 }

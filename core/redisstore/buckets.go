@@ -22,21 +22,47 @@ import (
 // missing. Keys that this package did not name are left out. An error ends the list: it is that of [Store.Ping], or ctx's.
 func (s *Store) Buckets(ctx context.Context, policy string, perSecond int) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {
-		err := s.mistaken()
-		var servers []redis.UniversalClient
-		if err == nil {
-			servers, err = s.batches.server.each(ctx)
+		pattern := escapeGlob(s.batches.prefix) + "*"
+		if policy != "" {
+			pattern = escapeGlob(redisKey(s.batches.prefix, policy, "")) + "*"
 		}
+		err := s.scan(ctx, pattern, perSecond, func(key string) bool {
+			b, ok := bucketOf(s.batches.prefix, key)
+			return !ok || policy != "" && b.Policy != policy || yield(b, nil)
+		})
 		if err != nil {
 			yield(Bucket{}, err)
-			return
-		}
-		for _, one := range servers {
-			if !s.batches.scan(ctx, one, policy, perSecond, yield) {
-				return
-			}
 		}
 	}
+}
+
+// ExceptionPolicies returns the names of the policies that have exceptions in Redis, sorted. It looks at all keys, as [Store.Buckets]
+// does.
+func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int) (policies []string, err error) {
+	prefix := s.batches.exceptionsKey("")
+	err = s.scan(ctx, escapeGlob(prefix)+"*", perSecond, func(key string) bool {
+		if policy := decodedPolicy.Replace(strings.TrimPrefix(key, prefix)); s.batches.exceptionsKey(policy) == key {
+			policies = append(policies, policy)
+		}
+		return true
+	})
+	slices.Sort(policies)
+	return slices.Compact(policies), err
+}
+
+// scan gives yield the keys that a pattern describes, of one server after another, until it returns false.
+func (s *Store) scan(ctx context.Context, pattern string, perSecond int, yield func(key string) bool) error {
+	if err := s.mistaken(); err != nil {
+		return err
+	}
+	servers, err := s.batches.server.each(ctx)
+	for i := 0; err == nil && i < len(servers); i++ {
+		var more bool
+		if more, err = scan(ctx, servers[i], pattern, perSecond, yield); !more {
+			break
+		}
+	}
+	return err
 }
 
 // each returns a client of each server, in the order of their addresses.
@@ -57,35 +83,29 @@ const (
 	scansASecond = 20   // if there is a rate
 )
 
-// scan lists the buckets of one server. It reports whether to go on.
-func (s *batches) scan(ctx context.Context, one redis.UniversalClient, policy string, perSecond int, yield func(Bucket, error) bool) bool {
+// scan gives yield the keys of one server. It reports whether to go on.
+func scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, yield func(key string) bool) (more bool, err error) {
 	count := mostScanned
 	if perSecond > 0 {
 		count = min(mostScanned, max(1, perSecond/scansASecond))
-	}
-	pattern := escapeGlob(s.prefix) + "*"
-	if policy != "" {
-		pattern = escapeGlob(redisKey(s.prefix, policy, "")) + "*"
 	}
 	began, scanned := time.Now(), 0
 	for cursor := uint64(0); ; {
 		keys, next, err := scanOnce(ctx, one, cursor, pattern, count)
 		if err != nil {
-			yield(Bucket{}, diagnosed(address.Of(one), withoutArguments(err)))
-			return false
+			return false, diagnosed(address.Of(one), withoutArguments(err))
 		}
 		for _, key := range keys {
-			if b, ok := bucketOf(s.prefix, key); ok && (policy == "" || b.Policy == policy) && !yield(b, nil) {
-				return false
+			if !yield(key) {
+				return false, nil
 			}
 		}
 		if cursor = next; cursor == 0 {
-			return true
+			return true, nil
 		}
 		if scanned += count; perSecond > 0 {
 			if err := sleepUntil(ctx, began.Add(time.Duration(scanned)*time.Second/time.Duration(perSecond))); err != nil {
-				yield(Bucket{}, err)
-				return false
+				return false, err
 			}
 		}
 	}

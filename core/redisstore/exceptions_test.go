@@ -66,8 +66,11 @@ func TestExceptionsAreNoBuckets(t *testing.T) {
 		require.NoError(t, err)
 		assert.Fail(t, "no bucket was used", b)
 	}
+	policies, err := s.ExceptionPolicies(ctx, 0)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"%", "%exceptions", "api"}, policies)
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "%exceptions", Limits: []core.Limit{core.PerHour(2)}, OnFailure: core.FailClosed}))
-	_, err := l.Allow(ctx, "api")
+	_, err = l.Allow(ctx, "api")
 	require.NoError(t, err, "a policy's name leads to no exceptions")
 }
 
