@@ -226,6 +226,8 @@ func (w *watcher) Write(p []byte) (int, error) {
 	return n, err
 }
 
+func (w *watcher) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
 func TestGetWatches(t *testing.T) {
 	s := serve(t)
 	ctx, stop := context.WithCancel(t.Context())

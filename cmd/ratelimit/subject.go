@@ -28,8 +28,13 @@ type live struct {
 func (l *live) define(flags *flag.FlagSet) {
 	l.Define(flags)
 	flags.StringVar(&l.file, "policies", "", "the policy `file`, as the service has it")
-	flags.StringVar(&l.mode, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
+	defineKeys(flags, &l.mode)
 	flags.IntVar(&l.rate, "rate", 10_000, "how many `keys` a second the server looks at for a listing; 0: as fast as it can")
+}
+
+// defineKeys defines the flag that says how keys stand in output.
+func defineKeys(flags *flag.FlagSet, mode *string) {
+	flags.StringVar(mode, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
 }
 
 // desk is what a command works with.
@@ -88,12 +93,7 @@ func (l *live) openPolicy(ctx context.Context, s cli.Streams, command, name stri
 func (d *desk) limiterOf(name string) (*core.Limiter, error) {
 	p, ok := d.policies[name]
 	if !ok {
-		names := slices.Sorted(maps.Keys(d.policies))
-		hint := " (it has " + strings.Join(names, ", ") + ")"
-		if nearest := cli.Nearest(name, names); nearest != "" {
-			hint = ": did you mean " + nearest + "?"
-		}
-		return nil, cli.Misuse("policy %s is not in %s%s", show.Text(name), d.live.file, hint)
+		return nil, cli.Misuse("policy %s is not in %s%s", show.Text(name), d.live.file, nearest(name, slices.Sorted(maps.Keys(d.policies))))
 	}
 	p.Shadow, p.OnFailure, p.LocalShare = false, core.FailClosed, 0
 	limiter, err := core.NewLimiter(d.Store, p)
@@ -101,6 +101,21 @@ func (d *desk) limiterOf(name string) (*core.Limiter, error) {
 		return nil, err
 	}
 	return limiter.WithStoredKeys(), nil
+}
+
+// nearest is a hint at the name that a misspelt one means, or at all names.
+func nearest(name string, names []string) string {
+	if n := cli.Nearest(name, names); n != "" {
+		return ": did you mean " + show.Text(n) + "?"
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	shown := make([]string, len(names))
+	for i, n := range names {
+		shown[i] = show.Text(n)
+	}
+	return " (there are " + strings.Join(shown, ", ") + ")"
 }
 
 // givenKey returns the key that arguments or flags give, as the store has it.
@@ -169,8 +184,8 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 		}
 	}
 	if len(list) == 0 {
-		if nearest := cli.Nearest(key, all); nearest != "" {
-			list = append(list, nearest)
+		if n := cli.Nearest(key, all); n != "" {
+			list = append(list, n)
 		}
 	}
 	return list

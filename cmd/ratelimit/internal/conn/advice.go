@@ -2,8 +2,6 @@ package conn
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -37,17 +35,11 @@ func advice(err error) string {
 			return a.do
 		}
 	}
-	var (
-		network   net.Error
-		authority x509.UnknownAuthorityError
-		host      x509.HostnameError
-		invalid   *tls.CertificateVerificationError
-	)
+	if advice := CertificateAdvice(err); advice != "" {
+		return advice
+	}
+	var network net.Error
 	switch {
-	case errors.As(err, &host):
-		return "The certificate is for another name: give it by -sni."
-	case errors.As(err, &authority), errors.As(err, &invalid):
-		return "Give the certificates that sign the server's by -cacert."
 	case errors.Is(err, io.EOF), strings.Contains(text, "connection reset"):
 		return "The server closed the connection: if it speaks TLS at this port, add -tls."
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):

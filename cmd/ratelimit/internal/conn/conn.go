@@ -4,13 +4,11 @@ package conn
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +27,8 @@ const PasswordVariable = "REDISCLI_AUTH"
 type Flags struct {
 	host, socket, user, password, url string
 	port, db                          int
-	tls, insecure, cluster            bool
-	cacert, cert, key, sni            string
+	tls, cluster                      bool
+	certificates                      TLS
 	sentinels, master                 string
 
 	Prefix  string        // of the keys in Redis
@@ -47,11 +45,7 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 	flags.StringVar(&f.password, "a", "", "the `password`; other users of this machine may see it: "+PasswordVariable+" is safer")
 	flags.IntVar(&f.db, "n", 0, "the `number` of the database")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS")
-	flags.StringVar(&f.cacert, "cacert", "", "a `file` with the certificates that sign the server's; by default the system's")
-	flags.StringVar(&f.cert, "cert", "", "a `file` with this client's certificate")
-	flags.StringVar(&f.key, "key", "", "the `file` with the key of -cert")
-	flags.StringVar(&f.sni, "sni", "", "the `name` in the server's certificate, if it is not the host's")
-	flags.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
+	f.certificates.Define(flags)
 	flags.BoolVar(&f.cluster, "c", false, "the server is a node of a Cluster: use all of its masters")
 	flags.StringVar(&f.sentinels, "sentinel", "", "the Sentinels, as `host:port,…`, which know the master of the name -master")
 	flags.StringVar(&f.master, "master", "", "the `name` of the master that the Sentinels know")
@@ -132,10 +126,8 @@ func (f *Flags) check() error {
 		return cli.Misuse("a Cluster has database 0 alone: leave -n out")
 	case (f.sentinels == "") != (f.master == ""):
 		return cli.Misuse("-sentinel host:port,… and -master NAME belong together")
-	case (f.cert == "") != (f.key == ""):
-		return cli.Misuse("-cert and -key belong together")
 	}
-	return nil
+	return f.certificates.Check()
 }
 
 // client returns a client, and its address for messages.
@@ -186,41 +178,19 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 
 // setTLS sets the configuration of TLS. o has that of the URL.
 func (f *Flags) setTLS(o *redis.Options) error {
-	config := o.TLSConfig
-	if !f.tls && config == nil {
-		if f.cacert+f.cert+f.sni != "" || f.insecure {
-			return cli.Misuse("-cacert, -cert, -sni and -insecure need -tls")
+	if !f.tls && o.TLSConfig == nil {
+		if f.certificates.Given() {
+			return cli.Misuse("-cacert, -cert, -key, -sni and -insecure need -tls")
 		}
 		return nil
 	}
-	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.TLSConfig == nil {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		if f.sentinels == "" && f.socket == "" {
-			config.ServerName = f.host
+			o.TLSConfig.ServerName = f.host
 		}
 	}
-	if f.sni != "" {
-		config.ServerName = f.sni
-	}
-	config.InsecureSkipVerify = f.insecure
-	if f.cacert != "" {
-		text, err := os.ReadFile(f.cacert)
-		if err != nil {
-			return err
-		}
-		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("-cacert %s has no certificate in the PEM format", f.cacert)
-		}
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return fmt.Errorf("-cert and -key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	o.TLSConfig = config
-	return nil
+	return f.certificates.Set(o.TLSConfig)
 }
 
 // Explain returns the error of a call, with where it happened and what to do.
