@@ -152,7 +152,53 @@ func TestSentinelNamesTheMaster(t *testing.T) {
 	assert.Contains(t, out, "never used")
 	_, errs, code = connect(t, "", "--sentinel", sentinel.Addr, "-master", "limit")
 	assert.Equal(t, cli.Unavailable, code)
-	assert.Contains(t, errs, "Check -sentinel and -master")
+	assert.Contains(t, errs, "no master of that name: check -master")
+}
+
+// Sentinels have a password of their own, or none, and no hint takes one for the other.
+func TestSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
+	master, sentinel := redistest.Start(t, "--requirepass", password), redistest.Start(t, "--sentinel", "--requirepass", "of-sentinel")
+	open := redistest.Start(t, "--sentinel")
+	files(t, map[string]string{"p.yaml": livePolicies})
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	for addr, password := range map[string]string{sentinel.Addr: "of-sentinel", open.Addr: ""} {
+		c := redis.NewSentinelClient(&redis.Options{Addr: addr, Password: password})
+		defer func() { _ = c.Close() }()
+		require.NoError(t, c.Monitor(t.Context(), "limits", host, port, "1").Err())
+	}
+	for name, c := range map[string]struct {
+		addr, redis, sentinel, flags, says string
+		code                               int
+	}{
+		"both":                   {sentinel.Addr, password, "of-sentinel", "", "", cli.OK},
+		"a flag":                 {sentinel.Addr, password, "", "-sentinel-password of-sentinel", "", cli.OK},
+		"a user":                 {sentinel.Addr, password, "of-sentinel", "-sentinel-user default", "", cli.OK},
+		"Redis' alone":           {sentinel.Addr, password, "", "", "The Sentinels want a password, which is not that of Redis: set REDISCLI_SENTINEL_AUTH", cli.Unavailable},
+		"Redis' for both":        {sentinel.Addr, password, password, "", "Check the Sentinels' password", cli.Unavailable},
+		"the Sentinels' alone":   {sentinel.Addr, "", "of-sentinel", "", "The server wants a password: set REDISCLI_AUTH", cli.Unavailable},
+		"an open Sentinel":       {open.Addr, password, "", "", "", cli.OK},
+		"none is wanted":         {open.Addr, password, "of-sentinel", "", "", cli.OK},
+		"no Sentinel":            {master.Addr, password, password, "", "is no Sentinel", cli.Unavailable},
+		"TLS to a plain port":    {open.Addr, password, "", "-tls -timeout 100ms", "none of the Sentinels answers", cli.Unavailable},
+		"an unknown master":      {open.Addr, password, "", "-master other", "check -master", cli.Unavailable},
+		"a Sentinel as a server": {open.Addr, "", "", "-sentinel= -master= -u redis://" + open.Addr, "is a Sentinel: name it by -sentinel", cli.Misused},
+	} {
+		var o, e strings.Builder
+		env := func(name string) string {
+			return map[string]string{"REDISCLI_AUTH": c.redis, "REDISCLI_SENTINEL_AUTH": c.sentinel}[name]
+		}
+		line := append([]string{"get", "-policies", "p.yaml", "api", "x", "-sentinel", c.addr, "-master", "limits", "-timeout", "5s"}, strings.Fields(c.flags)...)
+		code := table.Run(t.Context(), cli.Streams{Out: &o, Err: &e, Env: env}, line)
+		assert.Equal(t, c.code, code, "%s: %s", name, e.String())
+		assert.Contains(t, e.String(), c.says, name)
+		for _, secret := range []string{password, "of-sentinel"} {
+			assert.NotContains(t, o.String()+e.String(), secret, name)
+		}
+	}
+	_, errs, code := connect(t, "", "-sentinel-user", "x")
+	assert.Equal(t, cli.Misused, code)
+	assert.Contains(t, errs, "need -sentinel")
 }
 
 // clusterOf starts a Cluster of two masters.

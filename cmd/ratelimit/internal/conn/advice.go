@@ -19,7 +19,6 @@ var advices = []struct{ part, do string }{
 	{"can't access", "The user lacks a right: docs/operations.md lists those of limiters (the ACL user)."},
 	{"cluster support disabled", "The server is no Cluster: leave -c out."},
 	{"MOVED", "The server is a node of a Cluster: add -c."},
-	{"sentinels specified in configuration are unreachable", "Check -sentinel and -master: none of the Sentinels answers, or none knows a master of that name."},
 	{"LOADING", "The server is loading its data: try again when it is ready."},
 	{"READONLY", "The server is a replica: name the master by -h, or use -sentinel and -master."},
 	{"OOM", "The server's memory is full: see docs/operations.md (memory, persistence, eviction)."},
@@ -27,10 +26,26 @@ var advices = []struct{ part, do string }{
 	{"first record does not look like a TLS handshake", "The server speaks no TLS at this port: leave -tls out, or check -p."},
 }
 
+// sentinelAdvices are what to do if no Sentinel names the master.
+var sentinelAdvices = []struct{ part, do string }{
+	{"NOAUTH", "The Sentinels want a password, which is not that of Redis: set " + SentinelVariable + ", and -sentinel-user for an ACL user."},
+	{"without any password configured", "The Sentinels want no password: unset " + SentinelVariable + ", and leave -sentinel-password out."},
+	{"WRONGPASS", "Check the Sentinels' password in " + SentinelVariable + " or -sentinel-password, and -sentinel-user."},
+	{"AUTH", "Check the Sentinels' password in " + SentinelVariable + " or -sentinel-password, and -sentinel-user."},
+	{"unknown command", "A server that -sentinel names is no Sentinel: these commonly have port 26379."},
+	{"first record does not look like a TLS handshake", "The Sentinels speak no TLS at this port: -tls holds for them and their master."},
+	{"EOF", "A Sentinel closed the connection: if it speaks TLS at this port, add -tls."},
+	{"redis: nil", "The Sentinels know no master of that name: check -master."},
+	{"", "Check -sentinel and -master: none of the Sentinels answers, or none knows a master of that name."},
+}
+
 // advice returns what to do about an error, or "".
 func advice(err error) string {
-	text := err.Error()
-	for _, a := range advices {
+	text, list := err.Error(), advices
+	if strings.Contains(text, "all sentinels specified in configuration are unreachable") {
+		list = sentinelAdvices
+	}
+	for _, a := range list {
 		if strings.Contains(text, a.part) {
 			return a.do
 		}

@@ -23,6 +23,9 @@ import (
 // PasswordVariable is the environment variable with the password, as redis-cli has it.
 const PasswordVariable = "REDISCLI_AUTH"
 
+// SentinelVariable is the environment variable with the password of the Sentinels, which is another one or none.
+const SentinelVariable = "REDISCLI_SENTINEL_AUTH"
+
 // Flags are the flags of a connection.
 type Flags struct {
 	host, socket, user, password, url string
@@ -30,6 +33,7 @@ type Flags struct {
 	tls, cluster                      bool
 	certificates                      TLS
 	sentinels, master                 string
+	sentinelUser, sentinelPassword    string
 
 	Prefix  string        // of the keys in Redis
 	Timeout time.Duration // of a call
@@ -49,6 +53,8 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 	flags.BoolVar(&f.cluster, "c", false, "the server is a node of a Cluster: use all of its masters")
 	flags.StringVar(&f.sentinels, "sentinel", "", "the Sentinels, as `host:port,…`, which know the master of the name -master")
 	flags.StringVar(&f.master, "master", "", "the `name` of the master that the Sentinels know")
+	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "the ACL `user` of the Sentinels")
+	flags.StringVar(&f.sentinelPassword, "sentinel-password", "", "the `password` of the Sentinels, if they have one; "+SentinelVariable+" is safer")
 	flags.StringVar(&f.Prefix, "prefix", "ratelimit:", "how keys begin, as redisstore.WithPrefix sets it")
 	flags.DurationVar(&f.Timeout, "timeout", time.Second, "how long a `call` may take")
 }
@@ -101,8 +107,13 @@ func (l *Link) reach(ctx context.Context) error {
 		return nil
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
-	if info, err := l.Client.Info(ctx, "server").Result(); err == nil && strings.Contains(info, "redis_mode:cluster") {
+	info, err := l.Client.Info(ctx, "server").Result()
+	switch {
+	case err != nil: // this user may not ask
+	case strings.Contains(info, "redis_mode:cluster"):
 		return cli.Misuse("%s is a node of a Cluster: add -c, so that all of its masters are asked", l.Where)
+	case strings.Contains(info, "redis_mode:sentinel"):
+		return cli.Misuse("%s is a Sentinel: name it by -sentinel, and its master by -master", l.Where)
 	}
 	return nil
 }
@@ -126,6 +137,8 @@ func (f *Flags) check() error {
 		return cli.Misuse("a Cluster has database 0 alone: leave -n out")
 	case (f.sentinels == "") != (f.master == ""):
 		return cli.Misuse("-sentinel host:port,… and -master NAME belong together")
+	case f.sentinels == "" && f.sentinelUser+f.sentinelPassword != "":
+		return cli.Misuse("-sentinel-user and -sentinel-password need -sentinel host:port,…")
 	}
 	return f.certificates.Check()
 }
@@ -168,8 +181,12 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		}), "the Cluster at " + o.Addr, nil
 	case f.sentinels != "":
+		if f.sentinelPassword == "" {
+			f.sentinelPassword = env(SentinelVariable)
+		}
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		}), fmt.Sprintf("the master %s that Sentinel at %s names", f.master, f.sentinels), nil
 	}
