@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var getCommand = cli.Command{
@@ -70,21 +71,7 @@ func (a *asked) of(p core.Policy, key string) core.Units {
 	if len(a.units) > 0 {
 		return a.units
 	}
-	limits := p.Limits
-	for other, its := range p.Overrides {
-		if core.StoredKey(other) == key {
-			limits = its
-		}
-	}
-	units := core.Units{core.Requests: 0}
-	for _, l := range limits {
-		if l.Unit == "" || l.Unit == core.Requests {
-			units[core.Requests] = 1
-		} else {
-			units[l.Unit] = 1
-		}
-	}
-	return units
+	return oncall.Request(p, key)
 }
 
 func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"flag"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // live are the flags of commands that look at buckets in Redis.
@@ -134,18 +134,10 @@ func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (s
 		return "", cli.Misuse("there are %d keys: name one, or join those of flags by -join", len(made))
 	case arg == "":
 		return core.StoredKey(made[0]), nil
-	case isHex(strings.TrimPrefix(arg, "sha256:"), 64) && strings.HasPrefix(arg, "sha256:"):
-		return arg, nil
-	case isHex(arg, 12) && d.secret != "":
+	case oncall.IsHex(arg, oncall.LogDigits) && d.secret != "":
 		return d.loggedKey(ctx, policy, arg)
 	}
-	return core.StoredKey(arg), nil
-}
-
-// isHex reports whether s has so many hex digits and nothing else.
-func isHex(s string, digits int) bool {
-	_, err := hex.DecodeString(s)
-	return err == nil && len(s) == digits
+	return oncall.StoredKey(arg), nil
 }
 
 // loggedKey returns the key whose hash stands in logs.
