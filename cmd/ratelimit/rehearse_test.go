@@ -31,7 +31,7 @@ type stage struct {
 // wrapper runs the command on the servers of the test.
 const wrapper = `#!/bin/bash
 command=$1; shift
-for address in "$OLD=old:6379" "$OLD=redis:6379" "$NEW=new:6379" "$APP1=app-1:8080" "$APP2=app-2:8080"; do
+for address in "$OLD=old:6379" "$OLD=redis:6379" "$NEW=new:6379" "$NEW=restored:6379" "$APP1=app-1:8080" "$APP2=app-2:8080"; do
   set -- "${@//${address#*=}/${address%%=*}}"
 done
 case $command in get|list|find|forget|reset|credit|debit|doctor) set -- -p "${OLD#*:}" "$@" ;; esac
