@@ -202,7 +202,7 @@ func TestGetTakesKeysInEveryForm(t *testing.T) {
 	out, _, _ := s.run(t, "get", "-policies", "p.yaml", "-keys", "hash", "api", "header:x-api-key:k-1")
 	assert.NotContains(t, out, "k-1")
 	for line, says := range map[string]string{
-		"api": "name a key", "ap x": "did you mean api?", "api x -ip 192.0.2.1": "there are 2 keys", "api -ip nobody": "must be an IP address", "api x -cost y": "must be a number",
+		"api": "name a key", "ap x": "did you mean api?", "api x -ip 192.0.2.1": "there are 2 keys", "api -ip nobody": "must be an IP address", "api x -cost y": "must be a number", "api x -cost tokns=5": "no limit counts this unit",
 	} {
 		_, errs, code := s.run(t, "get", append([]string{"-policies", "p.yaml"}, strings.Fields(line)...)...)
 		assert.Equal(t, cli.Misused, code, line)

@@ -22,8 +22,8 @@ var advices = []struct{ part, do string }{
 	{"LOADING", "The server is loading its data: try again when it is ready."},
 	{"READONLY", "The server is a replica: name the master by -h, or use -sentinel and -master."},
 	{"OOM", "The server's memory is full: see docs/operations.md (memory, persistence, eviction)."},
-	{"DB index is out of range", "The server has fewer databases: check -n."},
-	{"first record does not look like a TLS handshake", "The server speaks no TLS at this port: leave -tls out, or check -p."},
+	{"DB index is out of range", "The server has fewer databases: check -n, or the number in the URL."},
+	{"first record does not look like a TLS handshake", "The server speaks no TLS at this port: leave -tls out (in a URL, write redis://), or check -p."},
 }
 
 // sentinelAdvices are what to do if no Sentinel names the master.
@@ -40,7 +40,7 @@ var sentinelAdvices = []struct{ part, do string }{
 }
 
 // advice returns what to do about an error, or "".
-func advice(err error) string {
+func (l *Link) advice(err error) string {
 	text, list := err.Error(), advices
 	if strings.Contains(text, "all sentinels specified in configuration are unreachable") {
 		list = sentinelAdvices
@@ -56,7 +56,9 @@ func advice(err error) string {
 	var network net.Error
 	switch {
 	case errors.Is(err, io.EOF), strings.Contains(text, "connection reset"):
-		return "The server closed the connection: if it speaks TLS at this port, add -tls."
+		return "The server closed the connection: if it speaks TLS at this port, add -tls (in a URL, write rediss://)."
+	case l.tls && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
+		return "Check -h and -p. If the server speaks no TLS at this port, leave -tls out (in a URL, write redis://)."
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return "Check -h and -p, that the server runs, and that this machine may reach it. A slow way needs a longer -timeout."
 	}

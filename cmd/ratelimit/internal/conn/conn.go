@@ -74,6 +74,7 @@ type Link struct {
 	Where  string // for messages
 
 	flags *Flags
+	tls   bool
 }
 
 // Close closes the connection.
@@ -88,7 +89,7 @@ func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redi
 	options := append([]redisstore.Option{
 		redisstore.WithPrefix(f.Prefix), redisstore.WithTimeout(f.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
 	}, extra...)
-	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f}
+	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f, tls: f.tls || strings.HasPrefix(f.url, "rediss:")}
 	if err := l.reach(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -129,6 +130,8 @@ func (f *Flags) check() error {
 		return cli.Misuse("-p %d is not a port: it must be from 1 to 65535", f.port)
 	case strings.ContainsAny(f.host, "@/"):
 		return cli.Misuse("-h is a host alone: give a URL by -u")
+	case strings.Contains(f.host, ":") && net.ParseIP(strings.Trim(f.host, "[]")) == nil:
+		return cli.Misuse("-h is a host alone: give the port by -p")
 	case f.db < 0:
 		return cli.Misuse("-n %d must not be negative", f.db)
 	case f.cluster && f.sentinels != "":
@@ -148,17 +151,20 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	if err := f.check(); err != nil {
 		return nil, "", err
 	}
-	o := &redis.Options{Addr: net.JoinHostPort(f.host, strconv.Itoa(f.port)), DB: f.db}
+	o := &redis.Options{Addr: net.JoinHostPort(strings.Trim(f.host, "[]"), strconv.Itoa(f.port)), DB: f.db}
 	if f.socket != "" {
 		o.Network, o.Addr = "unix", f.socket
 	}
 	if f.url != "" {
 		var err error
 		if o, err = redis.ParseURL(f.url); err != nil { // the error could show the password
-			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://user@redis:6379/0; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
+			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://redis:6379 or rediss://…, with TLS; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
 		}
 		if f.db != 0 {
 			o.DB = f.db
+		}
+		if f.cluster && o.DB != 0 {
+			return nil, "", cli.Misuse("a Cluster has database 0 alone: leave the number out of the URL")
 		}
 	}
 	if f.user != "" {
@@ -212,10 +218,13 @@ func (f *Flags) setTLS(o *redis.Options) error {
 
 // Explain returns the error of a call, with where it happened and what to do.
 func (l *Link) Explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), cli.IsMisuse(err):
 		return err
+	case errors.Is(err, core.ErrUnit), errors.Is(err, core.ErrCost), errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrSlots): // Redis was not asked
+		return cli.Misuse("%v", err)
 	}
-	if advice := advice(err); advice != "" {
+	if advice := l.advice(err); advice != "" {
 		return fmt.Errorf("%s: %w\n  %s", l.Where, err, advice)
 	}
 	return fmt.Errorf("%s: %w", l.Where, err)
