@@ -81,7 +81,11 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, a *answer) *failure
 		d.Policy = l.Name()
 		switch action {
 		case "peek":
-			return h.peek(r.Context(), l, form["key"], a)
+			var err error
+			if a.Peek, _, _, err = h.peek(r.Context(), l, form["key"]); err != nil {
+				return told(err)
+			}
+			return nil
 		case "reset":
 			d.Key = form["key"]
 			failed = h.reset(r.Context(), l, &d, a)
@@ -122,22 +126,12 @@ func formOf(w http.ResponseWriter, r *http.Request) (map[string]string, *failure
 	return form, nil
 }
 
-// peek notes in a what is left to key.
-func (h *Handler) peek(ctx context.Context, l *core.Limiter, key string, a *answer) *failure {
-	res, err := l.Peek(ctx, key)
-	if err != nil {
-		return told(err)
-	}
-	a.Peek = peeked(l, key, res)
-	return nil
-}
-
 // reset makes the bucket of d's key full.
 func (h *Handler) reset(ctx context.Context, l *core.Limiter, d *done, a *answer) *failure {
-	before, err := l.Peek(ctx, d.Key)
+	before, res, reset, err := h.peek(ctx, l, d.Key)
 	if err == nil {
-		d.Before = left(before)
-		err = l.Reset(ctx, d.Key)
+		d.Key, d.Before = before.Key, left(res)
+		err = reset()
 	}
 	if err != nil {
 		failed := told(err)
@@ -145,8 +139,8 @@ func (h *Handler) reset(ctx context.Context, l *core.Limiter, d *done, a *answer
 		return failed
 	}
 	d.Note = "other processes may repeat a denial for as long as their deny cache keeps it"
-	if after, err := l.Peek(ctx, d.Key); err == nil {
-		d.After, a.Peek = left(after), peeked(l, d.Key, after)
+	if after, res, _, err := h.peek(ctx, l, d.Key); err == nil {
+		d.After, a.Peek = left(res), after
 	}
 	h.log(ctx, d, l.LogKey(d.Key), "")
 	return nil

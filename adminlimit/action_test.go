@@ -85,7 +85,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 	assert.EqualValues(t, 2, report.Policies[0].Shadow, "the premise: shadow mode let two pass")
 
 	_, page := a.send(t, "GET", "", "", html)
-	for _, want := range []string{hashOf(t, a.api.Policy()), "FailClosed", "1000/day name daily", "on: denies nobody", "user:ann", "2 of these by shadow mode alone", "1m30s", ">open<"} {
+	for _, want := range []string{hashOf(t, a.api.Policy()), "FailClosed", "1000/day name daily", "on: denies nobody", "user:ann", "2 of these by shadow mode alone", "1 min 30 s", ">open<"} {
 		assert.Contains(t, page, want, "the page shows what JSON has")
 	}
 }
@@ -111,20 +111,25 @@ func TestPeekShowsWhatIsLeft(t *testing.T) {
 	assert.Equal(t, a.login.LogKey("user:ann"), peek["log_key"])
 	assert.Equal(t, "store", peek["source"])
 	limit := peek["limits"].([]any)[0].(map[string]any)
-	assert.Equal(t, map[string]any{"name": "login", "limit": "5/15min", "remaining": 0.0, "capacity": 5.0, "full_in_seconds": limit["full_in_seconds"]}, limit)
+	assert.Equal(t, map[string]any{
+		"name": "login", "limit": "5/15min", "remaining": 0.0, "capacity": 5.0, "full_in_seconds": limit["full_in_seconds"], "retry_in_seconds": limit["retry_in_seconds"],
+	}, limit)
+	assert.InDelta(t, 180, limit["retry_in_seconds"], 180, "a token takes three minutes")
+	assert.Regexp(t, `^denied: login is used up, next token in \d`, peek["says"], "the next token is told, as ratelimit get does")
 	assert.InDelta(t, 900, limit["full_in_seconds"], 180, "five tokens take 15 minutes")
 	again := look()
 	assert.InDelta(t, 0, again["limits"].([]any)[0].(map[string]any)["remaining"], 0, "a look takes nothing")
 
 	require.NoError(t, a.login.Debit(t.Context(), "user:ann", 5))
 	limit = look()["limits"].([]any)[0].(map[string]any)
-	assert.Positive(t, limit["retry_in_seconds"], "a debt is shown")
+	assert.Greater(t, limit["retry_in_seconds"], 900.0, "a debt is shown")
 	require.NoError(t, a.login.SetShadow(true))
 	peek = look()
 	assert.Equal(t, []any{true, true}, []any{peek["shadow"], peek["passes"]}, "in shadow mode every request passes")
 	_, page := a.send(t, http.MethodPost, "", "action=peek&policy=login&key=user:ann", html)
 	assert.Contains(t, page, "in shadow mode")
-	assert.Contains(t, page, "in debt for")
+	assert.Contains(t, page, "login owes 5 tokens, next token in ")
+	assert.Contains(t, page, "passes in ")
 	assert.NotContains(t, a.log.String(), "user:ann")
 }
 
@@ -246,7 +251,7 @@ func TestNothingInternalLeaks(t *testing.T) {
 		assert.NotContains(t, a.log.String(), "user:ann")
 		assert.Contains(t, a.log.String(), "a change by hand failed", "who tried is logged too")
 		_, page := a.send(t, http.MethodPost, "", "action=peek&policy=far&key=k", html)
-		assert.Equal(t, mode == core.FailOpen, strings.Contains(page, "not known, because the store does not answer"))
+		assert.Equal(t, mode == core.FailOpen, strings.Contains(page, "not known: the store does not answer"))
 	}
 }
 
@@ -451,6 +456,45 @@ func TestPeekSaysThatAKeyIsBlocked(t *testing.T) {
 	peek := answer["peek"].(map[string]any)
 	assert.Equal(t, []any{true, false}, []any{peek["blocked"], peek["passes"]}, "its bucket is full, and it is denied")
 	_, page := a.send(t, http.MethodPost, "", "action=peek&policy=login&key=user:mallory", html)
-	assert.Contains(t, page, "The policy blocks the key.")
-	assert.Contains(t, page, "a request is denied now")
+	assert.Contains(t, page, "denied: the policy blocks this key")
+}
+
+// Keys are taken as logs and the report of denials show them, and as stores have them: whoever reads one of these can paste it.
+func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
+	a := start(t, adminlimit.Writable())
+	long := "user:" + strings.Repeat("x", 200)
+	p := a.login.Policy()
+	p.Overrides = map[string][]core.Limit{"vip:ann": {core.PerDay(7).WithName("vip")}}
+	require.NoError(t, a.login.SetPolicy(p))
+	for _, key := range []string{"user:ann", long} {
+		for range 7 {
+			_, err := a.login.Allow(t.Context(), key)
+			require.NoError(t, err)
+		}
+	}
+	_, text := a.send(t, "GET", "", "", nil)
+	assert.Contains(t, text, core.StoredKey(long), "the premise: the report shows a long key by its hash")
+	for given, key := range map[string]string{
+		"user:ann": "user:ann", a.login.LogKey("user:ann"): "user:ann", long: long, core.StoredKey(long): core.StoredKey(long), a.login.LogKey(core.StoredKey(long)): core.StoredKey(long),
+	} {
+		status, answer := a.post(t, "action", "peek", "policy", "login", "key", given)
+		require.Equal(t, http.StatusOK, status)
+		peek := answer["peek"].(map[string]any)
+		assert.Equal(t, []any{key, false, 2.0}, []any{peek["key"], peek["passes"], peek["denied"]}, given)
+	}
+	status, answer := a.post(t, "action", "peek", "policy", "login", "key", a.login.LogKey("vip:ann"))
+	require.Equal(t, http.StatusOK, status)
+	assert.Equal(t, "vip:ann", answer["peek"].(map[string]any)["key"], "keys with limits of their own are known too")
+	_, page := a.send(t, "GET", "", "", html)
+	assert.Equal(t, 2, strings.Count(page, "look up</button>"), "each denied key can be looked up")
+	for _, given := range []string{core.StoredKey(long), a.login.LogKey("user:ann")} {
+		status, answer = a.post(t, "action", "reset", "policy", "login", "key", given)
+		require.Equal(t, http.StatusOK, status)
+		assert.Equal(t, "login: 5 of 5 left", answer["done"].(map[string]any)["after"])
+	}
+	for _, key := range []string{long, "user:ann"} {
+		res, err := a.login.Allow(t.Context(), key)
+		require.NoError(t, err)
+		assert.True(t, res.Allowed, "the bucket of the key itself is reset")
+	}
 }

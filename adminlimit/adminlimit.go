@@ -8,7 +8,8 @@
 // A GET or HEAD returns the state: the page for an Accept with text/html, and otherwise JSON; ?format=html or ?format=json decides it.
 // ?top=50 shows so many denied keys of a policy: from 1 to 1,000, by default 20; of all policies together at most 10,000. A POST of a form does what its field action says:
 //
-//	peek, reset             of policy and key
+//	peek, reset             of policy and key, as the app makes it, as stores have a long one, or as denials show it; the log's form of a key that
+//	                        was denied, is blocked or has limits of its own
 //	shadow-on, shadow-off   of policy; hash, if given, must be the policy's in force
 //	reload                  all policies from the file, or none
 //

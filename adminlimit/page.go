@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var (
@@ -22,7 +24,7 @@ var (
 	page = template.Must(template.New("page").Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
 		"show":   shown,
-		"span":   span,
+		"span":   func(seconds float64) string { return oncall.Wait(time.Duration(seconds * float64(time.Second))) },
 		"moment": func(t time.Time) string { return t.Format("2006-01-02 15:04:05 UTC") },
 	}).Parse(source))
 
@@ -54,9 +56,9 @@ func writeJSON(b *bytes.Buffer, a *answer) {
 // CanReload reports whether there is a file to reload.
 func (a *answer) CanReload() bool { return a.Writable && a.canReload }
 
-// CanPeek reports whether a denied key of a policy can be looked up as the report shows it: hashes can't.
-func (a *answer) CanPeek(policy, key string) bool {
-	if a.counts.Form(key) != key {
+// CanPeek reports whether the denied keys of a policy can be looked up: hashes by a secret can't.
+func (a *answer) CanPeek(policy string) bool {
+	if a.Denied.Hashed {
 		return false
 	}
 	for _, p := range a.Policies {
@@ -73,22 +75,4 @@ func shown(s string) string {
 		return strconv.Quote(s)
 	}
 	return s
-}
-
-// span returns so many seconds in words, such as 2h14m.
-func span(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
-	if d >= time.Second {
-		d = (d + time.Second - 1).Truncate(time.Second) // whoever waits so long must not come too early
-	} else {
-		d = d.Round(time.Millisecond)
-	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +33,6 @@ type answer struct {
 	html      bool
 	top       int
 	canReload bool
-	counts    *denied.Top
 }
 
 // policy is a policy in force.
@@ -47,31 +45,6 @@ type policy struct {
 	Blocked   int       `json:"blocked"`   // how many keys are blocked
 	OnFailure string    `json:"on_failure"`
 	Shadow    bool      `json:"shadow"`
-}
-
-// bucket is what is left to a key.
-type bucket struct {
-	Policy   string  `json:"policy"`
-	Key      string  `json:"key"`
-	LogKey   string  `json:"log_key"`  // as the limiter's log shows it
-	Source   string  `json:"source"`   // who knows
-	Override bool    `json:"override"` // the key has limits of its own
-	Blocked  bool    `json:"blocked"`  // the policy blocks the key
-	Unused   bool    `json:"unused"`   // the store has no bucket, so it is full
-	Shadow   bool    `json:"shadow"`   // the policy is in shadow mode, so every request passes
-	Passes   bool    `json:"passes"`   // a request that costs one token would pass now
-	Limits   []level `json:"limits"`   // empty if the store does not answer
-	AtLeast  int64   `json:"denied"`   // how often the key was denied at least, if it is among those that are denied most
-}
-
-// level is what is left of a limit.
-type level struct {
-	Name      string  `json:"name"`
-	Limit     string  `json:"limit"`
-	Remaining int64   `json:"remaining"`
-	Capacity  int64   `json:"capacity"`
-	FullIn    float64 `json:"full_in_seconds"`
-	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // in debt: until that is paid
 }
 
 // storeState is what a store did.
@@ -110,12 +83,12 @@ func (h *Handler) state(a *answer) {
 	report, room := h.denied.Report(), mostOfAll
 	for i, p := range report.Policies {
 		if a.Peek != nil && a.Peek.Policy == p.Policy {
-			a.Peek.AtLeast = countOf(p, h.denied.Form(a.Peek.Key))
+			a.Peek.AtLeast = a.Peek.countOf(h.denied, p)
 		}
 		report.Policies[i] = p.Top(min(a.top, room))
 		room -= len(report.Policies[i].Keys)
 	}
-	a.Denied, a.counts = &report, h.denied
+	a.Denied = &report
 }
 
 // texts returns limits as text.
@@ -125,16 +98,6 @@ func texts(limits []core.Limit) []string {
 		list[i] = l.String()
 	}
 	return list
-}
-
-// countOf returns how often a key was denied at least; 0 if it is not listed.
-func countOf(p denied.Policy, key string) int64 {
-	for _, k := range p.Keys {
-		if k.Key == key {
-			return k.AtLeast
-		}
-	}
-	return 0
 }
 
 // hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, overrides included.
@@ -149,27 +112,6 @@ func hashOf(p core.Policy) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])
-}
-
-// peeked returns what is left to key, as res says.
-func peeked(l *core.Limiter, key string, res core.Result) *bucket {
-	p := l.Policy()
-	_, override := p.Overrides[key]
-	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override, Unused: res.Unused,
-		Blocked: slices.Contains(p.Blocked, key), Shadow: p.Shadow, Limits: []level{}}
-	b.Passes = !b.Blocked || p.Shadow
-	for _, limit := range res.Limits() {
-		name := limit.Limit.Name
-		limit.Limit.Name = ""
-		b.Limits = append(b.Limits, level{
-			Name: name, Limit: limit.Limit.String(), Remaining: limit.Remaining, Capacity: limit.Limit.Capacity,
-			FullIn: limit.ResetAfter.Seconds(), RetryIn: limit.RetryAfter.Seconds(),
-		})
-		if unit := limit.Limit.Unit; limit.Remaining < 1 && (unit == "" || unit == core.Requests) || limit.RetryAfter > 0 {
-			b.Passes = p.Shadow
-		}
-	}
-	return b
 }
 
 // left says in words what res leaves of each limit.

@@ -19,7 +19,6 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 		}
 		return l.watch.warnings()
 	}
-	hook.BoundedKey = boundedKey
 	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(to(p)) }
 	hook.AllowAll = (*Limiter).allowAll
 	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }

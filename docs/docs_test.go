@@ -30,10 +30,11 @@ var known = map[string]string{
 	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
 	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
 	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
+	"denied":     "github.com/tokenbucket-go/ratelimit/core/denied",
 }
 
 func init() {
-	for _, own := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "promlimit", "otellimit"} {
+	for _, own := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "promlimit", "otellimit", "adminlimit"} {
 		known[own] = "github.com/tokenbucket-go/ratelimit/" + own
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -170,11 +169,7 @@ func (t *teller) limit(ctx context.Context, key string) (core.LimitResult, error
 		}
 		names = append(names, l.Limit.Name)
 	}
-	hint := " (it has " + strings.Join(names, ", ") + ")"
-	if nearest := cli.Nearest(t.name, names); nearest != "" {
-		hint = ": did you mean " + nearest + "?"
-	}
-	return core.LimitResult{}, cli.Misuse("%s has no limit %s%s", t.limiter.Name(), show.Text(t.name), hint)
+	return core.LimitResult{}, cli.Misuse("%s has no limit %s%s", t.limiter.Name(), show.Text(t.name), nearest(t.name, names))
 }
 
 // check returns a mistake in the limit's name, if neither the policy nor an override has such a limit that can get tokens.

@@ -11,6 +11,7 @@ var table = cli.Table{
 		diffCommand,
 		getCommand,
 		listCommand,
+		topCommand,
 		findCommand,
 		resetCommand,
 		creditCommand,

@@ -60,23 +60,27 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
 	for name, c := range map[string]struct{ auth, flags, says string }{
-		"no password":    {says: "set REDISCLI_AUTH"},
-		"a wrong one":    {auth: "wrong-password", says: "Check the password"},
-		"in the URL":     {flags: "-u redis://ann:wrong-password@" + server.Addr, says: "Check the password"},
-		"no server":      {flags: "-p " + port, says: "Check -h and -p"},
-		"no Cluster":     {auth: password, flags: "-c", says: "leave -c out"},
-		"no TLS":         {auth: password, flags: "--tls", says: "Check -h and -p"},
-		"no Sentinel":    {flags: "--sentinel 127.0.0.1:" + port + " -master limits", says: "Check -sentinel and -master"},
-		"no file":        {flags: "--tls --cacert lost.pem", says: "lost.pem"},
-		"many databases": {auth: password, flags: "-n 99", says: "check -n"},
+		"no password":           {says: "set REDISCLI_AUTH"},
+		"a wrong one":           {auth: "wrong-password", says: "Check the password"},
+		"in the URL":            {flags: "-u redis://ann:wrong-password@" + server.Addr, says: "Check the password"},
+		"no server":             {flags: "-p " + port, says: "Check -h and -p"},
+		"no Cluster":            {auth: password, flags: "-c", says: "leave -c out"},
+		"no TLS":                {auth: password, flags: "--tls -timeout 200ms", says: "If the server speaks no TLS at this port, leave -tls out"},
+		"no TLS, by URL":        {auth: password, flags: "-timeout 200ms -u rediss://" + server.Addr, says: "leave -tls out (in a URL, write redis://)"},
+		"a database in the URL": {auth: password, flags: "-u redis://" + server.Addr + "/99", says: "the number in the URL"},
+		"no Sentinel":           {flags: "--sentinel 127.0.0.1:" + port + " -master limits", says: "Check -sentinel and -master"},
+		"no file":               {flags: "--tls --cacert lost.pem", says: "lost.pem"},
+		"many databases":        {auth: password, flags: "-n 99", says: "check -n"},
 	} {
 		_, errs, code := connect(t, c.auth, append(at(t, server.Addr), strings.Fields(c.flags)...)...)
 		assert.Equal(t, cli.Unavailable, code, name)
 		assert.Contains(t, errs, c.says, name)
 	}
 	for flags, says := range map[string]string{
-		"-h redis://ann:wrong-password@host": "give a URL by -u", "-p redis://ann:wrong-password@host/0": "invalid value", "-u redis://x redis://ann:wrong-password@host y": "does not take",
-		"-n ann:wrong-password@host":         "invalid value",
+		"-h redis://ann:wrong-password@host": "give a URL by -u", "-p redis://ann:wrong-password@host/0": "-p: this value can't be read: it is the server's port, such as 6379", "-u redis://x redis://ann:wrong-password@host y": "takes POLICY [KEY], and there are",
+		"-n ann:wrong-password@host": "-n: this value can't be read",
+		"-h 127.0.0.1:6379":          "give the port by -p", "-p wrong-password": "such as 6379", "-awrong-password": "a value follows a space", "-header wrong-password": "write NAME=VALUE",
+		"wrong-password y z": "there are 5 arguments", "-u redis://host/3 -c": "out of the URL", "-u host:6379": "such as redis://redis:6379",
 		"-u redis://:wrong-password%zz@host": "the URL can't be read", "-p 0": "not a port", "-n -1": "must not be negative", "-c -n 1": "leave -n out",
 		"--sentinel a:1": "belong together", "--cacert x": "need -tls", "-timeout 0": "must be above 0", "-c --sentinel a:1 -master m": "exclude", "-cert x": "belong together",
 	} {
@@ -152,7 +156,53 @@ func TestSentinelNamesTheMaster(t *testing.T) {
 	assert.Contains(t, out, "never used")
 	_, errs, code = connect(t, "", "--sentinel", sentinel.Addr, "-master", "limit")
 	assert.Equal(t, cli.Unavailable, code)
-	assert.Contains(t, errs, "Check -sentinel and -master")
+	assert.Contains(t, errs, "no master of that name: check -master")
+}
+
+// Sentinels have a password of their own, or none, and no hint takes one for the other.
+func TestSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
+	master, sentinel := redistest.Start(t, "--requirepass", password), redistest.Start(t, "--sentinel", "--requirepass", "of-sentinel")
+	open := redistest.Start(t, "--sentinel")
+	files(t, map[string]string{"p.yaml": livePolicies})
+	host, port, err := net.SplitHostPort(master.Addr)
+	require.NoError(t, err)
+	for addr, password := range map[string]string{sentinel.Addr: "of-sentinel", open.Addr: ""} {
+		c := redis.NewSentinelClient(&redis.Options{Addr: addr, Password: password})
+		defer func() { _ = c.Close() }()
+		require.NoError(t, c.Monitor(t.Context(), "limits", host, port, "1").Err())
+	}
+	for name, c := range map[string]struct {
+		addr, redis, sentinel, flags, says string
+		code                               int
+	}{
+		"both":                   {sentinel.Addr, password, "of-sentinel", "", "", cli.OK},
+		"a flag":                 {sentinel.Addr, password, "", "-sentinel-password of-sentinel", "", cli.OK},
+		"a user":                 {sentinel.Addr, password, "of-sentinel", "-sentinel-user default", "", cli.OK},
+		"Redis' alone":           {sentinel.Addr, password, "", "", "The Sentinels want a password, which is not that of Redis: set REDISCLI_SENTINEL_AUTH", cli.Unavailable},
+		"Redis' for both":        {sentinel.Addr, password, password, "", "Check the Sentinels' password", cli.Unavailable},
+		"the Sentinels' alone":   {sentinel.Addr, "", "of-sentinel", "", "The server wants a password: set REDISCLI_AUTH", cli.Unavailable},
+		"an open Sentinel":       {open.Addr, password, "", "", "", cli.OK},
+		"none is wanted":         {open.Addr, password, "of-sentinel", "", "", cli.OK},
+		"no Sentinel":            {master.Addr, password, password, "", "is no Sentinel", cli.Unavailable},
+		"TLS to a plain port":    {open.Addr, password, "", "-tls -timeout 100ms", "none of the Sentinels answers", cli.Unavailable},
+		"an unknown master":      {open.Addr, password, "", "-master other", "check -master", cli.Unavailable},
+		"a Sentinel as a server": {open.Addr, "", "", "-sentinel= -master= -u redis://" + open.Addr, "is a Sentinel: name it by -sentinel", cli.Misused},
+	} {
+		var o, e strings.Builder
+		env := func(name string) string {
+			return map[string]string{"REDISCLI_AUTH": c.redis, "REDISCLI_SENTINEL_AUTH": c.sentinel}[name]
+		}
+		line := append([]string{"get", "-policies", "p.yaml", "api", "x", "-sentinel", c.addr, "-master", "limits", "-timeout", "5s"}, strings.Fields(c.flags)...)
+		code := table.Run(t.Context(), cli.Streams{Out: &o, Err: &e, Env: env}, line)
+		assert.Equal(t, c.code, code, "%s: %s", name, e.String())
+		assert.Contains(t, e.String(), c.says, name)
+		for _, secret := range []string{password, "of-sentinel"} {
+			assert.NotContains(t, o.String()+e.String(), secret, name)
+		}
+	}
+	_, errs, code := connect(t, "", "-sentinel-user", "x")
+	assert.Equal(t, cli.Misused, code)
+	assert.Contains(t, errs, "need -sentinel")
 }
 
 // clusterOf starts a Cluster of two masters.

@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 const aboutCustomers = `
@@ -145,7 +146,7 @@ func (d *desk) names(customer, key string) bool {
 	case partOf(customer, key), customer == key && strings.HasPrefix(key, "sha256:"):
 		return true
 	}
-	return d.secret != "" && isHex(customer, 12) && show.Hash([]byte(d.secret), key) == customer
+	return d.secret != "" && oncall.IsHex(customer, oncall.LogDigits) && show.Hash([]byte(d.secret), key) == customer
 }
 
 // look adds the states of keys whose policies are known.

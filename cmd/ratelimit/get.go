@@ -2,19 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var getCommand = cli.Command{
@@ -72,25 +71,7 @@ func (a *asked) of(limiter *core.Limiter, key string) core.Units {
 	if len(a.units) > 0 {
 		return a.units
 	}
-	p := limiter.Policy()
-	limits := p.Limits
-	for other, its := range p.Overrides {
-		if core.StoredKey(other) == key {
-			limits = its
-		}
-	}
-	if its, ok := limiter.Exceptions().Overrides[key]; ok {
-		limits = its
-	}
-	units := core.Units{core.Requests: 0}
-	for _, l := range limits {
-		if l.Unit == "" || l.Unit == core.Requests {
-			units[core.Requests] = 1
-		} else {
-			units[l.Unit] = 1
-		}
-	}
-	return units
+	return oncall.Request(limiter, key)
 }
 
 func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -110,24 +91,10 @@ func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error 
 		}
 		return err
 	}
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		if !g.asJSON {
-			_, _ = io.WriteString(s.Out, "\x1b[H\x1b[2J")
-		}
-		if _, err := g.show(ctx, s.Out, d, limiter, key); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	return watch(ctx, s.Out, g.asJSON, func() error {
+		_, err := g.show(ctx, s.Out, d, limiter, key)
+		return err
+	})
 }
 
 // arg returns the i-th argument, or "".
@@ -153,16 +120,11 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 	b.Key = d.text(key)
 	shadow := d.policies[limiter.Name()].Shadow
 	if g.asJSON {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		if !g.watch {
-			e.SetIndent("", "  ")
-		}
-		return b.Allowed, e.Encode(struct {
+		return b.Allowed, writeJSONOf(w, struct {
 			*state.Bucket
 			Shadow  bool     `json:"shadow"`
 			Nearest []string `json:"nearest,omitempty"`
-		}{b, shadow, nearest})
+		}{b, shadow, nearest}, g.watch)
 	}
 	if err := b.Write(w, b.Key); err != nil {
 		return false, err

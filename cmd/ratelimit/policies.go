@@ -45,11 +45,7 @@ func loadLabelled(in io.Reader, files, names, limits []string) (list []labelled,
 	}
 	for _, name := range names {
 		if !found[name] {
-			hint := ""
-			if nearest := cli.Nearest(name, known); nearest != "" {
-				hint = ": did you mean " + nearest + "?"
-			}
-			return nil, cli.Misuse("-policy %q is not in the files%s", name, hint)
+			return nil, cli.Misuse("-policy %q is not in the files%s", name, nearest(name, known))
 		}
 	}
 	for i, text := range limits {

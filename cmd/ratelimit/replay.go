@@ -86,7 +86,7 @@ func (r *replayFlags) define(flags *flag.FlagSet) {
 	flags.StringVar(&r.key, "key", "ip", "who a `client` is")
 	flags.StringVar(&r.format, "format", "auto", "the `format` of the logs: auto, combined, json or csv")
 	flags.StringVar(&r.cost, "cost", "", "the `field` with how many requests a line counts as")
-	flags.StringVar(&r.keys, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
+	defineKeys(flags, &r.keys)
 	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
 	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, such as Europe/Berlin")
 	flags.Float64Var(&r.spare, "spare", 99.9, "the `percentage` of clients that a change must spare")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"flag"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // live are the flags of commands that look at buckets in Redis.
@@ -30,8 +30,13 @@ type live struct {
 func (l *live) define(flags *flag.FlagSet) {
 	l.Define(flags)
 	flags.StringVar(&l.file, "policies", "", "the policy `file`, as the service has it")
-	flags.StringVar(&l.mode, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
+	defineKeys(flags, &l.mode)
 	flags.IntVar(&l.rate, "rate", 10_000, "how many `keys` a second the server looks at for a listing; 0: as fast as it can")
+}
+
+// defineKeys defines the flag that says how keys stand in output.
+func defineKeys(flags *flag.FlagSet, mode *string) {
+	flags.StringVar(mode, "keys", "show", "the `mode` of keys, which can be personal data: show, hash (by the secret in "+show.SecretVariable+") or hide")
 }
 
 // desk is what a command works with.
@@ -91,12 +96,7 @@ func (l *live) openPolicy(ctx context.Context, s cli.Streams, command, name stri
 func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error) {
 	p, ok := d.policies[name]
 	if !ok {
-		names := slices.Sorted(maps.Keys(d.policies))
-		hint := " (it has " + strings.Join(names, ", ") + ")"
-		if nearest := cli.Nearest(name, names); nearest != "" {
-			hint = ": did you mean " + nearest + "?"
-		}
-		return nil, cli.Misuse("policy %s is not in %s%s", show.Text(name), d.live.file, hint)
+		return nil, cli.Misuse("policy %s is not in %s%s", show.Text(name), d.live.file, nearest(name, slices.Sorted(maps.Keys(d.policies))))
 	}
 	p.Shadow, p.OnFailure, p.LocalShare = false, core.FailClosed, 0
 	limiter, err := core.NewLimiter(d.Store, p)
@@ -107,6 +107,21 @@ func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error
 		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))
 	}
 	return limiter.WithStoredKeys(), nil
+}
+
+// nearest is a hint at the name that a misspelt one means, or at all names.
+func nearest(name string, names []string) string {
+	if n := cli.Nearest(name, names); n != "" {
+		return ": did you mean " + show.Text(n) + "?"
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	shown := make([]string, len(names))
+	for i, n := range names {
+		shown[i] = show.Text(n)
+	}
+	return " (there are " + strings.Join(shown, ", ") + ")"
 }
 
 // givenKey returns the key that arguments or flags give, as the store has it.
@@ -125,18 +140,10 @@ func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (s
 		return "", cli.Misuse("there are %d keys: name one, or join those of flags by -join", len(made))
 	case arg == "":
 		return core.StoredKey(made[0]), nil
-	case isHex(strings.TrimPrefix(arg, "sha256:"), 64) && strings.HasPrefix(arg, "sha256:"):
-		return arg, nil
-	case isHex(arg, 12) && d.secret != "":
+	case oncall.IsHex(arg, oncall.LogDigits) && d.secret != "":
 		return d.loggedKey(ctx, policy, arg)
 	}
-	return core.StoredKey(arg), nil
-}
-
-// isHex reports whether s has so many hex digits and nothing else.
-func isHex(s string, digits int) bool {
-	_, err := hex.DecodeString(s)
-	return err == nil && len(s) == digits
+	return oncall.StoredKey(arg), nil
 }
 
 // loggedKey returns the key whose hash stands in logs.
@@ -175,8 +182,8 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 		}
 	}
 	if len(list) == 0 {
-		if nearest := cli.Nearest(key, all); nearest != "" {
-			list = append(list, nearest)
+		if n := cli.Nearest(key, all); n != "" {
+			list = append(list, n)
 		}
 	}
 	return list

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
@@ -32,8 +31,6 @@ const (
 	// others is the policy that counts the denials of policies beyond the most.
 	others = "(other)"
 )
-
-var boundedKey = hook.BoundedKey.(func(string) string)
 
 // Top counts the denials of each key, for the keys that are denied most, by policy. It is safe for concurrent use, starts no
 // goroutine and needs no closing. Make one with [New] for all limiters of a process.
@@ -126,7 +123,7 @@ func (t *Top) Form(key string) string {
 	if t.secret != nil {
 		return logline.Key(t.secret, key)
 	}
-	return boundedKey(key)
+	return core.StoredKey(key)
 }
 
 // Hashed reports whether t keeps keys as hashes.

@@ -24,10 +24,6 @@ var (
 	// another one. It is for package policyfile, which sets several policies or none.
 	PreparePolicy any
 
-	// BoundedKey is a func(key string) string. It returns the key that stores use: key itself, or its SHA-256 if it is longer than 128
-	// bytes. It is for package denied, which must not keep more.
-	BoundedKey any
-
 	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
 	// store's, else to slog.Default, as without a limiter.
 	Logger any

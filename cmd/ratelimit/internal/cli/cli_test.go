@@ -21,6 +21,7 @@ import (
 func table() cli.Table {
 	show := cli.Command{Name: "show", Args: "WORD…", Least: 1, Most: 2, About: "it's a test", New: func(flags *flag.FlagSet) cli.Run {
 		name := flags.String("name", "", "a `word`")
+		flags.Int("n", 0, "a `number`")
 		loud := flags.Bool("loud", false, "loudly: [really]")
 		return func(_ context.Context, s cli.Streams, args []string) error {
 			_, _ = s.Out.Write([]byte(strings.Join(append(args, "name="+*name), " ")))
@@ -65,16 +66,22 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"shwo a", `tool: "shwo" is not a command: did you mean show? (see tool help)` + "\n", cli.Misused},
 		{"elephant", `tool: "elephant" is not a command (see tool help)` + "\n", cli.Misused},
 		{"show -naem x a", "tool: show has no flag -naem: did you mean -name?\n", cli.Misused},
-		{"show -elephant a", "tool: show has no flag -elephant\n", cli.Misused},
+		{"show -elephant a", "tool: show has no flag -elephant (see help show)\n", cli.Misused},
 		{"show -name", "tool: show: flag needs an argument: -name\n", cli.Misused},
 		{"show", "tool: show needs WORD… (see tool help show)\n", cli.Misused},
-		{"show a b c", `tool: show does not take "c" (see tool help show)` + "\n", cli.Misused},
+		{"show a b c", "tool: show takes WORD…, and there are 3 arguments: quote one that has spaces (see tool help show)\n", cli.Misused},
+		{"-name x show", "tool: the command comes first, and then its flags (see tool help)\n", cli.Misused},
+		{"show -n=hunter2 a", "tool: show -n: this value can't be read: it is a number, such as 0\n", cli.Misused},
+		{"show -loud=hunter2 a", "tool: show -loud: it takes no value\n", cli.Misused},
+		{"show -nhunter2 a", "tool: show has no flag -n…: a value follows a space, as in -n VALUE\n", cli.Misused},
+		{"show ---hunter2 a", "tool: show: a flag is - or --, its name, and a value after a space or =\n", cli.Misused},
 		{"help shwo", "did you mean show?", cli.Misused},
 		{"completion csh", "bash, zsh or fish", cli.Misused},
 	} {
 		_, errs, code := run(strings.Fields(c.line)...)
 		assert.Equal(t, c.code, code, c.line)
 		assert.Contains(t, errs, c.says, c.line)
+		assert.NotContains(t, errs, "hunter2", "what may be a password is not shown")
 	}
 }
 
@@ -105,8 +112,8 @@ func TestCompletion(t *testing.T) {
 	script, _, _ := run("completion", "bash")
 	for line, want := range map[string]string{
 		"tool sh":          "show",
-		"tool show -n":     "-name",
-		"tool show -":      "-loud,-name",
+		"tool show -na":    "-name",
+		"tool show -":      "-loud,-n,-name",
 		"tool completion ": "bash,zsh,fish",
 		"tool help co":     "completion",
 		"tool show a":      "a log",

@@ -14,7 +14,7 @@ import (
 func (t Table) Run(ctx context.Context, s Streams, args []string) int {
 	err := t.run(ctx, s, args)
 	if err != nil && !errors.Is(err, ErrFound) {
-		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", t.Name, withoutPasswords(err.Error()))
+		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", t.Name, withoutPasswords(strings.TrimPrefix(err.Error(), t.Name+": ")))
 	}
 	return codeOf(err)
 }
@@ -37,6 +37,9 @@ func (t Table) run(ctx context.Context, s Streams, args []string) error {
 	case "completion":
 		return t.runCompletion(s, args)
 	}
+	if strings.HasPrefix(name, "-") {
+		return Misuse("the command comes first, and then its flags (see %s help)", t.Name)
+	}
 	c, err := t.find(name)
 	if err != nil {
 		return err
@@ -55,7 +58,7 @@ func (t Table) run(ctx context.Context, s Streams, args []string) error {
 	case len(args) < c.Least:
 		return Misuse("%s needs %s (see %s help %s)", name, c.Args, t.Name, name)
 	case c.Most >= 0 && len(args) > c.Most:
-		return Misuse("%s does not take %q (see %s help %s)", name, args[c.Most], t.Name, name)
+		return Misuse("%s takes %s, and there are %d arguments: quote one that has spaces (see %s help %s)", name, c.takes(), len(args), t.Name, name)
 	}
 	return run(ctx, s, args)
 }
@@ -78,19 +81,55 @@ func (c Command) parse(flags *flag.FlagSet, args []string) (rest []string, err e
 	}
 }
 
-// flagError is what is wrong with a flag, with the nearest one if it is not known.
+// takes is what a command takes beside flags.
+func (c Command) takes() string {
+	if c.Args == "" {
+		return "flags alone"
+	}
+	return c.Args
+}
+
+// reads is what a flag takes, for a value that can't be read.
+func reads(f *flag.Flag) string {
+	kind, usage := flag.UnquoteUsage(f)
+	if kind == "" {
+		return "it takes no value"
+	}
+	return "this value can't be read: it is " + usage + ", such as " + f.DefValue
+}
+
+// badValue finds the value that stands in an error of package flag. It may be a password, as after a -p that means one elsewhere.
+var badValue = regexp.MustCompile(`(?s)^invalid (?:boolean )?value ".*" for (?:flag )?(-[\w-]+): (.*)$`)
+
+// flagError is what is wrong with a flag, with the nearest one if it is not known. It shows no value, and no word that may be one.
 func (c Command) flagError(flags *flag.FlagSet, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	if err.Error() == "flag needs an argument: -h" { // -h is a host, as in redis-cli; without one it asks for help
+	text := err.Error()
+	if text == "flag needs an argument: -h" { // -h is a host, as in redis-cli; without one it asks for help
 		return flag.ErrHelp
 	}
-	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if bad := badValue.FindStringSubmatch(text); bad != nil {
+		if bad[2] == "parse error" {
+			bad[2] = reads(flags.Lookup(strings.TrimPrefix(bad[1], "-")))
+		}
+		return Misuse("%s %s: %s", c.Name, bad[1], bad[2])
+	}
+	name, unknown := strings.CutPrefix(text, "flag provided but not defined: -")
 	if !unknown {
-		return Misuse("%s: %v", c.Name, err)
+		if strings.HasPrefix(text, "bad flag syntax") {
+			text = "a flag is - or --, its name, and a value after a space or ="
+		}
+		return Misuse("%s: %s", c.Name, text)
 	}
 	var names []string
 	flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	return Misuse("%s has no flag -%s%s", c.Name, name, hint(name, names, "-"))
+	if hint := hint(name, names, "-"); hint != "" {
+		return Misuse("%s has no flag -%s%s", c.Name, name, hint)
+	}
+	if letter := name[:1]; flags.Lookup(letter) != nil { // -p6379, and -aPASSWORD
+		return Misuse("%s has no flag -%s…: a value follows a space, as in -%s VALUE", c.Name, letter, letter)
+	}
+	return Misuse("%s has no flag -%s (see help %s)", c.Name, name, c.Name)
 }

@@ -2,8 +2,6 @@ package conn
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -21,35 +19,46 @@ var advices = []struct{ part, do string }{
 	{"can't access", "The user lacks a right: docs/operations.md lists those of limiters (the ACL user)."},
 	{"cluster support disabled", "The server is no Cluster: leave -c out."},
 	{"MOVED", "The server is a node of a Cluster: add -c."},
-	{"sentinels specified in configuration are unreachable", "Check -sentinel and -master: none of the Sentinels answers, or none knows a master of that name."},
 	{"LOADING", "The server is loading its data: try again when it is ready."},
 	{"READONLY", "The server is a replica: name the master by -h, or use -sentinel and -master."},
 	{"OOM", "The server's memory is full: see docs/operations.md (memory, persistence, eviction)."},
-	{"DB index is out of range", "The server has fewer databases: check -n."},
-	{"first record does not look like a TLS handshake", "The server speaks no TLS at this port: leave -tls out, or check -p."},
+	{"DB index is out of range", "The server has fewer databases: check -n, or the number in the URL."},
+	{"first record does not look like a TLS handshake", "The server speaks no TLS at this port: leave -tls out (in a URL, write redis://), or check -p."},
+}
+
+// sentinelAdvices are what to do if no Sentinel names the master.
+var sentinelAdvices = []struct{ part, do string }{
+	{"NOAUTH", "The Sentinels want a password, which is not that of Redis: set " + SentinelVariable + ", and -sentinel-user for an ACL user."},
+	{"without any password configured", "The Sentinels want no password: unset " + SentinelVariable + ", and leave -sentinel-password out."},
+	{"WRONGPASS", "Check the Sentinels' password in " + SentinelVariable + " or -sentinel-password, and -sentinel-user."},
+	{"AUTH", "Check the Sentinels' password in " + SentinelVariable + " or -sentinel-password, and -sentinel-user."},
+	{"unknown command", "A server that -sentinel names is no Sentinel: these commonly have port 26379."},
+	{"first record does not look like a TLS handshake", "The Sentinels speak no TLS at this port: -tls holds for them and their master."},
+	{"EOF", "A Sentinel closed the connection: if it speaks TLS at this port, add -tls."},
+	{"redis: nil", "The Sentinels know no master of that name: check -master."},
+	{"", "Check -sentinel and -master: none of the Sentinels answers, or none knows a master of that name."},
 }
 
 // advice returns what to do about an error, or "".
-func advice(err error) string {
-	text := err.Error()
-	for _, a := range advices {
+func (l *Link) advice(err error) string {
+	text, list := err.Error(), advices
+	if strings.Contains(text, "all sentinels specified in configuration are unreachable") {
+		list = sentinelAdvices
+	}
+	for _, a := range list {
 		if strings.Contains(text, a.part) {
 			return a.do
 		}
 	}
-	var (
-		network   net.Error
-		authority x509.UnknownAuthorityError
-		host      x509.HostnameError
-		invalid   *tls.CertificateVerificationError
-	)
+	if advice := CertificateAdvice(err); advice != "" {
+		return advice
+	}
+	var network net.Error
 	switch {
-	case errors.As(err, &host):
-		return "The certificate is for another name: give it by -sni."
-	case errors.As(err, &authority), errors.As(err, &invalid):
-		return "Give the certificates that sign the server's by -cacert."
 	case errors.Is(err, io.EOF), strings.Contains(text, "connection reset"):
-		return "The server closed the connection: if it speaks TLS at this port, add -tls."
+		return "The server closed the connection: if it speaks TLS at this port, add -tls (in a URL, write rediss://)."
+	case l.tls && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
+		return "Check -h and -p. If the server speaks no TLS at this port, leave -tls out (in a URL, write redis://)."
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return "Check -h and -p, that the server runs, and that this machine may reach it. A slow way needs a longer -timeout."
 	}

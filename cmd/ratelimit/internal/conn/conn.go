@@ -4,13 +4,11 @@ package conn
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -25,13 +23,17 @@ import (
 // PasswordVariable is the environment variable with the password, as redis-cli has it.
 const PasswordVariable = "REDISCLI_AUTH"
 
+// SentinelVariable is the environment variable with the password of the Sentinels, which is another one or none.
+const SentinelVariable = "REDISCLI_SENTINEL_AUTH"
+
 // Flags are the flags of a connection.
 type Flags struct {
 	host, socket, user, password, url string
 	port, db                          int
-	tls, insecure, cluster            bool
-	cacert, cert, key, sni            string
+	tls, cluster                      bool
+	certificates                      TLS
 	sentinels, master                 string
+	sentinelUser, sentinelPassword    string
 
 	Prefix  string        // of the keys in Redis
 	Timeout time.Duration // of a call
@@ -47,14 +49,12 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 	flags.StringVar(&f.password, "a", "", "the `password`; other users of this machine may see it: "+PasswordVariable+" is safer")
 	flags.IntVar(&f.db, "n", 0, "the `number` of the database")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS")
-	flags.StringVar(&f.cacert, "cacert", "", "a `file` with the certificates that sign the server's; by default the system's")
-	flags.StringVar(&f.cert, "cert", "", "a `file` with this client's certificate")
-	flags.StringVar(&f.key, "key", "", "the `file` with the key of -cert")
-	flags.StringVar(&f.sni, "sni", "", "the `name` in the server's certificate, if it is not the host's")
-	flags.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
+	f.certificates.Define(flags)
 	flags.BoolVar(&f.cluster, "c", false, "the server is a node of a Cluster: use all of its masters")
 	flags.StringVar(&f.sentinels, "sentinel", "", "the Sentinels, as `host:port,…`, which know the master of the name -master")
 	flags.StringVar(&f.master, "master", "", "the `name` of the master that the Sentinels know")
+	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "the ACL `user` of the Sentinels")
+	flags.StringVar(&f.sentinelPassword, "sentinel-password", "", "the `password` of the Sentinels, if they have one; "+SentinelVariable+" is safer")
 	flags.StringVar(&f.Prefix, "prefix", "ratelimit:", "how keys begin, as redisstore.WithPrefix sets it")
 	flags.DurationVar(&f.Timeout, "timeout", time.Second, "how long a `call` may take")
 }
@@ -74,6 +74,7 @@ type Link struct {
 	Where  string // for messages
 
 	flags *Flags
+	tls   bool
 }
 
 // Close closes the connection.
@@ -88,7 +89,7 @@ func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redi
 	options := append([]redisstore.Option{
 		redisstore.WithPrefix(f.Prefix), redisstore.WithTimeout(f.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
 	}, extra...)
-	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f}
+	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f, tls: f.tls || strings.HasPrefix(f.url, "rediss:")}
 	if err := l.reach(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -107,8 +108,13 @@ func (l *Link) reach(ctx context.Context) error {
 		return nil
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
-	if info, err := l.Client.Info(ctx, "server").Result(); err == nil && strings.Contains(info, "redis_mode:cluster") {
+	info, err := l.Client.Info(ctx, "server").Result()
+	switch {
+	case err != nil: // this user may not ask
+	case strings.Contains(info, "redis_mode:cluster"):
 		return cli.Misuse("%s is a node of a Cluster: add -c, so that all of its masters are asked", l.Where)
+	case strings.Contains(info, "redis_mode:sentinel"):
+		return cli.Misuse("%s is a Sentinel: name it by -sentinel, and its master by -master", l.Where)
 	}
 	return nil
 }
@@ -124,6 +130,8 @@ func (f *Flags) check() error {
 		return cli.Misuse("-p %d is not a port: it must be from 1 to 65535", f.port)
 	case strings.ContainsAny(f.host, "@/"):
 		return cli.Misuse("-h is a host alone: give a URL by -u")
+	case strings.Contains(f.host, ":") && net.ParseIP(strings.Trim(f.host, "[]")) == nil:
+		return cli.Misuse("-h is a host alone: give the port by -p")
 	case f.db < 0:
 		return cli.Misuse("-n %d must not be negative", f.db)
 	case f.cluster && f.sentinels != "":
@@ -132,10 +140,10 @@ func (f *Flags) check() error {
 		return cli.Misuse("a Cluster has database 0 alone: leave -n out")
 	case (f.sentinels == "") != (f.master == ""):
 		return cli.Misuse("-sentinel host:port,… and -master NAME belong together")
-	case (f.cert == "") != (f.key == ""):
-		return cli.Misuse("-cert and -key belong together")
+	case f.sentinels == "" && f.sentinelUser+f.sentinelPassword != "":
+		return cli.Misuse("-sentinel-user and -sentinel-password need -sentinel host:port,…")
 	}
-	return nil
+	return f.certificates.Check()
 }
 
 // client returns a client, and its address for messages.
@@ -143,17 +151,20 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	if err := f.check(); err != nil {
 		return nil, "", err
 	}
-	o := &redis.Options{Addr: net.JoinHostPort(f.host, strconv.Itoa(f.port)), DB: f.db}
+	o := &redis.Options{Addr: net.JoinHostPort(strings.Trim(f.host, "[]"), strconv.Itoa(f.port)), DB: f.db}
 	if f.socket != "" {
 		o.Network, o.Addr = "unix", f.socket
 	}
 	if f.url != "" {
 		var err error
 		if o, err = redis.ParseURL(f.url); err != nil { // the error could show the password
-			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://user@redis:6379/0; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
+			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://redis:6379 or rediss://…, with TLS; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
 		}
 		if f.db != 0 {
 			o.DB = f.db
+		}
+		if f.cluster && o.DB != 0 {
+			return nil, "", cli.Misuse("a Cluster has database 0 alone: leave the number out of the URL")
 		}
 	}
 	if f.user != "" {
@@ -176,8 +187,12 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		}), "the Cluster at " + o.Addr, nil
 	case f.sentinels != "":
+		if f.sentinelPassword == "" {
+			f.sentinelPassword = env(SentinelVariable)
+		}
 		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
+			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
+			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		}), fmt.Sprintf("the master %s that Sentinel at %s names", f.master, f.sentinels), nil
 	}
@@ -186,49 +201,30 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 
 // setTLS sets the configuration of TLS. o has that of the URL.
 func (f *Flags) setTLS(o *redis.Options) error {
-	config := o.TLSConfig
-	if !f.tls && config == nil {
-		if f.cacert+f.cert+f.sni != "" || f.insecure {
-			return cli.Misuse("-cacert, -cert, -sni and -insecure need -tls")
+	if !f.tls && o.TLSConfig == nil {
+		if f.certificates.Given() {
+			return cli.Misuse("-cacert, -cert, -key, -sni and -insecure need -tls")
 		}
 		return nil
 	}
-	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	if o.TLSConfig == nil {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		if f.sentinels == "" && f.socket == "" {
-			config.ServerName = f.host
+			o.TLSConfig.ServerName = f.host
 		}
 	}
-	if f.sni != "" {
-		config.ServerName = f.sni
-	}
-	config.InsecureSkipVerify = f.insecure
-	if f.cacert != "" {
-		text, err := os.ReadFile(f.cacert)
-		if err != nil {
-			return err
-		}
-		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(text) {
-			return fmt.Errorf("-cacert %s has no certificate in the PEM format", f.cacert)
-		}
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return fmt.Errorf("-cert and -key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	o.TLSConfig = config
-	return nil
+	return f.certificates.Set(o.TLSConfig)
 }
 
 // Explain returns the error of a call, with where it happened and what to do.
 func (l *Link) Explain(err error) error {
-	if err == nil || errors.Is(err, context.Canceled) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), cli.IsMisuse(err):
 		return err
+	case errors.Is(err, core.ErrUnit), errors.Is(err, core.ErrCost), errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrSlots): // Redis was not asked
+		return cli.Misuse("%v", err)
 	}
-	if advice := advice(err); advice != "" {
+	if advice := l.advice(err); advice != "" {
 		return fmt.Errorf("%s: %w\n  %s", l.Where, err, advice)
 	}
 	return fmt.Errorf("%s: %w", l.Where, err)

@@ -168,7 +168,7 @@ func (c *census) findings() (f Findings) {
 			changed = true
 			f.add("definitions", Fault, fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, the latest at %s",
 				s.policy, s.limit, show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), show.Instant(s.lastChange)),
-				"If that time goes on, two definitions are in use: deploy one, or give one of the policies another name (ratelimit diff says what changes). If not, it was the deployment. Tiers by WithLimits look alike, and are right.")
+				"If that time goes on, two definitions are in use: deploy one, or rename one of the policies. If not, it was a deployment. Tiers by WithLimits look alike, and are right.")
 		}
 	}
 	if c.others > 0 {

@@ -47,6 +47,9 @@ func ParseKeys(mode, secret string) (Keys, error) {
 // Hidden reports whether keys can't be read from the output.
 func (k Keys) Hidden() bool { return k.mode == "hash" || k.mode == "hide" }
 
+// Hashes reports whether keys become hashes by the secret of [SecretVariable], or by a random one.
+func (k Keys) Hashes() bool { return k.mode == "hash" }
+
 // Text is a key as the output shows it.
 func (k Keys) Text(key string) string {
 	switch k.mode {

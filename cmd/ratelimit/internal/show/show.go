@@ -2,32 +2,21 @@
 package show
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// Count is n with its digits in groups of three.
-func Count(n int64) string {
-	if n < 0 {
-		return "-" + Count(-n)
-	}
-	if n < 1000 {
-		return strconv.FormatInt(n, 10)
-	}
-	return fmt.Sprintf("%s,%03d", Count(n/1000), n%1000)
-}
-
-// Some is a count with the word for what is counted. It adds an s unless n is 1.
-func Some(n int64, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return Count(n) + " " + word
-}
+// Numbers and times are those of sentences about buckets.
+var (
+	Count    = oncall.Count
+	Some     = oncall.Some
+	Duration = oncall.Duration
+)
 
 // Percent is the share of part in whole, with as many decimals as tell it from 0 and 100 %, but at most three.
 func Percent(part, whole int64) string {
@@ -48,25 +37,6 @@ func Percent(part, whole int64) string {
 		return "< 0.001 %"
 	}
 	return "> 99.999 %"
-}
-
-// Duration is d by its two largest units.
-func Duration(d time.Duration) string {
-	units := []struct {
-		name string
-		of   time.Duration
-	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}, {"µs", time.Microsecond}}
-	for i, u := range units {
-		if d < u.of {
-			continue
-		}
-		text := Count(int64(d/u.of)) + " " + u.name
-		if rest := d % u.of; i+1 < len(units) && u.of > time.Second && rest >= units[i+1].of {
-			text += fmt.Sprintf(" %d %s", rest/units[i+1].of, units[i+1].name)
-		}
-		return text
-	}
-	return "0 s"
 }
 
 // Instant is a time to the second, in its zone.

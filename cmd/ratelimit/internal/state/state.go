@@ -4,11 +4,11 @@ package state
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // Limit is the state of one limit.
@@ -33,7 +33,6 @@ type Limit struct {
 
 	retry, full time.Duration
 	slots       bool
-	cost        int64
 }
 
 // Bucket is the state of a bucket.
@@ -41,8 +40,8 @@ type Bucket struct {
 	Policy   string  `json:"policy"`
 	Key      string  `json:"key"`
 	Allowed  bool    `json:"allowed"`
-	Blocked  bool    `json:"blocked,omitempty"`  // by the policy or in Redis
-	Override bool    `json:"override,omitempty"` // its limits are those of an override in Redis
+	Blocked  bool    `json:"blocked,omitempty"`
+	Override string  `json:"override_by,omitempty"` // who gave the key limits of its own
 	Unused   bool    `json:"unused"`
 	Says     string  `json:"says"`
 	Expires  float64 `json:"expires_in_seconds,omitempty"`
@@ -82,17 +81,9 @@ func Sketch(ctx context.Context, limiter *core.Limiter, key string, units core.U
 // name says whose bucket it is, and whether the policy blocks it.
 func (b *Bucket) name(limiter *core.Limiter, key string) {
 	b.Policy, b.Key = limiter.Name(), key
-	b.Blocked = slices.ContainsFunc(limiter.Policy().Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key })
-	e := limiter.Exceptions()
-	_, b.Override = e.Overrides[key]
-	switch {
-	case slices.Contains(e.Blocked, key):
-		b.Blocked, b.Says = true, "denied: this key is blocked in Redis (ratelimit unblock)"
-	case b.Override:
-		b.Blocked = false // by the policy: exceptions come first
-		b.Says += ", by an override in Redis"
-	case b.Blocked:
-		b.Says = "denied: the policy blocks this key"
+	_, b.Override = oncall.Limits(limiter, key)
+	if by := oncall.Blocker(limiter, key); by != "" {
+		b.Blocked, b.Says = true, oncall.Blocked(by)
 	}
 }
 
@@ -101,8 +92,8 @@ func of(res core.Result, stored core.Inspection) *Bucket {
 	b.expires, b.Expires = stored.Expires, stored.Expires.Seconds()
 	for _, r := range res.Limits() {
 		l := Limit{
-			Name: r.Limit.Name, Unit: unitOf(r.Limit), Text: fmt.Sprint(r.Limit), Capacity: r.Limit.Capacity, Left: r.Remaining, Debt: r.Debt,
-			Denies: r.Violated, retry: r.RetryAfter, full: r.ResetAfter, slots: r.Limit.Mode == core.Concurrent, cost: r.Cost,
+			Name: r.Limit.Name, Unit: oncall.Unit(r.Limit), Text: fmt.Sprint(r.Limit), Capacity: r.Limit.Capacity, Left: r.Remaining, Debt: r.Debt,
+			Denies: r.Violated, retry: r.RetryAfter, full: r.ResetAfter, slots: r.Limit.Mode == core.Concurrent,
 		}
 		l.FullIn, l.Never = l.full.Seconds(), l.retry == core.Never
 		if !l.Never {
@@ -122,82 +113,12 @@ func of(res core.Result, stored core.Inspection) *Bucket {
 		}
 		b.Limits = append(b.Limits, l)
 	}
-	b.Says = b.says()
+	b.Says = oncall.Says(res, b.Unused)
 	return b
-}
-
-// unitOf is what a limit counts.
-func unitOf(l core.Limit) string {
-	if l.Unit == "" {
-		return core.Requests
-	}
-	return l.Unit
-}
-
-// ceil is a wait, rounded up so that who waits so long has waited enough: to milliseconds below a second, and to seconds above.
-func ceil(d time.Duration) string {
-	unit := time.Second
-	if d < time.Second {
-		unit = time.Millisecond
-	}
-	return show.Duration((d + unit - 1) / unit * unit)
-}
-
-// says is the state in a sentence.
-func (b *Bucket) says() string {
-	switch worst := b.worst(); {
-	case worst != nil:
-		return "denied: " + worst.says()
-	case b.Unused:
-		return "allowed: never used, or not since it was full"
-	}
-	full, least := true, (*Limit)(nil)
-	for i := range b.Limits {
-		l := &b.Limits[i]
-		full = full && l.full == 0 && l.Left == l.Capacity
-		if least == nil || share(l) < share(least) {
-			least = l
-		}
-	}
-	if full || least == nil {
-		return "allowed: full"
-	}
-	return fmt.Sprintf("allowed: %s of %s left of %s", show.Count(least.Left), show.Count(least.Capacity), least.Name)
-}
-
-// worst is the limit that denies longest, or nil.
-func (b *Bucket) worst() (worst *Limit) {
-	for i := range b.Limits {
-		if l := &b.Limits[i]; l.Denies && (worst == nil || l.retry > worst.retry) {
-			worst = l
-		}
-	}
-	return worst
 }
 
 // share is which part of its capacity a limit has left; below 0 in debt.
 func share(l *Limit) float64 { return float64(l.Left-l.Debt) / float64(l.Capacity) }
-
-// says is why a limit denies.
-func (l *Limit) says() string {
-	next := "next token in " + ceil(min(l.retry, core.Never/2))
-	if l.cost > 1 {
-		next = fmt.Sprintf("%s tokens in %s", show.Count(l.cost), ceil(min(l.retry, core.Never/2)))
-	}
-	switch {
-	case l.retry == core.Never:
-		return fmt.Sprintf("%s is more than %s can ever have: its capacity is %s", show.Count(l.cost), l.Name, show.Count(l.Capacity))
-	case l.slots && l.Left > 0:
-		return fmt.Sprintf("%s has %s of %s slots free, and enough in %s at the latest, or when requests end", l.Name, show.Count(l.Left), show.Count(l.Capacity), ceil(l.retry))
-	case l.slots:
-		return fmt.Sprintf("all %s of %s are in use; the next is free in %s at the latest, or when a request ends", show.Some(l.Capacity, "slot"), l.Name, ceil(l.retry))
-	case l.Debt > 0:
-		return fmt.Sprintf("%s owes %s, %s", l.Name, show.Some(l.Debt, "token"), next)
-	case l.Left > 0:
-		return fmt.Sprintf("%s has %s left, %s", l.Name, show.Some(l.Left, "token"), next)
-	}
-	return fmt.Sprintf("%s is used up, %s", l.Name, next)
-}
 
 // Deeper reports whether b is worse off than c: it owes more of its capacity, or has less left, or waits longer.
 func (b *Bucket) Deeper(c *Bucket) bool {

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // Write writes b as a sentence and a table, with its key as it may be shown.
@@ -21,10 +22,10 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 		case l.Never:
 			passes = "never passes"
 		case l.Denies:
-			passes = "passes in " + ceil(l.retry)
+			passes = "passes in " + oncall.Wait(l.retry)
 		}
 		if l.full > 0 {
-			full = "in " + show.Duration(l.full)
+			full = "in " + oncall.Wait(l.full)
 		}
 		notes := l.notes()
 		if notes != "" {
@@ -34,6 +35,9 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if b.Override != "" {
+		_, _ = fmt.Fprintf(w, "  These are limits of its own: an override of %s.\n", b.Override)
 	}
 	if b.expires > 0 {
 		_, _ = fmt.Fprintf(w, "  Redis forgets this key in %s if nobody uses it.\n", show.Duration(b.expires))

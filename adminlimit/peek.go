@@ -1,0 +1,114 @@
+package adminlimit
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+)
+
+// bucket is what is left to a key.
+type bucket struct {
+	Policy   string  `json:"policy"`
+	Key      string  `json:"key"`
+	LogKey   string  `json:"log_key,omitempty"` // as the limiter's log shows it; of a long key's hash it is not known
+	Says     string  `json:"says"`              // what ratelimit get says too
+	Source   string  `json:"source"`            // who knows
+	Override bool    `json:"override"`          // the key has limits of its own
+	Blocked  bool    `json:"blocked"`           // the policy or an operator blocks the key
+	Unused   bool    `json:"unused"`            // the store has no bucket, so it is full
+	Shadow   bool    `json:"shadow"`            // the policy is in shadow mode, so every request passes
+	Passes   bool    `json:"passes"`            // a request that takes one of each unit would pass now
+	Limits   []level `json:"limits"`            // empty if the store does not answer
+	AtLeast  int64   `json:"denied"`            // how often the key was denied at least, if it is among those that are denied most
+
+	stored string // the key as stores have it
+}
+
+// level is what is left of a limit.
+type level struct {
+	Name      string  `json:"name"`
+	Limit     string  `json:"limit"`
+	Remaining int64   `json:"remaining"`
+	Capacity  int64   `json:"capacity"`
+	FullIn    float64 `json:"full_in_seconds"`
+	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // until the limit has the tokens; 0 if it has, or never will
+}
+
+// peek asks what is left to a key that someone gives. reset, of the limiter that takes keys as stores have them, resets the same bucket.
+func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *bucket, res core.Result, reset func() error, err error) {
+	key := h.meant(l, given)
+	p, stored := l.Policy(), oncall.StoredKey(key)
+	byStored := l.WithStoredKeys()
+	if res, err = byStored.PeekUnits(ctx, stored, oncall.Request(l, stored)); err != nil {
+		return nil, res, nil, err
+	}
+	unused := false
+	if res.Allowed {
+		now, err := byStored.Peek(ctx, stored) // only a Peek tells it
+		unused = err == nil && now.Unused
+	}
+	b = &bucket{
+		Policy: p.Name, Key: key, Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
+		Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
+	}
+	if by := oncall.Blocker(l, stored); by != "" {
+		b.Blocked, b.Says, b.Passes = true, oncall.Blocked(by), p.Shadow
+	}
+	if stored != key || !strings.HasPrefix(key, "sha256:") {
+		b.LogKey = l.LogKey(key)
+	}
+	_, by := oncall.Limits(l, stored)
+	b.Override = by != ""
+	for _, limit := range res.Limits() {
+		name := limit.Limit.Name
+		limit.Limit.Name = ""
+		one := level{Name: name, Limit: limit.Limit.String(), Remaining: limit.Remaining, Capacity: limit.Limit.Capacity, FullIn: limit.ResetAfter.Seconds()}
+		if limit.RetryAfter != core.Never {
+			one.RetryIn = limit.RetryAfter.Seconds()
+		}
+		b.Limits = append(b.Limits, one)
+	}
+	return b, res, func() error { return byStored.Reset(ctx, stored) }, nil
+}
+
+// meant returns the key that someone gives: the one that the log shows so, if it is among those that are denied most, blocked, or have
+// limits of their own, and else what they give.
+func (h *Handler) meant(l *core.Limiter, given string) string {
+	if !oncall.IsHex(given, oncall.LogDigits) {
+		return given
+	}
+	p := l.Policy()
+	known := slices.Clone(p.Blocked)
+	for key := range p.Overrides {
+		known = append(known, key)
+	}
+	if h.denied != nil && !h.denied.Hashed() {
+		for _, denied := range h.denied.Report().Policies {
+			for _, k := range denied.Keys {
+				if denied.Policy == p.Name {
+					known = append(known, k.Key)
+				}
+			}
+		}
+	}
+	for _, key := range known {
+		if l.LogKey(key) == given {
+			return key
+		}
+	}
+	return given
+}
+
+// countOf returns how often b's key was denied at least; 0 if it is not listed.
+func (b *bucket) countOf(top *denied.Top, p denied.Policy) int64 {
+	for _, k := range p.Keys {
+		if k.Key == b.stored || top.Hashed() && (k.Key == b.Key || k.Key == top.Form(b.Key)) {
+			return k.AtLeast
+		}
+	}
+	return 0
+}

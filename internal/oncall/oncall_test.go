@@ -1,0 +1,60 @@
+package oncall_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+)
+
+// Who waits as long as Wait says has waited enough, and less than one step more.
+func TestWaitIsNeverTooShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 s", time.Millisecond: "1 ms", 1500 * time.Microsecond: "2 ms", 999_900 * time.Microsecond: "1 s", 1001 * time.Millisecond: "2 s", 59*time.Second + 1: "1 min",
+		61 * time.Second: "1 min 1 s", 2*time.Hour + 13*time.Minute + time.Second: "2 h 14 min", 23*time.Hour + 59*time.Minute + time.Second: "1 d",
+		25*time.Hour + 1: "1 d 2 h", 48 * time.Hour: "2 d", 59*time.Minute + 59*time.Second + 1: "1 h",
+	} {
+		assert.Equal(t, want, oncall.Wait(d), d)
+	}
+}
+
+func TestSentences(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), core.Policy{Name: "api", Limits: []core.Limit{
+		core.PerHour(1).WithBurst(5).WithName("burst"), core.PerDay(20).WithUnit("tokens").WithName("budget"),
+	}}))
+	says := func(units core.Units) string {
+		res, err := l.PeekUnits(t.Context(), "k", units)
+		require.NoError(t, err)
+		return oncall.Says(res, false)
+	}
+	one := oncall.Request(l, "k")
+	assert.Equal(t, core.Units{core.Requests: 1, "tokens": 1}, one, "a request takes one of each unit")
+	assert.Equal(t, "allowed: full", says(one))
+	_, err := l.AllowUnits(t.Context(), "k", core.Units{core.Requests: 2, "tokens": 1})
+	require.NoError(t, err)
+	assert.Equal(t, "allowed: 3 of 5 left of burst", says(one))
+	assert.Equal(t, "denied: burst has 3 tokens left, 4 tokens in 1 h", says(core.Units{core.Requests: 4}))
+	assert.Equal(t, "denied: 6 is more than burst can ever have: its capacity is 5", says(core.Units{core.Requests: 6}))
+	require.NoError(t, l.Debit(t.Context(), "k", 3))
+	assert.Equal(t, "denied: burst is used up, next token in 1 h", says(one))
+	now = now.Add(-20 * time.Second)
+	require.NoError(t, l.Debit(t.Context(), "k", 2))
+	assert.Equal(t, "denied: burst owes 2 tokens, next token in 3 h", says(one))
+	assert.Equal(t, "not known: the store does not answer", oncall.Says(core.Result{}, false))
+}
+
+func TestStoredKeyTakesHashesAsTheyAre(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	hash := core.StoredKey(long)
+	for _, given := range []string{long, hash} {
+		assert.Equal(t, hash, oncall.StoredKey(given))
+	}
+	assert.Equal(t, "k", oncall.StoredKey("k"))
+	assert.Equal(t, core.StoredKey("sha256:x"), oncall.StoredKey("sha256:x"), "what is no hash is a key of an app")
+}

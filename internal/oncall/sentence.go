@@ -1,0 +1,66 @@
+package oncall
+
+import (
+	"fmt"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Blocked is what is said of a key that somebody blocks: see [Blocker].
+func Blocked(by string) string { return "denied: " + by + " blocks this key" }
+
+// Says is the state of a bucket in a sentence. res is what [core.Limiter.PeekUnits] returned, and unused whether the store has no bucket.
+func Says(res core.Result, unused bool) string {
+	full := true
+	var worst, least *core.LimitResult
+	limits := res.Limits()
+	for i := range limits {
+		l := &limits[i]
+		if l.Violated && (worst == nil || l.RetryAfter > worst.RetryAfter) {
+			worst = l
+		}
+		full = full && l.ResetAfter == 0 && l.Remaining == l.Limit.Capacity
+		if least == nil || share(l) < share(least) {
+			least = l
+		}
+	}
+	switch {
+	case len(limits) == 0:
+		return "not known: the store does not answer"
+	case worst != nil:
+		return "denied: " + why(worst)
+	case unused:
+		return "allowed: never used, or not since it was full"
+	case full:
+		return "allowed: full"
+	}
+	return fmt.Sprintf("allowed: %s of %s left of %s", Count(least.Remaining), Count(least.Limit.Capacity), least.Limit.Name)
+}
+
+// share is which part of its capacity a limit has left; below 0 in debt.
+func share(l *core.LimitResult) float64 {
+	return float64(l.Remaining-l.Debt) / float64(l.Limit.Capacity)
+}
+
+// why is why a limit denies.
+func why(l *core.LimitResult) string {
+	name, left, capacity := l.Limit.Name, l.Remaining, l.Limit.Capacity
+	if l.RetryAfter == core.Never {
+		return fmt.Sprintf("%s is more than %s can ever have: its capacity is %s", Count(l.Cost), name, Count(capacity))
+	}
+	wait, next := Wait(l.RetryAfter), "next token"
+	if l.Cost > 1 {
+		next = Count(l.Cost) + " tokens"
+	}
+	switch {
+	case l.Limit.Mode == core.Concurrent && left > 0:
+		return fmt.Sprintf("%s has %s of %s slots free, and enough in %s at the latest, or when requests end", name, Count(left), Count(capacity), wait)
+	case l.Limit.Mode == core.Concurrent:
+		return fmt.Sprintf("all %s of %s are in use; the next is free in %s at the latest, or when a request ends", Some(capacity, "slot"), name, wait)
+	case l.Debt > 0:
+		return fmt.Sprintf("%s owes %s, %s in %s", name, Some(l.Debt, "token"), next, wait)
+	case left > 0:
+		return fmt.Sprintf("%s has %s left, %s in %s", name, Some(left, "token"), next, wait)
+	}
+	return fmt.Sprintf("%s is used up, %s in %s", name, next, wait)
+}
