@@ -34,7 +34,7 @@ command=$1; shift
 for address in "$OLD=old:6379" "$OLD=redis:6379" "$NEW=new:6379" "$NEW=restored:6379" "$APP1=app-1:8080" "$APP2=app-2:8080"; do
   set -- "${@//${address#*=}/${address%%=*}}"
 done
-case $command in get|list|find|forget|reset|credit|debit|doctor) set -- -p "${OLD#*:}" "$@" ;; esac
+case $command in get|list|find|forget|reset|credit|debit|override|block|unblock|exceptions|doctor) set -- -p "${OLD#*:}" "$@" ;; esac
 exec "${0%/*}/real/ratelimit" "$command" "$@"
 `
 
