@@ -150,3 +150,23 @@ func TestCopyTakesExceptionsAlong(t *testing.T) {
 		assert.Equal(t, replace, list[1].For > 0, "what the new server has stays, unless -replace is given")
 	}
 }
+
+func TestForgetDeletesExceptionsToo(t *testing.T) {
+	s := serve(t)
+	s.use(t, "header:x-api-key:k-1", 1)
+	for _, e := range []redisstore.Exception{{Key: "header:x-api-key:k-1"}, {Key: "header:x-api-key:k-1", Limits: []core.Limit{core.PerHour(5)}}, {Key: "header:x-api-key:k-2"}} {
+		require.NoError(t, s.store.SetException(t.Context(), "api", e))
+	}
+	out := s.runOK(t, "find", "k-1")
+	assert.Contains(t, out, "1 key and 2 exceptions found, of 1:\n")
+	assert.Regexp(t, `api +header:x-api-key:k-1 +an exception: block\n +api +header:x-api-key:k-1 +an exception: override\n`, out)
+	assert.Contains(t, s.runOK(t, "forget", "-dry-run", "k-1"), "1 key and 2 exceptions would be deleted")
+	list, err := s.store.Exceptions(t.Context(), "api")
+	require.NoError(t, err)
+	assert.Len(t, list, 3, "-dry-run deletes nothing")
+	s.runOK(t, "forget", "k-1")
+	list, err = s.store.Exceptions(t.Context(), "api")
+	require.NoError(t, err)
+	assert.Equal(t, []redisstore.Exception{{Key: "header:x-api-key:k-2"}}, list)
+	assert.Contains(t, s.runOK(t, "find", "k-1"), "0 keys found")
+}

@@ -42,7 +42,8 @@ var findCommand = cli.Command{
 var forgetCommand = cli.Command{
 	Name: "forget", Args: "CUSTOMER…", Most: -1,
 	About: "delete the keys of a customer in all policies, as requests to delete data ask",
-	Details: `All limits of the customer are full again, and what was reserved or held is gone. Try it with -dry-run first.
+	Details: `All limits of the customer are full again, and what was reserved or held is gone. So are overrides and blocks
+in Redis. Try it with -dry-run first.
 ` + aboutCustomers + `
   ratelimit forget -dry-run k-123
   ratelimit forget k-123
@@ -75,12 +76,22 @@ type foundKey struct {
 	bucket redisstore.Bucket
 }
 
+// foundException is an override or a block of a customer.
+type foundException struct {
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	Kind   string `json:"kind"` // override or block
+	stored string
+}
+
 // finding is what find or forget found.
 type finding struct {
 	Looked  int        `json:"looked_at"`
 	Hashes  int        `json:"hashes"` // keys that are hashes, and were not found
 	Deleted int        `json:"deleted"`
 	Found   []foundKey `json:"found"`
+
+	Exceptions []foundException `json:"exceptions"`
 }
 
 func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -106,6 +117,9 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 				return errors.Join(d.Explain(err), fmt.Errorf("%s deleted, and %d are left", show.Some(int64(found.Deleted), "key"), len(found.Found)-found.Deleted))
 			}
 			found.Deleted++
+		}
+		if err := d.endExceptions(ctx, found.Exceptions); err != nil {
+			return d.Explain(err)
 		}
 	} else if f.command == "find" {
 		d.look(ctx, found.Found)
@@ -134,10 +148,54 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 			found.Hashes++
 		}
 	}
+	if err := d.findExceptions(ctx, customers, found); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(found.Found, func(a, b foundKey) int {
 		return strings.Compare(a.Policy+"\x00"+a.bucket.Key, b.Policy+"\x00"+b.bucket.Key)
 	})
 	return found, nil
+}
+
+// findExceptions looks at all exceptions.
+func (d *desk) findExceptions(ctx context.Context, customers []string, found *finding) error {
+	found.Exceptions = []foundException{}
+	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate)
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		list, err := d.Store.Exceptions(ctx, policy)
+		if err != nil && list == nil {
+			return err
+		} else if err != nil {
+			_, _ = fmt.Fprintf(d.errs, "warning: %v\n", err)
+		}
+		for _, e := range list {
+			kind := "override"
+			if len(e.Limits) == 0 {
+				kind = "block"
+			}
+			if slices.ContainsFunc(customers, func(c string) bool { return d.names(c, e.Key) }) {
+				found.Exceptions = append(found.Exceptions, foundException{policy, d.text(e.Key), kind, e.Key})
+			}
+		}
+	}
+	return nil
+}
+
+// endExceptions removes exceptions.
+func (d *desk) endExceptions(ctx context.Context, list []foundException) error {
+	for _, e := range list {
+		end := d.Store.EndOverride
+		if e.Kind == "block" {
+			end = d.Store.Unblock
+		}
+		if _, err := end(ctx, e.Policy, e.stored); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // names reports whether a customer's name is that of a key.
@@ -175,10 +233,14 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 		does = "would be deleted (-dry-run)"
 	}
 	end := ":"
-	if len(found.Found) == 0 {
+	if len(found.Found)+len(found.Exceptions) == 0 {
 		end = ""
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", show.Some(int64(len(found.Found)), "key"), does, show.Count(int64(found.Looked)), end)
+	what := show.Some(int64(len(found.Found)), "key")
+	if n := len(found.Exceptions); n > 0 {
+		what += " and " + show.Some(int64(n), "exception")
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", what, does, show.Count(int64(found.Looked)), end)
 	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, k := range found.Found {
 		says := k.Error
@@ -189,6 +251,9 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 			says = "\t" + says
 		}
 		_, _ = fmt.Fprintf(t, "  %s\t%s%s\n", show.Text(k.Policy), k.Key, says)
+	}
+	for _, e := range found.Exceptions {
+		_, _ = fmt.Fprintf(t, "  %s\t%s\tan exception: %s\n", show.Text(e.Policy), e.Key, e.Kind)
 	}
 	if err := t.Flush(); err != nil {
 		return err
