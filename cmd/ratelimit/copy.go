@@ -95,6 +95,11 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if n.kept > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
 	}
+	if err != nil && !cli.IsMisuse(err) {
+		if cannot := to.Store.Ping(ctx); cannot != nil { // the reply to a transaction does not say why
+			return to.Explain(cannot)
+		}
+	}
 	return d.Explain(err)
 }
 
