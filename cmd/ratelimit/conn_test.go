@@ -114,6 +114,14 @@ func TestTLS(t *testing.T) {
 		assert.Contains(t, errs, says, flags)
 	}
 	_ = server
+	if port, err = redistest.FreePort(); err != nil {
+		t.Fatal(err)
+	}
+	strict := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", filepath.Join(dir, "key.pem"), "--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
+	_, errs, code := connect(t, "", "-p", port, "--tls", "--cacert", "cert.pem", "-h", "localhost", "-timeout", "5s")
+	assert.Equal(t, cli.Unavailable, code)
+	assert.Contains(t, errs, "give it by -cert and -key")
+	_ = strict
 }
 
 // certificate writes a self-signed certificate for localhost, and its key.

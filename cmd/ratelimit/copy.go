@@ -92,6 +92,9 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		verb = "would be copied (-dry-run)"
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s to %s\n", show.Some(n.copied, "key"), verb, to.Where)
+	if n == (copies{}) && err == nil {
+		_, _ = fmt.Fprint(s.Out, c.noKeys("-policy, -rename, "))
+	}
 	if n.kept > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -179,6 +180,9 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 		end = ""
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", show.Some(int64(len(found.Found)), "key"), does, show.Count(int64(found.Looked)), end)
+	if found.Looked == 0 {
+		_, _ = io.WriteString(s.Out, f.noKeys(""))
+	}
 	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, k := range found.Found {
 		says := k.Error
