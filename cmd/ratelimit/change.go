@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // lingering is how long processes may decide by what was before.
@@ -149,7 +151,9 @@ type teller struct {
 	limiter *core.Limiter
 	name    string // of the limit
 	n       int64  // how many come back; below 0: are taken
-	single  map[core.Limit]*core.Limiter
+
+	mu     sync.Mutex // guards single
+	single map[core.Limit]*core.Limiter
 }
 
 // limit returns the limit of a key, as it is now.
@@ -185,32 +189,32 @@ func (t *teller) check(ctx context.Context, list []string) error {
 
 // move gives the tokens to a key. It returns the limit before and after it.
 func (t *teller) move(ctx context.Context, key string) (before, after core.LimitResult, err error) {
-	if before, err = t.limit(ctx, key); err != nil {
-		return before, after, err
+	if before, err = t.give(ctx, key); err == nil {
+		after, err = t.limit(ctx, key)
 	}
-	l := before.Limit
-	one, err := t.alone(l)
-	if err != nil {
-		return before, after, err
-	}
-	unit := l.Unit
-	if unit == "" {
-		unit = core.Requests
-	}
-	if t.n > 0 {
-		err = one.RefundUnits(ctx, key, core.Units{unit: t.n})
-	} else {
-		err = one.DebitUnits(ctx, key, core.Units{unit: -t.n})
-	}
-	if err != nil {
-		return before, after, err
-	}
-	after, err = t.limit(ctx, key)
 	return before, after, err
+}
+
+// give is move without a look at the limit after it.
+func (t *teller) give(ctx context.Context, key string) (before core.LimitResult, err error) {
+	if before, err = t.limit(ctx, key); err != nil {
+		return before, err
+	}
+	one, err := t.alone(before.Limit)
+	if err != nil {
+		return before, err
+	}
+	unit := oncall.Unit(before.Limit)
+	if t.n > 0 {
+		return before, one.RefundUnits(ctx, key, core.Units{unit: t.n})
+	}
+	return before, one.DebitUnits(ctx, key, core.Units{unit: -t.n})
 }
 
 // alone returns a limiter of one limit, so that the others of its unit keep their tokens. A limit's name says which bucket it is.
 func (t *teller) alone(l core.Limit) (*core.Limiter, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if one := t.single[l]; one != nil {
 		return one, nil
 	}
@@ -247,20 +251,36 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	if !yes {
 		return cli.Misuse("credit -all gives %s to limit %s of %s: add -yes to do it", show.Some(t.n, "token"), t.name, show.Some(int64(len(list)), "key"))
 	}
+	p := progress{w: s.Err, on: s.Terminal}
+	defer p.clear()
 	done, lacking, unreadable := int64(0), int64(0), int64(0)
-	for _, key := range list {
-		_, _, err := t.move(ctx, key)
-		switch {
-		case err == nil:
-			done++
-		case errors.As(err, new(*store.StateError)):
-			unreadable++
-		case cli.IsMisuse(err): // an override without this limit
-			lacking++
-		default:
-			return errors.Join(t.Explain(err), fmt.Errorf("%s got tokens, of %s: those that come first in the order of their names", show.Some(done, "key"), show.Count(int64(len(list)))))
+	for group := range slices.Chunk(list, together) {
+		errs := make([]error, len(group))
+		var all sync.WaitGroup
+		for i, key := range group {
+			all.Go(func() { _, errs[i] = t.give(ctx, key) })
 		}
+		all.Wait()
+		var failed error
+		for _, err := range errs {
+			switch {
+			case err == nil:
+				done++
+			case errors.As(err, new(*store.StateError)):
+				unreadable++
+			case cli.IsMisuse(err): // an override without this limit
+				lacking++
+			default:
+				failed = err
+			}
+		}
+		if failed != nil {
+			return errors.Join(t.Explain(failed), fmt.Errorf("%s got tokens, of %s: those up to %s in the order of their names, perhaps without some of the last %d",
+				show.Some(done, "key"), show.Count(int64(len(list))), t.text(group[len(group)-1]), len(group)))
+		}
+		p.show("crediting", done, int64(len(list)))
 	}
+	p.clear()
 	_, _ = fmt.Fprintf(s.Out, "%s: credited %s to limit %s of %s.\n", t.limiter.Name(), show.Some(t.n, "token"), t.name, show.Some(done, "key"))
 	if lacking+unreadable > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(lacking, "key"), show.Count(unreadable))

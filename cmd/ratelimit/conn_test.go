@@ -2,14 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -114,24 +107,22 @@ func TestTLS(t *testing.T) {
 		assert.Contains(t, errs, says, flags)
 	}
 	_ = server
+	if port, err = redistest.FreePort(); err != nil {
+		t.Fatal(err)
+	}
+	strict := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", filepath.Join(dir, "key.pem"), "--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
+	_, errs, code := connect(t, "", "-p", port, "--tls", "--cacert", "cert.pem", "-h", "localhost", "-timeout", "5s")
+	assert.Equal(t, cli.Unavailable, code)
+	assert.Contains(t, errs, "give it by -cert and -key")
+	_ = strict
 }
 
-// certificate writes a self-signed certificate for localhost, and its key.
+// certificate puts cert.pem and key.pem for localhost into the directory.
 func certificate(t *testing.T) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	require.NoError(t, err)
-	key, err := x509.MarshalPKCS8PrivateKey(private)
-	require.NoError(t, err)
-	for name, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: key}} {
-		require.NoError(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
-	}
+	cert, key, _ := redistest.Certificate(t)
+	require.NoError(t, os.Rename(cert, "cert.pem"))
+	require.NoError(t, os.Rename(key, "key.pem"))
 }
 
 func TestUnixSocket(t *testing.T) {

@@ -98,8 +98,16 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if n.exceptions > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  and %s\n", show.Some(n.exceptions, "exception"))
 	}
+	if n == (copies{}) && err == nil {
+		_, _ = fmt.Fprint(s.Out, c.noKeys("-policy, -rename, "))
+	}
 	if n.kept > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
+	}
+	if err != nil && !cli.IsMisuse(err) {
+		if cannot := to.Store.Ping(ctx); cannot != nil { // the reply to a transaction does not say why
+			return to.Explain(cannot)
+		}
 	}
 	return d.Explain(err)
 }

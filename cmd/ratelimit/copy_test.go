@@ -41,6 +41,7 @@ func TestCopyMovesToAnotherServer(t *testing.T) {
 	found, err := to.jobs.Inspect(t.Context(), "ann")
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), found.Limits[0].Held, "slots in use are copied")
+	assert.Contains(t, from.runOK(t, "copy", "-policy", "ap", "redis://"+from.addr, "redis://"+to.addr), "If there should be some, check -policy, -rename, -prefix")
 	assert.Contains(t, from.runOK(t, "copy", "-replace", "-policy", "api", "redis://"+from.addr, "redis://"+to.addr), "3 keys copied")
 	assert.Equal(t, int64(2), left(to, "bob"))
 	require.NoError(t, res.Release(t.Context()))

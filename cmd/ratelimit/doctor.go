@@ -26,7 +26,7 @@ The exit code is 1 if there is a fault.
 		timeout := flags.Duration("store-timeout", 100*time.Millisecond, "the `timeout` of the service's stores (redisstore.WithTimeout)")
 		asJSON := flags.Bool("json", false, "print a JSON object")
 		return func(ctx context.Context, s cli.Streams, args []string) error {
-			if len(args) > 0 {
+			if l.Replica = true; len(args) > 0 {
 				l.URL(args[0])
 			}
 			found, err := l.examine(ctx, s, *timeout)
@@ -56,6 +56,9 @@ func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration
 	found, err := doctor.Servers(ctx, d.Client, timeout)
 	if err != nil {
 		return nil, d.Explain(err)
+	}
+	if found.Replica() {
+		return found, nil // of what limits do, nothing can be tried
 	}
 	user, err := d.Client.Do(ctx, "acl", "whoami").Text()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -241,6 +242,9 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 		what += " and " + show.Some(int64(n), "exception")
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", what, does, show.Count(int64(found.Looked)), end)
+	if found.Looked+len(found.Exceptions) == 0 {
+		_, _ = io.WriteString(s.Out, f.noKeys(""))
+	}
 	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for _, k := range found.Found {
 		says := k.Error

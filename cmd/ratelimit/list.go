@@ -109,7 +109,11 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if l.asJSON {
 		return writeJSON(s.Out, found)
 	}
-	return found.write(s.Out)
+	if err := found.write(s.Out); err != nil || found.Keys > 0 {
+		return err
+	}
+	_, err = io.WriteString(s.Out, l.noKeys(""))
+	return err
 }
 
 // worst are the buckets that are worst off, of all that were added.

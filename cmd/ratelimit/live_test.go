@@ -271,7 +271,10 @@ func TestListHasTheDeepestDebtsFirst(t *testing.T) {
 	out = s.runOK(t, "list", "-policies", "p.yaml", "-keys", "hash", "api")
 	assert.NotContains(t, out, "user:")
 	empty, _, _ := s.run(t, "list", "-policies", "p.yaml", "jobs", "-prefix", "other:")
-	assert.Equal(t, "jobs: 0 keys, 0 denied now\n", empty)
+	const check = "  If there should be some, check -prefix (it is other:) and the number of the database (-n).\n"
+	assert.Equal(t, "jobs: 0 keys, 0 denied now\n"+check, empty)
+	empty, _, _ = s.run(t, "forget", "user:07", "-prefix", "other:")
+	assert.Equal(t, "0 keys deleted, of 0\n"+check, empty, "nobody believes that a customer is forgotten")
 }
 
 // No command asks for all keys at once.

@@ -71,7 +71,7 @@ func (s *stage) write(t *testing.T, before, body string) {
 	}
 }
 
-// The page shows every command, and each that a page or a message names exists.
+// The page has a block that runs each command, so that what it prints is shown.
 func TestThePageShowsEveryCommand(t *testing.T) {
 	text, err := os.ReadFile(page)
 	if err != nil {

@@ -114,8 +114,8 @@ func (s *stage) use(t *testing.T, policy, key string, n int64, limits ...core.Li
 	now, err := s.redis.Time(t.Context()).Result()
 	require.NoError(t, err)
 	s.useAt(t, now.Add(-age), policy, key, n, limits...)
-	// The script spreads TTLs at random. This one is rounded down.
-	require.NoError(t, s.redis.PExpire(t.Context(), "ratelimit:"+policy+":"+key, 24*time.Hour+steady).Err())
+	// The script spreads TTLs at random.
+	require.NoError(t, s.redis.PExpire(t.Context(), "ratelimit:"+policy+":"+key, 24*time.Hour).Err())
 }
 
 // age is the age of what use takes.

@@ -197,6 +197,11 @@ func (d *desk) text(key string) string {
 	return d.keys.Text(key)
 }
 
+// noKeys says what to check where there are no keys at all: other flags first.
+func (l *live) noKeys(others string) string {
+	return "  If there should be some, check " + others + "-prefix (it is " + show.Text(l.Prefix) + ") and the number of the database (-n).\n"
+}
+
 // longestSearch bounds nearestKeys.
 const longestSearch = 2 * time.Second
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -188,7 +189,19 @@ func TestTopSaysWhichReplicasItCouldNotRead(t *testing.T) {
 		assert.Equal(t, "ratelimit: 1 of 2 replicas can't be read\n", errs)
 		assert.Equal(t, cli.Unavailable, code, "a partial answer is told by the exit code")
 	}
-	out, _, code := top(t, asAnn, secure.url, "-insecure")
+	strict := replicaOf(t, 5, func(h http.Handler) *httptest.Server {
+		s := httptest.NewUnstartedServer(h)
+		s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+		s.StartTLS()
+		return s
+	})
+	out, _, _ := top(t, asAnn, strict.url, "-insecure")
+	assert.Contains(t, out, "give it by -cert and -key")
+	certificate(t)
+	out, _, code := top(t, asAnn, strict.url, "-insecure", "-cert", "cert.pem", "-key", "key.pem")
+	assert.Equal(t, "Nobody is denied by 1 replica.\n", out)
+	assert.Equal(t, cli.OK, code)
+	out, _, code = top(t, asAnn, secure.url, "-insecure")
 	assert.Equal(t, "Nobody is denied by 1 replica.\n", out)
 	assert.Equal(t, cli.OK, code)
 	release := make(chan struct{})

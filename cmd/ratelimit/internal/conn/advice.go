@@ -59,6 +59,8 @@ func (l *Link) advice(err error) string {
 		return "The server closed the connection: if it speaks TLS at this port, add -tls (in a URL, write rediss://)."
 	case l.tls && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
 		return "Check -h and -p. If the server speaks no TLS at this port, leave -tls out (in a URL, write redis://)."
+	case l.flags.cluster && (errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)):
+		return "Check -h and -p, and by redis-cli CLUSTER NODES that all masters run: what a lost one has can't be seen. A slow way needs a longer -timeout."
 	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
 		return "Check -h and -p, that the server runs, and that this machine may reach it. A slow way needs a longer -timeout."
 	}

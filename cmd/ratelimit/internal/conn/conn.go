@@ -37,6 +37,7 @@ type Flags struct {
 
 	Prefix  string        // of the keys in Redis
 	Timeout time.Duration // of a call
+	Replica bool          // a replica will do: no flag sets it
 }
 
 // Define defines the flags.
@@ -108,15 +109,24 @@ func (l *Link) reach(ctx context.Context) error {
 		return nil
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
-	info, err := l.Client.Info(ctx, "server").Result()
+	info, err := l.Client.Info(ctx).Result()
 	switch {
 	case err != nil: // this user may not ask
 	case strings.Contains(info, "redis_mode:cluster"):
 		return cli.Misuse("%s is a node of a Cluster: add -c, so that all of its masters are asked", l.Where)
 	case strings.Contains(info, "redis_mode:sentinel"):
 		return cli.Misuse("%s is a Sentinel: name it by -sentinel, and its master by -master", l.Where)
+	case strings.Contains(info, "role:slave") && !l.flags.Replica:
+		return cli.Misuse("%s is a replica, which can lack what the master has, and takes no changes: name its master, %s:%s", l.Where, field(info, "master_host"), field(info, "master_port"))
 	}
 	return nil
+}
+
+// field returns a field of the reply of INFO.
+func field(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\n"+name+":")
+	value, _, _ := strings.Cut(rest, "\r")
+	return value
 }
 
 func (f *Flags) dialTimeout() time.Duration { return max(time.Second, 2*f.Timeout) }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 )
@@ -68,14 +69,13 @@ func CertificateAdvice(err error) string {
 		authority x509.UnknownAuthorityError
 		host      x509.HostnameError
 		invalid   *tls.CertificateVerificationError
-		alert     tls.AlertError
 	)
 	switch {
 	case errors.As(err, &host):
 		return "The certificate is for another name: give it by -sni."
 	case errors.As(err, &authority), errors.As(err, &invalid):
 		return "Give the certificates that sign the server's by -cacert."
-	case errors.As(err, &alert):
+	case strings.Contains(err.Error(), "remote error: tls: "): // an alert has no type of its own
 		return "The server refuses this client's TLS: if it wants a certificate, give it by -cert and -key."
 	}
 	return ""

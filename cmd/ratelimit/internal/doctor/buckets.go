@@ -30,7 +30,11 @@ func Rights(ctx context.Context, s *redisstore.Store, user string) (f Findings) 
 		}
 	}
 	if err != nil {
-		f.add("rights", Fault, user+": "+err.Error(), "Limiters of this user fail alike. docs/operations.md has the ACL user that they need.")
+		do := "Limiters of this user fail alike. docs/operations.md has the ACL user that they need."
+		if strings.Contains(err.Error(), "OOM") {
+			do = "Limiters fail alike, and OnFailure decides, until there is memory: raise maxmemory."
+		}
+		f.add("rights", Fault, user+": "+err.Error(), do)
 		return f
 	}
 	f.add("rights", OK, user+" may do what decisions, slots and resets do", "")

@@ -4,6 +4,7 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -37,6 +38,13 @@ func (f Findings) Faults() (n int) {
 		}
 	}
 	return n
+}
+
+// Replica reports whether a server is a replica.
+func (f Findings) Replica() bool {
+	return slices.ContainsFunc(f, func(one Finding) bool {
+		return one.Check == "version" && one.Level == Fault && strings.HasSuffix(one.Says, aReplica)
+	})
 }
 
 // Write writes a line for each finding, and what to do below it.

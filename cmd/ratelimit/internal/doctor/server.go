@@ -131,6 +131,9 @@ func (f *Findings) roundTrips(ctx context.Context, one *redis.Client, timeout ti
 	return skew, nil
 }
 
+// aReplica ends the finding about a replica.
+const aReplica = ", a replica"
+
 func (f *Findings) version(info map[string]string) {
 	version := "Redis " + info["redis_version"]
 	if v := info["valkey_version"]; v != "" {
@@ -138,7 +141,7 @@ func (f *Findings) version(info map[string]string) {
 	}
 	switch major, _, _ := strings.Cut(info["redis_version"], "."); {
 	case info["role"] == "slave":
-		f.add("version", Fault, version+", a replica", "Limits need the master: name it by -h, or let Sentinel or the Cluster name it.")
+		f.add("version", Fault, version+aReplica, "Limits need the master: name it by -h, or let Sentinel or the Cluster name it.")
 	case len(major) == 1 && major < "6":
 		f.add("version", Fault, version+" is too old", "The script needs Redis 6.0 or newer, or Valkey.")
 	default:

@@ -42,8 +42,9 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 type Replica struct {
 	Where string // its URL without credentials
 
-	request *http.Request
-	client  *http.Client
+	url    string
+	fields http.Header
+	client *http.Client
 }
 
 // Replicas returns the replicas with the handlers at urls.
@@ -76,22 +77,18 @@ func (f *Flags) Replicas(urls []string, env func(string) string) (list []*Replic
 		if u.Scheme == "http" && f.tls.Given() {
 			return nil, cli.Misuse("-cacert, -cert, -key, -sni and -insecure are for https://, and URL %d begins with http://", i+1)
 		}
-		r := &Replica{Where: u.Scheme + "://" + u.Host + u.Path, client: client}
+		r := &Replica{Where: u.Scheme + "://" + u.Host + u.Path, fields: fields.Clone(), client: client}
 		query := u.Query()
 		query.Set("format", "json")
 		query.Set("top", "1000")
 		u.RawQuery = query.Encode()
-		if process := r.Where + "?" + u.RawQuery; seen[process] {
+		process := r.Where + "?" + u.RawQuery
+		if seen[process] {
 			return nil, cli.Misuse("%s is given twice, and would count twice", r.Where)
-		} else {
-			seen[process] = true
 		}
-		if r.request, err = http.NewRequest(http.MethodGet, u.String(), nil); err != nil {
-			return nil, notAURL(i + 1)
-		}
-		r.request.Header = fields.Clone()
-		if u.User != nil { // the client sends these
-			r.request.Header.Del("Authorization")
+		seen[process] = true
+		if r.url = u.String(); u.User != nil { // the client sends these
+			r.fields.Del("Authorization")
 		}
 		list = append(list, r)
 	}

@@ -54,7 +54,7 @@ func Read(ctx context.Context, replicas []*Replica) []Answer {
 
 func (r *Replica) read(ctx context.Context) Answer {
 	a := Answer{URL: r.Where}
-	response, err := r.client.Do(r.request.Clone(ctx))
+	response, err := r.ask(ctx)
 	if err == nil {
 		defer func() { _ = response.Body.Close() }()
 		var body []byte
@@ -69,6 +69,15 @@ func (r *Replica) read(ctx context.Context) Answer {
 		a.Policies, a.Denied = nil, nil
 	}
 	return a
+}
+
+func (r *Replica) ask(ctx context.Context) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = r.fields.Clone()
+	return r.client.Do(request)
 }
 
 // decode reads an answer. It returns why that can't be done, or "".
