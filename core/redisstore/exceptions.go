@@ -107,7 +107,8 @@ func (e *Exception) refusal(policy string) error {
 	return errors.Join(errs...)
 }
 
-// exceptionsScript writes exceptions.
+// exceptionsScript reads and writes exceptions. A reader needs the time of the server that has them: a client of several servers sends
+// TIME to any of them.
 var exceptionsScript = redis.NewScript(exceptionsText)
 
 //go:embed exceptions.lua
@@ -139,15 +140,24 @@ func (s *Store) writeException(ctx context.Context, policy, field, value string,
 	return n > 0, nil
 }
 
-// exceptions reads the fields of a policy, and the time.
+// exceptions reads the fields of a policy, and the time of their server.
 func (s *batches) exceptions(ctx context.Context, policy string) (fields map[string]string, now time.Time, err error) {
 	defer recovered(&err)
-	p := s.server.client.Pipeline()
-	all, at := p.HGetAll(ctx, s.exceptionsKey(policy)), p.Time(ctx)
-	if _, err = p.Exec(ctx); err != nil {
+	reply := exceptionsScript.Run(ctx, s.server.client, []string{s.exceptionsKey(policy)})
+	parts, err := reply.Slice()
+	if err != nil {
 		return nil, now, err
 	}
-	return all.Val(), at.Val(), nil
+	at, known := parts[0].(int64)
+	list, ok := parts[1].([]any)
+	if !known || !ok {
+		return nil, now, fmt.Errorf("unexpected reply of %d parts", len(parts))
+	}
+	fields = make(map[string]string, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		fields[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
+	}
+	return fields, time.UnixMilli(at), nil
 }
 
 // readExceptions reads fields at a time of Redis, and leaves out what has ended. The error joins why fields can't be read.

@@ -109,6 +109,12 @@ func TestExceptionsAreBounded(t *testing.T) {
 	list, err := s.Exceptions(ctx, "api")
 	require.ErrorContains(t, err, "1001 exceptions")
 	assert.Len(t, list, redisstore.MaxExceptions)
+	require.NoError(t, client.HSet(ctx, key, "block:still more", "0 blocked").Err())
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "6", For: time.Hour}), "one in place of another, of too many")
+	was, err := s.Unblock(ctx, "api", "7")
+	require.NoError(t, err, "removing some must help")
+	assert.True(t, was)
+	require.ErrorIs(t, s.SetException(ctx, "api", redisstore.Exception{Key: "7"}), redisstore.ErrExceptions)
 }
 
 func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
