@@ -160,21 +160,31 @@ func (s *batches) exceptions(ctx context.Context, policy string) (fields map[str
 	return fields, time.UnixMilli(at), nil
 }
 
-// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error joins why fields can't be read.
+// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error says how many fields can't be read.
 func readExceptions(policy string, fields map[string]string, now time.Time) (list []Exception, err error) {
 	var errs []error
+	unreadable, kinds := 0, make(map[string]bool)
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if field == "" { // the version
 			continue
 		}
-		e, err := readException(policy, field, fields[field], now)
+		e, ok := readException(policy, field, fields[field], now)
 		switch {
-		case err != nil:
-			kind, _, _ := strings.Cut(field, ":")
-			errs = append(errs, fmt.Errorf("an exception of policy %q (%s:…): %w", policy, printable.Clip(kind, limit.MaxName), err))
+		case !ok:
+			unreadable++
+			if kind, _, known := strings.Cut(field, ":"); known && len(kinds) < 3 { // without a colon it may be a key
+				kinds[printable.Clip(kind, limit.MaxName)+":…"] = true
+			}
 		case e.For >= 0:
 			list = append(list, e)
 		}
+	}
+	if unreadable > 0 {
+		such := ""
+		if len(kinds) > 0 {
+			such = " (" + strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") + ")"
+		}
+		errs = append(errs, fmt.Errorf("%d exceptions of policy %q can't be read%s: another version of this package may have written them", unreadable, policy, such))
 	}
 	if len(list) > MaxExceptions {
 		errs = append(errs, fmt.Errorf("policy %q has %d exceptions, and only the first %d are read", policy, len(list), MaxExceptions))
@@ -184,29 +194,21 @@ func readExceptions(policy string, fields map[string]string, now time.Time) (lis
 	return list, errors.Join(errs...)
 }
 
-// readException reads one field. For is below 0 if the exception has ended.
-func readException(policy, field, value string, now time.Time) (e Exception, err error) {
+// readException reads one field, and reports whether it can. For is below 0 if the exception has ended.
+func readException(policy, field, value string, now time.Time) (e Exception, ok bool) {
 	kind, key, _ := strings.Cut(field, ":")
 	end, text, _ := strings.Cut(value, " ")
 	ends, err := strconv.ParseInt(end, 10, 64)
 	if err != nil || ends < 0 || ends > 1<<52 || key == "" {
-		return e, errUnreadableException
+		return e, false
 	}
 	if e.Key = key; ends > 0 {
 		if e.For = time.UnixMilli(ends).Sub(now).Truncate(time.Millisecond); e.For <= 0 {
 			e.For = -1
 		}
 	}
-	switch {
-	case kind == "block" && text == "blocked":
-		return e, nil
-	case kind == "override":
-		if json.Unmarshal([]byte(text), &e.Limits) != nil || (core.Policy{Name: policy, Limits: e.Limits}).Validate() != nil {
-			return e, errUnreadableException
-		}
-		return e, nil
+	if kind == "override" {
+		return e, json.Unmarshal([]byte(text), &e.Limits) == nil && (core.Policy{Name: policy, Limits: e.Limits}).Validate() == nil
 	}
-	return e, errUnreadableException
+	return e, kind == "block" && text == "blocked"
 }
-
-var errUnreadableException = errors.New("it can't be read: another version of this package may have written it")

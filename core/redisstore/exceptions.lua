@@ -12,10 +12,11 @@ if #ARGV == 0 then return {now, fields} end
 
 local version = time[1] * 1000000 + time[2] -- not one that was before, also if the hash was deleted in between
 local exceptions = {}
+local far = 2 ^ 52 -- what another program wrote is no time
 for i = 1, #fields, 2 do
   local ends = tonumber(string.match(fields[i + 1], '^%d+')) or 0
   if fields[i] == '' then
-    version = math.max(version, ends + 1)
+    if ends < far then version = math.max(version, ends + 1) end
   elseif ends == 0 or ends > now then
     exceptions[fields[i]] = fields[i + 1]
   end
@@ -32,7 +33,8 @@ end
 local count, last, forever = 0, now, false
 for _, value in pairs(exceptions) do
   local ends = tonumber(string.match(value, '^%d+')) or 0
-  count, last, forever = count + 1, math.max(last, ends), forever or ends == 0
+  forever = forever or ends == 0 or ends > far
+  count, last = count + 1, math.max(last, ends)
 end
 if count > tonumber(ARGV[4]) and ARGV[2] ~= '' and was == 0 then return -1 end
 
