@@ -277,7 +277,7 @@ func (l *Limiter) noteUnits(now *rules, p *plan, r *request) {
 		}
 	} else {
 		for unit, n := range r.units {
-			if n > 0 {
+			if n > 0 && now.countsAlways(unit) {
 				l.taken.add(unit)
 			}
 		}
