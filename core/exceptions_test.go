@@ -211,6 +211,22 @@ func (s *watchedStore) Do(ctx context.Context, r store.Request) (store.Answer, e
 	return s.Store.Do(ctx, r)
 }
 
+// A key that no store has as it is stands for what stores have.
+func TestExceptionsOfLongKeysHold(t *testing.T) {
+	long := "header:" + strings.Repeat("k\n", 5000)
+	for name, key := range map[string]string{"as clients have it": long, "as stores have it": core.StoredKey(long)} {
+		limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
+		e := raised(key, core.PerHour(8))
+		e.Blocked = []string{core.StoredKey("sha256:x"), key}
+		require.NoError(t, limiter.SetExceptions(e))
+		for _, blocked := range []string{long, "sha256:x"} {
+			res, err := limiter.Allow(t.Context(), blocked)
+			wantBlocked(t, res, err, "a key "+name)
+		}
+		assert.EqualValues(t, 8, limiter.Capacity(long), "a key %s", name)
+	}
+}
+
 // A policy must count the units that callers take, whatever an exception counts.
 func TestExceptionsCountNoUnitsOfPolicies(t *testing.T) {
 	units := core.PerHour(1000).WithUnit("tokens").WithName("tokens")
@@ -230,6 +246,12 @@ func TestExceptionsCountNoUnitsOfPolicies(t *testing.T) {
 	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
 	require.NoError(t, take(limiter, "ann"))
 	require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}), "the policy never counted the unit")
+
+	limiter = limittest.Limiter(t, core.NewMemoryStore(), "api", units)
+	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
+	_, err := limiter.Allow(t.Context(), "ann")
+	require.NoError(t, err)
+	require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{units.WithName("other")}}), "the policy never counted requests")
 }
 
 func TestBlocksLastLongerThanOverrides(t *testing.T) {

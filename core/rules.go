@@ -63,8 +63,8 @@ func (r *rules) localPlanOf(key string) *plan {
 
 // storedKey returns the key that stores use for a caller's key.
 func (r *rules) storedKey(key string) string {
-	if r.stored && len(key) <= maxKey {
-		return key
+	if r.stored {
+		return shortKey(key)
 	}
 	return boundedKey(key)
 }

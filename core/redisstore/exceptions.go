@@ -38,12 +38,16 @@ type Exception struct {
 // blocks reports whether e is a block.
 func (e *Exception) blocks() bool { return len(e.Limits) == 0 }
 
-// field names e in the hash. A key can have a block and an override.
+// field names e in the hash. A key can have a block and an override. One that is too long for a store stands for what stores have.
 func (e *Exception) field() string {
-	if e.blocks() {
-		return "block:" + e.Key
+	key := e.Key
+	if stored := core.StoredKey(key); len(stored) < len(key) {
+		key = stored
 	}
-	return "override:" + e.Key
+	if e.blocks() {
+		return "block:" + key
+	}
+	return "override:" + key
 }
 
 // SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call

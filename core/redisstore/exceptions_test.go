@@ -58,6 +58,17 @@ func TestExceptionsAreKeptAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+func TestExceptionsOfLongKeys(t *testing.T) {
+	s, ctx, long := exceptionStore(t), t.Context(), "header:"+strings.Repeat("k", 10_000)
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: long}))
+	list, err := s.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Equal(t, []redisstore.Exception{{Key: core.StoredKey(long)}}, list, "Redis has no key that no store has")
+	was, err := s.Unblock(ctx, "api", long)
+	require.NoError(t, err)
+	assert.True(t, was)
+}
+
 func TestExceptionsAreNoBuckets(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	for _, policy := range []string{"api", "%exceptions", "%"} {
