@@ -116,6 +116,7 @@ func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error 
 		if !g.asJSON {
 			_, _ = io.WriteString(s.Out, "\x1b[H\x1b[2J")
 		}
+		_ = d.Store.ReadExceptions(ctx, limiter) // openPolicy has warned
 		if _, err := g.show(ctx, s.Out, d, limiter, key); err != nil {
 			if ctx.Err() != nil {
 				return nil
