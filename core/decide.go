@@ -272,12 +272,12 @@ func (r *Result) fillFrom(p *plan, req *request) {
 // noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.
 func (l *Limiter) noteUnits(now *rules, p *plan, r *request) {
 	if r.units == nil {
-		if r.N > 0 || r.all {
+		if (r.N > 0 || r.all) && now.countsAlways(Requests) {
 			l.taken.add(Requests)
 		}
 	} else {
 		for unit, n := range r.units {
-			if n > 0 {
+			if n > 0 && now.countsAlways(unit) {
 				l.taken.add(unit)
 			}
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // Exceptions are limits and blocks of single keys that stand beside a policy, such as those that operators set in Redis while services
-// run. What they say of a key comes before the policy's Overrides and Blocked. Their keys are [StoredKey] of a client's key.
+// run. What they say of a key comes before the policy's Overrides and Blocked. Their keys are [StoredKey] of a client's key; one of more
+// than 128 bytes is replaced by that.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
 	Overrides map[string][]Limit
@@ -19,13 +20,19 @@ type Exceptions struct {
 	Blocked []string
 }
 
-// clone returns a copy of e, in an order of its own.
+// clone returns a copy of e with keys as stores have them, in an order of its own.
 func (e *Exceptions) clone() *Exceptions {
-	c := &Exceptions{Overrides: maps.Clone(e.Overrides), Blocked: slices.Clone(e.Blocked)}
+	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
+	for i, key := range c.Blocked {
+		c.Blocked[i] = shortKey(key)
+	}
 	slices.Sort(c.Blocked)
 	c.Blocked = slices.Compact(c.Blocked)
-	for key, limits := range c.Overrides {
-		c.Overrides[key] = slices.Clone(limits)
+	if e.Overrides != nil {
+		c.Overrides = make(map[string][]Limit, len(e.Overrides))
+	}
+	for key, limits := range e.Overrides {
+		c.Overrides[shortKey(key)] = slices.Clone(limits)
 	}
 	return c
 }

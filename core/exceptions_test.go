@@ -2,7 +2,9 @@ package core_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
@@ -106,6 +109,23 @@ func TestExceptionsLoseNoRefund(t *testing.T) {
 	})
 }
 
+// A policy that is set while there is an exception does not remember it.
+func TestRefundsComeBackAfterAnExceptionAndAPolicy(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		limiter := limittest.Limiter(t, newStore(core.WithClock(func() time.Time { return now })), "api", core.PerHour(10).WithName("a"))
+		res, err := limiter.AllowN(t.Context(), "ann", 4)
+		require.NoError(t, err)
+		require.NoError(t, limiter.SetExceptions(raised("ann", core.PerHour(10).WithName("b"))))
+		require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(12).WithName("a")}}))
+		require.NoError(t, limiter.SetExceptions(core.Exceptions{}))
+		require.NoError(t, res.Undo(t.Context()))
+		left, err := limiter.Peek(t.Context(), "ann")
+		require.NoError(t, err)
+		assert.EqualValues(t, 12, left.Remaining, "what was taken comes back")
+	})
+}
+
 func TestExceptionsHoldWithoutAStore(t *testing.T) {
 	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen} {
 		limiter := core.Must(core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")},
@@ -121,6 +141,117 @@ func TestExceptionsHoldWithoutAStore(t *testing.T) {
 			assert.EqualValues(t, 3, res.Remaining, "its share of the override")
 		}
 	}
+}
+
+// What is returned or charged while a key is blocked goes to the limits that it has without the block, also by a limiter that WithLimits
+// returns meanwhile.
+func TestBlocksChangeNoLimits(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerHour(10)}, Overrides: map[string][]core.Limit{"own": {core.PerHour(30)}},
+		}))
+		tier := func() *core.Limiter { return core.Must(limiter.WithLimits(core.PerHour(20).WithName("gold"))) }
+		before := tier()
+		require.NoError(t, limiter.SetExceptions(core.Exceptions{Blocked: []string{"ann", "own"}}))
+		for name, l := range map[string]*core.Limiter{"before": before, "meanwhile": tier()} {
+			res, err := l.Peek(t.Context(), "ann")
+			require.NoError(t, err)
+			require.NoError(t, l.Debit(t.Context(), "ann", 3))
+			after, err := l.Peek(t.Context(), "ann")
+			require.NoError(t, err)
+			assert.Equal(t, "gold", res.Limits()[0].Limit.Name, "a limiter returned %s", name)
+			assert.Equal(t, res.Remaining-3, after.Remaining, "a limiter returned %s", name)
+		}
+		res, err := limiter.Peek(t.Context(), "own")
+		require.NoError(t, err)
+		assert.EqualValues(t, 30, res.Remaining, "an override of the policy")
+		require.NoError(t, limiter.SetExceptions(core.Exceptions{}))
+		res, err = tier().Peek(t.Context(), "ann")
+		require.NoError(t, err)
+		assert.EqualValues(t, 14, res.Remaining, "both debits are there")
+		res, err = limiter.Peek(t.Context(), "ann")
+		require.NoError(t, err)
+		assert.EqualValues(t, 10, res.Remaining, "and nowhere else")
+	})
+}
+
+// An exception of one key changes nothing of others: denials that the deny cache repeats, and tokens on lease, are of a plan.
+func TestExceptionsKeepThePlansOfOtherKeys(t *testing.T) {
+	plans := make(map[string]map[*bucket.Plan]bool)
+	memory := core.NewMemoryStore()
+	limiter := core.Must(core.NewLimiter(&watchedStore{Store: memory, see: func(r store.Request) {
+		if plans[r.Key()] == nil {
+			plans[r.Key()] = make(map[*bucket.Plan]bool)
+		}
+		plans[r.Key()][r.Plan] = true
+	}}, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4)}}))
+	for i := range 5 {
+		e := raised("ann", core.PerDay(8).In(time.FixedZone("here", 3600)))
+		e.Overrides[fmt.Sprint("joe", i)] = []core.Limit{core.PerHour(5 + i)}
+		e.Blocked = []string{"eve", fmt.Sprint("bob", i)}
+		require.NoError(t, limiter.SetExceptions(e))
+		for _, key := range []string{"ann", "eve"} {
+			_, err := limiter.Allow(t.Context(), key)
+			require.NoError(t, err)
+		}
+	}
+	assert.Len(t, plans["ann"], 1, "the override of a key that has not changed")
+	assert.Len(t, plans["eve"], 1, "a block")
+}
+
+// watchedStore sees requests.
+type watchedStore struct {
+	core.Store
+	see func(store.Request)
+}
+
+func (s *watchedStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	s.see(r)
+	return s.Store.Do(ctx, r)
+}
+
+// A key that no store has as it is stands for what stores have.
+func TestExceptionsOfLongKeysHold(t *testing.T) {
+	long := "header:" + strings.Repeat("k\n", 5000)
+	for name, key := range map[string]string{"as clients have it": long, "as stores have it": core.StoredKey(long)} {
+		limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
+		e := raised(key, core.PerHour(8))
+		e.Blocked = []string{core.StoredKey("sha256:x"), key}
+		require.NoError(t, limiter.SetExceptions(e))
+		for _, blocked := range []string{long, "sha256:x"} {
+			res, err := limiter.Allow(t.Context(), blocked)
+			wantBlocked(t, res, err, "a key "+name)
+		}
+		assert.EqualValues(t, 8, limiter.Capacity(long), "a key %s", name)
+	}
+}
+
+// A policy must count the units that callers take, whatever an exception counts.
+func TestExceptionsCountNoUnitsOfPolicies(t *testing.T) {
+	units := core.PerHour(1000).WithUnit("tokens").WithName("tokens")
+	both, alone := []core.Limit{core.PerHour(4), units}, []core.Limit{core.PerHour(4)}
+	take := func(l *core.Limiter, key string) error {
+		_, err := l.AllowUnits(t.Context(), key, core.Units{"tokens": 5})
+		return err
+	}
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", both...)
+	require.NoError(t, take(limiter, "joe"))
+	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
+	require.ErrorContains(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: alone}), "RL117", "after the exception's end all requests would fail")
+	require.NoError(t, limiter.SetExceptions(core.Exceptions{}))
+	require.NoError(t, take(limiter, "joe"))
+
+	limiter = limittest.Limiter(t, core.NewMemoryStore(), "api", alone...)
+	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
+	require.NoError(t, take(limiter, "ann"))
+	require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}), "the policy never counted the unit")
+
+	limiter = limittest.Limiter(t, core.NewMemoryStore(), "api", units)
+	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
+	_, err := limiter.Allow(t.Context(), "ann")
+	require.NoError(t, err)
+	require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{units.WithName("other")}}), "the policy never counted requests")
 }
 
 func TestBlocksLastLongerThanOverrides(t *testing.T) {

@@ -92,3 +92,11 @@ func boundedKey(key string) string {
 	}
 	return hashKey(key)
 }
+
+// shortKey returns a key as stores have it: key itself, or its SHA-256 if no store can have it.
+func shortKey(key string) string {
+	if len(key) <= maxKey {
+		return key
+	}
+	return hashKey(key)
+}

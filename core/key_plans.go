@@ -1,6 +1,8 @@
 package core
 
 import (
+	"slices"
+
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
@@ -32,46 +34,38 @@ func (k keyPlans) byStoredKey() keyPlans {
 	return stored
 }
 
-// successors returns the plans of k and of other, which comes first, for bucket.Plan.Replace.
-func (k keyPlans) successors(of func(*ownPlans) *plan, other keyPlans) map[string]*bucket.Plan {
-	plans := make(map[string]*bucket.Plan, len(k)+len(other))
+// successors returns the plans of k by the keys that stores use, for bucket.Plan.Replace.
+func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
+	plans := make(map[string]*bucket.Plan, len(k))
 	for key, own := range k.byStoredKey() {
-		plans[key] = of(own).Plan
-	}
-	for key, own := range other {
 		plans[key] = of(own).Plan
 	}
 	return plans
 }
 
-// keyPlans returns the plans of overrides and of blocked keys under p. A blocked key that has no override keeps the limits that limitsOf
-// returns. local says whether the fallback needs plans too.
-func (p *Policy) keyPlans(overrides map[string][]Limit, blocked []string, local bool, limitsOf func(key string) []Limit) keyPlans {
-	if len(overrides)+len(blocked) == 0 {
+// keyPlans returns the plans of overrides under p: those of before where the limits are the same. local says whether the fallback needs
+// plans too.
+func (p *Policy) keyPlans(overrides map[string][]Limit, local bool, before keyPlans) keyPlans {
+	if len(overrides) == 0 {
 		return nil
 	}
-	plans := make(keyPlans, len(overrides)+len(blocked))
-	add := func(key string, limits []Limit) *ownPlans {
-		own := &ownPlans{plan: makePlan(p.Name, limits)}
-		if own.plan.ofKey = true; local {
-			own.local = makePlan(p.Name, scaled(limits, p.LocalShare))
-			own.local.ofKey = true
+	plans := make(keyPlans, len(overrides))
+	for key, limits := range overrides {
+		own := before[key]
+		if own == nil || !slices.EqualFunc(own.plan.given, limits, Limit.same) {
+			own = p.ownPlans(limits, local)
 		}
 		plans[key] = own
-		return own
-	}
-	for key, limits := range overrides {
-		add(key, limits)
-	}
-	for _, key := range blocked {
-		limits, ok := overrides[key]
-		if !ok {
-			limits = limitsOf(key)
-		}
-		own := add(key, limits)
-		if own.plan.block(); own.local != nil {
-			own.local.block()
-		}
 	}
 	return plans
+}
+
+// ownPlans returns the plans of a key that has these limits under p.
+func (p *Policy) ownPlans(limits []Limit, local bool) *ownPlans {
+	own := &ownPlans{plan: makePlan(p.Name, limits)}
+	if own.plan.ofKey = true; local {
+		own.local = makePlan(p.Name, scaled(limits, p.LocalShare))
+		own.local.ofKey = true
+	}
+	return own
 }

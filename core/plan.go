@@ -11,7 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// plan holds a policy's limits: checked, named and converted to integers. It never changes, but for asked.
+// plan holds a policy's limits: checked, named and converted to integers. It never changes, but for asked and blocked.
 type plan struct {
 	*bucket.Plan
 
@@ -27,6 +27,8 @@ type plan struct {
 	ofKey     bool         // they are the limits of a key that has its own
 	beyond    *[]int64     // of a blocked key: what each request asks of each limit, which is more than any can hold; else nil
 	asked     atomic.Bool  // ofKey: a request has asked for tokens of the key
+
+	blocked atomic.Pointer[plan] // see denying; nil: nobody needs it yet
 }
 
 // makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
@@ -58,6 +60,22 @@ func (p *plan) block() {
 		beyond[i] = p.Rates[i].Capacity + 1
 	}
 	p.beyond = &beyond
+}
+
+// denying returns the plan of keys whose limits are those of p and which an exception blocks.
+func (p *plan) denying() *plan {
+	if p.beyond != nil {
+		return p
+	}
+	if p.blocked.Load() == nil {
+		d := &plan{
+			Plan: bucket.NewPlan(p.Rates), class: p.class, given: p.given, limits: p.limits, units: p.units, texts: p.texts,
+			limited: p.limited, slots: p.slots, estimates: p.estimates, ofKey: true,
+		}
+		d.block()
+		p.blocked.CompareAndSwap(nil, d)
+	}
+	return p.blocked.Load()
 }
 
 // counts reports whether a limit of p counts a unit.

@@ -8,8 +8,8 @@ import (
 
 // refundPlan returns the plan of key by which tokens come back that were taken under p.
 func (r *rules) refundPlan(key string, p *plan, source Source) *bucket.Plan {
-	switch {
-	case r.ownPlans(key) == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
+	switch own, _ := r.ownPlans(key); {
+	case own == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
 		return p.Successor(r.storedKey(key))
 	case source == FromFallback && r.localPlan != nil:
 		return r.localPlanOf(key).Plan

@@ -62,7 +62,7 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 		return nil, err
 	}
 	next.except(now.exceptions)
-	for _, unit := range l.taken.uncounted(next.counts) {
+	for _, unit := range l.taken.uncounted(next.countsAlways) {
 		if policy.Shadow { // middleware then refuses nothing
 			break
 		}
@@ -88,9 +88,9 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 		return
 	}
 	// From now on Undo and Cancel return tokens to the new plan's limits.
-	now.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }, next.excepted))
+	now.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }))
 	if now.localPlan != nil && next.localPlan != nil {
-		now.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }, next.excepted))
+		now.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }))
 	}
 }
 

@@ -87,7 +87,7 @@ func (e *exceptionFlags) define(flags *flag.FlagSet) {
 	flags.Func("for", "how `long` it holds, such as 2h, 90min or 7days; without it until it is removed", func(text string) error {
 		l, err := core.ParseLimit("1/" + text) // reads what limits have behind the slash
 		if err != nil || l.RefillInterval < time.Second || l.Mode != core.Continuous || l.Name != "" || l.Capacity != 1 {
-			return errors.New("must be a time of at least 1 s, such as 2h, 90min or 7days")
+			return errors.New("must be a time of 1 s to 36500 days, such as 2h, 90min or 7days")
 		}
 		e.lasts = l.RefillInterval
 		return nil
@@ -137,6 +137,12 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	for _, change := range changes {
 		_, _ = fmt.Fprintln(s.Out, "  "+change)
 	}
+	switch {
+	case slices.Contains(limiter.Exceptions().Blocked, key):
+		_, _ = fmt.Fprintln(s.Out, "  It is blocked in Redis, and stays so: ratelimit unblock ends that.")
+	case policyBlocks(limiter.Policy(), key):
+		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and the override comes before that: it is allowed again. To deny it, use ratelimit block.\n", d.live.file)
+	}
 	e.after(ctx, s, d, args[0], key)
 	return nil
 }
@@ -161,13 +167,17 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 		return err
 	}
 	defer d.Close()
-	if err := e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock); err != nil {
-		return err
+	err = e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock)
+	_, overridden := limiter.Exceptions().Overrides[key]
+	if (err == nil || errors.Is(err, cli.ErrFound)) && !overridden && policyBlocks(limiter.Policy(), key) {
+		_, _ = fmt.Fprintf(s.Out, "  %s blocks it: remove it there.\n", d.live.file)
 	}
-	if slices.ContainsFunc(limiter.Policy().Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key }) {
-		_, _ = fmt.Fprintf(s.Out, "  %s blocks it too: remove it there.\n", d.live.file)
-	}
-	return nil
+	return err
+}
+
+// policyBlocks reports whether a policy blocks a key, which is as stores have it.
+func policyBlocks(p core.Policy, key string) bool {
+	return slices.ContainsFunc(p.Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key })
 }
 
 // end ends an exception of a key.

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"net"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,8 +78,42 @@ func TestBlockDeniesAClientNow(t *testing.T) {
 	files(t, map[string]string{"b.yaml": "- {name: api, limits: [5/day], blocked: [eve]}\n"})
 	out, _, code = s.run(t, "unblock", "-policies", "b.yaml", "api", "eve")
 	assert.Equal(t, cli.Found, code, out)
+	assert.Contains(t, out, "api eve has no block in Redis.\n  b.yaml blocks it: remove it there.\n")
 	s.runOK(t, "block", "-policies", "b.yaml", "api", "eve")
-	assert.Contains(t, s.runOK(t, "unblock", "-policies", "b.yaml", "api", "eve"), "b.yaml blocks it too: remove it there")
+	assert.Contains(t, s.runOK(t, "override", "-policies", "b.yaml", "api", "eve", "6/day"), "It is blocked in Redis, and stays so")
+	s.runOK(t, "override", "-policies", "b.yaml", "api", "eve", "-remove")
+	assert.Contains(t, s.runOK(t, "unblock", "-policies", "b.yaml", "api", "eve"), "b.yaml blocks it: remove it there")
+	assert.Contains(t, s.runOK(t, "override", "-policies", "b.yaml", "api", "eve", "6/day"), "b.yaml blocks it, and the override comes before that: it is allowed again")
+}
+
+// untilBlocked calls begin once something is written to it, and end once that says that a key is blocked.
+type untilBlocked struct {
+	bytes.Buffer
+
+	begin, end func()
+}
+
+func (w *untilBlocked) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	w.begin()
+	if strings.Contains(w.String(), "blocked in Redis") {
+		w.end()
+	}
+	return n, err
+}
+
+func TestGetSeesABlockWhileItWatches(t *testing.T) {
+	s := serve(t)
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	w := &untilBlocked{end: stop, begin: sync.OnceFunc(func() {
+		require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
+	})}
+	host, port, _ := net.SplitHostPort(s.addr)
+	code := table.Run(ctx, cli.Streams{Out: w, Err: w, Env: func(string) string { return "" }},
+		[]string{"get", "-h", host, "-p", port, "-prefix", s.prefix, "-policies", "p.yaml", "-watch", "api", "eve"})
+	assert.Equal(t, cli.OK, code)
+	assert.Contains(t, w.String(), "blocked in Redis")
 }
 
 func TestMistakesOfExceptionsAreSaid(t *testing.T) {

@@ -92,6 +92,7 @@ func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error 
 		return err
 	}
 	return watch(ctx, s.Out, g.asJSON, func() error {
+		_ = d.Store.ReadExceptions(ctx, limiter) // openPolicy has warned
 		_, err := g.show(ctx, s.Out, d, limiter, key)
 		return err
 	})

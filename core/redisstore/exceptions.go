@@ -38,12 +38,16 @@ type Exception struct {
 // blocks reports whether e is a block.
 func (e *Exception) blocks() bool { return len(e.Limits) == 0 }
 
-// field names e in the hash. A key can have a block and an override.
+// field names e in the hash. A key can have a block and an override. One that is too long for a store stands for what stores have.
 func (e *Exception) field() string {
-	if e.blocks() {
-		return "block:" + e.Key
+	key := e.Key
+	if stored := core.StoredKey(key); len(stored) < len(key) {
+		key = stored
 	}
-	return "override:" + e.Key
+	if e.blocks() {
+		return "block:" + key
+	}
+	return "override:" + key
 }
 
 // SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
@@ -107,7 +111,8 @@ func (e *Exception) refusal(policy string) error {
 	return errors.Join(errs...)
 }
 
-// exceptionsScript writes exceptions.
+// exceptionsScript reads and writes exceptions. A reader needs the time of the server that has them: a client of several servers sends
+// TIME to any of them.
 var exceptionsScript = redis.NewScript(exceptionsText)
 
 //go:embed exceptions.lua
@@ -139,32 +144,51 @@ func (s *Store) writeException(ctx context.Context, policy, field, value string,
 	return n > 0, nil
 }
 
-// exceptions reads the fields of a policy, and the time.
+// exceptions reads the fields of a policy, and the time of their server.
 func (s *batches) exceptions(ctx context.Context, policy string) (fields map[string]string, now time.Time, err error) {
 	defer recovered(&err)
-	p := s.server.client.Pipeline()
-	all, at := p.HGetAll(ctx, s.exceptionsKey(policy)), p.Time(ctx)
-	if _, err = p.Exec(ctx); err != nil {
+	reply := exceptionsScript.Run(ctx, s.server.client, []string{s.exceptionsKey(policy)})
+	parts, err := reply.Slice()
+	if err != nil {
 		return nil, now, err
 	}
-	return all.Val(), at.Val(), nil
+	at, known := parts[0].(int64)
+	list, ok := parts[1].([]any)
+	if !known || !ok {
+		return nil, now, fmt.Errorf("unexpected reply of %d parts", len(parts))
+	}
+	fields = make(map[string]string, len(list)/2)
+	for i := 0; i+1 < len(list); i += 2 {
+		fields[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
+	}
+	return fields, time.UnixMilli(at), nil
 }
 
-// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error joins why fields can't be read.
+// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error says how many fields can't be read.
 func readExceptions(policy string, fields map[string]string, now time.Time) (list []Exception, err error) {
 	var errs []error
+	unreadable, kinds := 0, make(map[string]bool)
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if field == "" { // the version
 			continue
 		}
-		e, err := readException(policy, field, fields[field], now)
+		e, ok := readException(policy, field, fields[field], now)
 		switch {
-		case err != nil:
-			kind, _, _ := strings.Cut(field, ":")
-			errs = append(errs, fmt.Errorf("an exception of policy %q (%s:…): %w", policy, printable.Clip(kind, limit.MaxName), err))
+		case !ok:
+			unreadable++
+			if kind, _, known := strings.Cut(field, ":"); known && len(kinds) < 3 { // without a colon it may be a key
+				kinds[printable.Clip(kind, limit.MaxName)+":…"] = true
+			}
 		case e.For >= 0:
 			list = append(list, e)
 		}
+	}
+	if unreadable > 0 {
+		such := ""
+		if len(kinds) > 0 {
+			such = " (" + strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") + ")"
+		}
+		errs = append(errs, fmt.Errorf("%d exceptions of policy %q can't be read%s: another version of this package may have written them", unreadable, policy, such))
 	}
 	if len(list) > MaxExceptions {
 		errs = append(errs, fmt.Errorf("policy %q has %d exceptions, and only the first %d are read", policy, len(list), MaxExceptions))
@@ -174,29 +198,21 @@ func readExceptions(policy string, fields map[string]string, now time.Time) (lis
 	return list, errors.Join(errs...)
 }
 
-// readException reads one field. For is below 0 if the exception has ended.
-func readException(policy, field, value string, now time.Time) (e Exception, err error) {
+// readException reads one field, and reports whether it can. For is below 0 if the exception has ended.
+func readException(policy, field, value string, now time.Time) (e Exception, ok bool) {
 	kind, key, _ := strings.Cut(field, ":")
 	end, text, _ := strings.Cut(value, " ")
 	ends, err := strconv.ParseInt(end, 10, 64)
 	if err != nil || ends < 0 || ends > 1<<52 || key == "" {
-		return e, errUnreadableException
+		return e, false
 	}
 	if e.Key = key; ends > 0 {
 		if e.For = time.UnixMilli(ends).Sub(now).Truncate(time.Millisecond); e.For <= 0 {
 			e.For = -1
 		}
 	}
-	switch {
-	case kind == "block" && text == "blocked":
-		return e, nil
-	case kind == "override":
-		if json.Unmarshal([]byte(text), &e.Limits) != nil || (core.Policy{Name: policy, Limits: e.Limits}).Validate() != nil {
-			return e, errUnreadableException
-		}
-		return e, nil
+	if kind == "override" {
+		return e, json.Unmarshal([]byte(text), &e.Limits) == nil && (core.Policy{Name: policy, Limits: e.Limits}).Validate() == nil
 	}
-	return e, errUnreadableException
+	return e, kind == "block" && text == "blocked"
 }
-
-var errUnreadableException = errors.New("it can't be read: another version of this package may have written it")

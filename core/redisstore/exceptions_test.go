@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,17 @@ func TestExceptionsAreKeptAsTheyWereWritten(t *testing.T) {
 		require.NoError(t, err)
 		assert.Len(t, list, 2)
 	}
+}
+
+func TestExceptionsOfLongKeys(t *testing.T) {
+	s, ctx, long := exceptionStore(t), t.Context(), "header:"+strings.Repeat("k", 10_000)
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: long}))
+	list, err := s.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Equal(t, []redisstore.Exception{{Key: core.StoredKey(long)}}, list, "Redis has no key that no store has")
+	was, err := s.Unblock(ctx, "api", long)
+	require.NoError(t, err)
+	assert.True(t, was)
 }
 
 func TestExceptionsAreNoBuckets(t *testing.T) {
@@ -112,6 +124,12 @@ func TestExceptionsAreBounded(t *testing.T) {
 	list, err := s.Exceptions(ctx, "api")
 	require.ErrorContains(t, err, "1001 exceptions")
 	assert.Len(t, list, redisstore.MaxExceptions)
+	require.NoError(t, client.HSet(ctx, key, "block:still more", "0 blocked").Err())
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "6", For: time.Hour}), "one in place of another, of too many")
+	was, err := s.Unblock(ctx, "api", "7")
+	require.NoError(t, err, "removing some must help")
+	assert.True(t, was)
+	require.ErrorIs(t, s.SetException(ctx, "api", redisstore.Exception{Key: "7"}), redisstore.ErrExceptions)
 }
 
 func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
@@ -127,7 +145,7 @@ func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
 	list, err := s.Exceptions(ctx, "api")
 	assert.Equal(t, []redisstore.Exception{{Key: "ann"}}, list, "the others hold")
 	require.Error(t, err)
-	assert.NotContains(t, err.Error(), "secret1", "an error shows no key")
+	assert.NotContains(t, err.Error(), "secret", "an error shows no key")
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob"}))
 	assert.Equal(t, "0 later", client.HGet(ctx, key, "pause:secret").Val(), "what another version has written stays")
 	require.NoError(t, client.Set(ctx, key, "a foreign value", 0).Err())
@@ -155,6 +173,28 @@ func TestExceptionsReportMistakes(t *testing.T) {
 	require.ErrorContains(t, err, "client")
 	_, err = redisstore.New(nil).Unblock(t.Context(), "api", "ann")
 	require.ErrorContains(t, err, "client")
+}
+
+// What another program writes must not keep operators from writing, nor fill logs.
+func TestExceptionsBesideForeignFields(t *testing.T) {
+	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
+	key := redisstore.ExceptionsKey(s, "api")
+	version := func() string { return client.HGet(ctx, key, "").Val() }
+	fields := map[string]string{"": "999999999999999999999999", "block:far": "999999999999999999999 blocked", "block:long": "0 " + strings.Repeat("x", 1<<20)}
+	for i := range 900 {
+		fields["user@example.com "+strconv.Itoa(i)] = "\xff\x00"
+	}
+	require.NoError(t, client.HSet(ctx, key, fields).Err())
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", For: time.Hour}), "a foreign end is no reason to fail")
+	before := version()
+	assert.NotEqual(t, fields[""], before, "followers see a change whatever the version was")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob", For: time.Hour}))
+	assert.NotEqual(t, before, version())
+	list, err := s.Exceptions(ctx, "api")
+	assert.Len(t, list, 2)
+	require.ErrorContains(t, err, "902 exceptions of policy \"api\" can't be read")
+	assert.Less(t, len(err.Error()), 2000, "one error for all of them")
+	assert.NotContains(t, err.Error(), "@example.com", "a field without a kind can be a key")
 }
 
 // Two writers at once lose no exception, and the version never returns.

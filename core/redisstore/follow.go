@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,15 +55,22 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 			followers = append(followers, &follower{limiter: l, log: s.batches.server.logger})
 		}
 	}
-	for ctx.Err() == nil {
-		s.poll(ctx, followers)
-		next := time.Now().Add(interval)
-		for _, f := range followers {
-			if end := f.obey(time.Now()); !end.IsZero() && end.Before(next) {
-				next = end
+	together := max(1, len(followers))
+	if s.batches.server.sharded.Load() { // a shard that is away concerns its own policies alone
+		together = 1
+	}
+	var running sync.WaitGroup
+	for group := range slices.Chunk(followers, together) {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				s.poll(ctx, group)
+				_ = sleepUntil(ctx, time.Now().Add(interval))
 			}
-		}
-		_ = sleepUntil(ctx, next)
+		})
+	}
+	running.Wait()
+	for _, f := range followers {
+		f.stop()
 	}
 }
 
@@ -109,7 +118,8 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 	if err != nil {
 		f.warn(err)
 	}
-	f.list, f.at, f.version, f.changed = list, time.Now(), fields[""], true
+	f.version = fields[""]
+	f.follow(list, time.Now())
 	return nil
 }
 
@@ -117,28 +127,53 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 type follower struct {
 	limiter *core.Limiter
 	log     func() *slog.Logger
-	failed  bool // the last poll
+	failed  bool   // the last poll
+	version string // of list
 
+	mu      sync.Mutex // guards all below
 	list    []Exception
-	version string    // of list
-	at      time.Time // when list was read
-	changed bool      // list is not in force yet
-	end     time.Time // when the next of list ends; zero: none does
+	at      time.Time   // when list was read
+	end     time.Time   // when the next of list ends; zero: none does
+	timer   *time.Timer // calls obey then; nil: none does
+	stopped bool        // nothing may change any more
 }
 
-// obey sets the exceptions that hold now. It returns when the next of them ends, or zero.
-func (f *follower) obey(now time.Time) time.Time {
-	if !f.changed && (f.end.IsZero() || now.Before(f.end)) {
-		return f.end
+// follow obeys list, which was read at an instant, from now on.
+func (f *follower) follow(list []Exception, at time.Time) {
+	f.mu.Lock()
+	f.list, f.at = list, at
+	f.mu.Unlock()
+	f.obey()
+}
+
+// obey sets the exceptions that hold now, and has a timer call it again when the next of them ends: a poll may take longer.
+func (f *follower) obey() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped {
+		return
 	}
-	f.changed = false
-	if err := f.limiter.SetExceptions(f.hold(now)); err != nil {
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	if err := f.limiter.SetExceptions(f.hold(time.Now())); err != nil {
 		f.warn(err)
 	}
-	return f.end
+	if !f.end.IsZero() {
+		f.timer = time.AfterFunc(time.Until(f.end), f.obey)
+	}
 }
 
-// hold returns the exceptions that hold now, and sets when the next of them ends.
+// stop has f change nothing any more.
+func (f *follower) stop() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stopped = true; f.timer != nil {
+		f.timer.Stop()
+	}
+}
+
+// hold returns the exceptions that hold now, and sets when the next of them ends. f.mu is held.
 func (f *follower) hold(now time.Time) core.Exceptions {
 	f.end = time.Time{}
 	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}

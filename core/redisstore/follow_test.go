@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -129,11 +130,12 @@ func TestFollowersAskForTheVersionAlone(t *testing.T) {
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
+	wrote := count.of("evalsha")
 	running.Go(func() { redisstore.FollowExceptions(ctx, s, time.Millisecond, l) })
 	require.Eventually(t, func() bool { return count.of("hget") > 10 }, 20*time.Second, time.Millisecond)
 	cancel()
 	running.Wait()
-	assert.Equal(t, 1, count.of("hgetall"), "exceptions are read once")
+	assert.Equal(t, 1, count.of("evalsha")-wrote, "exceptions are read once")
 	redisstore.New(nil).FollowExceptions(ctx, l) // returns at once
 }
 
@@ -144,17 +146,28 @@ type commands struct {
 	counts map[string]int
 }
 
+func (c *commands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.count(cmd)
+		return next(ctx, cmd)
+	}
+}
+
 func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.mu.Lock()
-		if c.counts == nil {
-			c.counts = make(map[string]int)
-		}
-		for _, cmd := range cmds {
-			c.counts[cmd.Name()]++
-		}
-		c.mu.Unlock()
+		c.count(cmds...)
 		return next(ctx, cmds)
+	}
+}
+
+func (c *commands) count(cmds ...redis.Cmder) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.counts == nil {
+		c.counts = make(map[string]int)
+	}
+	for _, cmd := range cmds {
+		c.counts[cmd.Name()]++
 	}
 }
 
@@ -162,4 +175,48 @@ func (c *commands) of(name string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[name]
+}
+
+// A shard that hangs concerns its own policies alone: neither the order of polls nor the time may depend on it.
+func TestLostShardConcernsItsOwnExceptions(t *testing.T) {
+	servers := map[string]*redistest.Server{}
+	addrs := map[string]string{}
+	for range 2 {
+		one := redistest.Start(t)
+		servers[one.Addr], addrs[one.Addr] = one, one.Addr
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: time.Hour, ReadTimeout: time.Minute, MaxRetries: -1})
+	t.Cleanup(func() { _ = ring.Close() })
+	s := redisstore.New(ring, redisstore.WithTimeout(time.Second))
+	shardOf := func(key string) string {
+		shard, err := ring.GetShardClientForKey(key)
+		require.NoError(t, err)
+		return shard.Options().Addr
+	}
+	lost := shardOf("time") // where a Ring sends TIME that has no key
+	var safe, doomed *core.Limiter
+	for i := 0; safe == nil || doomed == nil; i++ {
+		name := fmt.Sprint("policy-", i)
+		l := core.Must(core.NewLimiter(s, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(5)}}))
+		if shardOf(redisstore.ExceptionsKey(s, name)) == lost {
+			doomed = l
+		} else {
+			safe = l
+		}
+	}
+	blocked := func(l *core.Limiter, n int) func() bool {
+		return func() bool { return len(l.Exceptions().Blocked) == n }
+	}
+	follow(t, s, doomed, safe)
+	for _, l := range []*core.Limiter{doomed, safe} {
+		require.NoError(t, s.SetException(t.Context(), l.Name(), redisstore.Exception{Key: "eve"}))
+		require.Eventually(t, blocked(l, 1), 20*time.Second, time.Millisecond, "the premise: both are followed")
+	}
+	require.NoError(t, s.SetException(t.Context(), doomed.Name(), redisstore.Exception{Key: "mallory", For: 5 * time.Second}))
+	require.Eventually(t, blocked(doomed, 2), 5*time.Second, time.Millisecond)
+	servers[lost].Pause()
+	t.Cleanup(servers[lost].Resume)
+	require.NoError(t, s.SetException(t.Context(), safe.Name(), redisstore.Exception{Key: "mallory"}))
+	require.Eventually(t, blocked(safe, 2), 20*time.Second, time.Millisecond, "exceptions on a shard that answers are read while another hangs")
+	require.Eventually(t, blocked(doomed, 1), 20*time.Second, time.Millisecond, "an exception ends in time, also while its shard hangs")
 }

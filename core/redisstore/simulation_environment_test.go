@@ -27,13 +27,14 @@ func (c *simulatedClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) 
 // environment is the set of stores on which simulations are run, one after another.
 type environment interface {
 	begin(*simulatedClock)
-	store(proc) core.Store  // of a new process
-	settle(core.Store)      // makes a process give its leases back, as if they were idle
-	stepBack(time.Duration) // is called before the clock steps back, as a server's does: the processes' own clocks go on
-	flush()                 // loses all keys
-	spoil() error           // makes the key of the policy "bad" unusable
-	end()                   // the simulation is over
-	leases() bool           // whether stores can have leases
+	store(proc) core.Store                  // of a new process
+	except(*process, core.Exceptions) error // sets the exceptions of a process
+	settle(core.Store)                      // makes a process give its leases back, as if they were idle
+	stepBack(time.Duration)                 // is called before the clock steps back, as a server's does: the processes' own clocks go on
+	flush()                                 // loses all keys
+	spoil() error                           // makes the key of the policy "bad" unusable
+	end()                                   // the simulation is over
+	leases() bool                           // whether stores can have leases
 }
 
 // memoryEnvironment has one MemoryStore that all processes share.
@@ -49,6 +50,9 @@ func (env *memoryEnvironment) flush() {
 	_ = env.shared.Reset(context.Background(), simulatedPolicy, simulatedKey)
 }
 func (env *memoryEnvironment) end() {}
+func (env *memoryEnvironment) except(p *process, e core.Exceptions) error {
+	return p.base.SetExceptions(e)
+}
 
 // spoil uses the key under too many limits.
 func (env *memoryEnvironment) spoil() error {
@@ -116,6 +120,27 @@ func (env *redisEnvironment) stepBack(by time.Duration) {
 	}
 }
 
+// except writes exceptions into Redis, and reads them there.
+func (env *redisEnvironment) except(p *process, e core.Exceptions) error {
+	ctx, s := context.Background(), p.store.(*redisstore.Store)
+	for _, end := range []func(context.Context, string, string) (bool, error){s.Unblock, s.EndOverride} {
+		if _, err := end(ctx, simulatedPolicy, simulatedKey); err != nil {
+			return err
+		}
+	}
+	for key, limits := range e.Overrides {
+		if err := s.SetException(ctx, simulatedPolicy, redisstore.Exception{Key: key, Limits: limits}); err != nil {
+			return err
+		}
+	}
+	for _, key := range e.Blocked {
+		if err := s.SetException(ctx, simulatedPolicy, redisstore.Exception{Key: key}); err != nil {
+			return err
+		}
+	}
+	return s.ReadExceptions(ctx, p.base.Limiter)
+}
+
 func (env *redisEnvironment) flush() {
 	if keys := env.expiry.keys(); len(keys) > 0 {
 		env.client.Del(context.Background(), keys...)
@@ -133,6 +158,9 @@ func (env *redisEnvironment) end() {
 	}
 	env.flush()
 	env.client.Del(context.Background(), redisstore.RedisKey(env.prefix, "bad", simulatedKey))
+	if len(env.stores) > 0 {
+		env.client.Del(context.Background(), redisstore.ExceptionsKey(env.stores[0], simulatedPolicy))
+	}
 }
 
 // keyExpiry is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too

@@ -35,7 +35,7 @@ func (s *outageStore) Config() *store.Config { return s.Store.(store.Configured)
 // inOutage says which operations are also drawn while the store is away.
 var inOutage = map[opKind]bool{
 	doAllow: true, doAll: true, doPeek: true, doReserve: true, doWait: true, doAtMost: true, doRetry: true,
-	doCancel: true, doUndo: true, doCorrect: true,
+	doCancel: true, doUndo: true, doCorrect: true, doExcept: true, doBlock: true,
 }
 
 // outage calls act while p's store is away, so that p's fallback decides. If answers is true the store is there again: act then

@@ -17,6 +17,9 @@ func (pl *player) mark(h *handle) {
 	if h.list < 0 {
 		pl.marked = append(pl.marked, isOverride)
 	}
+	if h.p.exception > 0 {
+		pl.marked = append(pl.marked, isException)
+	}
 	if slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.calendar != nil }) {
 		pl.marked = append(pl.marked, isCalendar)
 	}
@@ -40,12 +43,17 @@ func (pl *player) setPolicy(p *process, list, override int) error {
 
 // setOverride gives the key other limits of its own, or takes them away. What was used stays used.
 func (pl *player) setOverride(p *process, override int) error {
+	return pl.changeLimits(p, func() error { return pl.setPolicy(p, p.list, override) })
+}
+
+// changeLimits calls change, which changes the key's limits in p. What was used stays used.
+func (pl *player) changeLimits(p *process, change func() error) error {
 	before, err := pl.peek(p.base)
 	if err != nil {
 		return err
 	}
 	was := p.base.rules
-	if err := pl.setPolicy(p, p.list, override); err != nil {
+	if err := change(); err != nil {
 		return err
 	}
 	after, err := pl.peek(p.base)

@@ -173,6 +173,10 @@ func (pl *player) doBy(h *handle, o op) error {
 		return pl.giveBack(h, o)
 	case doOverride:
 		return pl.setOverride(h.p, o.pick%(len(pl.simulation.lists)+1))
+	case doExcept:
+		return pl.setException(h.p, o.pick%(len(pl.simulation.lists)+1))
+	case doBlock:
+		return pl.blockAndUnblock(h, o)
 	case doOther:
 		pl.note("%28s %s uses two other keys", pl.at(), h.name)
 		for i := range 2 {

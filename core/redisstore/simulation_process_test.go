@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -23,6 +25,7 @@ type process struct {
 	bad            *core.Limiter      // of a policy that fails open
 	tiers          map[[2]int]*handle // by list and override
 	list, override int                // of its policy
+	exception      int                // before these, in all its limiters; 0: none; i: lists[i-1]
 	onDecision     func()             // called by the observer
 
 	mayLease    bool  // it has asked its store, so it may have leases
@@ -39,17 +42,27 @@ type handle struct {
 	*core.Limiter
 	p        *process
 	name     string
-	list     int // -1: those of an override
+	list     int // below 0: those of an override or an exception
 	rules    []limitRule
+	ownList  int // list and rules without an exception
+	own      []limitRule
+	player   *player
 	requests []limitRule // those that count requests
 	tokens   []limitRule // and those that count tokens
 }
 
-// setRules sets the rules of h.
+// setRules sets the rules that h has unless there is an exception.
 func (h *handle) setRules(list int, rules []limitRule) {
+	h.ownList, h.own = list, rules
+	if h.p.exception > 0 {
+		list, rules = h.player.effective(0, h.p.exception)
+	}
 	h.list, h.rules = list, rules
 	h.requests, h.tokens = counting(rules, core.Requests), counting(rules, tokens)
 }
+
+// handles returns the limiters of p.
+func (p *process) handles() []*handle { return append(slices.Collect(maps.Values(p.tiers)), p.base) }
 
 // effective returns the rules of a key under a list and an override, which comes first. 0: there is no override.
 func (pl *player) effective(list, override int) (int, []limitRule) {
@@ -105,7 +118,7 @@ func (pl *player) run(i int, spec proc) error {
 	if p.bad, err = core.NewLimiter(used, core.Policy{Name: "bad", Limits: []core.Limit{core.PerSecond(1)}, OnFailure: core.FailOpen}); err != nil {
 		return broken("an error", "NewLimiter: %v", err)
 	}
-	p.base = &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d", i)}
+	p.base = &handle{Limiter: l, p: p, player: pl, name: fmt.Sprintf("p%d", i)}
 	p.base.setRules(pl.effective(list, p.override))
 	pl.procs[i] = p
 	return nil
@@ -124,7 +137,7 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 		if err != nil {
 			return nil, broken("an error", "WithLimits: %v", err)
 		}
-		h := &handle{Limiter: l, p: p, name: fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list)}
+		h := &handle{Limiter: l, p: p, player: pl, name: fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list)}
 		h.setRules(pl.effective(list, p.override))
 		p.tiers[tier] = h
 	}

@@ -69,6 +69,8 @@ const (
 	doDebit
 	doCorrect  // settles a decision with another cost
 	doOverride // gives the key limits of its own, others, or none
+	doExcept   // gives it an exception of such limits, another, or none
+	doBlock    // blocks it, and ends that
 	// These are not drawn: an operation can be one of them in addition.
 	isUnits
 	isTogether
@@ -77,6 +79,7 @@ const (
 	isTokens   // it takes another unit than requests
 	isCalendar // a limit is on a calendar
 	isOverride
+	isException
 	isTier
 	isLease
 	isFallback // the store is away, or was when what comes back was taken
@@ -88,8 +91,8 @@ const (
 
 var kindNames = [kinds]string{
 	"AllowN", "AllowAll", "Peek", "Reserve", "Cancel", "Refund", "Undo", "Wait", "Reset", "SetPolicy", "FLUSHALL",
-	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "override",
-	"units", "together", "bad key", "split", "tokens", "calendar", "overridden", "WithLimits", "lease", "fallback", "versions", "clock on", "clock back",
+	"death", "leases end", "retry", "other key", "AtMost", "Debit", "Settle", "override", "exception", "block",
+	"units", "together", "bad key", "split", "tokens", "calendar", "overridden", "excepted", "WithLimits", "lease", "fallback", "versions", "clock on", "clock back",
 }
 
 // costKind is how an operation chooses its cost.
@@ -166,7 +169,7 @@ func drawSimulation(seed uint64, leases bool) *simulation {
 var weights = [...]int{
 	doAllow: 30, doAll: 6, doPeek: 5, doReserve: 14, doCancel: 10, doRefund: 5, doUndo: 7, doWait: 4, doReset: 2,
 	doSetPolicy: 5, doFlush: 2, doDeath: 2, doSettle: 3, doRetry: 10, doOther: 1,
-	doAtMost: 6, doDebit: 4, doCorrect: 6, doOverride: 4,
+	doAtMost: 6, doDebit: 4, doCorrect: 6, doOverride: 4, doExcept: 4, doBlock: 3,
 }
 
 func drawOp(r *rand.Rand, sim *simulation, leases, still, steps bool) op {
