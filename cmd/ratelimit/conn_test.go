@@ -75,7 +75,7 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 		"-h 127.0.0.1:6379":          "give the port by -p", "-p wrong-password": "such as 6379", "-awrong-password": "a value follows a space", "-header wrong-password": "write NAME=VALUE",
 		"wrong-password y z": "there are 5 arguments", "-u redis://host/3 -c": "out of the URL", "-u host:6379": "such as redis://redis:6379",
 		"-u redis://:wrong-password%zz@host": "the URL can't be read", "-p 0": "not a port", "-n -1": "must not be negative", "-c -n 1": "leave -n out",
-		"--sentinel a:1": "belong together", "--cacert x": "need -tls", "-timeout 0": "must be above 0", "-c --sentinel a:1 -master m": "exclude", "-cert x": "belong together",
+		"--sentinel a:1": "belong together", "--cacert x": "need -tls", "-timeout 0": "must be above 0", "-c --sentinel a:1 -master m": "exclude", "-cert x": "belong together", "-key user:ann": "a client's key is no flag",
 	} {
 		_, errs, code := connect(t, "", strings.Fields(flags)...)
 		assert.Equal(t, cli.Misused, code, flags)

@@ -96,7 +96,7 @@ type untilBlocked struct {
 func (w *untilBlocked) Write(p []byte) (int, error) {
 	n, err := w.Buffer.Write(p)
 	w.begin()
-	if strings.Contains(w.String(), "blocked in Redis") {
+	if strings.Contains(w.String(), "an operator blocks this key") {
 		w.end()
 	}
 	return n, err
@@ -113,7 +113,7 @@ func TestGetSeesABlockWhileItWatches(t *testing.T) {
 	code := table.Run(ctx, cli.Streams{Out: w, Err: w, Env: func(string) string { return "" }},
 		[]string{"get", "-h", host, "-p", port, "-prefix", s.prefix, "-policies", "p.yaml", "-watch", "api", "eve"})
 	assert.Equal(t, cli.OK, code)
-	assert.Contains(t, w.String(), "blocked in Redis")
+	assert.Contains(t, w.String(), "an operator blocks this key")
 }
 
 func TestMistakesOfExceptionsAreSaid(t *testing.T) {

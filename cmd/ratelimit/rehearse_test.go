@@ -28,13 +28,15 @@ type stage struct {
 	shown        *strings.Replacer // real addresses become those of pages
 }
 
-// wrapper runs the command on the servers of the test.
+// wrapper runs the command on the servers of the test. A machine that is busy gets more time.
 const wrapper = `#!/bin/bash
 command=$1; shift
 for address in "$OLD=old:6379" "$OLD=redis:6379" "$NEW=new:6379" "$NEW=restored:6379" "$APP1=app-1:8080" "$APP2=app-2:8080"; do
   set -- "${@//${address#*=}/${address%%=*}}"
 done
-case $command in get|list|find|forget|reset|credit|debit|override|block|unblock|exceptions|doctor) set -- -p "${OLD#*:}" "$@" ;; esac
+case $command in get|list|find|forget|reset|credit|debit|override|block|unblock|exceptions|doctor) set -- -p "${OLD#*:}" -timeout 1m "$@" ;; esac
+case $command in copy|top) set -- -timeout 1m "$@" ;; esac
+case $command in doctor) set -- -store-timeout 10m "$@" ;; esac
 exec "${0%/*}/real/ratelimit" "$command" "$@"
 `
 

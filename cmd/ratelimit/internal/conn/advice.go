@@ -54,9 +54,14 @@ func (l *Link) advice(err error) string {
 		return advice
 	}
 	var network net.Error
+	closed := errors.Is(err, io.EOF) || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe")
 	switch {
-	case errors.Is(err, io.EOF), strings.Contains(text, "connection reset"):
+	case closed && l.tls: // it may have said why, and closed the connection before this client read it
+		return "The server closed the connection: if it wants a certificate of this client, give it by -cert and -key."
+	case closed:
 		return "The server closed the connection: if it speaks TLS at this port, add -tls (in a URL, write rediss://)."
+	case l.flags.sentinels != "" && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
+		return "Check -sentinel: none of the Sentinels answers in time, or their master does not. If they speak no TLS at these ports, leave -tls out."
 	case l.tls && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
 		return "Check -h and -p. If the server speaks no TLS at this port, leave -tls out (in a URL, write redis://)."
 	case l.flags.cluster && (errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)):

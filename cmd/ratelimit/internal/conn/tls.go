@@ -33,7 +33,7 @@ func (f *TLS) Given() bool { return *f != TLS{} }
 // Check returns what is wrong with the flags.
 func (f *TLS) Check() error {
 	if (f.cert == "") != (f.key == "") {
-		return cli.Misuse("-cert and -key belong together")
+		return cli.Misuse("-cert and -key belong together: the files of a certificate and its key (a client's key is no flag, but an argument)")
 	}
 	return nil
 }
