@@ -112,6 +112,9 @@ type ranking struct {
 	// Differ has the policies whose definitions differ: the replicas by the hash of theirs.
 	Differ map[string]map[string][]string `json:"differ,omitempty"`
 
+	// Alike are URLs that answer the same: perhaps those of one process, which is then counted twice.
+	Alike [][2]string `json:"alike,omitempty"`
+
 	lost    int // replicas that can't be read
 	inForce map[string]bool
 }
@@ -129,7 +132,7 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 	r := &ranking{Replicas: answers, Policies: []ranked{}, Differ: make(map[string]map[string][]string), inForce: make(map[string]bool)}
 	var reports []denied.Report
 	windows := make(map[string][]float64)
-	plain := 0
+	plain, seen := 0, make(map[string]string)
 	for _, a := range answers {
 		if a.Denied == nil {
 			r.lost++
@@ -145,6 +148,11 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 		for _, p := range a.Denied.Policies {
 			r.inForce[p.Policy] = true
 			windows[p.Policy] = append(windows[p.Policy], p.Until.Sub(p.From).Seconds())
+		}
+		if same := alike(a.Denied); seen[same] == "" {
+			seen[same] = a.URL
+		} else if len(a.Denied.Policies) > 0 {
+			r.Alike = append(r.Alike, [2]string{seen[same], a.URL})
 		}
 		report := *a.Denied
 		if !report.Hashed && keys.Hashes() { // so that they add up with hashes of others
@@ -168,6 +176,16 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 	}
 	slices.SortStableFunc(r.Policies, func(a, b ranked) int { return cmp.Compare(b.Denied, a.Denied) })
 	return r
+}
+
+// alike is a text that reports of one process have in common, while nobody is denied.
+func alike(r *denied.Report) string {
+	var b strings.Builder
+	for _, p := range r.Policies {
+		p.Until = time.Time{}
+		_, _ = fmt.Fprintf(&b, "%+v", p)
+	}
+	return b.String()
 }
 
 // rewrite replaces the keys of policies by how they may be shown.

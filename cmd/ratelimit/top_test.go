@@ -224,6 +224,19 @@ func TestTopSaysWhichDefinitionsDiffer(t *testing.T) {
 	assert.Contains(t, out, one.url+", "+two.url)
 }
 
+// Two URLs of one process count its denials twice.
+func TestTopSaysThatTwoURLsMayBeOneProcess(t *testing.T) {
+	one, two := replicaOf(t, 5, httptest.NewServer), replicaOf(t, 5, httptest.NewServer)
+	again := strings.Replace(one.url, "127.0.0.1", "localhost", 1)
+	out, _, _ := top(t, asAnn, one.url, two.url, again)
+	assert.NotContains(t, out, "alike", "who denies nobody answers what all do")
+	one.deny(t, "ann", 2)
+	two.deny(t, "bob", 2)
+	out, _, _ = top(t, asAnn, one.url, two.url, again)
+	assert.Contains(t, out, one.url+" and "+again+" answer alike: if they are one process, give one of them\n")
+	assert.Equal(t, 1, strings.Count(out, "alike"))
+}
+
 func TestTopOfHashedKeys(t *testing.T) {
 	keyed := denied.WithKeySecret([]byte(secret))
 	one, two, plain := replicaOf(t, 5, httptest.NewServer, keyed), replicaOf(t, 5, httptest.NewServer, keyed), replicaOf(t, 5, httptest.NewServer)

@@ -27,6 +27,9 @@ func (r *ranking) write(w io.Writer) error {
 	for _, line := range r.differences() {
 		fmt.Fprintln(&b, line)
 	}
+	for _, pair := range r.Alike {
+		fmt.Fprintf(&b, "%s and %s answer alike: if they are one process, give one of them\n", pair[0], pair[1])
+	}
 	if r.Mixed {
 		fmt.Fprintf(&b, "Some replicas keep hashes of keys, and others keys: one client may be listed twice. %s and -keys hash add these up.\n", show.SecretVariable)
 	}
