@@ -56,7 +56,7 @@ type bucket struct {
 	LogKey   string  `json:"log_key"`  // as the limiter's log shows it
 	Source   string  `json:"source"`   // who knows
 	Override bool    `json:"override"` // the key has limits of its own
-	Blocked  bool    `json:"blocked"`  // the policy blocks the key
+	Blocked  bool    `json:"blocked"`  // by the policy or an exception
 	Unused   bool    `json:"unused"`   // the store has no bucket, so it is full
 	Shadow   bool    `json:"shadow"`   // the policy is in shadow mode, so every request passes
 	Passes   bool    `json:"passes"`   // a request that costs one token would pass now
@@ -154,9 +154,12 @@ func hashOf(p core.Policy) string {
 // peeked returns what is left to key, as res says.
 func peeked(l *core.Limiter, key string, res core.Result) *bucket {
 	p := l.Policy()
+	e, stored := l.Exceptions(), core.StoredKey(key)
 	_, override := p.Overrides[key]
-	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override, Unused: res.Unused,
-		Blocked: slices.Contains(p.Blocked, key), Shadow: p.Shadow, Limits: []level{}}
+	_, excepted := e.Overrides[stored]
+	blocked := slices.Contains(e.Blocked, stored) || !excepted && slices.Contains(p.Blocked, key)
+	b := &bucket{Policy: l.Name(), Key: key, LogKey: l.LogKey(key), Source: res.Source.String(), Override: override || excepted, Unused: res.Unused,
+		Blocked: blocked, Shadow: p.Shadow, Limits: []level{}}
 	b.Passes = !b.Blocked || p.Shadow
 	for _, limit := range res.Limits() {
 		name := limit.Limit.Name
