@@ -498,3 +498,25 @@ func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
 		assert.True(t, res.Allowed, "the bucket of the key itself is reset")
 	}
 }
+
+func TestPeekTellsExceptions(t *testing.T) {
+	a := start(t)
+	p, long := a.login.Policy(), "user:"+strings.Repeat("x", 200)
+	p.Blocked = []string{"user:mallory"}
+	require.NoError(t, a.login.SetPolicy(p))
+	require.NoError(t, a.login.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{"user:mallory": {core.PerDay(7).WithName("login")}, "user:ann": {core.PerDay(7).WithName("login")}},
+		Blocked:   []string{"user:ann", core.StoredKey(long)},
+	}))
+	for key, want := range map[string][]any{
+		"user:mallory": {false, true, true}, // an exception comes before the policy's blocks
+		"user:ann":     {true, true, false},
+		long:           {true, false, false},
+		"user:joe":     {false, false, true},
+	} {
+		status, answer := a.post(t, "action", "peek", "policy", "login", "key", key)
+		require.Equal(t, http.StatusOK, status)
+		peek := answer["peek"].(map[string]any)
+		assert.Equal(t, want, []any{peek["blocked"], peek["override"], peek["passes"]}, "blocked, an override, and passes: %.20s", key)
+	}
+}

@@ -13,8 +13,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// pollInterval is how often processes look for new exceptions.
-const pollInterval = time.Second
+const (
+	// pollInterval is how often processes look for new exceptions.
+	pollInterval = time.Second
+	// readAgain is after how many polls they read them without a change: the clock of Redis may have stepped, or somebody may have
+	// written without the version.
+	readAgain = 60
+)
 
 // FollowExceptions has limiters obey the exceptions of their policies that are in Redis, until ctx ends: call it in a goroutine.
 //
@@ -24,17 +29,21 @@ const pollInterval = time.Second
 // deploy. They come before the policy's Overrides and Blocked, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
 // else may call meanwhile. While Redis does not answer, those read last hold until they end.
 //
-// Each second it sends one HGET for each limiter, in one round trip, and reads the rest only after a change. Without it nothing is
-// read. What it can't read is logged once.
+// Each second it sends one HGET for each limiter, all in one round trip unless several servers share the keys. It reads the rest after
+// a change, and once a minute. Without it nothing is read. What it can't read is logged once.
 func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter) {
 	s.followExceptions(ctx, pollInterval, limiters)
 }
 
 // ReadExceptions has limiters obey the exceptions that are in Redis now, such as before a service takes its first request:
-// FollowExceptions reads them too, but requests may come before. The error joins what could not be read; the rest is in force.
+// FollowExceptions reads them too, but requests may come before. It also ends those that have an end. The error joins what could not be
+// read; the rest is in force.
 func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
 	var errs []error
 	for _, l := range limiters {
+		if l == nil {
+			continue
+		}
 		list, err := s.Exceptions(ctx, l.Name())
 		if errs = append(errs, err); err == nil || list != nil {
 			f := follower{limiter: l, list: list, at: time.Now()}
@@ -107,7 +116,8 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return err
 	}
-	if version == f.version {
+	if version == f.version && f.polls%readAgain != 0 {
+		f.polls++
 		return nil
 	}
 	fields, now, err := s.batches.exceptions(ctx, f.limiter.Name())
@@ -115,9 +125,14 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 		return err
 	}
 	list, err := readExceptions(f.limiter.Name(), fields, now)
-	if err != nil {
+	if err != nil && err.Error() != f.unreadable {
 		f.warn(err)
 	}
+	f.unreadable = ""
+	if err != nil {
+		f.unreadable = err.Error()
+	}
+	f.polls++
 	f.version = fields[""]
 	f.follow(list, time.Now())
 	return nil
@@ -127,8 +142,11 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 type follower struct {
 	limiter *core.Limiter
 	log     func() *slog.Logger
+	polls   int    // that succeeded
 	failed  bool   // the last poll
 	version string // of list
+
+	unreadable string // what was logged of list
 
 	mu      sync.Mutex // guards all below
 	list    []Exception
@@ -205,5 +223,5 @@ func (f *follower) report(err error) {
 
 // warn logs that exceptions can't be read.
 func (f *follower) warn(err error) {
-	f.log().Warn("ratelimit: exceptions in Redis could not be read; what was read before stays in force", "code", "RL718", "policy", f.limiter.Name(), "error", err)
+	f.log().Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "policy", f.limiter.Name(), "error", err)
 }
