@@ -58,7 +58,7 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 		"in the URL":            {flags: "-u redis://ann:wrong-password@" + server.Addr, says: "Check the password"},
 		"no server":             {flags: "-p " + port, says: "Check -h and -p"},
 		"no Cluster":            {auth: password, flags: "-c", says: "leave -c out"},
-		"no TLS":                {auth: password, flags: "--tls -timeout 200ms", says: "If the server speaks no TLS at this port, leave -tls out"},
+		"no TLS":                {auth: password, flags: "--tls -timeout 200ms", says: "If no TLS is spoken at this port, leave -tls out"},
 		"no TLS, by URL":        {auth: password, flags: "-timeout 200ms -u rediss://" + server.Addr, says: "leave -tls out (in a URL, write redis://)"},
 		"a database in the URL": {auth: password, flags: "-u redis://" + server.Addr + "/99", says: "the number in the URL"},
 		"no Sentinel":           {flags: "--sentinel 127.0.0.1:" + port + " -master limits", says: "Check -sentinel and -master"},
@@ -175,7 +175,7 @@ func TestSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 		"an open Sentinel":       {open.Addr, password, "", "", "", cli.OK},
 		"none is wanted":         {open.Addr, password, "of-sentinel", "", "", cli.OK},
 		"no Sentinel":            {master.Addr, password, password, "", "is no Sentinel", cli.Unavailable},
-		"TLS to a plain port":    {open.Addr, password, "", "-tls -timeout 100ms", "none of the Sentinels answers", cli.Unavailable},
+		"TLS to a plain port":    {open.Addr, password, "", "-tls -timeout 100ms", "If no TLS is spoken at this port, leave -tls out", cli.Unavailable},
 		"an unknown master":      {open.Addr, password, "", "-master other", "check -master", cli.Unavailable},
 		"a Sentinel as a server": {open.Addr, "", "", "-sentinel= -master= -u redis://" + open.Addr, "is a Sentinel: name it by -sentinel", cli.Misused},
 	} {

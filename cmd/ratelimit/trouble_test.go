@@ -20,7 +20,8 @@ import (
 // onRedis are command lines of all commands that work on buckets.
 var onRedis = []string{
 	"get -policies p.yaml api user:1", "list -policies p.yaml api", "find user:1", "reset -policies p.yaml api user:1", "credit -policies p.yaml api user:1 daily 3",
-	"credit -policies p.yaml api -all daily 3 -yes", "debit -policies p.yaml api user:1 daily 3", "forget user:1", "doctor -policies p.yaml",
+	"credit -policies p.yaml api -all daily 3 -yes", "debit -policies p.yaml api user:1 daily 3", "forget user:1",
+	"block -policies p.yaml api user:1", "unblock -policies p.yaml api user:1", "override -policies p.yaml api user:1 9/h -for 2h", "exceptions api", "doctor -policies p.yaml",
 }
 
 // outcome is what a command did.

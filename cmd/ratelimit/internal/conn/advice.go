@@ -39,7 +39,8 @@ var sentinelAdvices = []struct{ part, do string }{
 	{"", "Check -sentinel and -master: none of the Sentinels answers, or none knows a master of that name."},
 }
 
-// advice returns what to do about an error, or "".
+// advice returns what to do about an error, or "". With TLS, a server that speaks none lets the client wait or closes the connection, and one
+// that refuses a certificate may do that too.
 func (l *Link) advice(err error) string {
 	text, list := err.Error(), advices
 	if strings.Contains(text, "all sentinels specified in configuration are unreachable") {
@@ -47,27 +48,37 @@ func (l *Link) advice(err error) string {
 	}
 	for _, a := range list {
 		if strings.Contains(text, a.part) {
-			return a.do
+			return a.do + l.perhapsPlain(a.part == "")
 		}
 	}
 	if advice := CertificateAdvice(err); advice != "" {
 		return advice
 	}
-	var network net.Error
+	network, ok := errors.AsType[net.Error](err)
+	late := ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
 	closed := errors.Is(err, io.EOF) || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe")
 	switch {
-	case closed && l.tls: // it may have said why, and closed the connection before this client read it
-		return "The server closed the connection: if it wants a certificate of this client, give it by -cert and -key."
+	case closed && l.tls:
+		return "The server closed the connection. If it wants a certificate, give it by -cert and -key." + l.perhapsPlain(true)
 	case closed:
 		return "The server closed the connection: if it speaks TLS at this port, add -tls (in a URL, write rediss://)."
-	case l.flags.sentinels != "" && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
-		return "Check -sentinel: none of the Sentinels answers in time, or their master does not. If they speak no TLS at these ports, leave -tls out."
-	case l.tls && (errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()):
-		return "Check -h and -p. If the server speaks no TLS at this port, leave -tls out (in a URL, write redis://)."
-	case l.flags.cluster && (errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded)):
-		return "Check -h and -p, and by redis-cli CLUSTER NODES that all masters run: what a lost one has can't be seen. A slow way needs a longer -timeout."
-	case errors.As(err, &network), errors.Is(err, context.DeadlineExceeded):
-		return "Check -h and -p, that the server runs, and that this machine may reach it. A slow way needs a longer -timeout."
+	case !ok && !late:
+		return ""
 	}
-	return ""
+	check := "Check -h and -p, that the server runs, and that this machine may reach it."
+	switch {
+	case l.flags.cluster:
+		check = "Check -h and -p, and by redis-cli CLUSTER NODES that all masters run: what a lost one has can't be seen."
+	case l.flags.sentinels != "":
+		check = "Check -sentinel, and that the master that the Sentinels name runs, and that this machine may reach it."
+	}
+	return check + " A slow way needs a longer -timeout." + l.perhapsPlain(late)
+}
+
+// perhapsPlain is what to do if the server speaks no TLS, which may be the cause.
+func (l *Link) perhapsPlain(perhaps bool) string {
+	if !perhaps || !l.tls {
+		return ""
+	}
+	return " If no TLS is spoken at this port, leave -tls out (in a URL, write redis://)."
 }

@@ -63,7 +63,7 @@ func (r *Replica) read(ctx context.Context) Answer {
 		}
 	}
 	if err != nil {
-		a.Error = why(err)
+		a.Error = why(err, strings.HasPrefix(r.Where, "https:"))
 	}
 	if a.Error != "" {
 		a.Policies, a.Denied = nil, nil
@@ -122,8 +122,8 @@ func refusal(response *http.Response, body []byte) string {
 	return status
 }
 
-// why is why there is no answer, without the URL.
-func why(err error) string {
+// why is why there is no answer, without the URL, whose scheme may be secure.
+func why(err error, secure bool) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return "no answer in time: check host and port; a slow replica needs a longer -timeout"
 	}
@@ -139,8 +139,12 @@ func why(err error) string {
 	case strings.Contains(text, "malformed HTTP"), strings.Contains(text, "first record does not look like a TLS handshake"):
 		return "no HTTP server has this port: name the one where the service mounts adminlimit"
 	}
-	if errors.Is(err, io.EOF) || strings.Contains(text, "connection reset") {
-		return "it closed the connection without an answer: check that the port is the one where the service mounts adminlimit"
+	if errors.Is(err, io.EOF) || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe") {
+		text = "it closed the connection without an answer: check that the port is the one where the service mounts adminlimit"
+		if secure {
+			text += "; if it wants a certificate, give it by -cert and -key"
+		}
+		return text
 	}
 	text = show.Text(text)
 	if advice := conn.CertificateAdvice(err); advice != "" {
