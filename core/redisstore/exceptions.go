@@ -89,7 +89,7 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	defer cancel()
 	fields, now, err := s.batches.exceptions(ctx, policy)
 	if err != nil {
-		return nil, &failure{inPolicy(policy), withoutArguments(err)}
+		return nil, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
 	}
 	return readExceptions(policy, fields, now)
 }
@@ -126,6 +126,14 @@ func (s *batches) exceptionsKey(policy string) string {
 	return b.String()
 }
 
+// exceptionsError returns err of a call for a policy's exceptions as messages show it.
+func (s *batches) exceptionsError(policy string, err error) error {
+	if err = withoutArguments(err); strings.HasPrefix(serverText(err), "WRONGTYPE") {
+		return fmt.Errorf("the Redis key %q is not of this package: rename it, or give the store another prefix: %w", s.exceptionsKey(policy), err)
+	}
+	return err
+}
+
 // writeException sets a field, or removes it if value is "".
 func (s *Store) writeException(ctx context.Context, policy, field, value string, lasts time.Duration) (was bool, err error) {
 	if err := s.mistaken(); err != nil {
@@ -137,7 +145,7 @@ func (s *Store) writeException(ctx context.Context, policy, field, value string,
 	n, err := exceptionsScript.Run(ctx, s.batches.server.client, []string{s.batches.exceptionsKey(policy)}, field, value, lasts.Milliseconds(), MaxExceptions).Int()
 	switch {
 	case err != nil:
-		return false, &failure{inPolicy(policy), withoutArguments(err)}
+		return false, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
 	case n < 0:
 		return false, ErrExceptions
 	}

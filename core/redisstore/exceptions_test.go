@@ -151,6 +151,7 @@ func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
 	require.NoError(t, client.Set(ctx, key, "a foreign value", 0).Err())
 	_, err = s.Exceptions(ctx, "api")
 	require.ErrorContains(t, err, "WRONGTYPE")
+	require.ErrorContains(t, err, strconv.Quote(key), "the message says what to look at")
 	require.ErrorContains(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob"}), "WRONGTYPE")
 }
 

@@ -94,7 +94,7 @@ func (s *Store) poll(ctx context.Context, followers []*follower) {
 			err = s.read(ctx, f, versions[i])
 		}
 		if ctx.Err() != context.Canceled {
-			f.report(err)
+			f.report(s.batches.exceptionsError(f.limiter.Name(), err))
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (f *follower) hold(now time.Time) core.Exceptions {
 // report logs the first of several failures in a row.
 func (f *follower) report(err error) {
 	if err != nil && !f.failed {
-		f.warn(withoutArguments(err))
+		f.warn(err)
 	}
 	f.failed = err != nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/keyof"
 )
 
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -16,6 +17,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // denial checks the answer to a denied request.
 func (s *suite[K, O]) denial() {
 	s.defaultDenial()
+	s.exceptions()
 	s.ownDenial()
 }
 
@@ -63,6 +65,36 @@ func (s *suite[K, O]) defaultDenial() {
 			c.errorf("Retry-After is %q, want none: the request can never pass", after)
 		}
 		c.wantRemaining(app.send(request{header: header("Cost", "3")}), 0, "cost 3, after a denial that takes no tokens")
+	})
+}
+
+// exceptions checks exceptions of a key.
+func (s *suite[K, O]) exceptions() {
+	s.rule("exceptions of a key hold from the next request on, also under WithLimits: a block is a 429 without Retry-After, and other limits are shown", func(c *trial[K, O]) {
+		l := c.holding(2)
+		app := c.use(l, c.kit.Global("all"))
+		tier := c.use(l, c.kit.Global("all"), c.kit.WithLimits(func(Header) ([]core.Limit, error) { return []core.Limit{slow(9)}, nil }))
+		key, _ := keyof.Global("all")
+		except := func(e core.Exceptions) {
+			if err := l.SetExceptions(e); err != nil {
+				c.errorf("SetExceptions: %v", err)
+			}
+		}
+		c.wantRemaining(app.send(request{}), 1, "without an exception")
+		except(core.Exceptions{Blocked: []string{key}})
+		for _, app := range []*server{app, tier} {
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusTooManyRequests, "a blocked key")
+			if after := got.header.Values(retryAfterField); len(after) > 0 {
+				c.errorf("Retry-After is %q, want none: nobody knows when the block ends", after)
+			}
+		}
+		except(core.Exceptions{Overrides: map[string][]core.Limit{key: {slow(5)}}})
+		c.wantRemaining(app.send(request{}), 3, "5 tokens, of which 1 was used before the block")
+		c.wantRemaining(tier.send(request{}), 2, "the same under WithLimits")
+		except(core.Exceptions{})
+		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "2 tokens again, of which 3 are used")
+		c.wantRemaining(tier.send(request{}), 5, "9 tokens under WithLimits")
 	})
 }
 
