@@ -83,7 +83,7 @@ func TestDoctorFindsMissingRights(t *testing.T) {
 		require.NoError(t, s.client.(*redis.Client).Do(t.Context(), args...).Err())
 		return "redis://" + name + ":" + password + "@" + s.addr
 	}
-	documented := "~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +hset +hget +hdel +hgetall +pexpire +pttl +del +time +info"
+	documented := "~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +hset +hget +hdel +hgetall +hlen +pexpire +pttl +del +time +info"
 	out := s.runOK(t, "doctor", "-store-timeout", "5s", user("documented", documented))
 	assert.Contains(t, out, "may do what decisions, slots and resets do")
 	assert.Contains(t, out, "may not list keys")

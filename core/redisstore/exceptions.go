@@ -128,7 +128,8 @@ func (s *batches) exceptionsKey(policy string) string {
 
 // exceptionsError returns err of a call for a policy's exceptions as messages show it.
 func (s *batches) exceptionsError(policy string, err error) error {
-	if err = withoutArguments(err); strings.HasPrefix(serverText(err), "WRONGTYPE") {
+	err = withoutArguments(err)
+	if text := serverText(err); strings.HasPrefix(text, "WRONGTYPE") || strings.HasPrefix(text, "FOREIGN") {
 		return fmt.Errorf("the Redis key %q is not of this package: rename it, or give the store another prefix: %w", s.exceptionsKey(policy), err)
 	}
 	return err

@@ -7,6 +7,10 @@
 -- Otherwise it returns 1 if the field was there, 0 if it was not, and -1 if one more would be too many: then nothing has changed.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local size = redis.pcall('HLEN', KEYS[1]) -- a user may have no right to it
+if type(size) == 'number' and size > 10000 then
+  return redis.error_reply('FOREIGN ' .. size .. ' fields: reading them would keep Redis from its work')
+end
 local fields = redis.call('HGETALL', KEYS[1])
 if #ARGV == 0 then return {now, fields} end
 

@@ -198,6 +198,22 @@ func TestExceptionsBesideForeignFields(t *testing.T) {
 	assert.NotContains(t, err.Error(), "@example.com", "a field without a kind can be a key")
 }
 
+// A script that reads a huge hash would keep Redis from its work for seconds.
+func TestExceptionsOfAHugeHashAreNotRead(t *testing.T) {
+	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
+	key, fields := redisstore.ExceptionsKey(s, "api"), make(map[string]string)
+	for i := range 10_001 {
+		fields["foreign "+strconv.Itoa(i)] = "value"
+	}
+	require.NoError(t, client.HSet(ctx, key, fields).Err())
+	_, err := s.Exceptions(ctx, "api")
+	require.ErrorContains(t, err, "10001 fields")
+	require.ErrorContains(t, err, strconv.Quote(key), "the message says what to look at")
+	require.ErrorContains(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}), "10001 fields")
+	assert.EqualValues(t, 10_001, client.HLen(ctx, key).Val(), "nothing has changed")
+	require.NoError(t, client.Del(ctx, key).Err())
+}
+
 // Two writers at once lose no exception, and the version never returns.
 func TestExceptionsOfSeveralWriters(t *testing.T) {
 	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()

@@ -68,6 +68,14 @@ func waitCancelled(s *subject) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		s.Errorf("Wait whose context was cancelled = %v, want context.Canceled", err)
 	}
+	for s.take(l, 0).ResetAfter != time.Hour { // Wait waits for a slow store only so long
+		select {
+		case <-giveUp:
+			s.Fatal("a canceled wait must give its place back")
+		default:
+			runtime.Gosched()
+		}
+	}
 	s.denies(l, 1, 0, time.Hour, "a canceled wait gives its place back")
 }
 

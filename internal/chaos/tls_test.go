@@ -19,7 +19,7 @@ import (
 )
 
 // limiterACL holds the rules that docs/operations.md shows for a limiter's user.
-const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +hset +hget +hdel +hgetall +pexpire +pttl +del +time +info"
+const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +hset +hget +hdel +hgetall +hlen +pexpire +pttl +del +time +info"
 
 func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 	cert, key, pool := redistest.Certificate(t)

@@ -3,13 +3,68 @@ package main
 import (
 	"cmp"
 	"context"
+	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
+
+var overrideCommand = cli.Command{
+	Name: "override", Args: "POLICY [KEY] [LIMIT…]", Least: 1, Most: -1,
+	About: "give a client other limits, without a deploy",
+	Details: `Each LIMIT, such as 1000/day, replaces a limit of the client, and the others stay. If the policy has several, name it: '1000/day name daily'.
+It is written into Redis beside the buckets, and comes before the policy's own overrides. KEY is that of the command get.
+
+  ratelimit override -policies policies.yaml api -header x-api-key=abc '1000/day name daily' -for 2h
+  ratelimit override -policies policies.yaml api -header x-api-key=abc -remove
+`,
+	New: func(flags *flag.FlagSet) cli.Run {
+		var e exceptionFlags
+		e.define(flags)
+		flags.BoolVar(&e.remove, "remove", false, "end the client's override")
+		return e.override
+	},
+}
+
+func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []string) error {
+	d, limiter, key, texts, err := e.subject(ctx, s, "override", args)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	switch {
+	case e.remove && (len(texts) > 0 || e.lasts > 0):
+		return cli.Misuse("-remove ends the override: give no limit and no -for")
+	case e.remove:
+		return e.end(ctx, s, d, key, args[0], "override", d.Store.EndOverride)
+	case len(texts) == 0:
+		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or -remove")
+	}
+	limits, changes, err := replaced(ctx, limiter, key, texts)
+	if err != nil {
+		return d.explainOrMisuse(err)
+	}
+	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts}); err != nil {
+		return d.Explain(err)
+	}
+	_, _ = fmt.Fprintf(s.Out, "%s %s has an override %s:\n", args[0], d.text(key), e.period())
+	for _, change := range changes {
+		_, _ = fmt.Fprintln(s.Out, "  "+change)
+	}
+	switch {
+	case slices.Contains(limiter.Exceptions().Blocked, key):
+		_, _ = fmt.Fprintln(s.Out, "  It is blocked in Redis, and stays so: ratelimit unblock ends that.")
+	case policyBlocks(limiter.Policy(), key):
+		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and the override comes before that: it is allowed again. To deny it, use ratelimit block.\n", d.live.file)
+	}
+	e.after(ctx, s, d, args[0], key)
+	return nil
+}
 
 // replaced returns the limits of a key, those of texts in place of the ones that they replace. changes say in words what is new.
 func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []string) (limits []core.Limit, changes []string, err error) {
@@ -83,4 +138,12 @@ func counterpart(l core.Limit, limits []core.Limit) (int, error) {
 		hint = ": did you mean " + nearest + "?"
 	}
 	return 0, cli.Misuse("the client has no limit %s%s", show.Text(l.Name), hint)
+}
+
+// explainOrMisuse returns a mistake in the command line as it is, and another error as Explain does.
+func (d *desk) explainOrMisuse(err error) error {
+	if cli.IsMisuse(err) {
+		return err
+	}
+	return d.Explain(err)
 }
