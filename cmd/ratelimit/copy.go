@@ -20,7 +20,7 @@ var copyCommand = cli.Command{
 	About: "copy limits to another server, prefix or policy name",
 	Details: `FROM and TO are URLs, such as redis://old:6379 and rediss://new:6379; the other flags of the connection hold for both. Each key is
 copied with its TTL. Keys that TO has already stay, unless -replace is given: so copy once before the move, and with -replace right after it.
-What requests take between the two is granted again. Exceptions are not copied: ratelimit exceptions lists them.
+What requests take between the two is granted again. Overrides and blocks in Redis are copied too.
 
   ratelimit copy redis://old:6379 redis://new:6379
   ratelimit copy -policies policies.yaml -rename api=public redis://old:6379 redis://new:6379
