@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
 )
 
 // program is the demo's binary, built for this run.
@@ -42,6 +44,7 @@ func run(m *testing.M) int {
 	}
 	chrome.dir = filepath.Join(dir, "profile")
 	defer chrome.close()
+	defer browser.Close()
 	return m.Run()
 }
 
@@ -57,9 +60,9 @@ func raceDetector() bool {
 }
 
 // chrome is the one browser of the run. It starts with the first test that needs it.
-var chrome browser
+var chrome chromium
 
-type browser struct {
+type chromium struct {
 	once   sync.Once
 	dir    string
 	ctx    context.Context
@@ -69,7 +72,7 @@ type browser struct {
 }
 
 // need returns the browser's context. Without a browser the test is skipped, or fails under REQUIRE_BROWSER=1.
-func (b *browser) need(t *testing.T) context.Context {
+func (b *chromium) need(t *testing.T) context.Context {
 	t.Helper()
 	b.once.Do(b.start)
 	switch {
@@ -83,7 +86,7 @@ func (b *browser) need(t *testing.T) context.Context {
 	return b.ctx
 }
 
-func (b *browser) start() {
+func (b *chromium) start() {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -110,7 +113,7 @@ func (b *browser) start() {
 	b.err = chromedp.Do(b.ctx)
 }
 
-func (b *browser) close() {
+func (b *chromium) close() {
 	if b.cancel == nil {
 		return
 	}
