@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,13 +72,13 @@ type chromium struct {
 	err    error
 }
 
-// need returns the browser's context. Without a browser the test is skipped, or fails under REQUIRE_BROWSER=1.
+// need returns the browser's context. Without a browser the test is skipped, or fails under REQUIRE_BROWSERS.
 func (b *chromium) need(t *testing.T) context.Context {
 	t.Helper()
 	b.once.Do(b.start)
 	switch {
-	case b.none && os.Getenv("REQUIRE_BROWSER") == "1":
-		t.Fatal("no browser: chromium, chromium-browser or google-chrome must be on the PATH, for REQUIRE_BROWSER=1")
+	case b.none && strings.Contains(os.Getenv("REQUIRE_BROWSERS"), "chromium"):
+		t.Fatal("no browser: chromium, chromium-browser or google-chrome must be on the PATH, for REQUIRE_BROWSERS")
 	case b.none:
 		t.Skip("no browser: needs chromium, chromium-browser or google-chrome on the PATH")
 	case b.err != nil:

@@ -12,7 +12,7 @@ func TestSteady(t *testing.T) {
 		p.set(slow())
 		page := p.in(in, browser.Look{})
 		pressed := `document.querySelector("#steady").getAttribute("aria-pressed") === $[0]`
-		page.Fill("spinbutton", "per second", "20")
+		page.Fill("spinbutton", "Requests a second", "20")
 		page.Wait("it is off", pressed, "false")
 		page.Click("button", "Send steadily")
 		page.Wait("it is on", pressed, "true")

@@ -46,14 +46,17 @@ func startFirefox(Look) (session, error) {
 		if err := m.call("SetWindowRect", map[string]int{"width": max(width, 600) + 100, "height": height + 200}, nil); err != nil {
 			return err
 		}
-		scheme, motion, forced := l.media()
+		// Preferences rather than the tab's own overrides, which a tab loses when it goes elsewhere.
 		return m.chrome(`
-			const [width, height, scheme, motion, forced] = arguments, page = gBrowser.selectedBrowser;
+			const [width, height, dark, reduced, forced] = arguments, page = gBrowser.selectedBrowser;
 			for (const [name, size] of [["width", width], ["height", height]])
 				for (const bound of ["", "min-", "max-"]) page.style.setProperty(bound + name, size + "px");
-			page.browsingContext.prefersColorSchemeOverride = scheme;
-			page.browsingContext.prefersReducedMotionOverride = motion;
-			page.browsingContext.forcedColorsOverride = forced;`, width, height, scheme, motion, forced)
+			Services.prefs.setIntPref("layout.css.prefers-color-scheme.content-override", dark ? 0 : 1);
+			Services.prefs.setIntPref("ui.prefersReducedMotion", reduced ? 1 : 0);
+			Services.prefs.setIntPref("browser.display.document_color_use", forced ? 2 : 1);
+			Services.prefs.setStringPref("browser.display.background_color", dark ? "#000000" : "#ffffff"); // of forced colours
+			Services.prefs.setStringPref("browser.display.foreground_color", dark ? "#ffffff" : "#000000");`,
+			width, height, l.Dark, l.ReducedMotion, l.ForcedColors)
 	}
 	return session{m, show, profile}, nil
 }

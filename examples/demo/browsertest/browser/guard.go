@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // guard stands between a page and its server, and adds a script before the page's own. No browser but chromium can be
@@ -33,7 +34,7 @@ const (
 	problemPath = "/browsertest.problem"
 )
 
-func newGuard(t *testing.T, server string) *guard {
+func newGuard(t *testing.T, server string, slow bool) *guard {
 	t.Helper()
 	target, err := url.Parse(server)
 	if err != nil {
@@ -54,7 +55,13 @@ func newGuard(t *testing.T, server string) *guard {
 		ErrorLog:     log.New(io.Discard, "", 0),
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", proxy)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if slow {
+			time.Sleep(roundTrip)
+			w = slowWriter{w}
+		}
+		proxy.ServeHTTP(w, r)
+	})
 	mux.HandleFunc("GET "+scriptPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
 		_, _ = io.WriteString(w, script)
@@ -73,6 +80,23 @@ func newGuard(t *testing.T, server string) *guard {
 	})
 	return g
 }
+
+// roundTrip and perByte are those of a slow phone's network.
+const (
+	roundTrip = 150 * time.Millisecond
+	perByte   = time.Second / 200_000
+)
+
+// slowWriter writes as slowly as that network.
+type slowWriter struct{ http.ResponseWriter }
+
+func (w slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(perByte * time.Duration(len(p)))
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets the proxy flush each event of a stream.
+func (w slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // add puts the script first into a page.
 func (g *guard) add(resp *http.Response) error {

@@ -1,6 +1,6 @@
 // What tests add to a page: it tells the guard of problems, and finds elements as a user perceives them.
 (() => {
-	const problem = (...parts) => navigator.sendBeacon("/browsertest.problem", parts.map(p => p?.stack ?? String(p)).join(" "));
+	const problem = (...parts) => navigator.sendBeacon("/browsertest.problem", parts.map(p => String(p) + (p?.stack ? ` at ${p.stack}` : "")).join(" "));
 	for (const level of ["error", "warn", "assert"]) {
 		const log = console[level].bind(console);
 		console[level] = (...args) => {

@@ -51,18 +51,17 @@ func (p *Page) Release() {
 	p.mouse(up)
 }
 
-// Drag drags an element by so many pixels, in ten steps.
+// Drag drags an element by so many pixels, in ten steps and one command: between commands chromedriver loses what
+// setPointerCapture holds.
 func (p *Page) Drag(role, name string, dx, dy int) {
 	p.T.Helper()
-	var fromX, fromY int
 	p.meet(role, name, "pointerdown", func(x, y int) {
-		fromX, fromY = x, y
-		p.mouse(move(x, y), down)
+		actions := []action{move(x, y), down}
+		for i := 1; i <= 10; i++ {
+			actions = append(actions, move(x+dx*i/10, y+dy*i/10), action{"type": "pause", "duration": 20})
+		}
+		p.mouse(append(actions, up)...)
 	})
-	for i := 1; i <= 10; i++ {
-		p.mouse(move(fromX+dx*i/10, fromY+dy*i/10))
-	}
-	p.mouse(up)
 }
 
 // MoveAway moves the mouse to the page's corner.

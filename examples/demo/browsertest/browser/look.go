@@ -8,6 +8,7 @@ type Look struct {
 	Dark          bool
 	ReducedMotion bool
 	ForcedColors  bool // not in WebKit, which has none
+	SlowNetwork   bool // a phone's: 150 ms a round trip and 200 kB a second, as Lighthouse has it
 }
 
 // Phone is a usual phone.

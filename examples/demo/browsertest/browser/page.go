@@ -1,9 +1,13 @@
 package browser
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/png"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +34,7 @@ func (b *Browser) Open(t *testing.T, url string, look Look) *Page {
 			t.Skipf("%s has no %s", b.Name, what)
 		}
 	}
-	p := &Page{T: t, guard: newGuard(t, url)}
+	p := &Page{T: t, guard: newGuard(t, url, look.SlowNetwork)}
 	var err error
 	if p.session, err = b.take(look); err != nil {
 		t.Fatalf("%s did not start: %v", b.Name, err)
@@ -45,8 +49,9 @@ func (b *Browser) Open(t *testing.T, url string, look Look) *Page {
 			t.Error(problem)
 		}
 	})
-	p.Show(look)
+	p.must("show the page", p.session.show(look))
 	p.Load()
+	p.shows(look)
 	return p
 }
 
@@ -54,6 +59,17 @@ func (b *Browser) Open(t *testing.T, url string, look Look) *Page {
 func (p *Page) Show(look Look) {
 	p.T.Helper()
 	p.must("show the page", p.session.show(look))
+	p.shows(look)
+}
+
+// shows waits until the page knows its Look: it comes from another process.
+func (p *Page) shows(look Look) {
+	p.T.Helper()
+	width, height := look.size()
+	scheme, motion, forced := look.media()
+	p.Wait("the page is as large as asked", `innerWidth === $[0] && innerHeight === $[1]`, width, height)
+	p.Wait("the page has the media features asked for", `(matchMedia("(prefers-color-scheme: " + $[0] + ")").matches &&
+		matchMedia("(prefers-reduced-motion: " + $[1] + ")").matches && ($[2] === "none" || matchMedia("(forced-colors: active)").matches))`, scheme, motion, forced)
 }
 
 // Load loads the page, or loads it again.
@@ -87,7 +103,7 @@ func (p *Page) eval(code string, into any, args []any) error {
 	}
 	err := p.session.call("ExecuteAsyncScript", map[string]any{
 		"script": `const $ = [...arguments], tell = $.pop();
-			(async () => (` + code + `))().then(value => tell({value: value ?? null}), e => tell({error: String(e) + " " + (e.stack ?? "")}))`,
+			(async () => (` + code + `))().then(value => tell({value: value ?? null}), e => tell({error: String(e)}))`,
 		"args": args,
 	}, &answer)
 	switch {
@@ -111,7 +127,7 @@ func (p *Page) Wait(what, code string, args ...any) {
 			OK   bool
 			Last string
 		}
-		if err := p.eval(`(v => ({ok: Boolean(v), last: String(v)}))(`+code+`)`, &got, args); err != nil {
+		if err := p.eval(`(v => ({ok: Boolean(v), last: JSON.stringify(v) ?? "undefined"}))(`+code+`)`, &got, args); err != nil {
 			return false, err.Error()
 		}
 		last = got.Last
@@ -153,6 +169,23 @@ func (p *Page) screenshot() ([]byte, error) {
 		return nil, err
 	}
 	return base64.StdEncoding.DecodeString(text)
+}
+
+// Element returns a picture of the element that a CSS selector finds, as PNG. The viewport must have room for it.
+func (p *Page) Element(selector string) []byte {
+	p.T.Helper()
+	r := JS[struct{ X, Y, Width, Height float64 }](p, `(e => { e.scrollIntoView({block: "start", behavior: "instant"}); const r = e.getBoundingClientRect(); return {x: r.x, y: r.y, width: r.width, height: r.height} })(document.querySelector($[0]))`, selector)
+	whole, err := png.Decode(bytes.NewReader(p.Screenshot()))
+	p.must("read the screenshot", err)
+	part := image.Rect(int(r.X), int(r.Y), int(math.Ceil(r.X+r.Width)), int(math.Ceil(r.Y+r.Height)))
+	if !part.In(whole.Bounds()) {
+		p.T.Fatalf("%s, at %v, is larger than the viewport, %v", selector, part, whole.Bounds())
+	}
+	var picture bytes.Buffer
+	p.must("crop", png.Encode(&picture, whole.(interface {
+		SubImage(image.Rectangle) image.Image
+	}).SubImage(part)))
+	return picture.Bytes()
 }
 
 // Save keeps a screenshot as an artefact of the test: in the directory DEMO_SCREENSHOTS, or where go test -artifacts

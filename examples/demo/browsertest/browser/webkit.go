@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 func findWebKit() (missing string) {
@@ -76,19 +77,28 @@ func startWebKit(l Look) (session, error) {
 	return session{d, func(l Look) error { return resize(d, l) }, desktop}, nil
 }
 
-// resize makes the page, without the window's toolbar, as large as it should be.
+// resize makes the page, without the window's toolbar, as large as it should be. The page hears of its size later than
+// the window gets it: it has it when two looks in a row say so.
 func resize(d *driver, l Look) error {
 	width, height := l.size()
-	toolbar := 0
-	for range 2 {
-		if err := d.call("SetWindowRect", map[string]int{"width": width, "height": height + toolbar}, nil); err != nil {
+	for began, right := time.Now(), 0; right < 2; time.Sleep(50 * time.Millisecond) {
+		var now struct{ Width, Height, Outer int }
+		if err := d.call("ExecuteAsyncScript", map[string]any{
+			"script": `arguments[0]({width: innerWidth, height: innerHeight, outer: outerHeight})`, "args": []any{},
+		}, &now); err != nil {
 			return err
 		}
-		var inner int
-		if err := d.call("ExecuteAsyncScript", map[string]any{"script": `arguments[0](outerHeight - innerHeight)`, "args": []any{}}, &inner); err != nil {
+		if now.Width == width && now.Height == height {
+			right++
+			continue
+		}
+		if time.Since(began) > patience {
+			return fmt.Errorf("the page is %d by %d pixels large, not %d by %d", now.Width, now.Height, width, height)
+		}
+		right = 0
+		if err := d.call("SetWindowRect", map[string]int{"width": width, "height": height + now.Outer - now.Height}, nil); err != nil {
 			return err
 		}
-		toolbar = inner
 	}
 	return nil
 }
