@@ -45,8 +45,11 @@ func (c *canvas) moving(id string, frames []frame, draw func()) {
 	}
 	rules := fmt.Sprintf("0%%{%s}", rest.css(moved, ring))
 	for i, f := range frames {
-		if f.at <= still {
+		switch {
+		case f.at <= still:
 			rest = f.pose
+		case i > 0 && frames[i-1].at <= still:
+			rest = midway(frames[i-1], f, still)
 		}
 		percent := min(max(100*f.at.Seconds()/loop.Seconds(), before+0.01), 100) // a rule for each
 		if i+1 == len(frames) && percent < 100 {
@@ -61,6 +64,12 @@ func (c *canvas) moving(id string, frames []frame, draw func()) {
 		}
 	}
 	fmt.Fprintf(&c.motion, "@keyframes %s{%s}#%s{%s;animation-name:%s}\n", id, rules, id, rest.css(moved, ring), id)
+}
+
+// midway is what an element looks like on the way from a frame to the next, at an instant.
+func midway(a, b frame, at time.Duration) pose {
+	mix := func(from, to float64) float64 { return from + (to-from)*float64(at-a.at)/float64(b.at-a.at) }
+	return pose{mix(a.pose.x, b.pose.x), mix(a.pose.y, b.pose.y), mix(a.pose.opacity, b.pose.opacity), mix(a.pose.missing, b.pose.missing)}
 }
 
 // during are frames of an element that is seen while shown says so, of spans one after the other.
