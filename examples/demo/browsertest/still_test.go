@@ -1,0 +1,28 @@
+package browsertest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
+)
+
+// TestReadmePictures takes the README's pictures, demo.png and demo-dark.png, into the directory DEMO_README_PICTURES:
+// the last frame of the chapter in which Redis is lost.
+func TestReadmePictures(t *testing.T) {
+	dir := os.Getenv("DEMO_README_PICTURES")
+	if dir == "" {
+		t.Skip("set DEMO_README_PICTURES to a directory")
+	}
+	for name, dark := range map[string]bool{"demo.png": false, "demo-dark.png": true} {
+		page := browser.Chromium.Open(t, start(t).url, browser.Look{Width: 1000, Dark: dark, ReducedMotion: true})
+		page.Click("button", "Lose Redis for 4 seconds")
+		page.Wait("what came of it is said", `/^Closed: /.test(document.querySelector("#v-lose").textContent)`)
+		browser.JS[any](page, `document.activeElement.blur()`)
+		page.MoveAway()
+		if err := os.WriteFile(filepath.Join(dir, name), page.Element("#lose"), 0o644); err != nil {
+			t.Error(err)
+		}
+	}
+}
