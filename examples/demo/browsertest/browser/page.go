@@ -201,7 +201,8 @@ func (p *Page) Save(name string) {
 	if dir == "" {
 		dir = p.T.ArtifactDir()
 	}
-	if err := os.MkdirAll(dir, 0o755); err == nil {
+	err = os.MkdirAll(dir, 0o755)
+	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
 	}
 	if err != nil {
