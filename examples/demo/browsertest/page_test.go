@@ -69,7 +69,7 @@ func TestBurstTo429(t *testing.T) {
 		page.Wait("10 are allowed", `document.querySelectorAll("#log tr[data-status='200']").length === 10`)
 		page.Wait("5 are denied", `document.querySelectorAll("#log tr[data-status='429']").length === 5`)
 		page.Wait("the bucket is empty", tokens+` < 1`)
-		page.WaitText("10 allowed, 5 denied")
+		page.WaitText("429 Too Many Requests")
 		if !browser.JS[bool](page, `[...document.querySelectorAll("#log tr[data-status='429']")].every(r => /Retry-After: `+nearlyAnHour+`(?!\d)/.test(r.textContent))`) {
 			t.Error("a denied request's row does not show its Retry-After")
 		}
