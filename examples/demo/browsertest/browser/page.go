@@ -149,7 +149,8 @@ func (p *Page) poll(what string, ask func() (ok bool, now string)) {
 		if ok {
 			return
 		}
-		if time.Since(began) > patience {
+		waited := time.Since(began)
+		if waited > patience || waited > patience/10 && len(p.guard.problems()) > 0 { // the test fails by those
 			p.T.Fatalf("it did not come to pass that %s: %s", what, now)
 		}
 	}
