@@ -17,8 +17,9 @@ func TestReadmePictures(t *testing.T) {
 	}
 	for name, dark := range map[string]bool{"demo.png": false, "demo-dark.png": true} {
 		page := browser.Chromium.Open(t, start(t).url, browser.Look{Width: 1000, Dark: dark, ReducedMotion: true})
+		page.Wait("the chapter is drawn", `document.querySelector("#lose svg").childElementCount`)
 		page.Click("button", "Lose Redis for 4 seconds")
-		page.Wait("what came of it is said", `/^Closed: /.test(document.querySelector("#v-lose").textContent)`)
+		page.Wait("what came of it is said", `/Closed: \d+/.test(document.querySelector("#v-lose").textContent)`)
 		browser.JS[any](page, `document.activeElement.blur()`)
 		page.MoveAway()
 		if err := os.WriteFile(filepath.Join(dir, name), page.Element("#lose"), 0o644); err != nil {
