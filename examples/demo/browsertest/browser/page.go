@@ -55,6 +55,13 @@ func (b *Browser) Open(t *testing.T, url string, look Look) *Page {
 	return p
 }
 
+// Show changes how the page is shown, but for what the browser keeps from its start.
+func (p *Page) Show(look Look) {
+	p.T.Helper()
+	p.must("show the page", p.session.show(look))
+	p.shows(look)
+}
+
 // shows waits until the page knows its Look: it comes from another process.
 func (p *Page) shows(look Look) {
 	p.T.Helper()
