@@ -217,7 +217,7 @@ func outage(ctx context.Context, p *player) string {
 	p.demo.turnRedis(context.WithoutCancel(ctx), true)
 	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
 	count := func(status int, mode string) int { return list.of(status, mode+" A") + list.of(status, mode+" B") }
-	return fmt.Sprintf("%d requests each while Redis was off. Closed: %d failed with 503. Open: %d passed. Local: %d passed and %d were refused, because each replica had a bucket of its own.",
+	return fmt.Sprintf("%d requests each while Redis was off. Closed: %d failed with 503. Open: %d passed. Local: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
 		len(list)/3, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
 }
 

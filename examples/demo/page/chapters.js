@@ -116,7 +116,7 @@ function buildShare(svg) {
 }
 
 // 3: what each policy does without Redis.
-const without = { closed: "503: nobody passes", open: "everybody passes", local: "up to 20, not 10" };
+const without = { closed: "503: nobody passes", open: "everybody passes", local: "together up to 20, not 10" };
 
 function buildLose(svg) {
   const c = chapters.lose;
@@ -156,6 +156,7 @@ function buildLose(svg) {
         const local = col.mode === "local" && alone[j] && states[j].limits.length > 0;
         set(r.own.el, "visibility", local ? null : "hidden");
         if (local) showBucket(r.own, bucketsOf(stage, r.name), 0, t);
+        merge(r, col, bucketsOf(stage, r.name), t, local);
         say(r.word, alone[j] && !local ? { closed: "503", open: "200" }[col.mode] ?? "" : "");
       });
       const d = stage.decisions.some((d) => d.show <= t);
@@ -166,11 +167,22 @@ function buildLose(svg) {
     pills(c.pills, stage.decisions, t, (d) => {
       const col = c.columns.find((k) => d.lane?.startsWith(k.mode)), r = col?.replicas.find((k) => k.name === d.lane);
       if (!r) return null;
-      const shared = d.source === "store" || d.source === "deny-cache", up = shared ? [col.x, col.shared.rim - 8] : [r.x, 226];
-      return { from: [r.x, 356], via: shared ? [[r.x, 190]] : undefined, to: up, passed: shared ? [r.x + 40, 170] : [r.x, 170], refused: [r.x + 50, 350] };
+      const shared = d.status !== 503 && (d.source === "store" || d.source === "deny-cache"), up = shared ? [col.x, col.shared.rim - 8] : [r.x, 226];
+      return { from: [r.x, 296], via: shared ? [[r.x, 190]] : undefined, to: up, passed: shared ? [r.x + 40, 170] : [r.x, 170], refused: [r.x + 44, 300] };
     });
     return restOf(stage, t);
   });
+}
+
+// merge has the bucket of a replica alone go back into the one in Redis.
+function merge(replica, col, moments, t, alone) {
+  const last = moments.findLastIndex((m) => m.show <= t && m.source === "fallback"), back = moments[last + 1];
+  const p = alone || calm.matches || !back || back.show > t ? 0 : (t - back.show) / 700;
+  const on = p > 0 && p < 1;
+  if (on) showBucket(replica.own, moments.slice(0, last + 1), 0, t);
+  if (on) set(replica.own.el, "visibility", null);
+  set(replica.own.el, "transform", on ? `translate(${((col.x - replica.x) * p).toFixed(1)} ${(-150 * p).toFixed(1)})` : null);
+  set(replica.own.el, "opacity", on ? (1 - p * p).toFixed(2) : null);
 }
 
 function hearRedis({ up, text }) {

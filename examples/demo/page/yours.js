@@ -1,10 +1,11 @@
 // Chapter 4: every setting, as numbers to type. What is changed holds at once.
 
+const refillModes = { continuous: "continuous", stepped: "stepped", aligned: "aligned" };
 const settingFields = [
-  ["First limit", [["capacity", "Capacity, tokens"], ["rate", "Refill, tokens"], ["interval_ms", "Refill every, ms"], ["mode", "Refill mode", { continuous: "little by little", stepped: "when the interval is over", aligned: "when the clock strikes" }], ["cost", "Cost of a request"]]],
-  ["Second limit", [["second.on", "A second limit as well"], ["second.capacity", "Second capacity"], ["second.rate", "Second refill"], ["second.interval_ms", "Second refill every, ms"], ["second.mode", "Second mode", { continuous: "little by little", stepped: "when the interval is over", aligned: "when the clock strikes" }],
+  ["First limit", [["capacity", "Capacity, tokens"], ["rate", "Refill, tokens"], ["interval_ms", "Every"], ["mode", "Refill mode", refillModes], ["cost", "Cost of a request"]]],
+  ["Second limit", [["second.on", "A second limit"], ["second.capacity", "Capacity, tokens"], ["second.rate", "Refill, tokens"], ["second.interval_ms", "Every"], ["second.mode", "Refill mode", refillModes],
     ["second.unit", "Unit it counts"], ["second.cost", "Units charged"], ["second.used", "Units used at last"]]],
-  ["Who and how", [["key", "A bucket for", { client: "all together", user: "each user", ip: "each IP address" }], ["plan", "Bob’s plan, times Ann’s"], ["slots", "At work at once (0: any)"], ["takes_ms", "A request takes, ms"], ["headers", "Header style", { default: "default", legacy: "legacy", ietf: "IETF", draft6: "draft 6", none: "none" }]]],
+  ["Who and how", [["key", "A bucket for", { client: "all together", user: "each user", ip: "each IP address" }], ["plan", "Bob has, times"], ["slots", "At work at once"], ["takes_ms", "Work takes, ms"], ["headers", "Header style", { default: "default", legacy: "legacy", ietf: "IETF", draft6: "draft 6", none: "none" }]]],
 ];
 const words = new Set(["mode", "second.mode", "second.unit", "key", "headers"]);
 const yours = { buckets: new Map() };
@@ -32,7 +33,7 @@ function buildYours() {
 const fieldOf = (name) => $("settings").elements.namedItem(name);
 
 async function changeSetting(el) {
-  const name = el.name, typed = el.type === "checkbox" ? el.checked : words.has(name) || el.value.trim() === "" || Number.isNaN(Number(el.value)) ? el.value : Number(el.value);
+  const name = el.name, typed = el.type === "checkbox" ? el.checked : name.endsWith("interval_ms") ? intervalOf(el.value) : words.has(name) || el.value.trim() === "" || Number.isNaN(Number(el.value)) ? el.value : Number(el.value);
   const body = name.startsWith("second.") ? { second: { [name.slice(7)]: typed } } : { [name]: typed };
   const got = await ask("POST", "/api/settings/yours", body);
   for (const p of $("settings").querySelectorAll(".message")) say(p, "");
@@ -43,6 +44,13 @@ async function changeSetting(el) {
     set(input, "aria-invalid", "true");
     say($(`e-${input.id}`), text);
   }
+}
+
+// intervalOf reads 5 s, 15 minutes or month, in ms; what it can't read it returns, for the server to answer.
+function intervalOf(text) {
+  const [, n, word] = text.trim().toLowerCase().match(/^([\d.]*)\s*([a-z]*)$/) ?? [];
+  const unit = word === "ms" ? [1] : word === "m" ? [60e3] : units.find(([, name]) => name.startsWith((word || "second").replace(/s$/, "") || "s"));
+  return unit && n + word !== "" && !Number.isNaN(Number(n)) ? (n === "" ? 1 : Number(n)) * unit[0] : text;
 }
 
 // hearSettings shows what is in force. A field that someone is typing in keeps what was typed.
@@ -57,7 +65,7 @@ function hearSettings({ stage, settings }) {
   for (const el of $("settings").elements) {
     if (!el.name || el === document.activeElement) continue;
     const value = el.name.startsWith("second.") ? settings.second[el.name.slice(7)] : settings[el.name];
-    if (el.type === "checkbox") el.checked = value; else el.value = value;
+    if (el.type === "checkbox") el.checked = value; else el.value = el.name.endsWith("interval_ms") ? duration(value).replace(/^(?=\D)/, "1 ") : value;
   }
   $("settings").classList.toggle("two", settings.second.on);
   for (const b of $("presets").querySelectorAll("button")) set(b, "aria-pressed", String(b.dataset.settings === JSON.stringify(settings)));
@@ -88,13 +96,13 @@ function drawYours(t) {
       const m = latest(moments, t), first = x;
       m.limits.forEach((l, i) => {
         const g = draw("g"), b = bucketIn(g, x, 190, Math.min(34, room / 6.4), 20);
-        const p = { id, i, b, number: label(x, 228, "", "number small middle"), of: label(x, 250, "", "of middle") };
-        svg.append(g, p.number, p.of);
+        const p = { id, i, b, number: label(x, 228, "", "number small middle"), of: label(x, 248, "", "of middle"), rate: label(x, 266, "", "of middle") };
+        svg.append(g, p.number, p.of, p.rate);
         yours.parts.push(p);
         x += room;
       });
       const who = m.user || (m.key.startsWith("ip") ? m.key : "everybody");
-      svg.append(label((first + x - room) / 2, 284, capital(who), "strong middle"));
+      svg.append(label((first + x - room) / 2, 294, capital(who), "strong middle"));
     }
     yours.pills = draw("g");
     svg.append(yours.pills);
@@ -102,9 +110,10 @@ function drawYours(t) {
   for (const p of yours.parts ?? []) {
     const l = showBucket(p.b, stage.buckets.get(p.id) ?? [], p.i, t);
     if (!l) continue;
-    const slots = l.mode === "concurrent", unit = l.unit || "request";
+    const slots = l.mode === "concurrent";
     say(p.number, short(l.tokens));
-    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)}${l.unit ? ` ${unit}` : ""}, ${short(l.rate)} each ${duration(l.interval_ms)}`);
+    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)} ${l.unit || "requests"}`);
+    say(p.rate, slots ? "" : `${short(l.rate)} each ${duration(l.interval_ms)}`);
   }
   if (yours.pills) pills(yours.pills, stage.decisions, t, (d) => {
     const b = yours.parts.find((p) => p.id === `${d.lane ?? ""}/${d.key}`)?.b;

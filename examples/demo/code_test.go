@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
+)
+
+// The programs to copy compile, and their policy is the one in force.
+func TestProgramsHaveThePolicyInForce(t *testing.T) {
+	set := onebinary.New("github.com/tokenbucket-go/ratelimit/examples/demo", "_shown")
+	policies := map[string]core.Policy{}
+	for i, f := range frameworks {
+		s := presets[(i+1)%len(presets)].Settings
+		s.Headers = []string{"default", "legacy", "ietf", "draft6", "none"}[i]
+		s.Cost = int64(i)
+		policies[f.name] = s.policy("demo")
+		c, err := s.code(f.name)
+		require.NoError(t, err)
+		require.Contains(t, c.Program, strings.ReplaceAll(c.Lines, "\n", "\n\t"), "the lines shown are the program's")
+		set.Program(f.name, strings.Replace(c.Program, "\tlimiter := ", "\ttell(policy)\n\tlimiter := ", 1))
+		set.File(f.name, "tell.go", "package "+f.name+"\n\nimport (\n\t\"encoding/json\"\n\t\"os\"\n\n\t\"github.com/tokenbucket-go/ratelimit/core\"\n)\n\n"+
+			"func tell(p core.Policy) {\n\t_ = json.NewEncoder(os.Stdout).Encode(p)\n\tos.Exit(0)\n}\n")
+	}
+	binary := filepath.Join(t.TempDir(), "programs")
+	require.NoError(t, set.Build(binary))
+	for name, policy := range policies {
+		program := exec.Command(binary)
+		program.Env = append(os.Environ(), "PROGRAM="+name)
+		out, err := program.Output()
+		require.NoError(t, err, name)
+		want, err := json.Marshal(policy)
+		require.NoError(t, err)
+		require.JSONEq(t, string(want), string(out), name)
+	}
+}
+
+// The limit at the start is four lines.
+func TestTheFirstLimitIsFourLines(t *testing.T) {
+	for _, f := range frameworks {
+		c, err := defaults.code(f.name)
+		require.NoError(t, err)
+		require.Equal(t, 4, strings.Count(c.Lines, "\n")+1, c.Lines)
+		require.Contains(t, c.Lines, "core.Per(1, time.Second).WithBurst(10)")
+	}
+}
+
+func TestIntervalsAsGo(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		time.Second: "time.Second", 15 * time.Minute: "15*time.Minute", 24 * time.Hour: "24*time.Hour",
+		core.Month: "core.Month", 1500 * time.Millisecond: "1500*time.Millisecond", 1001 * time.Microsecond: "1001000*time.Nanosecond",
+	} {
+		require.Equal(t, want, interval(d))
+	}
+}
+
+// The curl commands do what they say.
+func TestCurlCommandsWork(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("needs curl on the PATH")
+	}
+	d := serve(t)
+	set(t, d, "yours", fields{"capacity": 3, "interval_ms": hour})
+	status, text := call(t, d, http.MethodGet, "/api/code/yours?framework=chi", nil)
+	require.Equal(t, http.StatusOK, status)
+	var c code
+	require.NoError(t, json.Unmarshal([]byte(text), &c))
+	require.Contains(t, c.Program, "WithBurst(3)")
+	set(t, d, "yours", fields{"capacity": 10})
+	one, again, both := strings.Cut(c.Curl, "\n\n")
+	require.True(t, both)
+	_, err := exec.Command("sh", "-c", again).Output()
+	require.NoError(t, err)
+	require.EqualValues(t, 3, d.stage("yours").settings.Capacity)
+	out, err := exec.Command("sh", "-c", one).Output()
+	require.NoError(t, err)
+	require.Contains(t, string(out), "200 OK")
+	require.Equal(t, "ann", logOf(t, d, "yours")[0].User)
+}
