@@ -3,6 +3,8 @@ package browsertest
 import (
 	_ "embed"
 	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
 )
 
 //go:embed testdata/axe.min.js
@@ -12,53 +14,36 @@ var axe string
 const violations = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target + " " + (n.failureSummary || "").slice(0, 300)).slice(0, 3).join("; ")))`
 
 func TestAxeFindsNothing(t *testing.T) {
-	t.Parallel()
-	for name, how := range map[string][]func(*tab){
-		"light": {light}, "dark": {dark}, "phone, light": {light, phone}, "phone, dark": {dark, phone},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := start(t)
-			p.set(slow())
-			b := p.open(how...)
-			b.must("load axe", b.evaluate(axe+";0", nil))
-			check := func(when string) {
-				t.Helper()
-				var found []string
-				for range 5 { // colours may be on their way: only what lasts is wrong
-					if found = js[[]string](b, violations); len(found) == 0 {
-						return
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		for name, look := range map[string]browser.Look{
+			"light": {}, "dark": {Dark: true}, "phone": browser.Phone, "forced colours": {ForcedColors: true}, "reduced motion": {ReducedMotion: true},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := start(t)
+				p.set(slow())
+				page := p.in(in, look)
+				browser.JS[any](page, `(() => { `+axe+` })()`)
+				check := func(when string) {
+					t.Helper()
+					var found []string
+					for range 5 { // colours may be on their way: only what lasts is wrong
+						if found = browser.JS[[]string](page, violations); len(found) == 0 {
+							return
+						}
+					}
+					for _, v := range found {
+						t.Errorf("%s: %s", when, v)
 					}
 				}
-				for _, v := range found {
-					t.Errorf("%s: %s", when, v)
-				}
-			}
-			check("at first")
-			b.click(field("second.on"))
-			b.fill(field("capacity"), "0")
-			b.fill(field("second.rate"), "-1")
-			b.click("#apply")
-			b.wait("a message is there", `document.querySelector("#err-capacity").textContent`)
-			b.fill("#burst-n", "12")
-			b.click("#burst")
-			b.waitRows(429, 2)
-			js[any](b, `document.querySelector("#log .open").click()`)
-			check("with a list, a message and an answer")
-			b.click("#scene-modes")
-			b.wait("three buckets are there", `document.querySelectorAll("#modes .bucket").length === 3`)
-			check("with the three modes")
-			b.click("#scene-live")
-			b.verdict("users")
-			check("with a verdict")
-			if js[bool](b, `(await (await fetch("/api/hello")).json()).replicas.available`) {
-				b.click("#scene-replicas")
-				b.wait("two replicas are there", `document.querySelectorAll("#buckets .bucket").length === 2`)
-				b.click("#redis")
-				b.wait("Redis is off", `document.querySelector("#redis").getAttribute("aria-checked") === "false" && document.querySelector("#live").dataset.alone === "true"`)
-				check("with replicas, and Redis off")
-			}
-		})
-	}
+				check("at first")
+				page.Fill("spinbutton", "Requests at once", "12")
+				page.Click("button", "Send a burst")
+				page.Wait("2 are denied", `document.querySelectorAll("#log tr[data-status='429']").length === 2`)
+				check("with a list and an answer")
+				page.Save("axe-" + in.Name + "-" + name)
+			})
+		}
+	})
 }
 
 func TestTargetsAreLargeAndFieldsDoNotZoom(t *testing.T) {

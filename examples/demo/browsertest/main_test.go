@@ -7,11 +7,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
 )
 
 // program is the demo's binary, built for this run.
@@ -42,6 +45,7 @@ func run(m *testing.M) int {
 	}
 	chrome.dir = filepath.Join(dir, "profile")
 	defer chrome.close()
+	defer browser.Close()
 	return m.Run()
 }
 
@@ -57,9 +61,9 @@ func raceDetector() bool {
 }
 
 // chrome is the one browser of the run. It starts with the first test that needs it.
-var chrome browser
+var chrome chromium
 
-type browser struct {
+type chromium struct {
 	once   sync.Once
 	dir    string
 	ctx    context.Context
@@ -68,13 +72,13 @@ type browser struct {
 	err    error
 }
 
-// need returns the browser's context. Without a browser the test is skipped, or fails under REQUIRE_BROWSER=1.
-func (b *browser) need(t *testing.T) context.Context {
+// need returns the browser's context. Without a browser the test is skipped, or fails under REQUIRE_BROWSERS.
+func (b *chromium) need(t *testing.T) context.Context {
 	t.Helper()
 	b.once.Do(b.start)
 	switch {
-	case b.none && os.Getenv("REQUIRE_BROWSER") == "1":
-		t.Fatal("no browser: chromium, chromium-browser or google-chrome must be on the PATH, for REQUIRE_BROWSER=1")
+	case b.none && strings.Contains(os.Getenv("REQUIRE_BROWSERS"), "chromium"):
+		t.Fatal("no browser: chromium, chromium-browser or google-chrome must be on the PATH, for REQUIRE_BROWSERS")
 	case b.none:
 		t.Skip("no browser: needs chromium, chromium-browser or google-chrome on the PATH")
 	case b.err != nil:
@@ -83,7 +87,7 @@ func (b *browser) need(t *testing.T) context.Context {
 	return b.ctx
 }
 
-func (b *browser) start() {
+func (b *chromium) start() {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -110,7 +114,7 @@ func (b *browser) start() {
 	b.err = chromedp.Do(b.ctx)
 }
 
-func (b *browser) close() {
+func (b *chromium) close() {
 	if b.cancel == nil {
 		return
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
 )
 
 var frameworks = []string{"gin", "echo", "chi", "fiber", "http"}
@@ -58,28 +60,26 @@ func TestSingleRequest(t *testing.T) {
 }
 
 func TestBurstTo429(t *testing.T) {
-	t.Parallel()
-	_, b := open(t)
-	b.fill("#burst-n", "15")
-	b.click("#burst")
-	b.waitRows(200, 10)
-	b.waitRows(429, 5)
-	b.waitCount("#m-admitted", 10)
-	b.waitCount("#m-denied", 5)
-	b.waitCount("#m-errors", 0)
-	b.wait("a third was denied", `/^33(\.\d+)?\s*%$/.test(document.querySelector("#m-ratio").textContent.trim())`)
-	b.wait("the bucket is empty", tokens+` < 1`)
-	if !js[bool](b, `[...document.querySelectorAll("#log tr[data-status='429']")].every(r => /Retry-After: `+nearlyAnHour+`(?!\d)/.test(r.textContent))`) {
-		t.Error("a denied request's row does not show its Retry-After")
-	}
-	if !js[bool](b, `(ids => ids.length === 15 && ids.every((id, i) => i === 0 || id < ids[i-1]))([...document.querySelectorAll("#log tr[data-id]")].map(r => Number(r.dataset.id)))`) {
-		t.Error("the log does not begin with the newest request")
-	}
-	b.wait("the timeline is drawn", `(c => {
-		const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, colours = new Set();
-		for (let i = 0; i < d.length; i += 4) colours.add(d[i] << 16 | d[i+1] << 8 | d[i+2]);
-		return colours.size > 2;
-	})(document.querySelector("canvas#timeline"))`)
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		p.set(slow())
+		page := p.in(in, browser.Look{})
+		page.Fill("spinbutton", "Requests at once", "15")
+		page.Click("button", "Send a burst")
+		page.Wait("10 are allowed", `document.querySelectorAll("#log tr[data-status='200']").length === 10`)
+		page.Wait("5 are denied", `document.querySelectorAll("#log tr[data-status='429']").length === 5`)
+		page.Wait("the bucket is empty", tokens+` < 1`)
+		page.WaitText("429 Too Many Requests")
+		if !browser.JS[bool](page, `[...document.querySelectorAll("#log tr[data-status='429']")].every(r => /Retry-After: `+nearlyAnHour+`(?!\d)/.test(r.textContent))`) {
+			t.Error("a denied request's row does not show its Retry-After")
+		}
+		page.Wait("the timeline is drawn", `(c => {
+			const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, colours = new Set();
+			for (let i = 0; i < d.length; i += 4) colours.add(d[i] << 16 | d[i+1] << 8 | d[i+2]);
+			return colours.size > 2;
+		})(document.querySelector("canvas#timeline"))`)
+		page.Save("burst-" + in.Name)
+	})
 }
 
 func TestReset(t *testing.T) {
