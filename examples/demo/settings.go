@@ -79,7 +79,7 @@ func (s settings) with(body []byte) (settings, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := fields.Decode(&s); {
 	case errors.As(err, &wrong):
-		return s, fieldErrors{wrong.Field: "must be a " + kind(wrong.Type.String()) + ": got a " + wrong.Value}
+		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): "must be a " + kind(wrong.Type.String()) + ": got a " + wrong.Value}
 	case err != nil:
 		return s, fieldErrors{"": "the settings must be a JSON object: " + clip(err.Error())}
 	}

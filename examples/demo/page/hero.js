@@ -16,11 +16,11 @@ function buildHero() {
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
   svg.append(hero.number, hero.of, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
   const perPixel = () => 720 / svg.getBoundingClientRect().width;
-  knob(hero.grip, "capacity", (start, dx, dy) => {
+  knob(hero.grip, "capacity", "Rim: the bucket’s capacity", (start, dx, dy) => {
     const up = -dy * perPixel();
     return start > countable ? step("capacity", start, Math.round(up / 8)) : Math.max(1, Math.round(Math.min(start + (up / hero.pitch) * columns, countable)) + Math.max(0, Math.round((start + (up / hero.pitch) * columns - countable) / 2)));
   });
-  knob(pipe, "rate");
+  knob(pipe, "rate", "Tap: tokens that come back");
   for (const field of ["capacity", "cost", "rate", "interval"]) {
     const el = $(`k-${field}`);
     el.dataset.field = field === "interval" ? "interval_ms" : field;

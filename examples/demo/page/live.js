@@ -67,7 +67,7 @@ const aloud = { last: 0, list: [], timer: 0 };
 function tellAloud(text) { $("said").textContent = text; }
 
 function noteDecision(d) {
-  addRow(d);
+  unwritten.push(d);
   if (d.run && d.run !== "one") return; // what came of the script is said
   aloud.list.push(d);
   aloud.timer ||= setTimeout(() => {
@@ -79,7 +79,14 @@ function noteDecision(d) {
   }, delay);
 }
 
-// The log: what the frames show, as the server wrote it down.
+// The log: what the frames show, as the server wrote it down. A row comes when its decision is drawn.
+const unwritten = [];
+
+frames.push((t) => {
+  while (unwritten[0]?.show <= t) addRow(unwritten.shift());
+  return unwritten.length > 0 ? 0 : Infinity;
+});
+
 function addRow(d) {
   const cells = [d.id, clockTime(d.at), d.stage + (d.lane ? ` ${d.lane}` : ""), nameOf(d.framework), d.user, d.status, d.remaining, d.status === 429 ? wait(d.retry_ms) : ""];
   $("rows").prepend(make("tr", { "data-id": d.id }, ...cells.map((c) => make("td", {}, String(c)))));
