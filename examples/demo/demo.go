@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -42,6 +43,7 @@ type demo struct {
 	log     map[string][]*decision
 	known   map[string]bucket  // what pages know of buckets
 	used    map[string]float64 // when each was used last
+	past    []bucket           // what pages were told of them, the latest
 
 	playing sync.WaitGroup
 }
@@ -161,7 +163,10 @@ func (d *demo) postSettings(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusUnprocessableEntity, fieldErrors{"": err.Error()})
 		return
 	}
+	d.telling.Lock()
+	maps.DeleteFunc(d.known, func(_ string, b bucket) bool { return b.Stage == st.id }) // another kind of key has other buckets
 	d.hub.send("settings", map[string]any{"stage": st.id, "settings": s})
+	d.telling.Unlock()
 	d.tellBuckets(d.look(r.Context()))
 	writeJSON(w, http.StatusOK, s)
 }

@@ -89,6 +89,7 @@ func (d *demo) tick(ctx context.Context) {
 const (
 	toldAtOnce = 60  // decisions of a tick that pages are told of one by one; in a flood the rest is only counted
 	kept       = 150 // decisions of a stage that a page gets when it is opened
+	pastKept   = 400 // states of buckets
 )
 
 // add notes a decision.
@@ -152,6 +153,7 @@ type greeting struct {
 	Presets    []preset              `json:"presets"`
 	Stages     map[string]stageState `json:"stages"`
 	Buckets    []bucket              `json:"buckets"`
+	Past       []bucket              `json:"past"`
 	Log        []*decision           `json:"log"`
 }
 
@@ -169,7 +171,7 @@ func (d *demo) greet(ctx context.Context) (greeting, chan []byte) {
 	if news := d.fresh(list); len(news) > 0 {
 		d.hub.send("buckets", news)
 	}
-	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Redis: d.box.state(), Users: users, Presets: presets, Stages: map[string]stageState{}, Log: d.latest()}
+	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Redis: d.box.state(), Users: users, Presets: presets, Stages: map[string]stageState{}, Past: d.past, Log: d.latest()}
 	for _, f := range frameworks {
 		g.Frameworks = append(g.Frameworks, f.name)
 	}

@@ -98,7 +98,7 @@ func (d *demo) fresh(list []bucket) (news []bucket) {
 			continue
 		}
 		if ok && len(known.Limits) > 0 && len(b.Limits) > 0 { // the tokens came when they were due, and not when the demo looked
-			if due := known.At + known.Limits[0].Next; due > known.At && due < b.At && b.Limits[0].Tokens > known.Limits[0].Tokens {
+			if due := known.At + known.Limits[0].Next; due > known.At && due < b.At && due > b.At-300 && b.Limits[0].Tokens > known.Limits[0].Tokens {
 				early := b.At - due
 				for i := range b.Limits {
 					if b.Limits[i].Next > 0 {
@@ -109,7 +109,9 @@ func (d *demo) fresh(list []bucket) (news []bucket) {
 			}
 		}
 		d.known[b.id()] = b
+		d.past = append(d.past, b)
 		news = append(news, b)
 	}
+	d.past = slices.Clone(d.past[max(0, len(d.past)-pastKept):])
 	return news
 }

@@ -115,7 +115,7 @@ func TestTheProgramIsCopied(t *testing.T) {
 		page := p.full(in, browser.Look{})
 		page.Fill("combobox", "Framework", "fiber")
 		page.Wait("the code is for fiber", `/fiberlimit\.New/.test(document.querySelector("#code").textContent)`)
-		browser.JS[any](page, `Object.defineProperty(navigator, "clipboard", {value: {writeText: async text => { window.testCopied = text }}})`)
+		browser.JS[any](page, `void Object.defineProperty(navigator, "clipboard", {value: {writeText: async text => { window.testCopied = text }}})`)
 		page.Click("button", "Copy the program")
 		page.Wait("it is copied", `/^package main/.test(window.testCopied) && /fiber\.New\(\)/.test(testCopied)`)
 		page.Click("button", "Send 1")

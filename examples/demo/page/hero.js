@@ -5,13 +5,13 @@ const hero = { floor: 306, x: 350, pitch: 52, code: "", program: "", drawn: null
 function buildHero() {
   const svg = $("picture");
   hero.bucket = bucketIn(svg, hero.x, hero.floor, hero.pitch, 30);
-  hero.number = label(556, 276, "", "number");
-  hero.of = label(560, 302, "", "of");
+  hero.number = label(616, 272, "", "number middle");
+  hero.of = label(616, 300, "", "of middle");
   hero.pills = draw("g", { class: "pills" });
   hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { width: 168, height: 48, rx: 8 }), draw("text", { x: 14, y: 20, class: "strong" }), draw("text", { x: 14, y: 38 }));
   const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 426, y: -4, width: 210, height: 34, class: "touch" }),
     draw("path", { class: "pipe", d: "M740 12H444Q436 12 436 18V24" }), draw("circle", { class: "wheel", cx: 520, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M513 12h14M520 5v14" }));
-  hero.tapSays = label(540, 36, "", "of");
+  hero.tapSays = label(716, 38, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
   svg.append(hero.number, hero.of, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
@@ -51,7 +51,7 @@ function showSentence() {
 }
 
 function drawHero(t) {
-  const stage = stageOf("drain"), moments = [...stage.buckets.values()][0] ?? [], cost = stage.settings?.cost ?? 1;
+  const stage = stageOf("drain"), moments = inUse(stage)[0]?.[1] ?? [], cost = stage.settings?.cost ?? 1;
   const l = showBucket(hero.bucket, moments, 0, t, cost), b = hero.bucket, lane = b.rim - 36;
   if (!l) return 1000;
   say(hero.number, short(l.tokens));
@@ -160,8 +160,10 @@ async function showCode(stage = "drain") {
     return;
   }
   const words = (text) => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(hero.code), after = words(got.data.lines);
-  const comparable = before.length === after.length;
+  let from = 0, to = 0; // how many words are as before, at the start and at the end
+  while (from < after.length && after[from] === before[from]) from++;
+  while (to < after.length - from && after.at(-1 - to) === before.at(-1 - to)) to++;
   hero.program = got.data.program;
   hero.code = got.data.lines;
-  $("code").replaceChildren(...after.map((word, i) => comparable && word !== before[i] ? make("mark", {}, word) : word));
+  $("code").replaceChildren(...after.map((word, i) => before.length > 0 && i >= from && i < after.length - to ? make("mark", {}, word) : word));
 }

@@ -38,7 +38,7 @@ function step(field, from, by) {
 // knob has an element turn a field. moved tells from how far the pointer came what the value is.
 function knob(el, field, name = knobs[field].name, moved = (start, dx, dy) => step(field, start, Math.round((dx - dy) / 12))) {
   let start = null, typed = "", forget = 0;
-  for (const [name, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": name, "aria-valuemin": 0, class: `${el.getAttribute("class") ?? ""} knob` })) set(el, name, value);
+  for (const [attribute, value] of Object.entries({ role: "slider", tabindex: 0, "aria-label": name, "aria-valuemin": 0, class: `${el.getAttribute("class") ?? ""} knob` })) set(el, attribute, value);
   const keys = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 5, PageDown: -5, Home: -99, End: 99 };
   el.addEventListener("pointerdown", (e) => { if (e.button === 0) { el.setPointerCapture(e.pointerId); start = { x: e.clientX, y: e.clientY, value: valueOf(field) }; el.focus(); e.preventDefault(); } });
   el.addEventListener("pointermove", (e) => {

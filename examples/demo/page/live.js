@@ -39,8 +39,14 @@ function greet(g) {
   stages.clear();
   aloud.last = g.log.at(-1)?.id ?? 0;
   $("rows").replaceChildren();
-  for (const d of g.log) { hearDecision(d, true); addRow(d); }
-  for (const b of g.buckets) hearBucket(b, true);
+  for (const d of g.log) addRow(d);
+  for (const m of [...g.log, ...g.past ?? []].sort((a, b) => a.at - b.at)) (m.id ? hearDecision : hearBucket)(m, true);
+  for (const b of g.buckets) { // nobody knows what a bucket was like while nobody looked
+    const list = momentsOf(b), last = list.at(-1);
+    if (last?.at < b.at - 1000) list.push({ ...last, show: last.show + 1, limits: [] });
+    hearBucket(b, true);
+    stageOf(b.stage).keys.add(bucketId(b));
+  }
   hero.drawn = null;
   say($("place"), g.place);
   hearRedis(g.redis);

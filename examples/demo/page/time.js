@@ -5,12 +5,12 @@ const delay = 450, travel = 310, leave = 450; // ms: behind the server, to the b
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 const clock = { offset: 0, frozen: 0 }; // frozen: when the server was lost
-const stages = new Map(); // id → { settings, run, decisions, buckets: id → moments, last: lane → when the latest is drawn }
+const stages = new Map(); // id → { settings, run, decisions, buckets: id → moments, keys: ids of those in use, last: lane → when the latest is drawn }
 
 const now = () => clock.frozen || performance.now() + clock.offset - delay;
 
 function stageOf(id) {
-  if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), last: {}, answer: null });
+  if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), keys: new Set(), last: {}, answer: null });
   return stages.get(id);
 }
 
@@ -33,13 +33,25 @@ function hearDecision(d, past) {
 
 // hearBucket takes the state of a bucket.
 function hearBucket(b, past) {
-  const stage = stageOf(b.stage), id = `${b.lane ?? ""}/${b.key}`, list = stage.buckets.get(id) ?? [];
+  const stage = stageOf(b.stage), list = momentsOf(b);
   const moment = { at: b.at, limits: b.limits ?? [], source: b.source, user: b.user, key: b.key, lane: b.lane ?? "", by: b.by };
   moment.show = b.by ? b.by.show : place(stage, moment.lane, b.at, 0);
+  if (!past) stage.keys.add(bucketId(b));
   if (past && list.length > 0 && list.at(-1).show > moment.show) return;
   list.push(moment);
   if (list.length > 1500) list.shift();
-  stage.buckets.set(id, list);
+}
+
+const bucketId = (b) => `${b.lane ?? ""}/${b.key}`;
+
+// inUse is the buckets of a stage whose keys are in use.
+const inUse = (stage) => [...stage.buckets].filter(([id]) => stage.keys.has(id));
+
+// momentsOf is the states of a bucket, in the order in which they are drawn.
+function momentsOf(b) {
+  const buckets = stageOf(b.stage).buckets, id = bucketId(b);
+  if (!buckets.has(id)) buckets.set(id, []);
+  return buckets.get(id);
 }
 
 // latest is the last of a list that is drawn by t, or undefined.

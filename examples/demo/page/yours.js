@@ -55,6 +55,7 @@ function intervalOf(text) {
 
 // hearSettings shows what is in force. A field that someone is typing in keeps what was typed.
 function hearSettings({ stage, settings }) {
+  if (stageOf(stage).settings?.key !== settings.key && yours.heard) stageOf(stage).keys.clear();
   stageOf(stage).settings = settings;
   if (stage === "drain") {
     if (!turned.timer) showSentence();
@@ -84,7 +85,7 @@ function buildPresets(list) {
 
 // drawYours draws a bucket for each user and limit, and slots as a row of discs.
 function drawYours(t) {
-  const stage = stageOf("yours"), shown = [...stage.buckets].filter(([, moments]) => latest(moments, t)).slice(0, 6), svg = $("f-yours");
+  const stage = stageOf("yours"), shown = inUse(stage).filter(([, moments]) => latest(moments, t)).slice(0, 6), svg = $("f-yours");
   const looks = JSON.stringify(shown.map(([id, moments]) => [id, latest(moments, t).limits.map((l) => [l.name, l.capacity, l.unit])]));
   if (looks !== yours.looks) {
     yours.looks = looks;
