@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"go/format"
 	"net/http"
@@ -14,11 +13,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// code is what to copy: a program with a stage's limits, and commands that set the same limits and send a request.
+// code is what to copy: a program with a stage's limits.
 type code struct {
 	Lines   string `json:"lines"` // of the program: those that limit
 	Program string `json:"program"`
-	Curl    string `json:"curl"`
 }
 
 // getCode writes a stage's settings as code, for a framework.
@@ -41,7 +39,6 @@ func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusInternalServerError, fieldErrors{"": "these settings can't be written as Go"})
 		return
 	}
-	c.Curl = s.curl("http://"+r.Host, framework, st.id)
 	writeJSON(w, http.StatusOK, c)
 }
 
@@ -129,14 +126,4 @@ func interval(d time.Duration) string {
 		}
 	}
 	return ""
-}
-
-// curl is commands for a shell: the first sends a request, the second has a demo at url take the same settings.
-func (s *settings) curl(url, framework, stage string) string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("# one request, with the headers of its answer\ncurl -i -H '%s: %s' -H '%s: %s' '%s/%s/limited'\n\n# these limits, on a demo that runs\ncurl '%s/api/settings/%s' -d '%s'\n",
-		stageHeader, stage, userHeader, users[0], url, framework, url, stage, strings.ReplaceAll(string(text), "'", `'\''`))
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,28 +61,4 @@ func TestIntervalsAsGo(t *testing.T) {
 	} {
 		require.Equal(t, want, interval(d))
 	}
-}
-
-// The curl commands do what they say.
-func TestCurlCommandsWork(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("needs curl on the PATH")
-	}
-	d := serve(t)
-	set(t, d, "yours", fields{"capacity": 3, "interval_ms": hour})
-	status, text := call(t, d, http.MethodGet, "/api/code/yours?framework=chi", nil)
-	require.Equal(t, http.StatusOK, status)
-	var c code
-	require.NoError(t, json.Unmarshal([]byte(text), &c))
-	require.Contains(t, c.Program, "WithBurst(3)")
-	set(t, d, "yours", fields{"capacity": 10})
-	one, again, both := strings.Cut(c.Curl, "\n\n")
-	require.True(t, both)
-	_, err := exec.Command("sh", "-c", again).Output()
-	require.NoError(t, err)
-	require.EqualValues(t, 3, d.stage("yours").settings.Capacity)
-	out, err := exec.Command("sh", "-c", one).Output()
-	require.NoError(t, err)
-	require.Contains(t, string(out), "200 OK")
-	require.Equal(t, "ann", logOf(t, d, "yours")[0].User)
 }

@@ -15,7 +15,6 @@ import (
 // hub tells all open pages what happens, in order, as server-sent events.
 type hub struct {
 	mu    sync.Mutex
-	seq   int64 // of the latest event
 	pages map[chan []byte]bool
 }
 
@@ -46,8 +45,7 @@ func (h *hub) empty() bool {
 func (h *hub) send(event string, data any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.seq++
-	message := encode(event, h.seq, data)
+	message := encode(event, data)
 	for page := range h.pages {
 		select {
 		case page <- message:
@@ -58,12 +56,12 @@ func (h *hub) send(event string, data any) {
 	}
 }
 
-func encode(event string, seq int64, data any) []byte {
+func encode(event string, data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil { // numbers that JSON has not, which settings can't lead to
 		text = []byte("null")
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\nid: %d\n\n", event, text, seq)
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text)
 }
 
 // tickTime is how often pages are told.
@@ -212,7 +210,7 @@ func (d *demo) events(w http.ResponseWriter, r *http.Request) {
 	stream := http.NewResponseController(w)
 	g, page := d.greet(r.Context())
 	defer d.hub.leave(page)
-	message, silence := encode("hello", 0, g), time.NewTicker(heartbeat)
+	message, silence := encode("hello", g), time.NewTicker(heartbeat)
 	defer silence.Stop()
 	for open := true; open; {
 		_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off

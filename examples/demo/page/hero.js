@@ -136,7 +136,7 @@ function showDecision(d) {
     field.dataset.about = about ?? "";
   });
   let body = d.body;
-  try { body = JSON.stringify(JSON.parse(d.body), null, 1).replace(/\n\s*/g, " "); } catch { /* another framework's text */ }
+  try { body = JSON.stringify(JSON.parse(d.body)).replace(/,"/g, ', "').replace(/":/g, '": '); } catch { /* another framework's text */ }
   $("body").hidden = false;
   say($("body"), body);
 }
@@ -156,7 +156,6 @@ async function showCode(stage = "drain") {
   if (stage === "yours") {
     hero.yours = got.data.program;
     say($("code-yours"), got.data.lines);
-    say($("curl-yours"), got.data.curl);
     return;
   }
   const words = (text) => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(hero.code), after = words(got.data.lines);
