@@ -18,7 +18,8 @@ type canvas struct {
 	title, description string // for screen readers
 	height             float64
 
-	body strings.Builder
+	body   strings.Builder
+	motion strings.Builder // rules of the style sheet for what moves
 }
 
 // newCanvas returns a canvas whose title stands at its top.
@@ -39,7 +40,7 @@ func (c *canvas) String() string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" %s role="img" aria-labelledby="title desc">`+"\n",
 		number(width), number(c.height), size) +
 		"<!-- Written by go generate ./internal/pictures: do not edit. -->\n" +
-		fmt.Sprintf("<title id=\"title\">%s</title>\n<desc id=\"desc\">%s</desc>\n<style>%s</style>\n", escaped(c.title), escaped(c.description), style()) +
+		fmt.Sprintf("<title id=\"title\">%s</title>\n<desc id=\"desc\">%s</desc>\n<style>%s</style>\n", escaped(c.title), escaped(c.description), style()+c.motionRules()) +
 		fmt.Sprintf(`<rect x="0.5" y="0.5" width="%s" height="%s" rx="14" class="paper"/>`+"\n", number(width-1), number(c.height-1)) +
 		fmt.Sprintf(`<rect x="0.5" y="0.5" width="%s" height="%s" rx="14" class="edge-line"/>`+"\n", number(width-1), number(c.height-1)) +
 		c.body.String() + "</svg>\n"

@@ -7,6 +7,7 @@ package pictures
 // pictures are the files of docs/pictures, and what draws each. A function must run in a bubble of its own.
 var pictures = map[string]func() *canvas{
 	"bucket.svg":       drawBucket,
+	"burst.svg":        drawBurst,
 	"first-minute.svg": drawFirstMinute,
 	"modes.svg":        drawModes,
 	"month.svg":        drawMonth,

@@ -113,7 +113,7 @@ func TestMouseAndKeysReachElements(t *testing.T) {
 		if got := page.Text("button", "15"); got != "Send 15 at once" {
 			t.Errorf("the button's text is %q", got)
 		}
-		if config, err := png.DecodeConfig(bytes.NewReader(page.Element("[role=slider]"))); err != nil || config.Height > 100 {
+		if config, err := png.DecodeConfig(bytes.NewReader(page.Element("[role=slider]", 4))); err != nil || config.Height > 100 {
 			t.Errorf("the slider's picture is %d pixels high, %v", config.Height, err)
 		}
 	})

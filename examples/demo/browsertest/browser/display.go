@@ -40,7 +40,7 @@ func (x *xvfb) start() (string, error) {
 	line, err := bufio.NewReader(number).ReadString('\n')
 	if err != nil {
 		_ = server.Wait()
-		return "", fmt.Errorf("Xvfb ended: %w", err)
+		return "", fmt.Errorf("the display server Xvfb ended: %w", err)
 	}
 	x.server, x.name = server, ":"+strings.TrimSpace(line)
 	return x.name, nil

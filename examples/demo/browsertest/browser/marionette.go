@@ -53,7 +53,7 @@ func (m *marionette) dial(portFile string) error {
 	if _, err := m.receive(); err != nil { // its greeting
 		return err
 	}
-	return m.call("NewSession", map[string]any{"pageLoadStrategy": "eager"}, nil)
+	return m.call("NewSession", nil, nil)
 }
 
 // chromeCommand prefixes commands that are about the browser rather than the standard's.

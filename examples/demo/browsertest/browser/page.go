@@ -149,7 +149,8 @@ func (p *Page) poll(what string, ask func() (ok bool, now string)) {
 		if ok {
 			return
 		}
-		if time.Since(began) > patience {
+		waited := time.Since(began)
+		if waited > patience || waited > patience/10 && len(p.guard.problems()) > 0 { // the test fails by those
 			p.T.Fatalf("it did not come to pass that %s: %s", what, now)
 		}
 	}
@@ -171,13 +172,14 @@ func (p *Page) screenshot() ([]byte, error) {
 	return base64.StdEncoding.DecodeString(text)
 }
 
-// Element returns a picture of the element that a CSS selector finds, as PNG. The viewport must have room for it.
-func (p *Page) Element(selector string) []byte {
+// Element returns a picture of the element that a CSS selector finds, and of so many pixels around it, as PNG. The
+// viewport must have room for that.
+func (p *Page) Element(selector string, margin int) []byte {
 	p.T.Helper()
-	r := JS[struct{ X, Y, Width, Height float64 }](p, `(e => { e.scrollIntoView({block: "start", behavior: "instant"}); const r = e.getBoundingClientRect(); return {x: r.x, y: r.y, width: r.width, height: r.height} })(document.querySelector($[0]))`, selector)
+	r := JS[struct{ X, Y, Width, Height float64 }](p, `(e => { e.scrollIntoView({block: "center", behavior: "instant"}); const r = e.getBoundingClientRect(); return {x: r.x, y: r.y, width: r.width, height: r.height} })(document.querySelector($[0]))`, selector)
 	whole, err := png.Decode(bytes.NewReader(p.Screenshot()))
 	p.must("read the screenshot", err)
-	part := image.Rect(int(r.X), int(r.Y), int(math.Ceil(r.X+r.Width)), int(math.Ceil(r.Y+r.Height)))
+	part := image.Rect(int(r.X), int(r.Y), int(math.Ceil(r.X+r.Width)), int(math.Ceil(r.Y+r.Height))).Inset(-margin)
 	if !part.In(whole.Bounds()) {
 		p.T.Fatalf("%s, at %v, is larger than the viewport, %v", selector, part, whole.Bounds())
 	}
@@ -201,7 +203,8 @@ func (p *Page) Save(name string) {
 	if dir == "" {
 		dir = p.T.ArtifactDir()
 	}
-	if err := os.MkdirAll(dir, 0o755); err == nil {
+	err = os.MkdirAll(dir, 0o755)
+	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
 	}
 	if err != nil {

@@ -68,7 +68,6 @@ func startWebKit(l Look) (session, error) {
 	program := exec.Command("WebKitWebDriver")
 	program.Env = append(os.Environ(), "DISPLAY="+screen, "XDG_CONFIG_HOME="+desktop, "GDK_BACKEND=x11", "NO_AT_BRIDGE=1")
 	d, err := startDriver(program, map[string]any{
-		"pageLoadStrategy":         "eager",
 		"webkitgtk:browserOptions": map[string]any{"binary": miniBrowser(), "args": args},
 	})
 	if err != nil {
