@@ -101,7 +101,7 @@ func TestAnIdlePageCostsNothing(t *testing.T) {
 	browser.Each(t, func(t *testing.T, in *browser.Browser) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
-		page.Wait("it comes to rest", `(async () => {
+		page.Wait("it comes to rest", `await (async () => {
 			let frames = 0;
 			const real = window.requestAnimationFrame;
 			window.requestAnimationFrame = (f) => { frames++; return real(f); };
