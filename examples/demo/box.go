@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,9 +23,10 @@ import (
 type box struct {
 	mu      sync.Mutex // guards all below
 	plugs   [2]*plug   // of the replicas A and B, which share nothing else
-	server  *server    // nil: not started, or stood in for
-	begun   bool
-	clients []*redis.Client
+	memory  core.Store
+	dir     string // of the server; "": not started, or stood in for
+	clients [2]*redis.Client
+	process *exec.Cmd
 	power   power
 }
 
@@ -38,41 +37,37 @@ type power struct {
 }
 
 // plug leads to the store that a replica has now.
-type plug struct {
-	at  atomic.Pointer[core.Store]
-	off atomic.Bool // the store that stands in is turned off
-}
+type plug struct{ at atomic.Pointer[core.Store] }
 
-var errOff = errors.New("the store that stands in for Redis is turned off")
+func (p *plug) into(s core.Store) { p.at.Store(&s) }
 
 func (p *plug) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if p.off.Load() {
-		return store.Answer{}, errOff
-	}
 	return (*p.at.Load()).Do(ctx, r)
 }
 
 func (p *plug) Reset(ctx context.Context, policy, key string) error {
-	if p.off.Load() {
-		return errOff
-	}
 	return (*p.at.Load()).Reset(ctx, policy, key)
 }
 
+// nothing is a store that is turned off.
+type nothing struct{}
+
+var errOff = errors.New("the store that stands in for Redis is turned off")
+
+func (nothing) Do(context.Context, store.Request) (store.Answer, error) {
+	return store.Answer{}, errOff
+}
+func (nothing) Reset(context.Context, string, string) error { return errOff }
+
 func newBox() *box {
-	b := &box{plugs: [2]*plug{{}, {}}, power: power{Up: true, Text: "a redis-server of the demo’s own"}}
-	var memory core.Store = core.NewMemoryStore()
+	b := &box{plugs: [2]*plug{{}, {}}, memory: core.NewMemoryStore(), power: power{Up: true, Text: "a redis-server of the demo’s own"}}
 	for _, p := range b.plugs {
-		p.at.Store(&memory)
+		p.into(b.memory)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
-		b.standIn()
+		b.power.Text = "no redis-server is installed: a store in this process stands in for Redis"
 	}
 	return b
-}
-
-func (b *box) standIn() {
-	b.begun, b.power.Text = true, "no redis-server is installed: a store in this process stands in for Redis"
 }
 
 func (b *box) state() power {
@@ -81,128 +76,84 @@ func (b *box) state() power {
 	return b.power
 }
 
-// begin starts the server and connects both replicas to it, unless that was done.
-func (b *box) begin(ctx context.Context) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.begun {
-		return
-	}
-	// Redis keeps its buckets when it is killed: what replicas share is still there when they meet again.
-	server, err := newServer(ctx, "--appendonly", "yes", "--appendfsync", "no")
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
-		b.standIn()
-		return
-	}
-	b.server, b.begun = server, true
-	for _, p := range b.plugs {
-		client := redis.NewClient(&redis.Options{Addr: server.addr, MaxRetries: -1, DialerRetries: 1})
-		b.clients = append(b.clients, client)
-		// Replicas are to decide alone when Redis is off, and not when the machine is busy.
-		var s core.Store = redisstore.New(client, redisstore.WithTimeout(time.Second))
-		p.at.Store(&s)
-	}
-}
-
-// turn turns Redis on or off.
+// turn turns Redis on or off. The first time it starts the server.
 func (b *box) turn(ctx context.Context, on bool) error {
-	b.begin(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if on == b.power.Up {
-		return nil
+	if _, err := exec.LookPath("redis-server"); err == nil && b.dir == "" {
+		if err := b.begin(ctx); err != nil {
+			b.power.Up = false
+			return err
+		}
 	}
 	switch {
-	case b.server == nil:
+	case on == b.power.Up:
+		return nil
+	case b.dir == "":
 		for _, p := range b.plugs {
-			p.off.Store(!on)
+			if p.into(nothing{}); on {
+				p.into(b.memory)
+			}
 		}
 	case on:
-		if err := b.server.start(ctx); err != nil {
+		if err := b.start(ctx); err != nil {
 			return err
 		}
 	default:
-		b.server.stop()
+		b.kill()
 	}
 	b.power.Up = on
 	return nil
 }
 
+// begin starts the server, and has both replicas use it. It listens on a socket in a directory of its own.
+func (b *box) begin(ctx context.Context) (err error) {
+	if b.dir, err = os.MkdirTemp("", "ratelimit-demo"); err != nil {
+		return err
+	}
+	for i, p := range b.plugs {
+		b.clients[i] = redis.NewClient(&redis.Options{Network: "unix", Addr: filepath.Join(b.dir, "redis"), MaxRetries: -1, DialerRetries: 1})
+		// Replicas are to decide alone when Redis is off, and not when the machine is busy.
+		p.into(redisstore.New(b.clients[i], redisstore.WithTimeout(time.Second)))
+	}
+	return b.start(ctx)
+}
+
+// start returns when the server answers. It keeps its buckets when it is killed: what replicas share is still there when they meet
+// again.
+func (b *box) start(ctx context.Context) error {
+	b.process = exec.Command("redis-server", "--port", "0", "--unixsocket", filepath.Join(b.dir, "redis"), "--dir", b.dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "no")
+	if err := b.process.Start(); err != nil {
+		return fmt.Errorf("redis-server: %w", err)
+	}
+	var err error
+	for range 200 {
+		if err = b.clients[0].Ping(ctx).Err(); err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	b.kill()
+	return fmt.Errorf("redis-server does not answer: %w", err)
+}
+
+func (b *box) kill() {
+	_ = b.process.Process.Kill()
+	_ = b.process.Wait()
+}
+
 func (b *box) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.dir == "" {
+		return
+	}
+	if b.power.Up {
+		b.kill()
+	}
 	for _, c := range b.clients {
 		_ = c.Close()
 	}
-	if b.server != nil {
-		b.server.remove()
-	}
-}
-
-// server is a redis-server of the demo's own.
-type server struct {
-	addr, dir string
-	args      []string
-	process   *exec.Cmd
-}
-
-// newServer starts one on a free port, which someone else may take before it does.
-func newServer(ctx context.Context, options ...string) (s *server, err error) {
-	for range 5 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		s = &server{addr: l.Addr().String()}
-		_ = l.Close()
-		if s.dir, err = os.MkdirTemp("", "ratelimit-demo"); err != nil {
-			return nil, err
-		}
-		_, port, _ := net.SplitHostPort(s.addr)
-		s.args = append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", s.dir}, options...)
-		if err = s.start(ctx); err == nil {
-			return s, nil
-		}
-		s.remove()
-	}
-	return nil, err
-}
-
-// start returns when the server takes connections. The server outlives ctx's end.
-func (s *server) start(ctx context.Context) error {
-	process := exec.CommandContext(context.WithoutCancel(ctx), "redis-server", s.args...)
-	out, err := process.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := process.Start(); err != nil {
-		return fmt.Errorf("redis-server: %w", err)
-	}
-	lines, last := bufio.NewScanner(out), ""
-	for lines.Scan() {
-		if last = lines.Text(); strings.Contains(strings.ToLower(last), "ready to accept connections") {
-			s.process = process
-			go func() {
-				for lines.Scan() { // so that it never waits for a reader
-				}
-			}()
-			return nil
-		}
-	}
-	_ = process.Wait()
-	return fmt.Errorf("redis-server ended: %s", last)
-}
-
-func (s *server) stop() {
-	if s.process != nil {
-		_ = s.process.Process.Kill()
-		_ = s.process.Wait()
-		s.process = nil
-	}
-}
-
-func (s *server) remove() {
-	s.stop()
-	_ = os.RemoveAll(s.dir)
+	_ = os.RemoveAll(b.dir)
 }

@@ -94,7 +94,7 @@ func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 				}
 				return passed
 			}
-			d.box.begin(t.Context())
+			require.NoError(t, d.box.turn(t.Context(), true))
 			require.Equal(t, 2, ask("local A", 2))
 			shared, _ := levels(t, d)
 			require.EqualValues(t, 8, shared["local A"])
