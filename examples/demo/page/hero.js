@@ -93,8 +93,7 @@ function drawStrip(s, moments, decisions, t) {
   const from = t - span, x = (at) => s.width * (at - from) / span, low = s.height - 28, y = (part) => low - (low - 6) * part;
   const line = stairs(moments, 0, from, t, x, y);
   set(s.line, "d", line);
-  const first = line.match(/^M([\d.-]+)/);
-  set(s.area, "d", first ? `${line}V${low}H${first[1]}Z` : "");
+  set(s.area, "d", line.split("M").slice(1).map((part) => `M${part}V${low}H${parseFloat(part)}Z`).join(""));
   set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17));
   set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true));
   say(s.top, short(latest(moments, t)?.limits[0]?.capacity ?? 0));
@@ -115,7 +114,7 @@ const meanings = {
   "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
   "Ratelimit-Reset": ["tap", (v) => `full again in ${v} s`],
   "Cache-Control": [null, () => "must not be cached"],
-  "Content-Type": [null, (v) => v.includes("problem") ? "the body says why" : "what the app answers"],
+  "Content-Type": [null, (v, d) => d.allowed ? "what the app answers" : "the body says why"],
 };
 const order = Object.keys(meanings);
 

@@ -12,7 +12,11 @@ function connect() {
     wake();
   });
   hear("hello", greet);
-  hear("decisions", ({ list }) => { for (const d of list) { hearDecision(d); noteDecision(d); } });
+  hear("decisions", ({ list, skipped }) => {
+    for (const d of list) { hearDecision(d); noteDecision(d); }
+    const more = Object.values(skipped).reduce((n, m) => n + m, 0);
+    if (more > 0) $("rows").prepend(make("tr", {}, make("td", { colspan: 8 }, `and ${plural(more, "request")} more, refused`)));
+  });
   hear("buckets", (list) => { for (const b of list) hearBucket(b); });
   hear("settings", hearSettings);
   hear("run", hearRun);
@@ -40,7 +44,8 @@ function greet(g) {
   aloud.last = g.log.at(-1)?.id ?? 0;
   $("rows").replaceChildren();
   for (const d of g.log) addRow(d);
-  for (const m of [...g.log, ...g.past ?? []].sort((a, b) => a.at - b.at)) (m.id ? hearDecision : hearBucket)(m, true);
+  const isNow = (p) => g.buckets.some((b) => b.stage === p.stage && b.at === p.at && bucketId(b) === bucketId(p));
+  for (const m of [...g.log, ...(g.past ?? []).filter((p) => !isNow(p))].sort((a, b) => a.at - b.at)) (m.id ? hearDecision : hearBucket)(m, true);
   for (const b of g.buckets) { // nobody knows what a bucket was like while nobody looked
     const list = momentsOf(b), last = list.at(-1);
     if (last?.at < b.at - 1000) list.push({ ...last, show: last.show + 1, limits: [] });
