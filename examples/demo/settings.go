@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,10 +133,10 @@ func (s *settings) mistakes() fieldErrors {
 		}
 		among(prefix+"mode", r.Mode, "continuous", "stepped", "aligned")
 		if !(r.Interval >= 1 && r.Interval <= year) {
-			say(prefix+"interval_ms", "must be 1 ms to 365 days: got %g ms", r.Interval)
+			say(prefix+"interval_ms", "must be 1 ms to 365 days: got %s ms", inFull(r.Interval))
 		}
 		if r.Rate > maxRate {
-			say(prefix+"rate", "must be at most 1,000,000,000,000 tokens: got %g", r.Rate)
+			say(prefix+"rate", "must be at most 1,000,000,000,000 tokens: got %s", inFull(r.Rate))
 		}
 	}
 	among("headers", s.Headers, "default", "legacy", "ietf", "draft6", "none")
@@ -161,6 +162,9 @@ func (s *settings) mistakes() fieldErrors {
 	}
 	return bad
 }
+
+// inFull writes a number without an exponent.
+func inFull(n float64) string { return clip(strconv.FormatFloat(n, 'f', -1, 64)) }
 
 // inWords puts the names of Go's fields as the page does.
 var inWords = strings.NewReplacer("tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
