@@ -41,7 +41,7 @@ function greet(g) {
   $("banner").hidden = true;
   document.body.classList.remove("lost");
   stages.clear();
-  aloud.last = g.log.at(-1)?.id ?? 0;
+  unwritten.length = 0;
   $("rows").replaceChildren();
   for (const d of g.log) addRow(d);
   const isNow = (p) => g.buckets.some((b) => b.stage === p.stage && b.at === p.at && bucketId(b) === bucketId(p));
@@ -73,7 +73,7 @@ document.addEventListener("visibilitychange", () => {
 });
 
 // What a screen reader hears: each single answer at once, and a burst in one sentence.
-const aloud = { last: 0, list: [], timer: 0 };
+const aloud = { list: [], timer: 0 };
 
 function tellAloud(text) { $("said").textContent = text; }
 
@@ -104,6 +104,7 @@ function addRow(d) {
   if ($("rows").children.length > 100) $("rows").lastChild.remove();
 }
 
+for (const wide of document.querySelectorAll(".wide")) if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0; // on a phone
 buildHero();
 buildChapters();
 buildYours();

@@ -9,6 +9,9 @@ const stages = new Map(); // id → { settings, run, decisions, buckets: id → 
 
 const now = () => clock.frozen || performance.now() + clock.offset - delay;
 
+// heardAt corrects the clock: nothing can be heard before it was said.
+function heardAt(at) { clock.offset += Math.max(0, at - delay - now()); }
+
 function stageOf(id) {
   if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), keys: new Set(), last: {}, answer: null });
   return stages.get(id);
@@ -25,6 +28,7 @@ function place(stage, lane, at, gap) {
 // hearDecision takes a decision: from its instant on the bucket has the tokens that it left.
 function hearDecision(d, past) {
   const stage = stageOf(d.stage);
+  if (!past) heardAt(d.at);
   d.show = place(stage, d.lane ?? "", d.at, past ? 0 : 46);
   stage.decisions.push(d);
   if (stage.decisions.length > 500) stage.decisions.shift();
@@ -36,7 +40,10 @@ function hearBucket(b, past) {
   const stage = stageOf(b.stage), list = momentsOf(b);
   const moment = { at: b.at, limits: b.limits ?? [], source: b.source, user: b.user, key: b.key, lane: b.lane ?? "", by: b.by };
   moment.show = b.by ? b.by.show : place(stage, moment.lane, b.at, 0);
-  if (!past) stage.keys.add(bucketId(b));
+  if (!past) {
+    heardAt(b.at);
+    stage.keys.add(bucketId(b));
+  }
   if (past && list.length > 0 && list.at(-1).show > moment.show) return;
   list.push(moment);
   if (list.length > 1500) list.shift();
