@@ -53,12 +53,12 @@ func (c *canvas) moving(id string, frames []frame, draw func()) {
 		}
 		percent := min(max(100*f.at.Seconds()/loop.Seconds(), before+0.01), 100) // a rule for each
 		if i+1 == len(frames) && percent < 100 {
-			rules += fmt.Sprintf("%s%%,", decimals(percent, 2))
+			rules += fmt.Sprintf("%s%%,", hundredths(percent))
 			percent = 100
 		} else if i > 0 && i+1 < len(frames) && f.pose == frames[i-1].pose && f.pose == frames[i+1].pose {
 			continue // nothing changes here
 		}
-		rules += fmt.Sprintf("%s%%{%s}", decimals(percent, 2), f.pose.css(moved, ring))
+		rules += fmt.Sprintf("%s%%{%s}", hundredths(percent), f.pose.css(moved, ring))
 		if before = percent; percent == 100 {
 			break
 		}
@@ -89,12 +89,12 @@ func during(spans []span, shown func(span) bool) (frames []frame) {
 
 // css has all that any frame of the element has: what one lacks would come from its neighbours.
 func (p pose) css(moved, ring bool) string {
-	text := "opacity:" + decimals(p.opacity, 2)
+	text := "opacity:" + hundredths(p.opacity)
 	if moved {
 		text += fmt.Sprintf(";transform:translate(%spx,%spx)", number(p.x), number(p.y))
 	}
 	if ring {
-		text += ";stroke-dashoffset:" + decimals(p.missing, 2)
+		text += ";stroke-dashoffset:" + hundredths(p.missing)
 	}
 	return text
 }
@@ -107,11 +107,7 @@ func (c *canvas) motionRules() string {
 	return fmt.Sprintf("g{animation:%vs ease-in-out infinite}[id^=ring]{animation-timing-function:linear}", loop.Seconds()) + c.motion.String() + "@media(prefers-reduced-motion:reduce){g{animation:none!important}}"
 }
 
-// decimals is v with at most n decimals.
-func decimals(v float64, n int) string {
-	text := strconv.FormatFloat(v, 'f', n, 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
-	}
-	return text
+// hundredths is v with at most two decimals.
+func hundredths(v float64) string {
+	return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".")
 }

@@ -2,6 +2,7 @@ package pictures
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,8 +40,8 @@ func tracks(t *testing.T, svg string) (moving map[string]track, rest map[string]
 
 // at is what the element is after such a share of the loop.
 func (tr track) at(percent float64) (opacity, x, y float64) {
-	for i := len(tr) - 1; i >= 0; i-- {
-		if a := tr[i]; a.percent <= percent {
+	for i, a := range slices.Backward(tr) {
+		if a.percent <= percent {
 			if i+1 == len(tr) {
 				return a.opacity, a.x, a.y
 			}

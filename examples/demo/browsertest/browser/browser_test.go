@@ -77,6 +77,16 @@ rim.addEventListener("keydown", e => say("key " + e.key));
 rim.addEventListener("keyup", e => say("key up " + e.key));
 `
 
+// Show changes a page's size while it is open.
+func TestShowChangesAnOpenPage(t *testing.T) {
+	url := serve(t, `<p>text</p>`, `window.widths = []; addEventListener("resize", () => widths.push(innerWidth));`)
+	Each(t, func(t *testing.T, in *Browser) {
+		page := in.Open(t, url, Look{})
+		page.Show(Phone)
+		page.Wait("the page hears of its new size", `widths.at(-1) === 390`)
+	})
+}
+
 // Mouse and keys reach elements by role and name, as a user's do.
 func TestMouseAndKeysReachElements(t *testing.T) {
 	url := serve(t, controls, says)
@@ -105,8 +115,7 @@ func TestMouseAndKeysReachElements(t *testing.T) {
 				return heard == c.want, heard
 			})
 		}
-		page.Load()
-		page.Reach("slider", "Rim")
+		page.Reach("slider", "Rim") // again: it is around all others
 		if got := page.Focused(); got != "Rim" {
 			t.Errorf("Tab comes to %q, want the rim", got)
 		}

@@ -19,7 +19,8 @@ func startChromium(Look) (session, error) {
 			"binary": onPath(chromiums),
 			"args": []string{
 				"--headless=new", "--hide-scrollbars", "--disable-gpu",
-				"--no-sandbox", // containers rarely allow one, and all pages are ours
+				"--remote-debugging-pipe", // it ends with its driver
+				"--no-sandbox",            // containers rarely allow one, and all pages are ours
 				"--disable-quic", "--disable-component-update", "--disable-background-networking", "--no-first-run", "--disable-sync",
 			},
 		},

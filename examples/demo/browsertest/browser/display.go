@@ -32,6 +32,7 @@ func (x *xvfb) start() (string, error) {
 	defer number.Close()
 	server := exec.Command("Xvfb", "-displayfd", "3", "-screen", "0", "2400x2400x24", "-nolisten", "tcp")
 	server.ExtraFiles = []*os.File{tell}
+	endWithTests(server)
 	err = server.Start()
 	tell.Close()
 	if err != nil {

@@ -77,10 +77,17 @@ func (p *Page) Focused() string {
 	return JS[string](p, `browsertest.name(document.activeElement)`)
 }
 
-// Reach presses Tab until the element has the focus.
+// Reach presses Tab, from the page's begin on, until the element has the focus. At the page's end some browsers go to
+// their own controls.
 func (p *Page) Reach(role, name string) {
 	p.T.Helper()
-	for range 100 {
+	JS[any](p, `(first => {
+		first.tabIndex = -1;
+		document.body.prepend(first);
+		first.focus();
+		first.remove(); // its place is where Tab goes on
+	})(document.createElement("span"))`)
+	for range 200 {
 		p.Key("Tab")
 		if JS[bool](p, `document.activeElement === browsertest.find(...$)`, role, name) {
 			return

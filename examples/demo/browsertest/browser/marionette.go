@@ -26,6 +26,7 @@ type marionette struct {
 
 // startMarionette starts a Firefox, which writes its port into its profile.
 func startMarionette(firefox *exec.Cmd, profile string) (*marionette, error) {
+	endWithTests(firefox)
 	if err := firefox.Start(); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ func startDriver(program *exec.Cmd, capabilities map[string]any) (*driver, error
 		return nil, err
 	}
 	program.Args = append(program.Args, fmt.Sprintf("--port=%d", port))
+	endWithTests(program)
 	if err := program.Start(); err != nil {
 		return nil, err
 	}
