@@ -149,28 +149,19 @@ func inTurn(lanes ...string) func(int) []string {
 	return func(n int) []string { return lanes[n%len(lanes) : n%len(lanes)+1] }
 }
 
-func (p *player) user() string {
-	if p.order.User == "" {
-		return users[0]
-	}
-	return p.order.User
-}
-
 func one(ctx context.Context, p *player) string {
-	if got := p.ask(ctx, p.user(), ""); got.status == 0 {
-		return "The request was not answered."
-	}
+	p.ask(ctx, p.order.User, "")
 	return ""
 }
 
 func burst(ctx context.Context, p *player) string {
-	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.user(), "")
+	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
 	return fmt.Sprintf("%d at once: %s.", len(list), list.text(""))
 }
 
 func steady(ctx context.Context, p *player) string {
 	perSecond, seconds := min(max(p.order.Rate, 0.1), 500), min(max(p.order.Seconds, 1), 60)
-	list := p.steadily(ctx, perSecond, time.Duration(seconds*float64(time.Second)), p.user(), to(""))
+	list := p.steadily(ctx, perSecond, time.Duration(seconds*float64(time.Second)), p.order.User, to(""))
 	return fmt.Sprintf("%g a second for %g s: %s.", perSecond, seconds, list.text(""))
 }
 

@@ -53,13 +53,6 @@ const maxSeen = 6 // buckets for which a picture has room
 
 func keyOfUser(name string) string { return core.JoinKey("header", "x-user", name) }
 
-// set puts settings in force. Buckets keep their tokens.
-func (st *stage) set(s settings) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.setLocked(s)
-}
-
 // change puts the settings in force that body asks for.
 func (st *stage) change(body []byte) (settings, error) {
 	st.mu.Lock()
@@ -68,10 +61,11 @@ func (st *stage) change(body []byte) (settings, error) {
 	if err != nil {
 		return st.settings, err
 	}
-	return next, st.setLocked(next)
+	return next, st.set(next)
 }
 
-func (st *stage) setLocked(s settings) error {
+// set puts settings in force. Buckets keep their tokens. It requires that mu is held.
+func (st *stage) set(s settings) error {
 	var lanes []*lane
 	for _, spec := range st.specs {
 		l := &lane{name: spec.name, settings: s, policy: s.policy(spec.policy), apps: make(map[string]http.Handler)}
