@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ type box struct {
 	dir     string // of the server; "": not started, or stood in for
 	clients [2]*redis.Client
 	process *exec.Cmd
+	orders  io.Writer // to the process
 	power   power
 }
 
@@ -119,15 +121,20 @@ func (b *box) begin(ctx context.Context) (err error) {
 	return b.start(ctx)
 }
 
+// guarded is a shell that kills the server when it is told to, or when the demo has ended, however that was; then its files go too.
+const guarded = `"$@" >/dev/null 2>&1 & read -r word; kill -9 $!; wait $!; [ "$word" ] || rm -rf "$0"`
+
 // start returns when the server answers. It keeps its buckets when it is killed: what replicas share is still there when they meet
 // again.
-func (b *box) start(ctx context.Context) error {
-	b.process = exec.Command("redis-server", "--port", "0", "--unixsocket", filepath.Join(b.dir, "redis"), "--dir", b.dir,
+func (b *box) start(ctx context.Context) (err error) {
+	b.process = exec.Command("sh", "-c", guarded, b.dir, "redis-server", "--port", "0", "--unixsocket", filepath.Join(b.dir, "redis"), "--dir", b.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "no")
+	if b.orders, err = b.process.StdinPipe(); err != nil {
+		return err
+	}
 	if err := b.process.Start(); err != nil {
 		return fmt.Errorf("redis-server: %w", err)
 	}
-	var err error
 	for range 200 {
 		if err = b.clients[0].Ping(ctx).Err(); err == nil {
 			return nil
@@ -139,7 +146,7 @@ func (b *box) start(ctx context.Context) error {
 }
 
 func (b *box) kill() {
-	_ = b.process.Process.Kill()
+	_, _ = fmt.Fprintln(b.orders, "off")
 	_ = b.process.Wait()
 }
 

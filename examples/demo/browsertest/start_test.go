@@ -2,8 +2,11 @@ package browsertest
 
 import (
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
 )
@@ -80,4 +83,35 @@ func TestTwoProcessesShareTheBucketsOfARedis(t *testing.T) {
 		second.ask("gin", "ann")
 	}
 	page.Wait("the page shows what the other process took", number+` === 6`)
+}
+
+// A demo that is killed takes its redis-server along, and its files.
+func TestNothingIsLeftOfADemoThatIsKilled(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("needs redis-server on the PATH")
+	}
+	dir, err := os.MkdirTemp("", "left") // short, as the path of a socket must be
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeAll(dir) })
+	t.Setenv("TMPDIR", dir)
+	p := start(t)
+	p.post("/api/redis", map[string]any{"on": true})
+	left := func() int {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if left() == 0 {
+		t.Fatal("premise: its redis-server has a directory")
+	}
+	p.kill()
+	for began := time.Now(); left() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatal("its redis-server has outlived it")
+		}
+	}
 }
