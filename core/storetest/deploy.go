@@ -13,6 +13,7 @@ var deployRules = []storeRule{
 	{"what a lower capacity cut is there again", capacityLoweredAndRaised},
 	{"a lower capacity remembers no more than its own time", loweredForDays},
 	{"a definition does not give another one its tokens", tiersInTurns},
+	{"after a change the delays are what happens", delaysAfterChange},
 	{"an added limit starts full, the others keep their tokens", limitAdded},
 	{"a removed limit leaves the others alone", limitRemoved},
 	{"reordered limits keep their own tokens", limitsReordered},
@@ -104,6 +105,66 @@ func tiersInTurns(s *subject) {
 	s.denies(small, 1, 0, 6*time.Minute, "the small one has nothing of that")
 	s.grants(large, 89, 0, "the large one has no more than its capacity, in all")
 	s.denies(large, 1, 0, 36*time.Second, "and no more")
+}
+
+// delaysAfterChange: what a Peek and a denial promise after changes is neither too early nor too late, by a microsecond.
+func delaysAfterChange(s *subject) {
+	type use struct {
+		limit core.Limit
+		take  int64
+	}
+	for name, uses := range map[string][]use{
+		"slower":                 {{core.Per(100, 10*time.Second), 98}, {core.PerSecond(1).WithBurst(100), 0}},
+		"faster":                 {{core.PerMinute(10), 8}, {core.PerSecond(1).WithBurst(10), 0}},
+		"lowered":                {{core.PerSecond(1).WithBurst(100), 95}, {core.PerSecond(2).WithBurst(10), 0}},
+		"raised":                 {{core.PerSecond(1).WithBurst(10), 9}, {core.PerMinute(100), 0}},
+		"a fast one between":     {{core.PerMinute(1).WithBurst(100), 83}, {core.PerSecond(10).WithBurst(20), 17}, {core.PerMinute(1).WithBurst(10), 0}},
+		"a small one between":    {{core.PerMinute(100), 62}, {core.PerSecond(10), 10}, {core.PerSecond(1).WithBurst(5), 0}},
+		"lowered twice":          {{core.PerSecond(1).WithBurst(100), 92}, {core.PerSecond(10).WithBurst(50), 3}, {core.Per(1, 10*time.Second).WithBurst(5), 0}},
+		"lowered, and set back":  {{core.PerMinute(100), 43}, {core.PerSecond(10).WithBurst(20), 9}, {core.PerMinute(100).WithBurst(10), 0}},
+		"raised, and lowered":    {{core.Per(1, 10*time.Second).WithBurst(20), 19}, {core.PerSecond(10).WithBurst(100), 49}, {core.PerMinute(100).WithBurst(10), 0}},
+		"a slow one in the past": {{core.Per(2, 10*time.Second).WithBurst(100), 100}, {core.PerSecond(2).WithBurst(20), 2}, {core.PerMinute(2).WithBurst(10), 0}},
+	} {
+		now := func() *core.Limiter { return s.limiterOf(name, uses[len(uses)-1].limit) }
+		play := func() {
+			s.Helper()
+			for i, u := range uses {
+				if i == 1 && u.take > 0 {
+					s.clock.move(2200 * time.Millisecond)
+				}
+				if !s.take(s.limiterOf(name, u.limit), u.take).Allowed {
+					s.Errorf("premise: %s: %d tokens of %v are there", name, u.take, u.limit)
+				}
+				s.clock.move(300 * time.Millisecond)
+			}
+		}
+		capacity := uses[len(uses)-1].limit.Capacity
+		play()
+		reset := s.take(now(), 0).ResetAfter
+		s.clock.move(reset - time.Microsecond)
+		if left := s.take(now(), 0); left.Remaining == capacity {
+			s.Errorf("%s: full a microsecond before ResetAfter, %v", name, reset)
+		}
+		s.clock.move(time.Microsecond)
+		if left := s.take(now(), 0); left.Remaining != capacity || left.ResetAfter != 0 {
+			s.Errorf("%s: %d of %d tokens after ResetAfter, %v; full in %v", name, left.Remaining, capacity, reset, left.ResetAfter)
+		}
+		s.clock.move(time.Hour)
+		play()
+		if denied := s.take(now(), capacity); denied.Allowed {
+			s.Errorf("premise: %s: %d tokens are there", name, capacity)
+		} else {
+			s.clock.move(denied.RetryAfter - time.Microsecond)
+			if s.take(now(), capacity).Allowed {
+				s.Errorf("%s: %d tokens are there a microsecond before RetryAfter, %v", name, capacity, denied.RetryAfter)
+			}
+			s.clock.move(time.Microsecond)
+			if !s.take(now(), capacity).Allowed {
+				s.Errorf("%s: %d tokens are not there after RetryAfter, %v", name, capacity, denied.RetryAfter)
+			}
+		}
+		s.clock.move(24 * time.Hour)
+	}
 }
 
 func limitAdded(s *subject) {

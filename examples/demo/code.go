@@ -2,7 +2,6 @@ package main
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"go/format"
 	"net/http"
@@ -14,29 +13,33 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// code is what to copy: a program with the limits in force, and commands that set the same limits and send a request.
+// code is what to copy: a program with a stage's limits.
 type code struct {
-	Go   string `json:"go"`
-	Curl string `json:"curl"`
+	Lines   string `json:"lines"` // of the program: those that limit
+	Program string `json:"program"`
 }
 
-// getCode writes the settings in force as code, for a framework and a user.
+// getCode writes a stage's settings as code, for a framework.
 func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
+	st := d.stage(r.PathValue("stage"))
+	if st == nil {
+		http.NotFound(w, r)
+		return
+	}
 	w.Header().Set("Cache-Control", "no-store")
-	framework, user := r.FormValue("framework"), r.FormValue("user")
+	framework := r.FormValue("framework")
 	if _, ok := adapters[framework]; !ok {
 		framework = frameworks[0].name
 	}
-	if user == "" {
-		user = users[0]
-	}
-	s := d.scene.Load().own()
-	text, err := s.program(framework)
+	st.mu.Lock()
+	s := st.settings
+	st.mu.Unlock()
+	c, err := s.code(framework)
 	if err != nil {
-		writeJSON(w, http.StatusInternalServerError, map[string]string{"error": "these settings can't be written as Go"})
+		writeJSON(w, http.StatusInternalServerError, fieldErrors{"": "these settings can't be written as Go"})
 		return
 	}
-	writeJSON(w, http.StatusOK, code{Go: text, Curl: s.curl("http://"+r.Host, framework, user[:min(len(user), maxUser)])})
+	writeJSON(w, http.StatusOK, c)
 }
 
 //go:embed program.tmpl
@@ -53,27 +56,36 @@ var adapters = map[string]struct{ Import, Adapter, Arg string }{
 	"http":  {"", "httplimit", "*http.Request"},
 }
 
-// program is a whole program that limits as the settings do.
-func (s *settings) program(framework string) (string, error) {
-	adapter := adapters[framework]
-	policy := s.policy()
-	var limits []string
-	for _, l := range policy.Limits {
-		limits = append(limits, literal(l))
+// code is a whole program that limits as the settings do, and those of its lines that do it.
+func (s *settings) code(framework string) (c code, err error) {
+	adapter, policy := adapters[framework], s.policy("demo")
+	literals := func(limits []core.Limit) (list []string) {
+		for _, l := range limits {
+			list = append(list, literal(l))
+		}
+		return list
+	}
+	limits, overrides := literals(policy.Limits), map[string][]string{}
+	for key, list := range policy.Overrides {
+		overrides[key] = literals(list)
 	}
 	var text strings.Builder
-	err := programTemplate.Execute(&text, map[string]any{
+	err = programTemplate.Execute(&text, map[string]any{
 		"Framework": framework, "Import": adapter.Import, "Adapter": adapter.Adapter, "Arg": adapter.Arg,
 		"Plain": framework == "chi" || framework == "http", "NetHTTP": adapter.Arg == "*http.Request",
 		"UsesTime": strings.Contains(strings.Join(limits, ""), "time."),
-		"Policy":   policy, "Limits": limits, "Headers": styleNames[s.Headers],
-		"Key": adapter.Adapter + "." + keyCalls[s.Key], "Cost": s.Cost, "Units": s.units(),
+		"Limits":   limits, "Overrides": overrides, "Headers": styleNames[s.Headers],
+		"Key": adapter.Adapter + "." + keyCalls[s.Key], "Cost": s.Cost, "Units": s.charged(),
 	})
 	if err != nil {
-		return "", err
+		return c, err
 	}
 	formatted, err := format.Source([]byte(text.String()))
-	return string(formatted), err
+	c.Program = string(formatted)
+	_, lines, _ := strings.Cut(c.Program, "func main() {\n")
+	lines, _, _ = strings.Cut(lines, "\n\n")
+	c.Lines = strings.ReplaceAll("\n"+lines, "\n\t", "\n")[1:]
+	return c, err
 }
 
 var (
@@ -85,15 +97,20 @@ var (
 
 // literal is a limit as Go.
 func literal(l core.Limit) string {
-	text := fmt.Sprintf("{Name: %q, Capacity: %d, RefillRate: %s, RefillInterval: %s",
-		l.Name, l.Capacity, strconv.FormatFloat(l.RefillRate, 'g', -1, 64), interval(l.RefillInterval))
+	if l.Mode == core.Concurrent {
+		return fmt.Sprintf("core.InFlight(%d).WithName(%q)", l.Capacity, l.Name)
+	}
+	text := fmt.Sprintf("core.Per(%s, %s).WithBurst(%d)", strconv.FormatFloat(l.RefillRate, 'f', -1, 64), interval(l.RefillInterval), l.Capacity)
 	if l.Mode != core.Continuous {
-		text += ", Mode: core." + map[core.Mode]string{core.Stepped: "Stepped", core.Aligned: "Aligned"}[l.Mode]
+		text += ".WithMode(core." + map[core.Mode]string{core.Stepped: "Stepped", core.Aligned: "Aligned"}[l.Mode] + ")"
+	}
+	if l.Name != "" {
+		text += fmt.Sprintf(".WithName(%q)", l.Name)
 	}
 	if l.Unit != "" {
-		text += fmt.Sprintf(", Unit: %q", l.Unit)
+		text += fmt.Sprintf(".WithUnit(%q)", l.Unit)
 	}
-	return text + "}"
+	return text
 }
 
 // interval is a duration as Go, in the largest unit that counts it in whole numbers.
@@ -105,21 +122,8 @@ func interval(d time.Duration) string {
 		if n := d / unit.d; d%unit.d == 0 && n == 1 {
 			return unit.name
 		} else if d%unit.d == 0 {
-			return fmt.Sprintf("%d * %s", n, unit.name)
+			return fmt.Sprintf("%d*%s", n, unit.name)
 		}
 	}
 	return ""
 }
-
-// curl is commands for a shell: the first sends a request, the second has a demo at url take the same settings.
-func (s *settings) curl(url, framework, user string) string {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("# one request, with the headers of its answer\ncurl -i -H %s %s\n\n# these limits, on a demo that runs\ncurl %s \\\n  -H 'Content-Type: application/json' \\\n  -d %s\n",
-		quoted(userHeader+": "+user), quoted(url+"/"+framework+"/limited"), quoted(url+"/api/settings"), quoted(string(text)))
-}
-
-// quoted is text as one word of a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -2,20 +2,18 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net/http"
-	"slices"
+	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/felixge/httpsnoop"
-
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/examples/demo/hosts"
 	"github.com/tokenbucket-go/ratelimit/examples/demo/page"
 )
@@ -23,77 +21,73 @@ import (
 // userHeader says on whose behalf a request comes. A login would, in an app.
 const userHeader = "X-User"
 
-// maxUser is how many bytes of a user's name count: all pages are told of it.
-const maxUser = 256
-
 // users are those of the page.
 var users = []string{"ann", "bob"}
 
-// policyName names the buckets that everybody's requests use. Demos on one Redis share them.
-const policyName = "demo"
-
-// scene is the settings in force, and the apps that serve under them. It never changes.
-type scene struct {
-	settings settings
-	policy   string // whose buckets
-	place    string // where they are
-	replicas []*replica
-	turn     atomic.Uint64 // whose the next request is
-	compare  *comparison   // nil in a scenario
-
-	alone       atomic.Int64 // decisions of this process alone
-	aloneDenied atomic.Int64 // and how many of them were denials
-
-	// Of a scenario's scene: what the requests of its run show, as no others are served, and what comes back.
-	ticket string
-	before *scene
-}
-
-// own are the settings that hold when no scenario runs.
-func (s *scene) own() settings {
-	if s.before != nil {
-		return s.before.own()
-	}
-	return s.settings
-}
+// together is the key of everybody's bucket.
+var together = core.JoinKey("global", "demo")
 
 // demo is the whole server: the page, the limited endpoints, and what the page is told.
 type demo struct {
 	mux     *http.ServeMux
 	backend *backend
-	url     string // of itself
-	host    string // that it was told to listen on
-	scene   atomic.Pointer[scene]
-	told    atomic.Pointer[states] // what pages know of the buckets
+	box     *box
+	url     string   // of itself
+	host    string   // that it was told to listen on
+	stages  []*stage // in the order of the page
 	hub     hub
-	history history
-	latency latency
-	script  script
-	cluster cluster
-	modes   comparedStores
 
-	changing sync.Mutex // one change of the scene at a time
-	telling  sync.Mutex // what is told of requests, and what a page begins with, are of one piece
+	telling sync.Mutex // guards all below: what is told, and what a page begins with, are of one piece
+	pending []*decision
+	id      int64 // of the latest decision that was told
+	log     map[string][]*decision
+	known   map[string]bucket  // what pages know of buckets
+	used    map[string]float64 // when each was used last
+	past    []bucket           // what pages were told of them, the latest
+
+	playing sync.WaitGroup
 }
 
 func newDemo(b *backend, url string) (*demo, error) {
-	d := &demo{mux: http.NewServeMux(), backend: b, url: url}
-	d.history.clear()
-	d.modes.refill()
-	if err := d.change(defaults); err != nil {
-		return nil, err
+	d := &demo{mux: http.NewServeMux(), backend: b, box: newBox(), url: url, hub: hub{pages: map[chan []byte]bool{}},
+		log: map[string][]*decision{}, known: map[string]bucket{}, used: map[string]float64{}}
+	two := func(mode string, how core.FailureMode) []spec {
+		fails := func(p *core.Policy) { p.OnFailure = how }
+		return []spec{{mode + " A", "demo-" + mode, d.box.plugs[0], fails}, {mode + " B", "demo-" + mode, d.box.plugs[1], fails}}
+	}
+	in := func(mode core.Mode) spec {
+		name := strings.ToLower(mode.String())
+		return spec{name, "demo-" + name, core.NewMemoryStore(), func(p *core.Policy) { p.Limits[0].Mode = mode }}
+	}
+	share := two("", core.FailLocal)
+	share[0].name, share[1].name = "A", "B"
+	for _, st := range []struct {
+		id       string
+		settings settings
+		specs    []spec
+	}{
+		{"drain", defaults, []spec{{policy: "demo", store: b.store}}},
+		{"modes", refilling(10, 10, 5000, "client"), []spec{in(core.Continuous), in(core.Stepped), in(core.Aligned)}},
+		{"share", defaults, share},
+		{"lose", refilling(10, 1, 4000, "client"), append(append(two("closed", core.FailClosed), two("open", core.FailOpen)...), two("local", core.FailLocal)...)},
+		{"yours", presets[0].Settings, []spec{{policy: "demo-yours", store: b.store}}},
+	} {
+		next := &stage{id: st.id, specs: st.specs}
+		if err := next.set(st.settings); err != nil {
+			return nil, err
+		}
+		d.stages = append(d.stages, next)
 	}
 	if err := page.Serve(d.mux); err != nil {
 		return nil, err
 	}
 	d.mux.HandleFunc("GET /events", d.events)
-	d.mux.HandleFunc("GET /api/hello", d.getHello)
-	d.mux.HandleFunc("POST /api/settings", d.postSettings)
-	d.mux.HandleFunc("POST /api/reset", d.postReset)
-	d.mux.HandleFunc("GET /api/code", d.getCode)
-	d.mux.HandleFunc("POST /api/replicas", d.postReplicas)
-	d.mux.HandleFunc("POST /api/scenarios/{id}", d.postScenario)
-	d.mux.HandleFunc("DELETE /api/scenarios", d.stopScenario)
+	d.mux.HandleFunc("GET /api/log", d.getLog)
+	d.mux.HandleFunc("GET /api/code/{stage}", d.getCode)
+	d.mux.HandleFunc("POST /api/settings/{stage}", d.postSettings)
+	d.mux.HandleFunc("POST /api/run/{stage}/{script}", d.postRun)
+	d.mux.HandleFunc("DELETE /api/run/{stage}", d.stopRun)
+	d.mux.HandleFunc("POST /api/redis", d.postRedis)
 	for _, f := range frameworks {
 		d.mux.HandleFunc("GET /"+f.name+"/limited", func(w http.ResponseWriter, r *http.Request) { d.limited(w, r, f.name) })
 	}
@@ -118,169 +112,154 @@ func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NewCrossOriginProtection().Handler(d.mux).ServeHTTP(w, r)
 }
 
-// change puts settings in force for everybody. Buckets keep their tokens.
-func (d *demo) change(s settings) error {
-	if stores, place := d.cluster.stores(); stores != nil {
-		return d.changeOn(s, place, stores)
+// stage returns the one of a name, or nil.
+func (d *demo) stage(id string) *stage {
+	for _, st := range d.stages {
+		if st.id == id {
+			return st
+		}
 	}
-	return d.changeOn(s, d.backend.text, d.sole())
-}
-
-// sole is the store while there is one replica.
-func (d *demo) sole() []namedStore { return []namedStore{{store: d.backend.store}} }
-
-// changeOn puts settings in force with a replica for each store.
-func (d *demo) changeOn(s settings, place string, stores []namedStore) error {
-	next, err := d.build(s, policyName, stores...)
-	if err != nil {
-		return err
-	}
-	next.compare, next.place = d.modes.compare(s), place
-	d.show(next)
 	return nil
 }
 
-// show makes next the scene.
-func (d *demo) show(next *scene) {
-	d.changing.Lock()
-	defer d.changing.Unlock()
-	before := d.scene.Swap(next)
-	if before != nil && before.own().Key != next.own().Key {
-		d.history.forgetKeys()
-	}
-	d.hub.send("settings", next.settings)
-	d.told.Store(nil) // what was told of buckets is of another scene
-}
-
-// limited serves a request by one of the frameworks, and tells the pages.
+// limited serves a request by one of the frameworks. What nobody sent elsewhere goes to the first picture.
 func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string) {
 	if r.Method != http.MethodGet { // frameworks differ in what they make of HEAD
 		w.Header().Set("Allow", http.MethodGet)
 		http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
 		return
 	}
-	now := d.scene.Load()
-	if r.Header.Get(ticketHeader) != now.ticket {
-		http.Error(w, "a scenario is running, and only its own requests are served: come back when it is over", http.StatusConflict)
-		return
+	st := d.stage(r.Header.Get(stageHeader))
+	if st == nil {
+		st = d.stage("drain")
 	}
-	r.Header.Del(ticketHeader)
 	user := r.Header.Get(userHeader)
 	if user == "" {
 		user = users[0]
 	}
-	user = user[:min(len(user), maxUser)]
-	r.Header.Set(userHeader, user)
-	var body bytes.Buffer
-	var decided decision
-	seen := httpsnoop.Wrap(w, httpsnoop.Hooks{
-		Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-			return func(b []byte) (int, error) {
-				if body.Len() < 1024 {
-					body.Write(b)
-				}
-				return next(b)
-			}
-		},
-		WriteHeader: func(next httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
-			return func(status int) {
-				if now.ticket != "" {
-					w.Header().Set(sourceHeader, decided.source)
-				}
-				next(status)
-			}
-		},
-	})
-	began := time.Now()
-	by := now.next()
-	m := httpsnoop.CaptureMetrics(by.apps[framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, &decided)))
-	answer := hello{}
-	_ = json.Unmarshal(body.Bytes(), &answer) // of another shape when it was refused
-	key, _ := httpKey(now.settings.Key)(r)
-	d.history.add(request{
-		At: millis(began), Framework: framework, User: user, Key: key, Replica: by.name, Modes: now.compare.decide(r.Context(), now.settings),
-		Status: m.Code, Allowed: m.Code == http.StatusOK, Micros: float64(time.Since(began).Nanoseconds()) / 1000,
-		Headers: shown(w.Header()), Cost: now.settings.Cost, Source: cmp.Or(decided.source, answer.Source),
-	}, now.before == nil)
+	r.Header.Set(userHeader, user[:min(len(user), 256)])
+	d.add(st.serve(w, r, st.lane(r.Header.Get(laneHeader)), framework))
 }
 
-// shown are the header fields that the page shows, in the order of their names.
-func shown(h http.Header) [][2]string {
-	var list [][2]string
-	for name, values := range h {
-		if name == "Date" || name == "Content-Length" || name == sourceHeader {
-			continue
-		}
-		for _, v := range values {
-			list = append(list, [2]string{name, v})
-		}
-	}
-	slices.SortFunc(list, func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
-	return list
-}
-
+// postSettings changes the settings of a stage that are named in the body.
 func (d *demo) postSettings(w http.ResponseWriter, r *http.Request) {
+	st := d.stage(r.PathValue("stage"))
+	if st == nil || st.id != "drain" && st.id != "yours" {
+		http.NotFound(w, r)
+		return
+	}
 	var body bytes.Buffer
 	if _, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, 1<<16)); err != nil {
-		writeJSON(w, http.StatusRequestEntityTooLarge, map[string]any{"errors": fieldErrors{"": "the settings are too long, or came too slowly"}})
+		writeJSON(w, http.StatusRequestEntityTooLarge, fieldErrors{"": "the settings are too long, or came too slowly"})
 		return
 	}
-	s, err := parseSettings(body.Bytes())
-	if err == nil {
-		err = d.script.between(func() error { return d.change(s) })
-	}
+	s, err := st.change(body.Bytes())
 	var fields fieldErrors
 	switch {
-	case errors.Is(err, errRunning):
-		writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
 	case errors.As(err, &fields):
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"errors": fields})
-	case err != nil:
-		writeJSON(w, http.StatusUnprocessableEntity, map[string]any{"errors": fieldErrors{"": err.Error()}})
-	default:
-		writeJSON(w, http.StatusOK, s)
-	}
-}
-
-// patience is how long filling all buckets may wait for a Redis that is busy.
-const patience = 5 * time.Second
-
-// postReset fills all buckets, also those of keys that are no longer shown, and clears the run.
-func (d *demo) postReset(w http.ResponseWriter, r *http.Request) {
-	err := d.script.between(func() error {
-		ctx, cancel := context.WithTimeout(r.Context(), patience)
-		defer cancel()
-		store, err := d.backend.refill(ctx)
-		if err != nil {
-			return err
-		}
-		d.backend.store = store
-		if err := d.cluster.refill(ctx); err != nil {
-			return err
-		}
-		d.modes.refill()
-		return d.change(d.scene.Load().settings)
-	})
-	switch {
-	case errors.Is(err, errRunning):
-		writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
+		writeJSON(w, http.StatusUnprocessableEntity, fields)
 		return
 	case err != nil:
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"error": "Redis does not answer, so the buckets could not be filled. Try again in a moment."})
+		writeJSON(w, http.StatusUnprocessableEntity, fieldErrors{"": err.Error()})
 		return
 	}
 	d.telling.Lock()
-	defer d.telling.Unlock()
-	d.history.clear()
-	d.latency.clear()
-	d.hub.send("cleared", struct{}{})
+	maps.DeleteFunc(d.known, func(_ string, b bucket) bool { return b.Stage == st.id }) // another kind of key has other buckets
+	d.hub.send("settings", map[string]any{"stage": st.id, "settings": s})
+	d.telling.Unlock()
+	d.tellBuckets(d.look(r.Context()))
+	writeJSON(w, http.StatusOK, s)
+}
+
+// postRun plays a script on a stage, for all pages to see.
+func (d *demo) postRun(w http.ResponseWriter, r *http.Request) {
+	st := d.stage(r.PathValue("stage"))
+	script := scripts[r.PathValue("stage")][r.PathValue("script")]
+	if script == nil {
+		http.NotFound(w, r)
+		return
+	}
+	p := &player{demo: d, stage: st, name: r.PathValue("script")}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<12)).Decode(&p.order); err != nil {
+		writeJSON(w, http.StatusUnprocessableEntity, fieldErrors{"": "must be a JSON object, such as {\"n\": 15}"})
+		return
+	}
+	if p.order.Auto && !d.untouched(r.Context(), st) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if !p.begin(cancel) {
+		cancel()
+		writeJSON(w, http.StatusConflict, fieldErrors{"": "it plays already: stop it, or wait until it is over"})
+		return
+	}
+	d.playing.Go(func() {
+		defer cancel()
+		p.play(ctx, script)
+	})
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// untouched reports whether a stage may play by itself: its bucket is full, its store decides, and nobody used it just now.
+func (d *demo) untouched(ctx context.Context, st *stage) bool {
+	lanes, seen := st.shown()
+	st.mu.Lock()
+	idle := time.Since(st.last) >= time.Minute
+	st.mu.Unlock()
+	res, err := lanes[0].limiter.Peek(ctx, seen[0].key)
+	return idle && err == nil && res.Source == core.FromStore && res.ResetAfter == 0
+}
+
+func (d *demo) stopRun(w http.ResponseWriter, r *http.Request) {
+	if st := d.stage(r.PathValue("stage")); st != nil {
+		st.stop()
+	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// close ends what runs beside the server: a scenario, and redis-servers of the demo's own.
+// stop ends the script that plays, if one does.
+func (st *stage) stop() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.cancel != nil {
+		st.cancel()
+	}
+}
+
+func (d *demo) tellRun(st *stage, r played) {
+	r.At = millis(time.Now())
+	st.mu.Lock()
+	st.run = r
+	st.mu.Unlock()
+	d.hub.send("run", r)
+}
+
+// postRedis turns the Redis of the replicas on or off.
+func (d *demo) postRedis(w http.ResponseWriter, r *http.Request) {
+	var want struct{ On *bool }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&want); err != nil || want.On == nil {
+		writeJSON(w, http.StatusUnprocessableEntity, fieldErrors{"": `must be {"on": true} or {"on": false}`})
+		return
+	}
+	d.turnRedis(context.WithoutCancel(r.Context()), *want.On)
+	writeJSON(w, http.StatusOK, d.box.state())
+}
+
+func (d *demo) turnRedis(ctx context.Context, on bool) {
+	if err := d.box.turn(ctx, on); err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+	}
+	d.hub.send("redis", d.box.state())
+}
+
+// close ends what runs beside the server: scripts, and the redis-server of the demo's own.
 func (d *demo) close() {
-	d.script.close()
-	d.cluster.stop()
+	for _, st := range d.stages {
+		st.stop()
+	}
+	d.playing.Wait()
+	d.box.close()
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
@@ -290,6 +269,3 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 func millis(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
-
-// random is a text that nobody can guess.
-func random() string { return strings.ToLower(rand.Text()) }

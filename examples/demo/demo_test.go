@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -17,7 +17,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // serve starts a demo without Redis.
@@ -36,23 +35,62 @@ func serveOn(t *testing.T, b *backend) *demo {
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections) // event streams would not end by themselves
 	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
 	t.Cleanup(d.close)
+	t.Cleanup(cancel)
 	go d.tick(ctx)
 	return d
 }
 
-func call(t *testing.T, d *demo, method, path string, body []byte) (int, string) {
+func call(t *testing.T, d *demo, method, path string, body any) (int, string) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), method, d.url+path, bytes.NewReader(body))
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	q, err := http.NewRequestWithContext(t.Context(), method, d.url+path, bytes.NewReader(text))
 	require.NoError(t, err)
 	resp, err := http.DefaultClient.Do(q)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
-	var text bytes.Buffer
-	_, err = text.ReadFrom(resp.Body)
+	var got bytes.Buffer
+	_, err = got.ReadFrom(resp.Body)
 	require.NoError(t, err)
-	return resp.StatusCode, text.String()
+	return resp.StatusCode, got.String()
+}
+
+type fields = map[string]any
+
+// set changes settings of a stage.
+func set(t *testing.T, d *demo, stage string, f fields) {
+	t.Helper()
+	status, text := call(t, d, http.MethodPost, "/api/settings/"+stage, f)
+	require.Equal(t, http.StatusOK, status, text)
+}
+
+// playedOut plays a script to its end, and returns what came of it.
+func playedOut(t *testing.T, d *demo, stage, script string, o order) string {
+	t.Helper()
+	status, text := call(t, d, http.MethodPost, "/api/run/"+stage+"/"+script, o)
+	require.Equal(t, http.StatusAccepted, status, text)
+	d.playing.Wait()
+	st := d.stage(stage)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	require.False(t, st.run.Running)
+	return st.run.Text
+}
+
+// logOf is the log of a stage.
+func logOf(t *testing.T, d *demo, stage string) (list []decision) {
+	t.Helper()
+	status, text := call(t, d, http.MethodGet, "/api/log", nil)
+	require.Equal(t, http.StatusOK, status)
+	var all []decision
+	require.NoError(t, json.Unmarshal([]byte(text), &all))
+	for _, m := range all {
+		if m.Stage == stage {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 type event struct{ name, data string }
@@ -70,7 +108,7 @@ func listen(t *testing.T, d *demo) <-chan event {
 		defer close(events)
 		name := ""
 		lines := bufio.NewScanner(resp.Body)
-		lines.Buffer(nil, 1<<20)
+		lines.Buffer(nil, 1<<22)
 		for lines.Scan() {
 			if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
 				name = text
@@ -99,30 +137,86 @@ func next(t *testing.T, events <-chan event, name string) string {
 	}
 }
 
+const hour = 3600e3 // ms, in which nothing comes back while a test looks
+
 func TestAllFrameworksDrainOneBucket(t *testing.T) {
 	d := serve(t)
-	status, _ := call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"capacity": len(frameworks), "rate": 1, "interval_ms": 3600e3}))
-	require.Equal(t, http.StatusOK, status)
+	set(t, d, "drain", fields{"capacity": len(frameworks), "interval_ms": hour})
 	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
 		for _, f := range frameworks {
 			got, body := call(t, d, http.MethodGet, "/"+f.name+"/limited", nil)
 			require.Equal(t, want, got, "%s: %s", f.name, body)
 		}
 	}
-	status, _ = call(t, d, http.MethodPost, "/api/reset", nil)
-	require.Equal(t, http.StatusNoContent, status)
-	for _, f := range frameworks {
-		got, _ := call(t, d, http.MethodGet, "/"+f.name+"/limited", nil)
-		require.Equal(t, http.StatusOK, got, "%s after a reset", f.name)
+	for i, m := range logOf(t, d, "drain") {
+		require.Equal(t, frameworks[i%5].name, m.Framework)
+		require.EqualValues(t, max(0, 4-i), m.Remaining, "each decision is told with what it left")
+		require.Equal(t, "store", m.Source, m.Framework)
 	}
 }
 
-func TestBadSettingsChangeNothing(t *testing.T) {
+// A burst is told in the order of the decisions: ten that leave 9, 8 … 0, and five that were refused, with when to retry.
+func TestABurstIsToldInItsOrder(t *testing.T) {
 	d := serve(t)
-	status, body := call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"capacity": 0, "rate": 7}))
-	require.Equal(t, http.StatusUnprocessableEntity, status)
-	require.Contains(t, body, `"capacity":`)
-	require.Equal(t, defaults, d.scene.Load().settings)
+	events := listen(t, d)
+	next(t, events, "hello")
+	set(t, d, "drain", fields{"interval_ms": hour})
+	require.Equal(t, "15 at once: 10 passed, 5 refused.", playedOut(t, d, "drain", "burst", order{N: 15}))
+	log := logOf(t, d, "drain")
+	require.Len(t, log, 15)
+	at := 0.0
+	for i, m := range log {
+		require.EqualValues(t, max(0, 9-i), m.Remaining, "decision %d", i)
+		require.Equal(t, i < 10, m.Allowed, "decision %d", i)
+		require.Equal(t, m.Remaining, m.Limits[0].Tokens)
+		require.Equal(t, i >= 10, m.Retry > hour-60e3 && m.Retry <= hour, "decision %d: retry in %v ms", i, m.Retry)
+		require.GreaterOrEqual(t, m.At, at, "time goes forward")
+		at = m.At
+	}
+	var told []decision
+	for len(told) < 15 {
+		var more struct{ List []decision }
+		require.NoError(t, json.Unmarshal([]byte(next(t, events, "decisions")), &more))
+		told = append(told, more.List...)
+	}
+	require.Contains(t, fmt.Sprint(told[14].Headers), "[Retry-After 3600]")
+	for _, m := range told {
+		if m.Framework == "gin" && !m.Allowed {
+			require.Contains(t, m.Body, "quota-exceeded", "the problem body")
+		}
+	}
+}
+
+// After limits changed the page shows as many tokens as can be taken.
+func TestWhatIsShownAfterAChangeCanBeTaken(t *testing.T) {
+	d := serve(t)
+	for _, c := range [][2]fields{
+		{{"capacity": 100, "rate": 100, "interval_ms": 10_000}, {"rate": 1, "interval_ms": hour}},
+		{{"capacity": 100, "rate": 1, "interval_ms": hour}, {"capacity": 10}},
+		{{"capacity": 10, "rate": 1, "interval_ms": hour}, {"capacity": 100}},
+		{{"capacity": 100, "rate": 1, "interval_ms": hour}, {"rate": 100, "mode": "stepped"}},
+	} {
+		c[0]["mode"] = "continuous"
+		set(t, d, "drain", c[0])
+		playedOut(t, d, "drain", "fill", order{})
+		for range 98 {
+			call(t, d, http.MethodGet, "/http/limited", nil)
+		}
+		set(t, d, "drain", c[1])
+		var shown bucket
+		for _, b := range d.look(t.Context()) {
+			if b.Stage == "drain" {
+				shown = b
+			}
+		}
+		passed := int64(0)
+		for status := http.StatusOK; status == http.StatusOK && passed < 200; {
+			if status, _ = call(t, d, http.MethodGet, "/http/limited", nil); status == http.StatusOK {
+				passed++
+			}
+		}
+		require.Equal(t, shown.Limits[0].Tokens, passed, "from %v to %v", c[0], c[1])
+	}
 }
 
 func TestPagesAreToldTheSame(t *testing.T) {
@@ -132,241 +226,99 @@ func TestPagesAreToldTheSame(t *testing.T) {
 		next(t, events, "hello")
 	}
 	call(t, d, http.MethodGet, "/chi/limited", nil)
-	told := next(t, one, "requests")
+	told := next(t, one, "decisions")
 	require.Contains(t, told, `"framework":"chi"`)
 	require.Contains(t, told, `["X-Ratelimit-Limit","10"]`)
-	require.Equal(t, told, next(t, other, "requests"))
-
-	call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"capacity": 3}))
+	require.Equal(t, told, next(t, other, "decisions"))
+	set(t, d, "drain", fields{"capacity": 3})
 	told = next(t, one, "settings")
 	require.Contains(t, told, `"capacity":3`)
 	require.Equal(t, told, next(t, other, "settings"))
+	require.Contains(t, next(t, listen(t, d), "hello"), `"capacity":3`, "a page that comes later")
 }
 
-func TestBucketsOfAnotherKindOfKeyAreForgotten(t *testing.T) {
+// Tokens that come back are told when they come, until the bucket is full; then nothing is told any more.
+func TestTokensThatComeBackAreTold(t *testing.T) {
 	d := serve(t)
-	call(t, d, http.MethodGet, "/gin/limited", nil)
-	call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"key": "user"}))
-	var seen []string
-	for _, s := range d.states().List {
-		seen = append(seen, s.User)
-	}
-	require.Equal(t, users, seen)
-}
-
-// played is the verdict on a scenario. One that found too much else going on is played again.
-func played(t *testing.T, d *demo, id string) (v verdict) {
-	t.Helper()
-	for range 10 {
-		if v = playedOnce(t, d, id); v.Outcome != none {
-			break
+	set(t, d, "drain", fields{"capacity": 3, "interval_ms": 500})
+	events := listen(t, d)
+	next(t, events, "hello")
+	playedOut(t, d, "drain", "burst", order{N: 3})
+	last, tokens := bucket{}, int64(0)
+	for tokens < 3 {
+		var list []bucket
+		require.NoError(t, json.Unmarshal([]byte(next(t, events, "buckets")), &list))
+		require.Greater(t, list[0].Limits[0].Tokens, tokens)
+		if tokens > 0 {
+			gained := float64(list[0].Limits[0].Tokens - tokens)
+			require.InDelta(t, 500*gained, list[0].At-last.At, 450, "told as of when it came")
 		}
-		t.Log(v.Text)
+		last, tokens = list[0], list[0].Limits[0].Tokens
 	}
-	return v
+	require.Zero(t, last.Limits[0].Next, "a full bucket waits for nothing")
 }
 
-func playedOnce(t *testing.T, d *demo, id string) verdict {
-	t.Helper()
-	status, body := call(t, d, http.MethodPost, "/api/scenarios/"+id, nil)
-	require.Equal(t, http.StatusAccepted, status, body)
-	d.script.rehearsals.Wait()
-	_, verdicts, _ := d.script.info()
-	return verdicts[id]
-}
-
-func TestScenariosEndAsExpected(t *testing.T) {
-	for _, sc := range scenarios {
-		t.Run(sc.id, func(t *testing.T) {
-			t.Parallel()
-			if sc.needsServer {
-				t.Skip("needs a redis-server: run it from the page")
-			}
-			d := serve(t)
-			began := time.Now()
-			v := played(t, d, sc.id)
-			require.Equal(t, expected, v.Outcome, v.Text)
-			require.GreaterOrEqual(t, time.Since(began), 4*time.Second, "slow enough to follow")
-			require.Equal(t, defaults, d.scene.Load().settings, "the settings come back")
-		})
+// One burst plays by itself when a page is opened, but not where somebody did something, and not with Redis away.
+func TestABurstPlaysByItselfOnce(t *testing.T) {
+	auto := func(d *demo) int {
+		status, _ := call(t, d, http.MethodPost, "/api/run/drain/burst", order{N: 15, Auto: true})
+		d.playing.Wait()
+		return status
 	}
-}
-
-// staged has a scenario run that ends when the test says so.
-func staged(t *testing.T, d *demo) (end func()) {
-	t.Helper()
-	on, over, done := make(chan bool), make(chan bool), make(chan bool)
-	require.NoError(t, d.script.begin("users", "", func() {}))
-	go func() {
-		defer close(done)
-		d.rehearse(t.Context(), scenario{id: "users", run: func(_ context.Context, r *rehearsal) (verdict, error) {
-			err := r.set(continuous(5, 1))
-			close(on)
-			<-over
-			return r.judge(r.ask(t.Context(), "ann").passed(), "staged"), err
-		}})
-	}()
-	<-on
-	return func() { close(over); <-done }
-}
-
-func TestNothingIsChangedUnderAScenario(t *testing.T) {
 	d := serve(t)
-	end := staged(t, d)
-	for range 20 {
-		status, text := call(t, d, http.MethodGet, "/gin/limited", nil)
-		require.Equal(t, http.StatusConflict, status, "a visitor's request")
-		require.Contains(t, text, "a scenario is running")
-	}
-	for path, body := range map[string][]byte{"/api/settings": changed(t, map[string]any{"capacity": 3}), "/api/reset": nil, "/api/scenarios/burst": nil} {
-		status, text := call(t, d, http.MethodPost, path, body)
-		require.Equal(t, http.StatusConflict, status, path)
-		require.Contains(t, text, "a scenario is running", path)
-	}
-	_, text := call(t, d, http.MethodGet, "/api/hello", nil)
-	var g greeting
-	require.NoError(t, json.Unmarshal([]byte(text), &g))
-	require.Equal(t, defaults, g.Own, "what comes back")
-	require.EqualValues(t, 5, g.Settings.Capacity, "what is in force")
-	end()
-	_, verdicts, running := d.script.info()
-	require.Empty(t, running)
-	require.Equal(t, expected, verdicts["users"].Outcome, verdicts["users"].Text)
-	require.Equal(t, defaults, d.scene.Load().settings)
-	status, _ := call(t, d, http.MethodGet, "/gin/limited", nil)
-	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, http.StatusAccepted, auto(d))
+	require.Equal(t, http.StatusNoContent, auto(d), "another tab has just acted")
+	b := inProcess()
+	b.store = away{b.store}
+	require.Equal(t, http.StatusNoContent, auto(serveOn(t, b)), "Redis is away")
 }
 
-// A settings change that was answered 200 must be there when the scenario that began meanwhile is over.
-func TestAChangeIsNotLostToAScenarioThatBegins(t *testing.T) {
-	d := serve(t)
-	for n := range 30 {
-		accepted, body := make(chan bool), bytes.NewReader(changed(t, map[string]any{"capacity": 100 + n}))
-		go func() {
-			resp, err := http.Post(d.url+"/api/settings", "application/json", body)
-			if err == nil {
-				_ = resp.Body.Close()
-			}
-			accepted <- err == nil && resp.StatusCode == http.StatusOK
-		}()
-		for d.script.begin("burst", "", func() {}) != nil {
-		}
-		d.rehearse(t.Context(), scenario{id: "burst", run: func(_ context.Context, r *rehearsal) (verdict, error) {
-			return verdict{Outcome: expected}, r.set(continuous(5, 1))
-		}})
-		if <-accepted {
-			require.EqualValues(t, 100+n, d.scene.Load().settings.Capacity)
-		}
-	}
-}
-
-func TestStoppingIsNoFailure(t *testing.T) {
-	d := serve(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, d.script.begin("flood", "", cancel))
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		d.rehearse(ctx, scenario{id: "flood", run: func(ctx context.Context, r *rehearsal) (verdict, error) {
-			<-ctx.Done()
-			return r.judge(false, "half of a flood"), nil
-		}})
-	}()
-	status, _ := call(t, d, http.MethodDelete, "/api/scenarios", nil)
-	require.Equal(t, http.StatusNoContent, status)
-	<-done
-	_, verdicts, _ := d.script.info()
-	require.Equal(t, none, verdicts["flood"].Outcome)
-	require.Contains(t, verdicts["flood"].Text, "Stopped")
-}
-
-// away is a store that does not answer in time, so that this process decides alone.
+// away is a store that does not answer, so that this process decides alone.
 type away struct{ core.Store }
 
 func (away) Do(context.Context, store.Request) (store.Answer, error) {
 	return store.Answer{}, errors.New("dial tcp 10.1.2.3:6379: too slow")
 }
 
-func TestAStoreThatIsTooSlowGetsNoVerdict(t *testing.T) {
-	t.Parallel() // it mostly waits
+func TestDecisionsOfThisProcessAloneAreToldAsSuch(t *testing.T) {
 	b := inProcess()
-	b.store, b.patient = away{b.store}, away{b.store}
+	b.store = away{b.store}
 	d := serveOn(t, b)
-	for _, id := range []string{"burst", "users"}[:soak.Budget(1, 2)] {
-		v := playedOnce(t, d, id)
-		require.Equal(t, none, v.Outcome, v.Text)
-		require.NotContains(t, v.Text, "tcp")
-	}
-	// And the page is told, whatever the answer to the request is.
-	require.True(t, d.states().Store.Alone)
+	set(t, d, "drain", fields{"interval_ms": hour})
 	for _, f := range frameworks {
-		for range 12 {
+		for range 3 {
 			call(t, d, http.MethodGet, "/"+f.name+"/limited", nil)
 		}
 	}
-	d.tellRequests()
-	list, _ := d.history.latest()
-	denied := 0
-	for _, r := range list {
-		require.Equal(t, "fallback", r.Source, "%s answered %d", r.Framework, r.Status)
-		if r.denied() {
-			denied++
-		}
+	log := logOf(t, d, "drain")
+	require.Len(t, log, 15)
+	for i, m := range log {
+		require.Equal(t, "fallback", m.Source, m.Framework)
+		require.EqualValues(t, max(0, 9-i), m.Limits[0].Tokens, "what this process has left")
+		require.Equal(t, !m.Allowed, m.Retry > 0)
 	}
-	require.Positive(t, denied)
 }
 
-func TestEveryBucketIsFullAfterFilling(t *testing.T) {
+func TestAScriptPlaysOnceAndCanBeStopped(t *testing.T) {
 	d := serve(t)
-	call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"key": "user", "interval_ms": 3600e3}))
-	for range 12 {
-		call(t, d, http.MethodGet, "/http/limited", nil)
-	}
-	call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"key": "client", "interval_ms": 3600e3}))
-	status, _ := call(t, d, http.MethodPost, "/api/reset", nil)
+	status, _ := call(t, d, http.MethodPost, "/api/run/yours/steady", order{Rate: 2, Seconds: 60})
+	require.Equal(t, http.StatusAccepted, status)
+	status, text := call(t, d, http.MethodPost, "/api/run/yours/users", order{})
+	require.Equal(t, http.StatusConflict, status)
+	require.Contains(t, text, "it plays already")
+	status, _ = call(t, d, http.MethodDelete, "/api/run/yours", nil)
 	require.Equal(t, http.StatusNoContent, status)
-	call(t, d, http.MethodPost, "/api/settings", changed(t, map[string]any{"key": "user", "interval_ms": 3600e3}))
-	status, _ = call(t, d, http.MethodGet, "/http/limited", nil)
-	require.Equal(t, http.StatusOK, status, "a bucket that was emptied under another kind of key")
+	d.playing.Wait()
+	require.Equal(t, "Stopped.", d.stage("yours").run.Text)
+	for path, want := range map[string]int{"/api/run/nowhere/play": 404, "/api/run/drain/play": 404, "/api/settings/share": 404} {
+		status, _ := call(t, d, http.MethodPost, path, order{})
+		require.Equal(t, want, status, path)
+	}
 }
 
-func TestOnlyGETIsServed(t *testing.T) {
+func TestOnlyGETIsLimited(t *testing.T) {
 	d := serve(t)
-	for _, f := range frameworks {
-		for _, method := range []string{http.MethodHead, http.MethodPost} {
-			status, _ := call(t, d, method, "/"+f.name+"/limited", nil)
-			require.Equal(t, http.StatusMethodNotAllowed, status, "%s %s", method, f.name)
-		}
-	}
-}
-
-func TestTheAddressThatIsPrintedCanBeOpened(t *testing.T) {
-	require.Equal(t, "localhost:8080", reachable(&net.TCPAddr{IP: net.IPv6zero, Port: 8080}))
-	require.Equal(t, "localhost:8080", reachable(&net.TCPAddr{IP: net.IPv4zero, Port: 8080}))
-	require.Equal(t, "192.0.2.7:8080", reachable(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 8080}))
-}
-
-func TestAnEmptyHostDoesWithoutRedis(t *testing.T) {
-	b, err := chooseBackend(t.Context(), "", 6379, true)
-	require.NoError(t, err)
-	require.Equal(t, "memory", b.kind)
-}
-
-func TestMistakesOfTheCommandLineAreOneLine(t *testing.T) {
-	taken := httptest.NewServer(nil)
-	defer taken.Close()
-	addr := taken.Listener.Addr().String()
-	for want, args := range map[string][]string{
-		"is taken":            {"-addr", addr},
-		"no Redis at":         {"-redis-host", "127.0.0.1", "-redis-port", "1"},
-		"must be 1 to 65535":  {"-redis-port", "65536"},
-		"unexpected argument": {"8081"},
-		"a host and a port":   {"-addr", "8081"},
-		"-h lists the flags":  {"-bogus"},
-		"invalid value":       {"-redis-port", "abc"},
-	} {
-		err := run(args)
-		require.ErrorContains(t, err, want)
-		require.NotContains(t, err.Error(), "\n")
-	}
+	status, _ := call(t, d, http.MethodHead, "/gin/limited", nil)
+	require.Equal(t, http.StatusMethodNotAllowed, status)
+	require.Empty(t, logOf(t, d, "drain"))
 }

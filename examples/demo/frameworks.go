@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"crypto/rand"
 	"net/http"
+	"sync"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
@@ -41,7 +44,8 @@ func ginApp(l *core.Limiter, s settings) http.Handler {
 	r := gin.New()
 	r.GET("/gin/limited", ginlimit.New(l, key,
 		ginlimit.WithCost(func(*gin.Context) (int64, error) { return s.Cost, nil }),
-		ginlimit.WithUnits(func(*gin.Context) (core.Units, error) { return s.units(), nil }),
+		ginlimit.WithUnits(func(*gin.Context) (core.Units, error) { return s.charged(), nil }),
+		ginlimit.WithSettle(func(*gin.Context, int) core.Units { return s.used() }),
 	), func(c *gin.Context) {
 		s.work()
 		res, _ := ginlimit.FromContext(c)
@@ -59,7 +63,8 @@ func echoApp(l *core.Limiter, s settings) http.Handler {
 		return c.JSON(http.StatusOK, hello{c.Request().Header.Get(userHeader), "echo", res.Source.String()})
 	}, echolimit.New(l, key,
 		echolimit.WithCost(func(echo.Context) (int64, error) { return s.Cost, nil }),
-		echolimit.WithUnits(func(echo.Context) (core.Units, error) { return s.units(), nil }),
+		echolimit.WithUnits(func(echo.Context) (core.Units, error) { return s.charged(), nil }),
+		echolimit.WithSettle(func(echo.Context, int) core.Units { return s.used() }),
 	))
 	return e
 }
@@ -69,7 +74,8 @@ func chiApp(l *core.Limiter, s settings) http.Handler {
 	r := chi.NewRouter()
 	r.With(chilimit.New(l, key,
 		chilimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
-		chilimit.WithUnits(func(*http.Request) (core.Units, error) { return s.units(), nil }),
+		chilimit.WithUnits(func(*http.Request) (core.Units, error) { return s.charged(), nil }),
+		chilimit.WithSettle(func(*http.Request, int) core.Units { return s.used() }),
 	)).Get("/chi/limited", func(w http.ResponseWriter, r *http.Request) {
 		s.work()
 		res, _ := chilimit.FromContext(r.Context())
@@ -86,7 +92,8 @@ func fiberApp(l *core.Limiter, s settings) http.Handler {
 		return c.Next()
 	}, fiberlimit.New(l, key,
 		fiberlimit.WithCost(func(*fiber.Ctx) (int64, error) { return s.Cost, nil }),
-		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return s.units(), nil }),
+		fiberlimit.WithUnits(func(*fiber.Ctx) (core.Units, error) { return s.charged(), nil }),
+		fiberlimit.WithSettle(func(*fiber.Ctx, int) core.Units { return s.used() }),
 	), func(c *fiber.Ctx) error {
 		s.work()
 		res, _ := fiberlimit.FromContext(c)
@@ -99,7 +106,8 @@ func fiberApp(l *core.Limiter, s settings) http.Handler {
 func httpApp(l *core.Limiter, s settings) http.Handler {
 	return httplimit.New(l, httpKey(s.Key),
 		httplimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
-		httplimit.WithUnits(func(*http.Request) (core.Units, error) { return s.units(), nil }),
+		httplimit.WithUnits(func(*http.Request) (core.Units, error) { return s.charged(), nil }),
+		httplimit.WithSettle(func(*http.Request, int) core.Units { return s.used() }),
 	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.work()
 		res, _ := httplimit.FromContext(r.Context())
@@ -110,4 +118,25 @@ func httpApp(l *core.Limiter, s settings) http.Handler {
 // httpKey is the key function of net/http, and tells the page which bucket a request of any framework uses.
 func httpKey(by string) httplimit.KeyFunc {
 	return map[string]httplimit.KeyFunc{"client": httplimit.Global("demo"), "user": httplimit.ByHeader(userHeader), "ip": httplimit.ByIP()}[by]
+}
+
+// contexts carry the contexts of requests past an adaptor that copies nothing of a request but its text.
+type contexts struct{ byID sync.Map }
+
+const contextHeader = "X-Demo-Context"
+
+// through serves r by next, where of finds r's context again.
+func (c *contexts) through(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	id := rand.Text()
+	c.byID.Store(id, r.Context())
+	defer c.byID.Delete(id)
+	r.Header.Set(contextHeader, id)
+	next.ServeHTTP(w, r)
+}
+
+func (c *contexts) of(id string) context.Context {
+	if kept, ok := c.byID.Load(id); ok {
+		return kept.(context.Context)
+	}
+	return context.Background()
 }

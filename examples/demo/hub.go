@@ -1,46 +1,38 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
 
-// hub tells all open pages what happens, as server-sent events.
+// hub tells all open pages what happens, in order, as server-sent events.
 type hub struct {
 	mu    sync.Mutex
-	seq   int64 // of the latest event
 	pages map[chan []byte]bool
 }
 
 // backlog is how many events a page may be behind. One that is further is cut off, and comes again by itself.
 const backlog = 256
 
-// join opens a stream, of the events after seq.
-func (h *hub) join() (page chan []byte, seq int64) {
+func (h *hub) join() chan []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.pages == nil {
-		h.pages = make(map[chan []byte]bool)
-	}
-	page = make(chan []byte, backlog)
+	page := make(chan []byte, backlog)
 	h.pages[page] = true
-	return page, h.seq
+	return page
 }
 
 func (h *hub) leave(page chan []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.pages, page)
-}
-
-func (h *hub) latest() int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.seq
 }
 
 func (h *hub) empty() bool {
@@ -53,8 +45,7 @@ func (h *hub) empty() bool {
 func (h *hub) send(event string, data any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.seq++
-	message := encode(event, h.seq, data)
+	message := encode(event, data)
 	for page := range h.pages {
 		select {
 		case page <- message:
@@ -65,150 +56,182 @@ func (h *hub) send(event string, data any) {
 	}
 }
 
-func encode(event string, seq int64, data any) []byte {
+func encode(event string, data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil { // numbers that JSON has not, which settings can't lead to
 		text = []byte("null")
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\nid: %d\n\n", event, text, seq)
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text)
 }
 
-// greeting is what a page begins with.
-type greeting struct {
-	Seq        int64              `json:"seq"` // of the latest event that it knows of
-	Store      place              `json:"store"`
-	Settings   settings           `json:"settings"` // in force
-	Own        settings           `json:"own"`      // when no scenario runs
-	Frameworks []string           `json:"frameworks"`
-	Users      []string           `json:"users"`
-	Scenarios  []scenarioInfo     `json:"scenarios"`
-	Now        float64            `json:"now"`
-	Log        []request          `json:"log"`
-	Bins       bins               `json:"bins"`
-	Metrics    metrics            `json:"metrics"`
-	State      []bucketState      `json:"state"`
-	Modes      []bucketState      `json:"modes"`
-	More       int                `json:"more"`
-	Verdicts   map[string]verdict `json:"verdicts"`
-	Running    string             `json:"running"`
-	Presets    []preset           `json:"presets"`
-	Replicas   clusterState       `json:"replicas"`
-}
+// tickTime is how often pages are told.
+const tickTime = 50 * time.Millisecond
 
-// greet makes a greeting and, with it, opens a stream of all that comes after, if one is wanted.
-func (d *demo) greet(stream bool) (g greeting, page chan []byte) {
-	s := d.states()   // it may wait for Redis
-	d.told.Store(nil) // the next look is told: what pages expect follows from one state
-	d.telling.Lock()
-	defer d.telling.Unlock()
-	if stream {
-		page, g.Seq = d.hub.join()
-	} else {
-		g.Seq = d.hub.latest()
-	}
-	now := d.scene.Load()
-	g.Store, g.State, g.Modes, g.More = s.Store, s.List, s.Modes, s.More
-	g.Settings, g.Own, g.Users, g.Metrics = now.settings, now.own(), users, d.metrics()
-	g.Log, g.Bins = d.history.latest()
-	for _, f := range frameworks {
-		g.Frameworks = append(g.Frameworks, f.name)
-	}
-	g.Scenarios, g.Verdicts, g.Running = d.script.info()
-	g.Presets, g.Replicas = presets, d.cluster.state()
-	g.Now = millis(time.Now())
-	return g, page
-}
-
-// getHello greets a page that hears the events from another tab's stream.
-func (d *demo) getHello(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
-	g, _ := d.greet(false)
-	writeJSON(w, http.StatusOK, g)
-}
-
-// events streams to one page.
-func (d *demo) events(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	stream := http.NewResponseController(w)
-	g, page := d.greet(true)
-	defer d.hub.leave(page)
-	if _, err := w.Write(encode("hello", g.Seq, g)); err != nil || stream.Flush() != nil {
-		return
-	}
-	silence := time.NewTicker(heartbeat)
-	defer silence.Stop()
-	for {
-		var message []byte
-		select {
-		case m, open := <-page:
-			if !open {
-				return
-			}
-			message = m
-		case <-silence.C: // a comment, of which the page hears nothing: it finds out whether the page is still there
-			message = []byte(": still here\n\n")
-		case <-r.Context().Done():
-			return
-		}
-		_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
-		if _, err := w.Write(message); err != nil || stream.Flush() != nil {
-			return
-		}
-	}
-}
-
-// heartbeat is how often the server looks whether a page that has nothing to hear is still there.
-const heartbeat = 20 * time.Second
-
-// tick tells the pages what happened since the last tick, until ctx ends. While nothing happens it tells nothing: pages
-// know how buckets refill.
+// tick tells the pages what happened since the last tick, until ctx ends. While nothing happens it tells nothing.
 func (d *demo) tick(ctx context.Context) {
-	ticker := time.NewTicker(50 * time.Millisecond)
+	ticker := time.NewTicker(tickTime)
 	defer ticker.Stop()
-	var last metrics
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		all := n%5 == 0 && !d.hub.empty() // a page that comes begins with the latest
-		now := last
-		if all { // before requests are told: metrics never count one that pages have not heard of
-			now = d.metrics()
-		}
-		some := d.tellRequests()
-		if d.hub.empty() {
-			continue
-		}
-		if some || all {
-			d.tellStates(some)
-		}
-		if now != last {
-			d.hub.send("metrics", now)
-			last = now
+		d.tell()
+		if n%2 == 0 && !d.hub.empty() {
+			d.tellBuckets(d.look(ctx))
 		}
 	}
 }
 
-// tellStates tells the pages of the buckets, if it must or if they are not as the pages expect.
-func (d *demo) tellStates(must bool) {
-	now := d.states()
-	if before := d.told.Load(); must || before == nil || !before.foretell(now) {
-		d.told.Store(&now)
-		d.hub.send("state", now)
-	}
-}
+const (
+	toldAtOnce = 60  // decisions of a tick that pages are told of one by one; in a flood the rest is only counted
+	kept       = 150 // decisions of a stage that a page gets when it is opened
+	pastKept   = 400 // states of buckets
+)
 
-// tellRequests tells the pages of requests, if there were any.
-func (d *demo) tellRequests() bool {
+// add notes a decision.
+func (d *demo) add(made *decision) {
 	d.telling.Lock()
 	defer d.telling.Unlock()
-	fresh, dropped := d.history.news()
-	if len(fresh) == 0 {
-		return false
+	d.pending = append(d.pending, made)
+	b := bucket{Stage: made.Stage, Lane: made.Lane, Key: made.Key}
+	d.used[b.id()] = millis(time.Now())
+}
+
+// tell tells the pages of decisions, in the order in which they were made.
+func (d *demo) tell() {
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	if len(d.pending) == 0 {
+		return
 	}
-	d.hub.send("requests", map[string]any{"list": fresh, "dropped": dropped})
-	return true
+	list := d.pending
+	d.pending = nil
+	slices.SortStableFunc(list, func(a, b *decision) int { // of those in one microsecond each left less than the one before
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Status, b.Status), cmp.Compare(b.Remaining, a.Remaining))
+	})
+	skipped := map[string]int{}
+	for len(list) > toldAtOnce {
+		i := max(0, slices.IndexFunc(list, func(m *decision) bool { return !m.Allowed })) // those that passed are the news
+		skipped[list[i].Stage]++
+		list = slices.Delete(list, i, i+1)
+	}
+	at := map[string]float64{}
+	for _, m := range list {
+		d.id++
+		m.ID, m.At = d.id, max(m.At, at[m.Stage])
+		at[m.Stage] = m.At
+		b := bucket{At: m.At, Stage: m.Stage, Lane: m.Lane, Key: m.Key, User: m.User, Source: m.Source, Limits: m.Limits}
+		d.known[b.id()] = b
+		d.log[m.Stage] = append(d.log[m.Stage], m)
+	}
+	for id, log := range d.log {
+		d.log[id] = slices.Clone(log[max(0, len(log)-kept):])
+	}
+	d.hub.send("decisions", map[string]any{"list": list, "skipped": skipped})
+}
+
+// tellBuckets tells the pages of those buckets that are not as they know them.
+func (d *demo) tellBuckets(list []bucket) {
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	if news := d.fresh(list); len(news) > 0 {
+		d.hub.send("buckets", news)
+	}
+}
+
+// greeting is what a page begins with.
+type greeting struct {
+	Now        float64               `json:"now"`
+	Place      string                `json:"place"` // where the buckets are
+	Redis      power                 `json:"redis"`
+	Frameworks []string              `json:"frameworks"`
+	Users      []string              `json:"users"`
+	Presets    []preset              `json:"presets"`
+	Stages     map[string]stageState `json:"stages"`
+	Buckets    []bucket              `json:"buckets"`
+	Past       []bucket              `json:"past"`
+	Log        []*decision           `json:"log"`
+}
+
+type stageState struct {
+	Settings settings `json:"settings"`
+	Run      played   `json:"run"`
+}
+
+// greet makes a greeting, and opens a stream of all that comes after it.
+func (d *demo) greet(ctx context.Context) (greeting, chan []byte) {
+	d.tell()
+	list := d.look(ctx) // it may wait for Redis
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	if news := d.fresh(list); len(news) > 0 {
+		d.hub.send("buckets", news)
+	}
+	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Redis: d.box.state(), Users: users, Presets: presets, Stages: map[string]stageState{}, Past: d.past, Log: d.latest()}
+	for _, f := range frameworks {
+		g.Frameworks = append(g.Frameworks, f.name)
+	}
+	for _, st := range d.stages {
+		st.mu.Lock()
+		g.Stages[st.id] = stageState{st.settings, st.run}
+		st.mu.Unlock()
+	}
+	for _, b := range list {
+		g.Buckets = append(g.Buckets, d.known[b.id()])
+	}
+	return g, d.hub.join()
+}
+
+// latest are the decisions that are kept, oldest first. Of each stage only the last has its answer. It requires that d.telling is held.
+func (d *demo) latest() []*decision {
+	list := []*decision{}
+	for _, id := range slices.Sorted(maps.Keys(d.log)) {
+		for i, m := range d.log[id] {
+			if short := *m; i < len(d.log[id])-1 {
+				short.Headers, short.Body = nil, ""
+				m = &short
+			}
+			list = append(list, m)
+		}
+	}
+	slices.SortFunc(list, func(a, b *decision) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// heartbeat is how often the server looks whether a page that has nothing to hear is still there.
+const heartbeat = 20 * time.Second
+
+// events streams to one page.
+func (d *demo) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	stream := http.NewResponseController(w)
+	g, page := d.greet(r.Context())
+	defer d.hub.leave(page)
+	message, silence := encode("hello", g), time.NewTicker(heartbeat)
+	defer silence.Stop()
+	for open := true; open; {
+		_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
+		if _, err := w.Write(message); err != nil || stream.Flush() != nil {
+			return
+		}
+		select {
+		case message, open = <-page:
+		case <-silence.C: // a comment, of which the page hears nothing
+			message = []byte(": still here\n\n")
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// getLog is the log of decisions, as the page's table has it.
+func (d *demo) getLog(w http.ResponseWriter, _ *http.Request) {
+	d.tell()
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	w.Header().Set("Cache-Control", "no-store")
+	writeJSON(w, http.StatusOK, d.latest())
 }

@@ -1,6 +1,5 @@
-// Demo shows a token bucket fill, drain and refuse, in a browser: the same endpoint served by gin, echo,
-// chi, fiber and net/http in one process, one bucket behind them all, limits that change while it runs, and
-// scenarios with a verdict. No Redis is needed. The first build takes half a minute, and -v shows its packages:
+// Demo explains token buckets in a browser, with real decisions: gin, echo, chi, fiber and net/http serve one endpoint in one
+// process, and one bucket limits them all. No Redis is needed. The first build takes half a minute, and -v shows its packages:
 //
 //	go run -v ./examples/demo                                        # then open http://localhost:8080
 //	go run -v ./examples/demo -addr localhost:8081 -redis-port 6379  # another one, on the same buckets
@@ -78,7 +77,7 @@ func run(args []string) error {
 	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
-	fmt.Println("demo: open this page, send a burst, and watch the bucket refuse; then change the limit. Ctrl+C ends the demo.")
+	fmt.Printf("Open %s in a browser. Try first: press \"Send 15 at once\", and see ten pass and five refused.\nStop the demo with Ctrl+C.\n", d.url)
 	err = server.Serve(listener)
 	d.close()
 	if ctx.Err() == nil {

@@ -1,30 +1,34 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// settings are what the page can change, as it sends them.
+// settings are what the page can change of a stage.
 type settings struct {
-	bucket
+	rate
 
 	Cost    int64  `json:"cost"`
 	Second  second `json:"second"`
 	Headers string `json:"headers"`
-	Key     string `json:"key"` // client, user or ip
-
-	slots int           // how many requests may be at work at once; 0: any number
-	takes time.Duration // how long a request is at work
+	Key     string `json:"key"`      // client, user or ip
+	Plan    int64  `json:"plan"`     // how many times the limits Bob's plan has; 1: everybody has the same
+	Slots   int    `json:"slots"`    // how many requests may be at work at once; 0: any number
+	Takes   int64  `json:"takes_ms"` // how long a request is at work
 }
 
-type bucket struct {
+type rate struct {
 	Capacity int64   `json:"capacity"`
 	Rate     float64 `json:"rate"`
 	Interval float64 `json:"interval_ms"`
@@ -33,18 +37,27 @@ type bucket struct {
 
 type second struct {
 	On bool `json:"on"`
-	bucket
+	rate
 
 	Unit string `json:"unit"` // what it counts; "" is requests
-	Cost int64  `json:"cost"` // how many of these a request takes; of requests it is settings.Cost
+	Cost int64  `json:"cost"` // how many of these a request is charged; of requests it is settings.Cost
+	Used int64  `json:"used"` // and how many it turns out to use
 }
 
 var defaults = settings{
-	bucket:  bucket{Capacity: 10, Rate: 1, Interval: 1000, Mode: "continuous"},
+	rate:    rate{Capacity: 10, Rate: 1, Interval: 1000, Mode: "continuous"},
 	Cost:    1,
-	Second:  second{bucket: bucket{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "aligned"}, Cost: 1200},
+	Second:  second{rate: rate{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "continuous"}, Cost: 1200, Used: 1200},
 	Headers: "default",
 	Key:     "client",
+	Plan:    1,
+}
+
+// refilling are the default settings with another bucket.
+func refilling(capacity int64, per, intervalMS float64, key string) settings {
+	s := defaults
+	s.Capacity, s.Rate, s.Interval, s.Key = capacity, per, intervalMS, key
+	return s
 }
 
 var (
@@ -60,170 +73,168 @@ type fieldErrors map[string]string
 
 func (e fieldErrors) Error() string { return fmt.Sprint(map[string]string(e)) }
 
-// parseSettings reads what a page sent. Its error is fieldErrors.
-func parseSettings(body []byte) (s settings, err error) {
-	var raw, second map[string]json.RawMessage
-	if err := json.Unmarshal(body, &raw); err != nil {
-		return s, fieldErrors{"": "the settings must be a JSON object"}
+// with returns s with the fields that body changes. Its error is fieldErrors.
+func (s settings) with(body []byte) (settings, error) {
+	fields := json.NewDecoder(bytes.NewReader(body))
+	fields.DisallowUnknownFields()
+	var wrong *json.UnmarshalTypeError
+	switch err := fields.Decode(&s); {
+	case errors.As(err, &wrong):
+		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): "must be a " + kind(wrong.Type.String()) + ": got a " + wrong.Value}
+	case err != nil:
+		return s, fieldErrors{"": "the settings must be a JSON object: " + clip(err.Error())}
 	}
-	bad := fieldErrors{}
-	if text, ok := raw["second"]; ok && json.Unmarshal(text, &second) != nil {
-		bad["second"] = "must be an object"
+	if _, err := fields.Token(); err != io.EOF {
+		return s, fieldErrors{"": "the settings must be one JSON object"}
 	}
-	read := func(from map[string]json.RawMessage, prefix, name string, into any, must string) {
-		text, given := from[name]
-		switch {
-		case !given:
-			bad[prefix+name] = "is missing"
-		case string(text) == `""`:
-			bad[prefix+name] = must + ", and is empty"
-		case string(text) == "null", json.Unmarshal(text, into) != nil:
-			bad[prefix+name] = must + ": got " + clip(string(text))
-		}
+	if s.Second.Unit == string(core.Requests) {
+		s.Second.Unit = ""
 	}
-	readBucket := func(from map[string]json.RawMessage, prefix string, b *bucket) {
-		read(from, prefix, "capacity", &b.Capacity, "must be a whole number of tokens")
-		read(from, prefix, "rate", &b.Rate, "must be a number of tokens")
-		read(from, prefix, "interval_ms", &b.Interval, "must be a number of milliseconds")
-		read(from, prefix, "mode", &b.Mode, "must be a word")
-	}
-	readBucket(raw, "", &s.bucket)
-	read(raw, "", "cost", &s.Cost, "must be a whole number of tokens")
-	read(raw, "", "headers", &s.Headers, "must be a word")
-	read(raw, "", "key", &s.Key, "must be a word")
-	if second != nil {
-		read(second, "second.", "on", &s.Second.On, "must be true or false")
-		if s.Second.On {
-			readBucket(second, "second.", &s.Second.bucket)
-			s.Second.Cost = defaults.Second.Cost
-			for name, into := range map[string]any{"unit": &s.Second.Unit, "cost": &s.Second.Cost} {
-				if text, given := second[name]; given && string(text) != `""` {
-					read(second, "second.", name, into, map[string]string{"unit": "must be a word", "cost": "must be a whole number"}[name])
-				}
-			}
-			if s.Second.Unit == string(core.Requests) {
-				s.Second.Unit = ""
-			}
-		}
-	}
-	if !s.Second.On {
-		s.Second = defaults.Second
-	}
-	s.check(bad)
-	if len(bad) > 0 {
+	if bad := s.mistakes(); len(bad) > 0 {
 		return s, bad
 	}
 	return s, nil
 }
 
-// check adds what is wrong with values that could be read.
-func (s *settings) check(bad fieldErrors) {
+// kind is a Go type in words.
+func kind(t string) string {
+	switch t {
+	case "int", "int64":
+		return "whole number"
+	case "float64":
+		return "number"
+	case "bool":
+		return "true or false"
+	}
+	return "word"
+}
+
+// mistakes are what is wrong with values that could be read.
+func (s *settings) mistakes() fieldErrors {
+	bad := fieldErrors{}
 	say := func(field, format string, args ...any) {
 		if _, said := bad[field]; !said {
 			bad[field] = fmt.Sprintf(format, args...)
 		}
 	}
-	buckets := map[string]*bucket{"": &s.bucket}
-	if s.Second.On {
-		buckets["second."] = &s.Second.bucket
-	}
-	for prefix, b := range buckets {
-		if _, ok := modes[b.Mode]; !ok {
-			say(prefix+"mode", "must be continuous, stepped or aligned: got %q", clip(b.Mode))
-		}
-		if !(b.Interval >= 1 && b.Interval <= maxInterval) {
-			say(prefix+"interval_ms", "must be from 1 ms to a year, which is %.4g ms: got %v", maxInterval, b.Interval)
+	among := func(field, value string, known ...string) {
+		if !slices.Contains(known, value) {
+			say(field, "must be %s: got %q", strings.Join(known, ", "), clip(value))
 		}
 	}
-	for prefix, b := range buckets {
-		if b.Rate > maxRate {
-			say(prefix+"rate", "must be at most 1,000,000,000,000 tokens: got %v", b.Rate)
+	within := func(field string, value, least, most int64) {
+		if value < least || value > most {
+			say(field, "must be %d to %d: got %d", least, most, value)
 		}
 	}
-	if s.Second.On && (s.Second.Cost < 0 || s.Second.Cost > 1_000_000) {
-		say("second.cost", "must be 0 to 1,000,000: got %d", s.Second.Cost)
+	for prefix, r := range map[string]rate{"": s.rate, "second.": s.Second.rate} {
+		if prefix != "" && !s.Second.On {
+			continue
+		}
+		among(prefix+"mode", r.Mode, "continuous", "stepped", "aligned")
+		if !(r.Interval >= 1 && r.Interval <= year) {
+			say(prefix+"interval_ms", "must be 1 ms to 365 days: got %s ms", inFull(r.Interval))
+		}
+		if r.Rate > maxRate {
+			say(prefix+"rate", "must be at most 1,000,000,000,000 tokens: got %s", inFull(r.Rate))
+		}
 	}
-	if s.Cost < 0 || s.Cost > 1_000_000 {
-		say("cost", "must be 0 to 1,000,000 tokens: got %d", s.Cost)
+	among("headers", s.Headers, "default", "legacy", "ietf", "draft6", "none")
+	among("key", s.Key, "client", "user", "ip")
+	within("cost", s.Cost, 0, 1_000_000)
+	within("second.cost", s.Second.Cost, 0, 1_000_000)
+	within("second.used", s.Second.Used, 0, 1_000_000)
+	within("plan", s.Plan, 1, 100)
+	within("slots", int64(s.Slots), 0, 100)
+	within("takes_ms", s.Takes, 0, 10_000)
+	if len(bad) > 0 {
+		return bad
 	}
-	if _, ok := styles[s.Headers]; !ok {
-		say("headers", "must be default, legacy, ietf, draft6 or none: got %q", clip(s.Headers))
-	}
-	if s.Key != "client" && s.Key != "user" && s.Key != "ip" {
-		say("key", "must be client, user or ip: got %q", clip(s.Key))
-	}
-	// The rest is the library's to say. It gets its defaults for words it does not know.
-	_, err := core.NewLimiter(core.NewMemoryStore(), s.policy())
+	// The rest is the library's to say.
+	_, err := core.NewLimiter(core.NewMemoryStore(), s.policy("demo"))
 	for _, e := range configErrors(err) {
 		prefix, name := "", e.Field[strings.LastIndex(e.Field, ".")+1:]
-		if strings.HasPrefix(e.Field, "Policy.Limits[1]") {
+		if strings.Contains(e.Field, "Limits[1]") {
 			prefix = "second."
 		}
 		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms", "Unit": "unit"}[name]
 		say(prefix+field, "%s: got %v", inWords.Replace(e.Reason), e.Value)
 	}
+	return bad
 }
+
+// inFull writes a number without an exponent.
+func inFull(n float64) string { return clip(strconv.FormatFloat(n, 'f', -1, 64)) }
 
 // inWords puts the names of Go's fields as the page does.
 var inWords = strings.NewReplacer("tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
 
-// maxRate is more tokens than a machine can take, and few enough to be drawn.
-const maxRate = 1e12
-
-// maxInterval is a year, in ms.
-const maxInterval = 365 * 24 * 3600 * 1000.0
+const (
+	year    = 365 * 24 * 3600 * 1000.0 // in ms
+	maxRate = 1e12                     // more tokens than a machine can take, and few enough to be drawn
+)
 
 // configErrors are the mistakes that err joins.
-func configErrors(err error) []*core.ConfigError {
+func configErrors(err error) (list []*core.ConfigError) {
 	var one *core.ConfigError
 	var many interface{ Unwrap() []error }
-	switch {
-	case errors.As(err, &many):
-		var list []*core.ConfigError
+	if errors.As(err, &many) {
 		for _, e := range many.Unwrap() {
 			list = append(list, configErrors(e)...)
 		}
-		return list
-	case errors.As(err, &one):
-		return []*core.ConfigError{one}
+	} else if errors.As(err, &one) {
+		list = append(list, one)
 	}
-	return nil
+	return list
 }
 
-// policy is what the limiter gets. Its name stays, so that buckets keep their tokens when limits change.
-func (s *settings) policy() core.Policy {
-	p := core.Policy{Name: policyName, Limits: []core.Limit{s.limit()}, Headers: styles[s.Headers]}
+// policy is what a limiter gets. Buckets keep their tokens while its name stays.
+func (s *settings) policy(name string) core.Policy {
+	p := core.Policy{Name: name, Limits: []core.Limit{s.limit()}, Headers: styles[s.Headers]}
 	if s.Second.On {
 		p.Limits = append(p.Limits, s.Second.limit().WithName("second").WithUnit(s.Second.Unit))
 	}
-	p.Limits[0].Name = "demo"
-	if s.slots > 0 {
-		p.Limits = append(p.Limits, core.InFlight(s.slots).WithName("at-once"))
+	if s.Slots > 0 {
+		p.Limits = append(p.Limits, core.InFlight(s.Slots).WithName("at-once"))
+	}
+	if len(p.Limits) > 1 {
+		p.Limits[0].Name = name // as that of a sole limit is: its bucket stays
+	}
+	if s.Plan > 1 && s.Key == "user" {
+		larger := slices.Clone(p.Limits)
+		for i := range larger {
+			larger[i].Capacity *= s.Plan
+			larger[i].RefillRate *= float64(s.Plan)
+		}
+		p.Overrides = map[string][]core.Limit{keyOfUser(users[1]): larger}
 	}
 	return p
 }
 
-// work is what handlers do.
-func (s *settings) work() { time.Sleep(s.takes) }
-
-func (b bucket) limit() core.Limit {
+func (r rate) limit() core.Limit {
 	return core.Limit{
-		Capacity: b.Capacity, RefillRate: b.Rate, Mode: modes[b.Mode],
-		RefillInterval: time.Duration(math.Round(b.Interval * float64(time.Millisecond))),
+		Capacity: r.Capacity, RefillRate: r.Rate, Mode: modes[r.Mode],
+		RefillInterval: time.Duration(math.Round(r.Interval * float64(time.Millisecond))),
 	}
 }
 
-// units are what a request takes besides requests.
-func (s *settings) units() core.Units {
+// charged are the units that a request is charged besides requests, and used those that it turns out to use.
+func (s *settings) charged() core.Units { return s.units(s.Second.Cost) }
+func (s *settings) used() core.Units    { return s.units(s.Second.Used) }
+
+func (s *settings) units(n int64) core.Units {
 	if !s.Second.On || s.Second.Unit == "" {
 		return nil
 	}
-	return core.Units{s.Second.Unit: s.Second.Cost}
+	return core.Units{s.Second.Unit: n}
 }
 
+// work is what handlers do.
+func (s *settings) work() { time.Sleep(time.Duration(s.Takes) * time.Millisecond) }
+
 func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "…"
+	if len(s) > 60 {
+		return s[:60] + "…"
 	}
 	return s
 }
@@ -236,35 +247,17 @@ type preset struct {
 	Settings settings `json:"settings"`
 }
 
-const (
-	second1 = 1000.0
-	minute  = 60 * second1
-	month   = float64(core.Month) / 1e6
-)
-
-var presets = []preset{
-	{"start", "10, +1 a second", "The start: bursts of 10, and 1 token every second.", defaults},
-	{"api", "API, 60 a minute", "Each user may send 60 requests a minute: a token every second, bursts of 60.",
-		with(bucket{Capacity: 60, Rate: 60, Interval: minute, Mode: "continuous"}, "user")},
-	{"login", "Login, 5 per 15 min", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.",
-		with(bucket{Capacity: 5, Rate: 5, Interval: 15 * minute, Mode: "continuous"}, "ip")},
-	{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and at most 10 at once, 2 a second.",
-		withSecond(with(bucket{Capacity: 10, Rate: 2, Interval: second1, Mode: "continuous"}, "user"),
-			second{On: true, bucket: bucket{Capacity: 1000, Rate: 1000, Interval: month, Mode: "aligned"}, Cost: 1200})},
-	{"model", "A model’s tokens", "20 requests a minute and 20,000 tokens of a language model. A request takes 1,200 of these.",
-		withSecond(with(bucket{Capacity: 20, Rate: 20, Interval: minute, Mode: "continuous"}, "user"),
-			second{On: true, bucket: bucket{Capacity: 20_000, Rate: 20_000, Interval: minute, Mode: "continuous"}, Unit: "tokens", Cost: 1200})},
-	{"steps", "10 every 10 s", "The three modes differ most here: look at them side by side.",
-		with(bucket{Capacity: 10, Rate: 10, Interval: 10 * second1, Mode: "continuous"}, "client")},
-}
-
-func with(b bucket, key string) settings {
-	s := defaults
-	s.bucket, s.Key = b, key
-	return s
-}
-
-func withSecond(s settings, l second) settings {
-	s.Second = l
-	return s
-}
+var presets = func() []preset {
+	quota, model, slots, plans := refilling(10, 2, 1000, "user"), refilling(20, 20, 60_000, "user"), refilling(100, 100, 1000, "client"), refilling(10, 1, 1000, "user")
+	quota.Second = second{On: true, rate: rate{1000, 1000, float64(core.Month) / 1e6, "aligned"}}
+	model.Second = second{On: true, rate: rate{20_000, 20_000, 60_000, "continuous"}, Unit: "tokens", Cost: 1200, Used: 800}
+	slots.Slots, slots.Takes, plans.Plan = 3, 2000, 2
+	return []preset{
+		{"users", "A bucket each", "Ann and Bob each have 10 tokens, and one comes back each second.", refilling(10, 1, 1000, "user")},
+		{"plans", "Plans", "Bob pays for twice as much as Ann.", plans},
+		{"login", "Login", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.", refilling(5, 5, 900_000, "ip")},
+		{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and 10 at once, 2 a second.", quota},
+		{"model", "Model tokens", "20 requests a minute, and 20,000 tokens of a language model. A request is charged 1,200, uses 800, and gets the rest back.", model},
+		{"slots", "Three at once", "Three requests may be at work at once, for two seconds each.", slots},
+	}
+}()

@@ -10,60 +10,41 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// changed is the defaults as JSON, with some fields of its own.
-func changed(t *testing.T, fields map[string]any) []byte {
-	t.Helper()
-	text, err := json.Marshal(defaults)
-	require.NoError(t, err)
-	var all map[string]any
-	require.NoError(t, json.Unmarshal(text, &all))
-	for name, value := range fields {
-		in := all
-		if rest, ok := strings.CutPrefix(name, "second."); ok {
-			in, name = all["second"].(map[string]any), rest
-		}
-		in[name] = value
-	}
-	text, err = json.Marshal(all)
-	require.NoError(t, err)
-	return text
-}
-
 func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
-	type fields = map[string]any
 	for name, c := range map[string]struct {
 		given fields
 		told  map[string]string // field → a part of its message
 	}{
-		"no capacity":            {fields{"capacity": 0}, fieldErrors{"capacity": "got 0"}},
-		"negative capacity":      {fields{"capacity": -1}, fieldErrors{"capacity": "got -1"}},
-		"half a token":           {fields{"capacity": 1.5}, fieldErrors{"capacity": "whole number"}},
-		"a word":                 {fields{"capacity": "ten"}, fieldErrors{"capacity": `got "ten"`}},
-		"nothing":                {fields{"rate": ""}, fieldErrors{"rate": "must be a number of tokens, and is empty"}},
-		"null":                   {fields{"rate": nil}, fieldErrors{"rate": "got null"}},
-		"no refill":              {fields{"rate": 0}, fieldErrors{"rate": "above 0"}},
-		"no interval":            {fields{"interval_ms": 0}, fieldErrors{"interval_ms": "got 0"}},
-		"interval of an age":     {fields{"interval_ms": 1e300}, fieldErrors{"interval_ms": "must be from 1 ms to a year"}},
-		"never full":             {fields{"capacity": 1_000_000_000, "rate": 0.000001}, fieldErrors{"rate": "too slow"}},
-		"rate that overflows":    {fields{"rate": 1e308}, fieldErrors{"rate": "at most"}},
-		"rate of no number":      {fields{"rate": "1e309"}, fieldErrors{"rate": "must be a number"}},
-		"unit of no ASCII":       {fields{"second.on": true, "second.unit": "Ä"}, fieldErrors{"second.unit": "ASCII"}},
-		"negative units":         {fields{"second.on": true, "second.unit": "tokens", "second.cost": -1}, fieldErrors{"second.cost": "got -1"}},
-		"unknown mode":           {fields{"mode": "often"}, fieldErrors{"mode": `got "often"`}},
-		"unknown headers":        {fields{"headers": "all"}, fieldErrors{"headers": `got "all"`}},
-		"unknown key":            {fields{"key": "planet"}, fieldErrors{"key": `got "planet"`}},
-		"negative cost":          {fields{"cost": -1}, fieldErrors{"cost": "got -1"}},
-		"second limit":           {fields{"second.on": true, "second.capacity": 0}, fieldErrors{"second.capacity": "got 0"}},
-		"second limit is off":    {fields{"second.capacity": 0}, nil},
-		"second is a number":     {fields{"second": 2}, fieldErrors{"second": "object"}},
-		"a long word is cut off": {fields{"mode": strings.Repeat("x", 1000)}, fieldErrors{"mode": "x…"}},
-		"all at once": {
-			fields{"capacity": 0, "rate": "lots", "mode": "often", "cost": -1, "second.on": true, "second.rate": -2},
-			fieldErrors{"capacity": "got 0", "rate": "lots", "mode": "often", "cost": "got -1", "second.rate": "got -2"},
-		},
+		"nothing changes":     {fields{}, nil},
+		"one field":           {fields{"capacity": 7}, nil},
+		"no capacity":         {fields{"capacity": 0}, fieldErrors{"capacity": "got 0"}},
+		"negative capacity":   {fields{"capacity": -1}, fieldErrors{"capacity": "got -1"}},
+		"half a token":        {fields{"capacity": 1.5}, fieldErrors{"capacity": "whole number"}},
+		"a word":              {fields{"capacity": "ten"}, fieldErrors{"capacity": "must be a whole number"}},
+		"no refill":           {fields{"rate": 0}, fieldErrors{"rate": "above 0"}},
+		"no interval":         {fields{"interval_ms": 0}, fieldErrors{"interval_ms": "got 0"}},
+		"interval of an age":  {fields{"interval_ms": 1e300}, fieldErrors{"interval_ms": "must be 1 ms to 365 days"}},
+		"never full":          {fields{"capacity": 1_000_000_000, "rate": 0.000001}, fieldErrors{"rate": "too slow"}},
+		"rate that overflows": {fields{"rate": 1e308}, fieldErrors{"rate": "at most"}},
+		"unit of no ASCII":    {fields{"second": fields{"on": true, "unit": "Ä"}}, fieldErrors{"second.unit": "ASCII"}},
+		"negative units":      {fields{"second": fields{"on": true, "unit": "tokens", "cost": -1}}, fieldErrors{"second.cost": "got -1"}},
+		"unknown mode":        {fields{"mode": "often"}, fieldErrors{"mode": `got "often"`}},
+		"unknown headers":     {fields{"headers": "all"}, fieldErrors{"headers": `got "all"`}},
+		"unknown key":         {fields{"key": "planet"}, fieldErrors{"key": `got "planet"`}},
+		"unknown field":       {fields{"kee": "user"}, fieldErrors{"": `unknown field "kee"`}},
+		"negative cost":       {fields{"cost": -1}, fieldErrors{"cost": "got -1"}},
+		"too many slots":      {fields{"slots": 101}, fieldErrors{"slots": "0 to 100"}},
+		"a plan of nothing":   {fields{"plan": 0}, fieldErrors{"plan": "1 to 100"}},
+		"second limit":        {fields{"second": fields{"on": true, "capacity": 0}}, fieldErrors{"second.capacity": "got 0"}},
+		"second limit is off": {fields{"second": fields{"capacity": 0}}, nil},
+		"second is a number":  {fields{"second": 2}, fieldErrors{"second": "must be"}},
+		"a long word":         {fields{"mode": strings.Repeat("x", 1000)}, fieldErrors{"mode": "x…"}},
+		"all at once":         {fields{"mode": "often", "cost": -1, "slots": -1}, fieldErrors{"mode": "often", "cost": "got -1", "slots": "got -1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := parseSettings(changed(t, c.given))
+			text, err := json.Marshal(c.given)
+			require.NoError(t, err)
+			_, err = defaults.with(text)
 			if c.told == nil {
 				require.NoError(t, err)
 				return
@@ -77,23 +58,38 @@ func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
 			}
 		})
 	}
-	for _, body := range []string{"", "[]", "null x", "7"} {
-		_, err := parseSettings([]byte(body))
-		require.ErrorContains(t, err, "JSON object", "body %q", body)
+	for _, body := range []string{"", "[]", "null x", "7", "{} {}"} {
+		_, err := defaults.with([]byte(body))
+		require.Error(t, err, "body %q", body)
 	}
+	d := serve(t)
+	status, text := call(t, d, "POST", "/api/settings/drain", fields{"capacity": 0, "rate": 7})
+	require.Equal(t, 422, status)
+	require.Contains(t, text, `"capacity":`)
+	require.Equal(t, defaults, d.stage("drain").settings, "bad settings change nothing")
 }
 
-func FuzzParseSettings(f *testing.F) {
+func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{"capacity":10,"rate":1,"interval_ms":1000,"mode":"continuous","cost":1,"second":{"on":false},"headers":"default","key":"client"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s, err := parseSettings(body)
+		s, err := defaults.with(body)
 		if err != nil {
 			return
 		}
 		again, err := json.Marshal(s)
 		require.NoError(t, err)
-		s2, err := parseSettings(again)
+		s2, err := defaults.with(again)
 		require.NoError(t, err, "settings in force must be acceptable again")
 		require.Equal(t, s, s2)
 	})
+}
+
+func TestPresetsAreGoodSettings(t *testing.T) {
+	for _, p := range presets {
+		text, err := json.Marshal(p.Settings)
+		require.NoError(t, err)
+		got, err := defaults.with(text)
+		require.NoError(t, err, p.ID)
+		require.Equal(t, p.Settings, got, p.ID)
+	}
 }

@@ -153,7 +153,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 func (s *stored) fullEarlier(a *Answer, r *Request) bool {
 	for i := range s.last {
 		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
-		if keep := s.until(i); keep > a.Now && keep < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.boundsOf(i)) > 0 {
+		if first := s.earliest(i, a.Now); first > a.Now && first < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.boundsOf(i)) > 0 {
 			return true
 		}
 	}
@@ -185,6 +185,9 @@ func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 			if need <= rate.Capacity && !rate.spares(need) {
 				list[i].Retry = max(list[i].Retry, min(until, max(first, rate.waitAround(holds, l, need*rate.Unit, a.Now))))
 			}
+		}
+		if !write && holds == nil {
+			list[i].shorten(s, i, rate, need, a.Now)
 		}
 	}
 	a.Waits = &list

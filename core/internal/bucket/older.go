@@ -69,6 +69,47 @@ func (s *stored) refill(i int, rate *Rate, now int64) Level {
 	return l
 }
 
+// earliest is when the first of the i-th limit's records no longer matters, if that is after now; otherwise when the last one doesn't.
+// Until then the level refills at one rate. At that instant it may rise at once.
+func (s *stored) earliest(i int, now int64) int64 {
+	first := s.until(i)
+	if keep := s.last[i].Keep; keep > now {
+		first = min(first, keep)
+	}
+	if s.older != nil {
+		if end := s.older[i].record.until(); end > now {
+			first = min(first, end)
+		}
+	}
+	return first
+}
+
+// shorten changes w to the delays that follow if the i-th limit's level rises before, because one of its records no longer matters.
+// need is as for Waits.Retry. The limit must have no holds.
+//
+// Example: 83 of 100 were used at 1 a minute, then 18 of 20 at 10 a second, and now the limit is 10 at 1 a minute. Nothing is left.
+// The last record matters for 1.8 s. From then on 2 tokens are left, so the bucket is full after 8 minutes and not after 10.
+func (w *Waits) shorten(s *stored, i int, rate *Rate, need, now int64) {
+	if s.older == nil || rate.Calendar != nil {
+		return
+	}
+	for _, at := range [...]int64{s.last[i].Keep, s.older[i].record.until()} {
+		if at <= now || at >= s.until(i) {
+			continue
+		}
+		then := stored{last: s.last, older: make([]older, len(s.older))}
+		then.older[i].record = s.older[i].record
+		l, retry, full := then.refill(i, rate, at), int64(0), int64(0)
+		for _, l := range append([]Level{l}, then.boundsOf(i)...) {
+			full = max(full, rate.wait(l, rate.Full, 0, at))
+			if need <= rate.Capacity && !rate.spares(need) {
+				retry = max(retry, rate.wait(l, need*rate.Unit, 0, at))
+			}
+		}
+		w.Retry, w.Full = min(w.Retry, at-now+retry), min(w.Full, at-now+full)
+	}
+}
+
 // since is the level at now that follows from s. s matters until the instant until: then the bucket is full, whatever its Capacity
 // has become, and its steps begin with its next use.
 func (r *Rate) since(s *Record, until int64, holds *Holds, now int64) Level {

@@ -20,7 +20,6 @@ func TestAxeFindsNothing(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				p := start(t)
-				p.set(slow())
 				page := p.in(in, look)
 				browser.JS[any](page, `(() => { `+axe+` })()`)
 				check := func(when string) {
@@ -35,76 +34,73 @@ func TestAxeFindsNothing(t *testing.T) {
 						t.Errorf("%s: %s", when, v)
 					}
 				}
-				check("at first")
-				page.Fill("spinbutton", "Requests at once", "12")
-				page.Click("button", "Send a burst")
-				page.Wait("2 are denied", `document.querySelectorAll("#log tr[data-status='429']").length === 2`)
-				check("with a list and an answer")
+				page.Wait("the first burst has been played", `document.querySelectorAll("#rows tr").length === 15`)
+				check("with an answer")
 				page.Save("axe-" + in.Name + "-" + name)
+				browser.JS[any](page, `document.querySelectorAll("details").forEach(e => e.open = true)`)
+				p.post("/api/redis", map[string]any{"on": false})
+				p.post("/api/settings/yours", map[string]any{"second": map[string]any{"on": true}})
+				page.Fill("textbox", "Capacity, tokens", "0")
+				page.Wait("there are a message, two limits, and half-buckets", `document.querySelector(".message:not(:empty)") && document.querySelectorAll("#f-yours .bucket").length === 4 && document.querySelector("#f-lose .redis.off")`)
+				check("with everything open, a mistake, and Redis off")
 			})
 		}
 	})
 }
 
-func TestTargetsAreLargeAndFieldsDoNotZoom(t *testing.T) {
-	t.Parallel()
-	p := start(t)
-	p.set(slow())
-	b := p.open(phone)
-	b.click(field("second.on"))
-	b.click("#burst")
-	b.waitRows(429, 5)
-	small := js[[]string](b, `[...document.querySelectorAll("button, input, select, a[href], [role=switch]")].filter(e => e.checkVisibility() && !e.matches(".skip")).filter(e => {
-		const r = e.getBoundingClientRect();
-		return r.width < 24 || r.height < 24;
-	}).map(e => e.outerHTML.slice(0, 80))`)
-	if len(small) > 0 {
-		t.Errorf("these are smaller than 24 pixels: %q", small)
-	}
-	zoom := js[[]string](b, `[...document.querySelectorAll("input:not([type=checkbox]), select, textarea")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 16).map(e => e.outerHTML.slice(0, 80))`)
-	if len(zoom) > 0 {
-		t.Errorf("a phone zooms into these, whose letters are smaller than 16 pixels: %q", zoom)
-	}
-}
-
-func TestAPhoneShowsTheBucketAndSendAtOnce(t *testing.T) {
-	t.Parallel()
-	p := start(t)
-	b := p.open(phone)
-	if !js[bool](b, `scrollY === 0 && [".bucket .level svg", "#send"].every(s => (r => r.top >= 0 && r.bottom <= 844 && r.width > 0)(document.querySelector(s).getBoundingClientRect()))`) {
-		t.Error("the bucket and Send are not in one view")
-	}
-}
-
-// The list has two tab stops, however long it is, and the arrow keys move through it.
-func TestTheListHasFewTabStops(t *testing.T) {
-	t.Parallel()
-	_, b := open(t)
-	b.click("#burst")
-	b.waitRows(429, 5)
-	stops := `[...document.querySelectorAll("#area-log .scroll, #area-log .scroll *")].filter(e => e.tabIndex >= 0).length`
-	b.wait("the list and a row can be reached", stops+` === 2`)
-	b.focus("#log .open[tabindex='0']")
-	first := js[string](b, `document.activeElement.closest("tr").dataset.id`)
-	js[any](b, `document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowDown", bubbles: true}))`)
-	if js[string](b, `document.activeElement.closest("tr").dataset.id`) == first {
-		t.Error("the arrow key does not go to the next row")
-	}
-	b.stroke('\r')
-	b.wait("its headers are shown", `document.activeElement.getAttribute("aria-expanded") === "true" && /Retry-After/.test(document.activeElement.nextElementSibling.textContent) && document.activeElement.nextElementSibling.checkVisibility()`)
-	b.wait("there are still two stops", stops+` === 2`)
-}
-
-// A button tells its state by its name or by aria-pressed, not by both.
-func TestStateAndNameOfButtonsAgree(t *testing.T) {
-	t.Parallel()
-	_, b := open(t)
-	for _, id := range []string{"steady", "hold", "scene-modes"} {
-		name := js[string](b, `document.getElementById($[0]).textContent`, id)
-		b.click("#" + id)
-		b.wait(id+" is pressed", `document.getElementById($[0]).getAttribute("aria-pressed") === "true"`, id)
-		if now := js[string](b, `document.getElementById($[0]).textContent`, id); now != name {
-			t.Errorf("%s is pressed, and its name changed from %q to %q", id, name, now)
+func TestTheKeyboardReachesEverything(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		page := p.played(in, browser.Look{})
+		p.post("/api/run/drain/fill", map[string]any{}) // a click would begin elsewhere
+		page.Wait("the bucket is full", number+` === 10`)
+		for _, next := range [][2]string{{"slider", "Capacity"}, {"slider", "Tap"}, {"slider", "Rim"}, {"button", "Send 15 at once"}, {"button", "Send 1"}} {
+			page.Reach(next[0], next[1])
 		}
-	}
+		// Without a window manager WebKit's window has no focus, and shows none.
+		if !browser.JS[bool](page, `!document.hasFocus() || (s => s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0)(getComputedStyle(document.activeElement))`) {
+			t.Error("the focus is not to be seen")
+		}
+		page.Key("Enter")
+		page.Wait("it was sent", number+` === 9`)
+		page.Reach("button", "X-RateLimit-Limit")
+		page.Reach("button", "Copy the program")
+		page.Reach("button", "Drain all three")
+		page.Reach("switch", "Redis")
+		page.Reach("button", "Model tokens")
+		page.Reach("textbox", "Capacity, tokens")
+	})
+}
+
+// A phone: the bucket stays at the top third, buttons are in a bar at the bottom, and nothing is wider than the screen.
+func TestPhone(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		page := p.played(in, browser.Phone)
+		see := func(where string) {
+			t.Helper()
+			got := browser.JS[struct{ Top, Bottom, Bar, Wide float64 }](page, `(() => {
+				const picture = document.querySelector("#picture").getBoundingClientRect(), bar = document.querySelector("#burst").getBoundingClientRect();
+				return {top: picture.top, bottom: picture.bottom, bar: bar.top, wide: document.documentElement.scrollWidth};
+			})()`)
+			if got.Top < 0 || got.Bottom > 844*0.48 || got.Bar < 700 || got.Bar > 844 || got.Wide > 390 {
+				t.Errorf("%s the picture is from %v to %v, the button at %v, the page %v wide", where, got.Top, got.Bottom, got.Bar, got.Wide)
+			}
+		}
+		see("at first")
+		page.Save("phone-" + in.Name)
+		browser.JS[any](page, `document.querySelector("#code").scrollIntoView({block: "end", behavior: "instant"})`)
+		see("at the code")
+		small := browser.JS[[]string](page, `[...document.querySelectorAll("button, input, select, a[href], summary, h1 .knob, #tap .touch, #rim .touch")].filter(e => e.getBoundingClientRect().width > 0).filter(e => {
+			const r = e.getBoundingClientRect();
+			return r.width < 24 || r.height < (e.matches(".touch") ? 15 : 24);
+		}).map(e => e.outerHTML.slice(0, 80))`)
+		if len(small) > 0 {
+			t.Errorf("these are smaller than 24 pixels: %q", small)
+		}
+		zoom := browser.JS[[]string](page, `[...document.querySelectorAll("input:not([type=checkbox]), select")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 16).map(e => e.outerHTML.slice(0, 80))`)
+		if len(zoom) > 0 {
+			t.Errorf("a phone zooms into these, whose letters are smaller than 16 pixels: %q", zoom)
+		}
+	})
 }

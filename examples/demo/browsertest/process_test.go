@@ -25,6 +25,8 @@ type process struct {
 	addr string
 	url  string
 	line string // that it printed when it was ready
+	kill func() // as kill -9 does
+	said *buffer
 }
 
 // start runs a demo on a port of its own until the test ends. Its buckets are its own, unless flags say where they are.
@@ -33,8 +35,15 @@ func start(t *testing.T, flags ...string) *process {
 	if len(flags) == 0 && redisAtUsualPlace() {
 		flags = []string{"-redis-host", ""} // it would use that one
 	}
-	cmd := exec.Command(program, append([]string{"-addr", "127.0.0.1:0"}, flags...)...)
-	var complaints buffer
+	return startAt(t, "127.0.0.1:0", flags...)
+}
+
+// startAt is start on an address.
+func startAt(t *testing.T, addr string, flags ...string) *process {
+	t.Helper()
+	cmd := exec.Command(program, append([]string{"-addr", addr}, flags...)...)
+	killed := false
+	var complaints, said buffer
 	cmd.Stderr = &complaints
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -46,9 +55,13 @@ func start(t *testing.T, flags ...string) *process {
 	ready, read := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(read)
+		line := ""
 		for lines := bufio.NewScanner(out); lines.Scan(); {
+			_, _ = said.Write([]byte(lines.Text() + "\n"))
 			if strings.HasPrefix(lines.Text(), "demo: http://") {
-				ready <- lines.Text()
+				line = lines.Text()
+			} else if strings.HasPrefix(lines.Text(), "Stop ") {
+				ready <- line
 			}
 		}
 	}()
@@ -56,7 +69,7 @@ func start(t *testing.T, flags ...string) *process {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		killer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		<-read
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); err != nil && !killed {
 			t.Errorf("the demo ended with: %v", err)
 		}
 		killer.Stop()
@@ -67,7 +80,7 @@ func start(t *testing.T, flags ...string) *process {
 	select {
 	case line := <-ready:
 		url, _, _ := strings.Cut(strings.TrimPrefix(line, "demo: "), ",")
-		return &process{t: t, url: url, addr: strings.TrimPrefix(url, "http://"), line: line}
+		return &process{t: t, url: url, addr: strings.TrimPrefix(url, "http://"), line: line, said: &said, kill: func() { killed = true; _ = cmd.Process.Kill(); <-read }}
 	case <-read:
 	case <-time.After(patience):
 	}
@@ -166,108 +179,51 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// greeting is what the server tells a page first, as far as the tests look at it.
-type greeting struct {
-	Store    struct{ Text string }
-	Settings map[string]any
-	Log      []struct {
-		ID     int64
-		Status int
-	}
-	Metrics struct{ Admitted, Denied, Errors int }
-	State   []struct {
-		Key    string
-		Limits []struct{ Tokens float64 }
-	}
-	Scenarios []struct {
-		ID, Title, Expect, Reason string
-		Available                 bool
-	}
+// decision is what the server's log has of a request, as far as the tests look at it.
+type decision struct {
+	ID        int
+	Stage     string
+	Status    int
+	Remaining int
+	Retry     float64 `json:"retry_ms"`
 }
 
-func (p *process) hello() (g greeting) {
+// log is the decisions on a stage.
+func (p *process) log(stage string) (list []decision) {
 	p.t.Helper()
-	resp, err := http.Get(p.url + "/events")
+	resp, err := http.Get(p.url + "/api/log")
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	r := textproto.NewReader(bufio.NewReader(resp.Body))
-	event, _ := r.ReadLine()
-	data, err := r.ReadLine()
-	if err == nil && event == "event: hello" {
-		err = json.Unmarshal([]byte(strings.TrimPrefix(data, "data: ")), &g)
+	var all []decision
+	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
+		p.t.Fatal(err)
 	}
-	if err != nil || event != "event: hello" {
-		p.t.Fatalf("GET /events: %q, %v", event, err)
-	}
-	return g
-}
-
-// all is how many requests the server has seen.
-func (p *process) all() int {
-	m := p.hello().Metrics
-	return m.Admitted + m.Denied + m.Errors
-}
-
-// quiet waits until no requests come any more.
-func (p *process) quiet() {
-	p.t.Helper()
-	last, since := p.all(), time.Now()
-	for began := time.Now(); time.Since(since) < 700*time.Millisecond; time.Sleep(20 * time.Millisecond) {
-		if n := p.all(); n != last {
-			last, since = n, time.Now()
-		}
-		if time.Since(began) > patience {
-			p.t.Fatal("the requests do not stop")
+	for _, d := range all {
+		if d.Stage == stage {
+			list = append(list, d)
 		}
 	}
+	return list
 }
 
-// open starts a demo whose limit hardly refills, and opens its page.
-func open(t *testing.T) (*process, *tab) {
-	t.Helper()
-	p := start(t)
-	p.set(slow())
-	return p, p.open()
-}
+// hour are settings whose bucket doesn't refill while a test looks.
+var hour = map[string]any{"interval_ms": 3_600_000}
 
-// slow are settings whose buckets don't refill while a test looks.
-func slow() map[string]any {
-	return map[string]any{
-		"capacity": 10, "rate": 1, "interval_ms": 3_600_000, "mode": "continuous", "cost": 1,
-		"second":  map[string]any{"on": false},
-		"headers": "default", "key": "client",
-	}
-}
+// set changes settings of the first picture past the page.
+func (p *process) set(settings map[string]any) { p.post("/api/settings/drain", settings) }
 
-// nearlyAnHour is a pattern of the seconds until a token of a slow bucket comes back. They count from the first request.
-const nearlyAnHour = `3(?:[0-5]\d\d|600)`
-
-// set changes settings past the page.
-func (p *process) set(settings map[string]any) {
+func (p *process) post(path string, body any) {
 	p.t.Helper()
-	body, _ := json.Marshal(settings)
-	resp, err := http.Post(p.url+"/api/settings", "application/json", bytes.NewReader(body))
+	text, _ := json.Marshal(body)
+	resp, err := http.Post(p.url+path, "application/json", bytes.NewReader(text))
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusOK {
-		p.t.Fatalf("settings: %s: %s", resp.Status, text)
-	}
-}
-
-// reset clears the run past the page. Pages hear of it before they hear of any request after.
-func (p *process) reset() {
-	p.t.Helper()
-	resp, err := http.Post(p.url+"/api/reset", "", nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusNoContent {
-		p.t.Fatalf("reset: %s", resp.Status)
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode >= 300 {
+		p.t.Fatalf("%s: %s: %s", path, resp.Status, text)
 	}
 }
 

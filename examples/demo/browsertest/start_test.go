@@ -2,8 +2,13 @@ package browsertest
 
 import (
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
 )
 
 func TestStartFailsInOneLine(t *testing.T) {
@@ -43,62 +48,70 @@ func TestARedisWithAPasswordIsNotTakenForNone(t *testing.T) {
 	}
 }
 
+// The terminal says what to open, what to try first, and how to stop.
+func TestTheTerminalSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	p := start(t)
+	for _, part := range []string{"Open " + p.url, "Try first: press \"Send 15 at once\"", "Stop the demo with Ctrl+C"} {
+		if !strings.Contains(p.said.String(), part) {
+			t.Errorf("it does not say %q:\n%s", part, p.said.String())
+		}
+	}
+}
+
 func TestWithoutRedisBucketsAreInTheProcess(t *testing.T) {
 	t.Parallel()
 	if redisAtUsualPlace() {
 		t.Skip("a Redis is at localhost:6379, and the demo would use it")
 	}
-	p := start(t)
-	if !strings.Contains(p.line, "in this process") {
+	if p := start(t); !strings.Contains(p.line, "in this process") {
 		t.Errorf("it starts with %q", p.line)
 	}
-	p.open().wait("the page says where the buckets are", `document.querySelector("#store-text").textContent.includes("in this process")`)
 }
 
+// Two demos on one Redis share the buckets, and each page shows what the other one took.
 func TestTwoProcessesShareTheBucketsOfARedis(t *testing.T) {
-	t.Parallel()
 	flags := onRedis(t)
 	first, second := start(t, flags...), start(t, flags...)
-	first.set(slow())
-	second.set(slow())
-	a, b := first.open(), second.open()
-	for _, tab := range []*tab{a, b} {
-		tab.wait("the page says that the buckets are in Redis", `document.querySelector("#store-text").textContent.includes("Redis")`)
+	first.set(hour)
+	second.set(hour)
+	page := first.in(browser.Chromium, browser.Look{})
+	page.Wait("the page says that the buckets are in Redis, and has played", `/Redis/.test(document.querySelector("#place").textContent) && `+number+` === 0`)
+	first.post("/api/run/drain/fill", map[string]any{})
+	page.Wait("the bucket is full", number+` === 10`)
+	for range 4 {
+		second.ask("gin", "ann")
 	}
-	// On a machine that does much else Redis may be too slow for a request, which is then decided alone: once more.
-	alone := func(tab *tab) bool {
-		return js[bool](tab, `/alone/.test(document.querySelector("#log").textContent)`)
+	page.Wait("the page shows what the other process took", number+` === 6`)
+}
+
+// A demo that is killed takes its redis-server along, and its files.
+func TestNothingIsLeftOfADemoThatIsKilled(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("needs redis-server on the PATH")
 	}
-	for range 10 {
-		for _, tab := range []*tab{a, b} {
-			tab.click("#reset")
-			tab.wait("its list is empty", `!document.querySelector("#log tr")`)
-		}
-		for _, tab := range []*tab{a, b} {
-			tab.wait("the bucket is full", tokens+` === 10`)
-			tab.fill("#burst-n", "6")
-		}
-		a.click("#burst")
-		a.wait("six are answered", `document.querySelectorAll("#log tr").length === 6`)
-		if alone(a) {
-			continue
-		}
-		b.wait("the other page's bucket has 4 left", tokens+` >= 4 && `+tokens+` < 5`)
-		b.click("#burst")
-		b.wait("six are answered", `document.querySelectorAll("#log tr").length === 6`)
-		if alone(b) {
-			continue
-		}
-		b.waitRows(200, 4)
-		b.waitRows(429, 2)
-		a.wait("the first page's bucket is empty", tokens+` < 1`)
-		a.click("#send")
-		a.wait("seven are answered", `document.querySelectorAll("#log tr").length === 7`)
-		if alone(a) {
-			continue
-		}
-		a.waitRows(429, 1)
-		return
+	dir, err := os.MkdirTemp("", "left") // short, as the path of a socket must be
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Error("Redis was too slow all the time")
+	t.Cleanup(func() { removeAll(dir) })
+	t.Setenv("TMPDIR", dir)
+	p := start(t)
+	p.post("/api/redis", map[string]any{"on": true})
+	left := func() int {
+		list, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if left() == 0 {
+		t.Fatal("premise: its redis-server has a directory")
+	}
+	p.kill()
+	for began := time.Now(); left() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatal("its redis-server has outlived it")
+		}
+	}
 }

@@ -1,79 +1,139 @@
-// One bucket as a picture: the water stands as high as the tokens.
-import { make, makeSVG, setAttr, setText } from "./dom.js";
-import { ownerOf } from "./owners.js";
-import { rule, short } from "./words.js";
+// A bucket as a picture: up to 20 tokens are discs to count, more are water. It shows what Remaining says, and nothing else.
 
-const shape = { top: 24, bottom: 168, wall: "M16 16 L33 160 Q34 170 44 170 L116 170 Q126 170 127 160 L144 16", ids: 0 };
-export const high = shape.bottom - shape.top; // in units of the picture
+const countable = 20, columns = 5;
+const between = (a, b, p) => a + (b - a) * p;
+const bound = (p) => Math.min(1, Math.max(0, p));
 
-export const levelY = (part) => shape.bottom - Math.min(1, Math.max(0, part)) * high;
+// bucketIn draws a bucket around x, on the floor. pitch is from one disc to the next.
+function bucketIn(parent, x, floor, pitch, tapY) {
+  const half = (columns * pitch) / 2 + pitch * 0.3, b = { x, floor, pitch, half, tapY, looks: "", discs: [], rim: floor };
+  b.body = draw("path", { class: "body" });
+  b.water = draw("rect", { class: "water", x: x - half, width: 2 * half });
+  b.slots = draw("g", { class: "slots" });
+  b.tokens = draw("g", { class: "tokens" });
+  b.air = draw("g", { class: "tokens air" });
+  b.mouth = draw("ellipse", { class: "mouth", cx: x, rx: half, ry: half * 0.12 });
+  b.lid = draw("ellipse", { class: "lid", cx: x, rx: half, ry: half * 0.12 });
+  b.ring = draw("path", { class: "ring", pathLength: 1 });
+  b.el = draw("g", { class: "bucket" }, b.body, b.water, b.slots, b.mouth, b.tokens, b.lid, b.ring, b.air);
+  parent.append(b.el);
+  return b;
+}
 
-// scale draws the marks at the wall.
-function scale(limit) {
-  const ticks = makeSVG("g"), steps = limit.capacity <= 10 ? limit.capacity : 4;
-  for (let i = 0; i <= steps; i++) {
-    const y = levelY(i / steps), x = 144 - (y - 16) * 17 / 144, main = i === 0 || i === steps || i * 2 === steps;
-    if (i > 0) ticks.append(makeSVG("line", { class: "tick", x1: x - (main ? 13 : 8), x2: x - 2, y1: y, y2: y }));
-    if (!main) continue;
-    const label = makeSVG("text", { class: "label", x: x + 6, y: y + 3.5 });
-    label.textContent = short(limit.capacity * i / steps);
-    ticks.append(label);
+const rowsOf = (capacity) => (capacity > countable ? countable / columns : Math.max(1, Math.ceil(capacity / columns)));
+const rimOf = (b, capacity) => b.floor - rowsOf(capacity) * b.pitch - b.pitch * 0.42;
+const slotX = (b, i) => b.x + ((i % columns) - (columns - 1) / 2) * b.pitch;
+const slotY = (b, i) => b.floor - b.pitch * (0.58 + Math.floor(i / columns));
+
+// shape draws what depends on the capacity alone.
+function shape(b, capacity) {
+  if (b.looks === capacity) return;
+  b.looks = capacity;
+  const { x, floor, half } = b, r = b.pitch * 0.42, ry = half * 0.12, rim = b.rim = rimOf(b, capacity);
+  set(b.body, "d", `M${x - half} ${rim}V${floor - r}Q${x - half} ${floor} ${x - half + r} ${floor}H${x + half - r}Q${x + half} ${floor} ${x + half} ${floor - r}V${rim}`);
+  for (const e of [b.mouth, b.lid]) set(e, "cy", rim);
+  set(b.ring, "d", `M${x} ${rim - ry}A${half} ${ry} 0 1 1 ${x - 0.1} ${rim - ry}`);
+  const n = capacity > countable ? 0 : capacity, discs = (kind) => Array.from({ length: n }, (_, i) => draw("circle", { class: kind, cx: slotX(b, i), cy: slotY(b, i), r }));
+  b.slots.replaceChildren(...discs("slot"));
+  b.tokens.replaceChildren(...(b.discs = discs("token")));
+  b.air.replaceChildren();
+}
+
+// flight puts the nth disc of those in the air somewhere.
+function flight(b, nth, x, y, opacity) {
+  const el = b.air.children[nth] ?? b.air.appendChild(draw("circle", { class: "token", r: b.pitch * 0.42 }));
+  set(el, "cx", x.toFixed(1));
+  set(el, "cy", y.toFixed(1));
+  set(el, "opacity", opacity.toFixed(2));
+}
+
+// showBucket draws the nth limit of a bucket as it is at t, and returns that state. Tokens on their way are drawn as part of a change
+// at its instant: one that is taken rises to the request, one that comes back falls from the tap and is there on time.
+function showBucket(b, moments, nth, t, cost = 1) {
+  const m = latest(moments, t) ?? moments[0], l = m?.limits[nth];
+  b.el.classList.toggle("unknown", !l);
+  if (!l) return null;
+  shape(b, l.capacity);
+  const rises = 260, falls = 300;
+  let air = 0;
+  const near = around(moments, t, rises, calm.matches ? 0 : falls);
+  if (l.capacity <= countable) {
+    b.discs.forEach((disc, i) => {
+      set(disc, "visibility", i < l.tokens ? null : "hidden");
+      set(b.slots.children[i], "visibility", i < l.tokens ? "hidden" : null);
+    });
+    set(b.water, "height", 0);
+    let had = latest(moments, t - rises)?.limits[nth]?.tokens ?? l.tokens;
+    for (const n of near) {
+      const has = n.limits[nth]?.tokens ?? had, p = n.show <= t ? (t - n.show) / rises : (n.show - t) / falls;
+      if (n.limits[nth]?.capacity !== l.capacity || calm.matches) continue;
+      if (n.show <= t) for (let i = has; i < had && n.by; i++) flight(b, air++, between(slotX(b, i), b.x - b.half * 0.5, p), between(slotY(b, i), b.rim - 30 * b.pitch / 44, p), 1 - p * p);
+      else for (let i = had; i < has; i++) flight(b, air++, between(slotX(b, i), b.x + b.half * 0.55, p), between(slotY(b, i), b.tapY ?? b.rim - b.pitch, p), 1);
+      had = has;
+    }
+  } else {
+    const last = near.findLast((n) => n.show <= t), before = last && latest(moments, last.show - 0.01)?.limits[nth];
+    const tokens = before && !calm.matches && before.capacity === l.capacity ? between(before.tokens, l.tokens, bound((t - last.show) / 200)) : l.tokens;
+    const high = (b.floor - b.rim) * tokens / l.capacity;
+    set(b.water, "y", (b.floor - high).toFixed(1));
+    set(b.water, "height", high.toFixed(1));
   }
-  return ticks;
+  while (b.air.children.length > air) b.air.lastChild.remove();
+  set(b.lid, "visibility", l.tokens < cost ? null : "hidden");
+  const part = l.next_ms > 0 ? bound(1 - (m.at + l.next_ms - t) / l.period_ms) : 0;
+  set(b.ring, "stroke-dasharray", `${part.toFixed(4)} 2`);
+  set(b.ring, "visibility", part > 0.01 ? null : "hidden");
+  return { ...l, moment: m, part };
 }
 
-// drawLevel makes the picture of one limit.
-function drawLevel(limit, owner) {
-  const id = `inside-${++shape.ids}`, what = limit.unit || "requests";
-  const wave = "M-20 0 Q0 -7 20 0 T60 0 T100 0 T140 0 T180 0 V10 H-20 Z";
-  const water = makeSVG("g", {}, makeSVG("path", { d: wave, class: "wave" }), makeSVG("rect", { class: "water", y: 3, width: 180, height: 180 }));
-  const number = makeSVG("text", { class: "number", x: 80, y: 104 }), of = makeSVG("text", { class: "of", x: 80, y: 122 });
-  const air = makeSVG("g", { class: "air" });
-  of.textContent = `of ${short(limit.capacity)} tokens`;
-  const svg = makeSVG("svg", { viewBox: "0 -34 180 222", "aria-hidden": "true" },
-    makeSVG("clipPath", { id }, makeSVG("path", { d: shape.wall + " Z" })),
-    makeSVG("path", { class: "inside", d: shape.wall + " Z" }),
-    makeSVG("g", { "clip-path": `url(#${id})` }, water),
-    scale(limit), makeSVG("path", { class: "wall", d: shape.wall }), number, of, air);
-  const el = make("div", { class: "level", "data-limit": limit.name, role: "meter", "aria-valuemin": 0, "aria-valuemax": limit.capacity, "aria-valuenow": 0,
-    "aria-label": `Tokens of ${owner}, limit ${limit.name}` },
-  svg, make("p", { class: "rule", text: rule(limit) }));
-  if (limit.unit) el.append(make("p", { class: "counts", text: `counts ${what}` }));
-  return { el, water, number, air, shown: 0, whole: 0, gained: 0 };
+// pills draws requests on their way: to a place, where they are decided, and away from it. route tells from where, to where, and
+// where those that passed and those that were refused go.
+function pills(layer, decisions, t, route, text) {
+  let n = 0;
+  for (const d of around(decisions, t, leave, calm.matches ? 0 : travel)) {
+    const way = route(d), p = d.show > t ? (d.show - t) / travel : (t - d.show) / leave;
+    if (!way) continue;
+    let [x, y] = way.to;
+    if (d.show > t) {
+      const path = way.via ? [way.from, ...way.via, way.to] : [way.from, way.to], at = (1 - p) * (path.length - 1), i = Math.min(Math.floor(at), path.length - 2);
+      [x, y] = [between(path[i][0], path[i + 1][0], at - i), between(path[i][1], path[i + 1][1], at - i)];
+    } else if (!calm.matches) {
+      const end = d.allowed ? way.passed : way.refused, q = d.allowed ? p ** 1.25 : p;
+      [x, y] = [between(x, end[0], q), between(y, end[1], d.allowed ? q : p * p) - (d.allowed ? 0 : 0.35 * (end[1] - y) * p * (1 - p))];
+    }
+    const el = layer.children[n++] ?? layer.appendChild(pill(text));
+    set(el, "class", `pill ${d.show > t ? "asks" : d.allowed ? "ok" : d.status === 429 ? "no" : "failed"}`);
+    set(el, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+    set(el, "opacity", d.show > t ? bound((1 - p) * 6).toFixed(2) : bound((1 - p) * 4).toFixed(2));
+    if (text) say(el.lastChild, d.show > t ? "GET /" : String(d.status));
+  }
+  while (layer.children.length > n) layer.lastChild.remove();
 }
 
-// shapeOf tells whether a bucket must be drawn anew.
-const shapeOf = (state, title) => JSON.stringify([title, ...state.limits.map((l) => [l.name, l.unit, l.capacity, rule(l)])]);
+const pill = (text) => text ? draw("g", {}, draw("rect", { x: -29, y: -14, width: 58, height: 28, rx: 14 }), draw("text", { y: 5, class: "middle" }))
+  : draw("g", {}, draw("circle", { r: 6 }));
 
-// build draws the bucket of b.state into a container, if it does not look like that already. It keeps the water where it
-// stood.
-export function build(b, container, title = ownerOf(b.state)) {
-  const looks = shapeOf(b.state, title);
-  if (b.looks === looks) return;
-  b.looks = looks;
-  const before = b.levels;
-  b.levels = b.state.limits.map((l) => drawLevel(l, title));
-  if (before?.length === b.levels.length) b.levels.forEach((l, i) => Object.assign(l, { shown: Math.min(before[i].shown, b.state.limits[i].capacity), whole: Infinity }));
-  const el = make("div", { class: "bucket", "data-key": b.state.key, role: "group", "aria-label": `Bucket of ${title}` },
-    make("div", { class: "levels" }, ...b.levels.map((l) => l.el)),
-    make("p", { class: "owner", title: b.state.key }, make("span", { class: "key", "aria-hidden": "true" }), make("span", { class: "whose", text: title })),
-    make("p", { class: "by", text: b.state.replica ? "decides alone" : "by this process alone" }));
-  if (b.el) b.el.replaceWith(el); else container.append(el);
-  b.el = el;
+// stairs is the tokens of moments over time as a path; x and y place it.
+function stairs(moments, nth, from, to, x, y) {
+  let path = "", last = null;
+  for (const m of moments) {
+    if (m.show > to) break;
+    const l = m.limits[nth];
+    if (!l) { last = null; continue; }
+    const high = y(l.tokens / l.capacity).toFixed(1);
+    if (m.show < from) { path = `M${x(from).toFixed(1)} ${high}`; last = high; continue; }
+    path += last === null ? `M${x(m.show).toFixed(1)} ${high}` : `H${x(m.show).toFixed(1)}V${high}`;
+    last = high;
+  }
+  return last === null ? path : `${path}H${x(to).toFixed(1)}`;
 }
 
-// show moves the water of a level towards its tokens, as far as it gets in so many ms. It returns how far it still has to go.
-export function show(level, limit, tokens, passed, calm) {
-  level.shown = calm ? tokens : level.shown + (tokens - level.shown) * (1 - Math.exp(-Math.min(passed, 50) / (tokens < level.shown ? 240 : 90)));
-  const left = Math.abs(tokens - level.shown) / limit.capacity * high;
-  if (left < 0.3) level.shown = tokens;
-  const part = level.shown / limit.capacity, below = 8 * Math.max(0, 1 - part * 20); // no waves in an empty bucket
-  setAttr(level.water, "transform", `translate(0 ${(levelY(part) + below).toFixed(2)})`);
-  setAttr(level.el, "data-tokens", tokens.toFixed(2));
-  const tenths = limit.mode === "continuous" && tokens < limit.capacity ? 1 : 0;
-  setText(level.number, limit.capacity < 100 ? (Math.floor(tokens * 10) / 10).toFixed(tenths) : short(Math.floor(tokens)));
-  setAttr(level.el, "aria-valuenow", String(Math.floor(tokens)));
-  setAttr(level.el, "aria-valuetext", `${Math.floor(tokens)} of ${limit.capacity} tokens, ${rule(limit)}`);
-  return left < 0.3 ? 0 : left;
+// marks is requests over time as a path: a dot each, or a cross.
+function marks(decisions, which, from, to, x, y, cross) {
+  let path = "";
+  for (const d of decisions) if (d.show > from && d.show <= to && which(d)) {
+    const at = x(d.show).toFixed(1);
+    path += cross ? `M${at - 3} ${y - 3}l6 6m0-6l-6 6` : `M${at} ${y}h0`;
+  }
+  return path;
 }
-

@@ -1,50 +1,71 @@
-// Package page is the demo's page: files that a browser loads.
+// Package page is the demo's page. A browser asks for three files: a page, a style and a script.
 package page
 
 import (
+	"bytes"
+	"compress/gzip"
 	"embed"
-	"io/fs"
 	"net/http"
-	"path"
+	"strings"
 )
 
 //go:embed *.html *.css *.js *.svg
 var files embed.FS
 
-// contentTypes are by a file's ending, so that they do not depend on what the machine knows of types.
-var contentTypes = map[string]string{
-	".html": "text/html; charset=utf-8",
-	".css":  "text/css; charset=utf-8",
-	".js":   "text/javascript; charset=utf-8",
-	".svg":  "image/svg+xml",
+// served are the files that a browser asks for, and what they are. The script and the style are joined from files that are small
+// enough to read. All scripts share one scope.
+var served = []struct{ path, parts, contentType string }{
+	{"/{$}", "index.html", "text/html; charset=utf-8"},
+	{"/page.css", "page.css parts.css", "text/css; charset=utf-8"},
+	{"/page.js", "dom.js time.js bucket.js knob.js hero.js chapters.js yours.js live.js", "text/javascript; charset=utf-8"},
+	{"/icon.svg", "icon.svg", "image/svg+xml"},
 }
 
 // policy lets the page use its own files and this server, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Serve serves the files: index.html as /, the others by their names.
+// Serve serves the page as /.
 func Serve(mux *http.ServeMux) error {
-	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := fs.ReadFile(files, name)
+	for _, f := range served {
+		text, err := join(f.parts)
 		if err != nil {
 			return err
 		}
-		at := "/" + name
-		if name == "index.html" {
-			at = "/{$}"
+		var small bytes.Buffer
+		zip := gzip.NewWriter(&small)
+		if _, err := zip.Write(text); err != nil {
+			return err
 		}
-		mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) {
+		if err := zip.Close(); err != nil {
+			return err
+		}
+		mux.HandleFunc("GET "+f.path, func(w http.ResponseWriter, r *http.Request) {
 			h := w.Header()
-			h.Set("Content-Type", contentTypes[path.Ext(name)])
+			h.Set("Content-Type", f.contentType)
 			h.Set("Content-Security-Policy", policy)
 			h.Set("Referrer-Policy", "no-referrer")
 			h.Set("Cache-Control", "no-cache")
-			_, _ = w.Write(text)
+			h.Set("Vary", "Accept-Encoding")
+			body := text
+			if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+				h.Set("Content-Encoding", "gzip")
+				body = small.Bytes()
+			}
+			_, _ = w.Write(body)
 		})
-		return nil
-	})
+	}
+	return nil
+}
+
+// join reads files, one after the other.
+func join(names string) (text []byte, err error) {
+	for name := range strings.FieldsSeq(names) {
+		part, err := files.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, part...)
+	}
+	return text, nil
 }

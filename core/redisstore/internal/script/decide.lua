@@ -7,7 +7,8 @@ local function levels_text(limits)
   for i = 1, #limits do
     local limit = limits[i]
     local full = full_at(limit)
-    waits = waits or limit.matters > now and limit.matters < full or limit.bounds
+    local first = earliest(limit)
+    waits = waits or first > now and first < full or limit.bounds
     answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, limit.at, limit.at, limit.fill_capacity, limit.pace)
   end
   return table.concat(answer), waits
@@ -21,6 +22,33 @@ local function retry_of(r, limit, allowed)
   end
   local first = crowded(r, limit) and holds_lib().first_end(limit.holds) + 1 - now or 0 -- then one must end, even if there are tokens
   return math.max(first, wait_for(limit, need * limit.unit))
+end
+
+-- Shortens the waits of a limit whose level rises before, because one of its records no longer matters. older.go has an example.
+local function shorten(r, limit, allowed, retry, full)
+  if not limit.older or limit.holds or limit.starts then
+    return retry, full
+  end
+  local moment = now
+  for _, at in ipairs({ limit.last.keep, until_full(limit.older) }) do
+    if at > moment and at < limit.matters then
+      local later = {}
+      for name, value in pairs(limit) do
+        later[name] = value
+      end
+      later.bounds, now = nil, at
+      refill_stored(later)
+      local bounds, longest, fills = later.bounds or {}, 0, 0
+      bounds[#bounds + 1] = { later.level, later.at }
+      for _, bound in ipairs(bounds) do
+        later.level, later.at = bound[1], bound[2]
+        longest, fills = math.max(longest, retry_of(r, later, allowed)), math.max(fills, wait_for(later, later.full))
+      end
+      now = moment
+      retry, full = math.min(retry, at - now + longest), math.min(full, at - now + fills)
+    end
+  end
+  return retry, full
 end
 
 -- The two waits of each limit, in µs: that of retry_of, and until it is full
@@ -41,6 +69,9 @@ local function waits_of(r, allowed, write)
       retry, full = math.max(retry, retry_of(r, limit, allowed)), math.max(full, wait_for(limit, limit.full))
     end
     limit.level, limit.at = level, at
+    if not write then
+      retry, full = shorten(r, limit, allowed, retry, full)
+    end
     answer[i] = pack(PAIR, math.min(most, retry), math.min(most, full))
   end
   return table.concat(answer)

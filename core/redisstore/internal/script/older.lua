@@ -101,6 +101,21 @@ local function lower(limit, older)
   limit.at = math.max(limit.at, at, last_at)
 end
 
+-- When the first of the limit's records no longer matters, if that is after now; otherwise when the last one doesn't
+local function earliest(limit)
+  local first = limit.matters
+  if limit.older then
+    if limit.last.keep > now then
+      first = math.min(first, limit.last.keep)
+    end
+    local ends = until_full(limit.older)
+    if ends > now then
+      first = math.min(first, ends)
+    end
+  end
+  return first
+end
+
 -- Refills a limit to now, and drops the holds that ended before. A limit that was not used yet is full, and its steps begin here.
 -- Sets limit.next_older: the older record if the decision is stored. Returns whether a clock that stepped back must be stored.
 local function refill_stored(limit)

@@ -1,0 +1,96 @@
+package browsertest
+
+import (
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
+)
+
+// 1: three buckets on one time axis, and a last frame that stays.
+func TestDrainIt(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		page := p.in(in, browser.Look{})
+		page.Click("button", "Drain all three")
+		page.Wait("it can be stopped meanwhile", `document.querySelector("#modes .primary").textContent === "Stop"`)
+		page.Wait("what came of it is said", `/^Passed: continuous \d+, stepped \d+, aligned \d+ of \d+\. .*they differ in when\.$/.test(document.querySelector("#v-modes").textContent)`)
+		last := `JSON.stringify([...document.querySelectorAll("#f-modes .left, #f-modes .dots, #f-modes .crosses")].map(e => e.getAttribute("d")?.length > 40)) === "[true,true,true,true,true,true,true,true,true]"`
+		page.Wait("each has its line and its marks", last)
+		page.Save("drain-it-" + in.Name)
+		page.Load()
+		page.Wait("the words are still there", `/^Passed: continuous/.test(document.querySelector("#v-modes").textContent)`)
+	})
+}
+
+// 2: a load balancer, two replicas, five frameworks, one bucket in Redis.
+func TestShareIt(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		page := p.in(in, browser.Look{})
+		for _, part := range []string{"Load", "balancer", "Replica A", "Replica B", "Redis"} {
+			page.Wait(part+" is in the picture", `document.querySelector("#f-share").textContent.includes($[0])`, part)
+		}
+		if n := browser.JS[int](page, `document.querySelectorAll("#f-share .bucket").length`); n != 1 {
+			t.Errorf("%d buckets are drawn, want one", n)
+		}
+		page.Click("button", "Flood both replicas")
+		page.Wait("requests go on their way", `document.querySelectorAll("#f-share .pill").length > 0`)
+		page.Wait("what came of it is said", `/^\d+ of 105 passed, \d+ by A and \d+ by B\./.test(document.querySelector("#v-share").textContent)`)
+		if !browser.JS[bool](page, `(([all, , a, b]) => Number(all) === Number(a) + Number(b) && Number(all) < 28)(document.querySelector("#v-share").textContent.match(/\d+/g))`) {
+			t.Error("the numbers don't add up to one bucket's")
+		}
+	})
+}
+
+// 3: Redis is turned off by hand: two dashed half-buckets. Restoring merges them.
+func TestLoseRedis(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		page := p.in(in, browser.Look{})
+		halves := `[...document.querySelectorAll("#f-lose .half")].filter(e => e.getAttribute("visibility") !== "hidden").length`
+		if n := browser.JS[int](page, halves); n != 0 {
+			t.Errorf("%d half-buckets with Redis on", n)
+		}
+		page.Click("switch", "Redis")
+		page.Wait("two dashed half-buckets appear, and the box is grey", halves+` === 2 && document.querySelector("#f-lose .redis.off")`)
+		page.WaitText("together the two may admit up to 20, not 10")
+		page.Save("lose-redis-" + in.Name)
+		page.Click("switch", "Redis")
+		page.Wait("they merge", halves+` === 0 && !document.querySelector("#f-lose .redis.off")`)
+		page.Click("button", "Lose Redis for 4 seconds")
+		page.Wait("what came of it is said", `/Closed: \d+ failed with 503\. Open: \d+ passed\. Local: \d+ passed and \d+ were refused, .* up to 20, not 10\.$/.test(document.querySelector("#v-lose").textContent)`)
+		for _, says := range []string{"503: nobody passes", "everybody passes", "together up to 20, not 10"} {
+			page.Wait("the last frame says "+says, `document.querySelector("#f-lose").textContent.includes($[0])`, says)
+		}
+	})
+}
+
+// 4: every setting holds at once, and a mistake is told beside its field.
+func TestMakeItYours(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := start(t)
+		page := p.in(in, browser.Look{})
+		page.Click("button", "Send as Ann and Bob")
+		page.Wait("Ann is refused, Bob is not", `/^Ann, 10 a second: \d+ passed, [1-9]\d* refused\. Bob, 1 a second: 5 passed, 0 refused\.$/.test(document.querySelector("#v-yours").textContent)`)
+		page.Click("button", "Model tokens")
+		page.Wait("two buckets each, one of them water", `document.querySelectorAll("#f-yours .bucket").length === 4 && /20,000/.test(document.querySelector("#f-yours").textContent)`)
+		browser.JS[any](page, `document.querySelector("#yours details").open = true`)
+		page.Wait("the code has both limits", `/WithUnit\("tokens"\)/.test(document.querySelector("#code-yours").textContent) && /WithUnits/.test(document.querySelector("#code-yours").textContent)`)
+		page.Click("button", "Three at once")
+		page.Wait("slots are drawn", `/of 3 slots free/.test(document.querySelector("#f-yours").textContent)`)
+		page.Click("button", "Send them")
+		page.Wait("three are at work", `document.querySelector("#v-yours").textContent === "15 at once: 3 passed, 12 refused."`)
+		page.Click("button", "A bucket each")
+		page.Fill("textbox", "Capacity, tokens", "0")
+		page.Wait("a mistake is told beside the field", `/got 0/.test(document.querySelector("#e-s-capacity").textContent) && document.querySelector("#s-capacity").getAttribute("aria-invalid") === "true"`)
+		page.Fill("textbox", "Capacity, tokens", "4")
+		page.Wait("it holds at once", `document.querySelectorAll("#f-yours .slot").length === 8 && document.querySelector("#e-s-capacity").textContent === ""`)
+		page.Fill("textbox", "Every", "15 min")
+		page.Wait("intervals are words", `/each 15 minutes/.test(document.querySelector("#f-yours").textContent)`)
+		page.Fill("combobox", "A bucket for", "client")
+		page.Wait("one bucket for all", `document.querySelectorAll("#f-yours .bucket").length === 1 && /Everybody/.test(document.querySelector("#f-yours").textContent)`)
+		page.Fill("spinbutton", "at once", "6")
+		page.Click("button", "Send them")
+		page.Wait("the burst is summed up", `document.querySelector("#v-yours").textContent === "6 at once: 4 passed, 2 refused."`)
+	})
+}

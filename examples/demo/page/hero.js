@@ -1,0 +1,167 @@
+// The first screen: one bucket, what comes to it, the answer, and the code.
+
+const hero = { floor: 306, x: 350, pitch: 52, code: "", program: "", drawn: null };
+
+function buildHero() {
+  const svg = $("picture");
+  hero.bucket = bucketIn(svg, hero.x, hero.floor, hero.pitch, 30);
+  hero.number = label(616, 272, "", "number middle");
+  hero.of = label(616, 300, "", "of middle");
+  hero.pills = draw("g", { class: "pills" });
+  hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { width: 168, height: 48, rx: 8 }), draw("text", { x: 14, y: 20, class: "strong" }), draw("text", { x: 14, y: 38 }));
+  const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 426, y: -4, width: 210, height: 34, class: "touch" }),
+    draw("path", { class: "pipe", d: "M740 12H444Q436 12 436 18V24" }), draw("circle", { class: "wheel", cx: 520, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M513 12h14M520 5v14" }));
+  hero.tapSays = label(716, 38, "", "of end");
+  hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
+    draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
+  svg.append(hero.number, hero.of, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
+  const perPixel = () => 720 / svg.getBoundingClientRect().width;
+  knob(hero.grip, "capacity", "Rim: the bucket’s capacity", (start, dx, dy) => {
+    const up = -dy * perPixel();
+    return start > countable ? step("capacity", start, Math.round(up / 8)) : Math.max(1, Math.round(Math.min(start + (up / hero.pitch) * columns, countable)) + Math.max(0, Math.round((start + (up / hero.pitch) * columns - countable) / 2)));
+  });
+  knob(pipe, "rate", "Tap: tokens that come back");
+  for (const field of ["capacity", "cost", "rate", "interval"]) {
+    const el = $(`k-${field}`);
+    el.dataset.field = field === "interval" ? "interval_ms" : field;
+    knob(el, el.dataset.field);
+  }
+  hero.strip = stripIn($("strip"), 720, 90);
+  $("burst").addEventListener("click", () => send("burst", { n: 15 }));
+  $("one").addEventListener("click", () => send("one", {}));
+  $("fill").addEventListener("click", () => send("fill", {}));
+  $("framework").addEventListener("change", () => showCode());
+  $("copy").addEventListener("click", () => copy(hero.program, $("copy")));
+  frames.push(drawHero);
+}
+
+const send = (script, order) => ask("POST", `/api/run/drain/${script}`, { framework: $("framework").value, ...order });
+
+// showSentence writes the settings as a sentence: its numbers are sliders.
+function showSentence() {
+  const s = stageOf("drain").settings;
+  if (!s) return;
+  say($("k-capacity"), capital(inWords(s.capacity)));
+  say($("k-cost"), inWords(s.cost));
+  say($("k-rate"), capital(inWords(s.rate)));
+  say($("comes"), s.rate === 1 ? "comes" : "come");
+  say($("k-interval"), duration(s.interval_ms));
+  say(hero.tapSays, `${plural(s.rate, "token")} each ${duration(s.interval_ms)}${{ stepped: ", at once", aligned: ", by the clock" }[s.mode] ?? ""}`);
+  showKnobs();
+}
+
+function drawHero(t) {
+  const stage = stageOf("drain"), moments = inUse(stage)[0]?.[1] ?? [], cost = stage.settings?.cost ?? 1;
+  const l = showBucket(hero.bucket, moments, 0, t, cost), b = hero.bucket, lane = b.rim - 36;
+  if (!l) return 1000;
+  say(hero.number, short(l.tokens));
+  say(hero.of, `of ${plural(l.capacity, "token")} left${l.moment.source === "fallback" ? ", by this process alone" : ""}`);
+  set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
+  say(hero.grip.lastChild, short(l.capacity));
+  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], refused: [b.x - b.half - 76, b.floor - 12] }), true);
+  const d = latest(stage.decisions, t);
+  showTag(d, t, lane);
+  if (d !== hero.drawn) showDecision(d);
+  hero.drawn = d;
+  drawStrip(hero.strip, moments, stage.decisions, t);
+  const moving = moments.findLast((m) => m.by)?.show > t - 31e3 ? 33 : Infinity;
+  return Math.min(restOf(stage, t), moving);
+}
+
+// showTag says why the latest request was refused, for four seconds.
+function showTag(d, t, lane) {
+  const on = d && !d.allowed && t - d.show < 4000;
+  set(hero.tag, "visibility", on ? null : "hidden");
+  if (!on) return;
+  set(hero.tag, "transform", `translate(0 ${lane + 76})`);
+  say(hero.tag.children[1], d.status === 429 ? `refused: ${d.remaining} left,` : `failed: status ${d.status}`);
+  say(hero.tag.children[2], d.status === 429 ? `retry in ${wait(d.retry_ms < 0 ? -1 : Math.max(100, d.retry_ms - (d.show - d.at)))}` : "");
+}
+
+// The strip: tokens left, and requests, over 30 seconds.
+const span = 30e3;
+
+function stripIn(svg, width, height) {
+  const s = { width, height };
+  for (const [name, kind] of [["area", "area"], ["line", "left"], ["ok", "ok dots"], ["no", "no crosses"]]) s[name] = draw("path", { class: kind });
+  s.top = label(2, 12, "", "of");
+  svg.append(draw("path", { class: "base", d: `M0 ${height - 26.5}H${width}` }), s.area, s.line, s.ok, s.no, s.top);
+  return s;
+}
+
+function drawStrip(s, moments, decisions, t) {
+  const from = t - span, x = (at) => s.width * (at - from) / span, low = s.height - 28, y = (part) => low - (low - 6) * part;
+  const line = stairs(moments, 0, from, t, x, y);
+  set(s.line, "d", line);
+  set(s.area, "d", line.split("M").slice(1).map((part) => `M${part}V${low}H${parseFloat(part)}Z`).join(""));
+  set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17));
+  set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true));
+  say(s.top, short(latest(moments, t)?.limits[0]?.capacity ?? 0));
+}
+
+// What a header field means, and what of the picture it is about.
+const spelled = { "X-Ratelimit-Limit": "X-RateLimit-Limit", "X-Ratelimit-Remaining": "X-RateLimit-Remaining", "X-Ratelimit-Reset": "X-RateLimit-Reset", Ratelimit: "RateLimit", "Ratelimit-Policy": "RateLimit-Policy",
+  "Ratelimit-Limit": "RateLimit-Limit", "Ratelimit-Remaining": "RateLimit-Remaining", "Ratelimit-Reset": "RateLimit-Reset" };
+const part = (text, name) => text.match(new RegExp(`;${name}=(\\d+)`))?.[1];
+const meanings = {
+  "Retry-After": ["ring", (v) => `wait ${v} s`],
+  "X-Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
+  "X-Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
+  "X-Ratelimit-Reset": ["tap", (v) => `full again at ${clockTime(Number(v) * 1000)}`],
+  Ratelimit: ["tokens", (v, d) => d.allowed ? `${part(v, "r")} left for the next ${part(v, "t")} s` : `${part(v, "r")} left, ask in ${part(v, "t")} s`],
+  "Ratelimit-Policy": ["tap", (v) => `${part(v, "q")} tokens in ${part(v, "w")} s`],
+  "Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
+  "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
+  "Ratelimit-Reset": ["tap", (v) => `full again in ${v} s`],
+  "Cache-Control": [null, () => "must not be cached"],
+  "Content-Type": [null, (v, d) => d.allowed ? "what the app answers" : "the body says why"],
+};
+const order = Object.keys(meanings);
+
+// showDecision shows the answer to a request, row by row.
+function showDecision(d) {
+  if (!d?.headers) return;
+  const text = { 200: "200 OK", 429: "429 Too Many Requests", 503: "503 Service Unavailable" }[d.status] ?? String(d.status);
+  set($("status"), "data-kind", d.allowed ? "ok" : "no");
+  $("status").replaceChildren(make("strong", {}, text), ` from ${nameOf(d.framework)}`);
+  const fields = d.headers.filter(([name]) => meanings[name]).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
+  while ($("fields").children.length > 2 * fields.length) $("fields").lastChild.remove();
+  fields.forEach(([name, value], i) => {
+    const [about, means] = meanings[name];
+    if ($("fields").children.length <= 2 * i) addField();
+    const [field, meaning] = [$("fields").children[2 * i].firstChild, $("fields").children[2 * i + 1]];
+    say(field, `${spelled[name] ?? name}: ${value}`);
+    say(meaning, means(value, d));
+    field.dataset.about = about ?? "";
+  });
+  let body = d.body;
+  try { body = JSON.stringify(JSON.parse(d.body)).replace(/,"/g, ', "').replace(/":/g, '": '); } catch { /* another framework's text */ }
+  $("body").hidden = false;
+  say($("body"), body);
+}
+
+// addField adds a row. While the pointer is on it, or the focus, the picture marks what it is about.
+function addField() {
+  const field = make("button", { type: "button", class: "field" });
+  const about = (on) => set($("picture"), "data-about", on ? field.dataset.about : null);
+  for (const [event, on] of [["pointerenter", true], ["pointerleave", false], ["focus", true], ["blur", false]]) field.addEventListener(event, () => about(on));
+  $("fields").append(make("dt", {}, field), make("dd"));
+}
+
+// showCode shows the lines of Go that make the limit. What has changed lights up.
+async function showCode(stage = "drain") {
+  const got = await ask("GET", `/api/code/${stage}?framework=${$("framework").value}`);
+  if (!got?.ok) return;
+  if (stage === "yours") {
+    hero.yours = got.data.program;
+    say($("code-yours"), got.data.lines);
+    return;
+  }
+  const words = (text) => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(hero.code), after = words(got.data.lines);
+  let from = 0, to = 0; // how many words are as before, at the start and at the end
+  while (from < after.length && after[from] === before[from]) from++;
+  while (to < after.length - from && after.at(-1 - to) === before.at(-1 - to)) to++;
+  hero.program = got.data.program;
+  hero.code = got.data.lines;
+  $("code").replaceChildren(...after.map((word, i) => before.length > 0 && i >= from && i < after.length - to ? make("mark", {}, word) : word));
+}

@@ -1,0 +1,124 @@
+// Chapter 4: every setting, as numbers to type. What is changed holds at once.
+
+const refillModes = { continuous: "continuous", stepped: "stepped", aligned: "aligned" };
+const settingFields = [
+  ["First limit", [["capacity", "Capacity, tokens"], ["rate", "Refill, tokens"], ["interval_ms", "Every"], ["mode", "Refill mode", refillModes], ["cost", "Cost of a request"]]],
+  ["Second limit", [["second.on", "A second limit"], ["second.capacity", "Second capacity"], ["second.rate", "Second refill"], ["second.interval_ms", "Second every"], ["second.mode", "Second mode", refillModes],
+    ["second.unit", "Unit it counts"], ["second.cost", "Units charged"], ["second.used", "Units used at last"]]],
+  ["Who and how", [["key", "A bucket for", { client: "all together", user: "each user", ip: "each IP address" }], ["plan", "Bob has, times"], ["slots", "At work at once"], ["takes_ms", "Work takes, ms"], ["headers", "Header style", { default: "default", legacy: "legacy", ietf: "IETF", draft6: "draft 6", none: "none" }]]],
+];
+const words = new Set(["mode", "second.mode", "second.unit", "key", "headers"]);
+const yours = { buckets: new Map() };
+
+function buildYours() {
+  for (const [title, list] of settingFields) {
+    const fields = list.map(([name, text, options]) => {
+      const id = `s-${name.replace(".", "-")}`, error = make("p", { class: "message", id: `e-${id}` });
+      const input = options ? make("select", { id }, ...Object.entries(options).map(([value, shown]) => make("option", { value }, shown)))
+        : name === "second.on" ? make("input", { id, type: "checkbox" }) : make("input", { id, inputmode: words.has(name) ? "text" : "decimal", spellcheck: "false" });
+      set(input, "name", name);
+      set(input, "aria-describedby", error.id);
+      return make("div", { class: name.startsWith("second.") && name !== "second.on" ? "second" : "" }, make("label", { for: id }, text), input, error);
+    });
+    $("settings").append(make("fieldset", {}, make("legend", {}, title), ...fields));
+  }
+  let later = 0;
+  $("settings").addEventListener("submit", (e) => e.preventDefault());
+  $("settings").addEventListener("input", (e) => { clearTimeout(later); later = setTimeout(() => changeSetting(e.target), 350); });
+  $("settings").addEventListener("focusout", () => { if (yours.heard) hearSettings(yours.heard); });
+  $("copy-yours").addEventListener("click", () => copy(hero.yours, $("copy-yours")));
+  frames.push(drawYours);
+}
+
+const fieldOf = (name) => $("settings").elements.namedItem(name);
+
+async function changeSetting(el) {
+  const name = el.name, typed = el.type === "checkbox" ? el.checked : name.endsWith("interval_ms") ? intervalOf(el.value) : words.has(name) || el.value.trim() === "" || Number.isNaN(Number(el.value)) ? el.value : Number(el.value);
+  const body = name.startsWith("second.") ? { second: { [name.slice(7)]: typed } } : { [name]: typed };
+  const got = await ask("POST", "/api/settings/yours", body);
+  for (const p of $("settings").querySelectorAll(".message")) say(p, "");
+  for (const e of $("settings").querySelectorAll("[aria-invalid]")) e.removeAttribute("aria-invalid");
+  if (got?.ok) return;
+  for (const [field, text] of Object.entries(got?.data ?? { [name]: "The demo does not answer: nothing has changed." })) {
+    const input = fieldOf(field) ?? el;
+    set(input, "aria-invalid", "true");
+    say($(`e-${input.id}`), text);
+  }
+}
+
+// intervalOf reads 5 s, 15 minutes or month, in ms; what it can't read it returns, for the server to answer.
+function intervalOf(text) {
+  const [, n, word] = text.trim().toLowerCase().match(/^([\d.]*)\s*([a-z]*)$/) ?? [];
+  const unit = word === "ms" ? [1] : word === "m" ? [60e3] : units.find(([, name]) => name.startsWith((word || "second").replace(/s$/, "") || "s"));
+  return unit && n + word !== "" && !Number.isNaN(Number(n)) ? (n === "" ? 1 : Number(n)) * unit[0] : text;
+}
+
+// hearSettings shows what is in force. A field that someone is typing in keeps what was typed.
+function hearSettings({ stage, settings }) {
+  if (stageOf(stage).settings?.key !== settings.key && yours.heard) stageOf(stage).keys.clear();
+  stageOf(stage).settings = settings;
+  if (stage === "drain") {
+    if (!turned.timer) showSentence();
+    showCode();
+    return wake();
+  }
+  yours.heard = { stage, settings };
+  for (const el of $("settings").elements) {
+    if (!el.name || el === document.activeElement) continue;
+    const value = el.name.startsWith("second.") ? settings.second[el.name.slice(7)] : settings[el.name];
+    if (el.type === "checkbox") el.checked = value; else el.value = el.name.endsWith("interval_ms") ? duration(value).replace(/^(?=\D)/, "1 ") : value;
+  }
+  $("settings").classList.toggle("two", settings.second.on);
+  for (const b of $("presets").querySelectorAll("button")) set(b, "aria-pressed", String(b.dataset.settings === JSON.stringify(settings)));
+  showCode("yours");
+  wake();
+}
+
+function buildPresets(list) {
+  $("presets").replaceChildren(...list.map((p) => {
+    const button = make("button", { type: "button", class: "quiet", "aria-pressed": "false" }, p.title);
+    button.dataset.settings = JSON.stringify(p.settings);
+    button.addEventListener("click", () => { say($("preset-says"), p.text); ask("POST", "/api/settings/yours", p.settings); });
+    return make("li", {}, button);
+  }));
+}
+
+// drawYours draws a bucket for each user and limit, and slots as a row of discs.
+function drawYours(t) {
+  const stage = stageOf("yours"), shown = inUse(stage).filter(([, moments]) => latest(moments, t)).slice(0, 6), svg = $("f-yours");
+  const looks = JSON.stringify(shown.map(([id, moments]) => [id, latest(moments, t).limits.map((l) => [l.name, l.capacity, l.unit])]));
+  if (looks !== yours.looks) {
+    yours.looks = looks;
+    svg.replaceChildren();
+    yours.parts = [];
+    const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), room = 820 / Math.max(n, 1);
+    let x = room / 2;
+    for (const [id, moments] of shown) {
+      const m = latest(moments, t), first = x;
+      m.limits.forEach((l, i) => {
+        const g = draw("g"), b = bucketIn(g, x, 190, Math.min(34, room / 6.4), 20);
+        const p = { id, i, b, number: label(x, 228, "", "number small middle"), of: label(x, 248, "", "of middle"), rate: label(x, 266, "", "of middle") };
+        svg.append(g, p.number, p.of, p.rate);
+        yours.parts.push(p);
+        x += room;
+      });
+      const who = m.user || (m.key.startsWith("ip") ? m.key : "everybody");
+      svg.append(label((first + x - room) / 2, 294, capital(who), "strong middle"));
+    }
+    yours.pills = draw("g");
+    svg.append(yours.pills);
+  }
+  for (const p of yours.parts ?? []) {
+    const l = showBucket(p.b, stage.buckets.get(p.id) ?? [], p.i, t);
+    if (!l) continue;
+    const slots = l.mode === "concurrent";
+    say(p.number, short(l.tokens));
+    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)} ${l.unit || "requests"}`);
+    say(p.rate, slots ? "" : `${short(l.rate)} each ${duration(l.interval_ms)}`);
+  }
+  if (yours.pills) pills(yours.pills, stage.decisions, t, (d) => {
+    const b = yours.parts.find((p) => p.id === `${d.lane ?? ""}/${d.key}`)?.b;
+    return b && { from: [b.x - 30, -10], to: [b.x, b.rim - 10], passed: [b.x + b.half + 14, b.floor], refused: [b.x - b.half - 16, b.floor] };
+  });
+  return restOf(stage, t);
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// runHeader names the script that sent a request; stageHeader and laneHeader say where it goes.
+const (
+	runHeader   = "X-Demo-Run"
+	stageHeader = "X-Demo-Stage"
+	laneHeader  = "X-Demo-Lane"
+)
+
+// played is what became of a stage's latest script.
+type played struct {
+	Stage   string  `json:"stage"`
+	Script  string  `json:"script"`
+	Running bool    `json:"running"`
+	At      float64 `json:"at"`   // when it began or ended
+	Text    string  `json:"text"` // what came of it
+}
+
+// order is what a page asks of a script.
+type order struct {
+	N         int     `json:"n"`         // requests at once
+	Rate      float64 `json:"rate"`      // requests a second
+	Seconds   float64 `json:"seconds"`   // for so long
+	User      string  `json:"user"`      // on whose behalf; "" is the first
+	Framework string  `json:"framework"` // "" is each in turn
+	Auto      bool    `json:"auto"`      // the page asks by itself, as nobody has done anything yet
+}
+
+// scripts are what each stage can play. They return what came of it.
+var scripts = map[string]map[string]func(context.Context, *player) string{
+	"drain": {"one": one, "burst": burst, "fill": fill},
+	"modes": {"play": threeModes},
+	"share": {"play": sharedFlood},
+	"lose":  {"play": outage},
+	"yours": {"one": one, "burst": burst, "steady": steady, "users": bothUsers, "fill": fill},
+}
+
+// player sends a script's requests.
+type player struct {
+	demo  *demo
+	stage *stage
+	name  string
+	order order
+	turn  atomic.Int64
+}
+
+// reply is what came back for one request: a status, or 0 for nothing.
+type reply struct {
+	lane, user string
+	status     int
+	at         time.Time
+}
+
+type replies []reply
+
+func (l replies) of(status int, who string) (n int) {
+	for _, r := range l {
+		if r.status == status && (who == "" || r.user == who || r.lane == who) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l replies) took() time.Duration { return l[len(l)-1].at.Sub(l[0].at) }
+
+var caller = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+
+// ask sends a real request through a framework, by default the next in turn.
+func (p *player) ask(ctx context.Context, user, lane string) reply {
+	framework := p.order.Framework
+	if _, ok := adapters[framework]; !ok {
+		framework = frameworks[int(p.turn.Add(1)-1)%len(frameworks)].name
+	}
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, p.demo.url+"/"+framework+"/limited", nil)
+	if err != nil {
+		return reply{lane, user, 0, time.Now()}
+	}
+	for name, value := range map[string]string{userHeader: user, stageHeader: p.stage.id, laneHeader: lane, runHeader: p.name} {
+		q.Header.Set(name, value)
+	}
+	resp, err := caller.Do(q)
+	if err != nil {
+		return reply{lane, user, 0, time.Now()}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
+	return reply{lane, user, resp.StatusCode, time.Now()}
+}
+
+// atOnce sends n requests at once.
+func (p *player) atOnce(ctx context.Context, n int, user string, lanes ...string) replies {
+	list := make(replies, n*len(lanes))
+	var wg sync.WaitGroup
+	for i := range list {
+		wg.Go(func() { list[i] = p.ask(ctx, user, lanes[i%len(lanes)]) })
+	}
+	wg.Wait()
+	slices.SortFunc(list, func(a, b reply) int { return a.at.Compare(b.at) })
+	return list
+}
+
+// steadily sends perSecond requests a second for d, each to every lane that lanes returns for it.
+func (p *player) steadily(ctx context.Context, perSecond float64, d time.Duration, user string, lanes func(n int) []string) (list replies) {
+	every := time.Duration(float64(time.Second) / perSecond)
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for n := range max(1, int(d/every)) {
+		for _, l := range lanes(n) {
+			wg.Go(func() {
+				got := p.ask(ctx, user, l)
+				mu.Lock()
+				defer mu.Unlock()
+				list = append(list, got)
+			})
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	wg.Wait()
+	return list
+}
+
+// to is the same lanes for each request.
+func to(lanes ...string) func(int) []string { return func(int) []string { return lanes } }
+
+// inTurn is one lane for each request.
+func inTurn(lanes ...string) func(int) []string {
+	return func(n int) []string { return lanes[n%len(lanes) : n%len(lanes)+1] }
+}
+
+func one(ctx context.Context, p *player) string {
+	p.ask(ctx, p.order.User, "")
+	return ""
+}
+
+func burst(ctx context.Context, p *player) string {
+	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
+	return fmt.Sprintf("%d at once: %s.", len(list), list.text(""))
+}
+
+func steady(ctx context.Context, p *player) string {
+	perSecond, seconds := min(max(p.order.Rate, 0.1), 500), min(max(p.order.Seconds, 1), 60)
+	list := p.steadily(ctx, perSecond, time.Duration(seconds*float64(time.Second)), p.order.User, to(""))
+	return fmt.Sprintf("%g a second for %g s: %s.", perSecond, seconds, list.text(""))
+}
+
+func fill(context.Context, *player) string { return "" } // every script but one, burst, steady and users begins with full buckets
+
+// text is what became of the replies of a lane or a user.
+func (l replies) text(who string) string {
+	text := fmt.Sprintf("%d passed, %d refused", l.of(200, who), l.of(429, who))
+	if other := l.of(503, who) + l.of(0, who); other > 0 {
+		text += fmt.Sprintf(", %d failed", other)
+	}
+	return text
+}
+
+func threeModes(ctx context.Context, p *player) string {
+	lanes := []string{"continuous", "stepped", "aligned"}
+	list := p.atOnce(ctx, 15, "", lanes...)
+	list = append(list, p.steadily(ctx, 3, 14*time.Second, "", to(lanes...))...)
+	return fmt.Sprintf("Passed: continuous %d, stepped %d, aligned %d of %d. In the long run ten pass every five seconds in all three: they differ in when.",
+		list.of(200, lanes[0]), list.of(200, lanes[1]), list.of(200, lanes[2]), len(list)/3)
+}
+
+func sharedFlood(ctx context.Context, p *player) string {
+	list := p.steadily(ctx, 25, 4200*time.Millisecond, "", inTurn("A", "B"))
+	return fmt.Sprintf("%d of %d passed, %d by A and %d by B. One bucket for both: 10 + 1 a second lets at most %d pass in %.1f s.",
+		list.of(200, ""), len(list), list.of(200, "A"), list.of(200, "B"), p.stage.most(list.took()), list.took().Seconds())
+}
+
+// most is how many the first limit lets pass in d.
+func (st *stage) most(d time.Duration) int64 {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.settings.limit().MaxIn(d)
+}
+
+func outage(ctx context.Context, p *player) string {
+	lanes := func(n int) []string {
+		by := []string{" A", " B"}[n%2]
+		return []string{"closed" + by, "open" + by, "local" + by}
+	}
+	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
+	p.demo.turnRedis(ctx, false)
+	list := p.steadily(ctx, 8, 4*time.Second, "", lanes)
+	p.demo.turnRedis(context.WithoutCancel(ctx), true)
+	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
+	count := func(status int, mode string) int { return list.of(status, mode+" A") + list.of(status, mode+" B") }
+	return fmt.Sprintf("%d requests each while Redis was off. Closed: %d failed with 503. Open: %d passed. Local: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
+		len(list)/3, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
+}
+
+func bothUsers(ctx context.Context, p *player) string {
+	var ann, bob replies
+	var wg sync.WaitGroup
+	wg.Go(func() { ann = p.steadily(ctx, 10, 5*time.Second, users[0], to("")) })
+	wg.Go(func() { bob = p.steadily(ctx, 1, 5*time.Second, users[1], to("")) })
+	wg.Wait()
+	return fmt.Sprintf("Ann, 10 a second: %s. Bob, 1 a second: %s.", ann.text(""), bob.text(""))
+}
+
+// begin takes the stage for a script. It reports whether nothing else plays, and whether the stage is as the script needs it.
+func (p *player) begin(cancel context.CancelFunc) bool {
+	st := p.stage
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.cancel != nil || p.order.Auto && time.Since(st.last) < time.Minute {
+		return false
+	}
+	st.cancel = cancel
+	return true
+}
+
+// play plays a script to its end. A chapter begins with full buckets, and with Redis.
+func (p *player) play(ctx context.Context, script func(context.Context, *player) string) {
+	st, text := p.stage, ""
+	p.demo.tellRun(st, played{Stage: st.id, Script: p.name, Running: true})
+	if p.name == "play" || p.name == "fill" {
+		if st.specs[0].store == core.Store(p.demo.box.plugs[0]) {
+			p.demo.turnRedis(ctx, true)
+		}
+		text = p.fill(ctx)
+	}
+	if text == "" {
+		text = script(ctx, p)
+	}
+	if ctx.Err() != nil {
+		text = "Stopped."
+	}
+	st.mu.Lock()
+	st.cancel = nil
+	st.mu.Unlock()
+	p.demo.tell() // the requests before what came of them
+	p.demo.tellRun(st, played{Stage: st.id, Script: p.name, Text: text})
+}
+
+// fill makes the stage's buckets full. It waits for a Redis that is busy, or coming back.
+func (p *player) fill(ctx context.Context) string {
+	for range 50 {
+		if err := p.stage.fill(ctx); err == nil || ctx.Err() != nil {
+			return ""
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return "Redis does not answer, so the buckets could not be filled."
+}

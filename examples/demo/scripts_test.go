@@ -1,0 +1,175 @@
+package main
+
+import (
+	"math"
+	"net/http"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// counted are a stage's decisions by lane and status, from the log.
+func counted(t *testing.T, d *demo, stage string) map[string]map[int]int {
+	t.Helper()
+	counts := map[string]map[int]int{}
+	for _, m := range logOf(t, d, stage) {
+		if counts[m.Lane] == nil {
+			counts[m.Lane] = map[int]int{}
+		}
+		counts[m.Lane][m.Status]++
+	}
+	return counts
+}
+
+func TestAllModesSeeTheSameTraffic(t *testing.T) {
+	t.Parallel() // it mostly waits
+	d := serve(t)
+	text := playedOut(t, d, "modes", "play", order{})
+	require.Contains(t, text, "they differ in when")
+	counts := counted(t, d, "modes")
+	require.Len(t, counts, 3)
+	limit := d.stage("modes").settings.limit()
+	for mode, n := range counts {
+		require.GreaterOrEqual(t, n[200], 10, mode)
+		require.LessOrEqual(t, int64(n[200]), limit.MaxIn(60*time.Second), mode)
+	}
+}
+
+// Two replicas and five frameworks share one bucket.
+func TestReplicasShareABucket(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	playedOut(t, d, "share", "play", order{})
+	log := logOf(t, d, "share")
+	counts := counted(t, d, "share")
+	passed := counts["A"][200] + counts["B"][200]
+	took := time.Duration((log[len(log)-1].At - log[0].At) * float64(time.Millisecond))
+	require.LessOrEqual(t, int64(passed), d.stage("share").most(took+time.Second/10), "what one bucket admits")
+	require.GreaterOrEqual(t, passed, 10)
+	by := map[string]bool{}
+	for _, m := range log {
+		by[m.Framework] = true
+	}
+	require.Len(t, by, 5)
+}
+
+// levels are the tokens of the lanes of chapter 3, and whether none decides in Redis.
+func levels(t *testing.T, d *demo) (tokens map[string]int64, alone bool) {
+	t.Helper()
+	tokens, alone = map[string]int64{}, true
+	for _, b := range d.look(t.Context()) {
+		if b.Stage == "lose" && len(b.Limits) > 0 {
+			tokens[b.Lane] = b.Limits[0].Tokens
+			alone = alone && b.Source != "store"
+		}
+	}
+	return tokens, alone
+}
+
+func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
+	for name, prepare := range map[string]func(*testing.T){
+		"on a Redis": func(t *testing.T) {
+			if _, err := exec.LookPath("redis-server"); err != nil {
+				t.Skip("needs redis-server on the PATH")
+			}
+		},
+		"with a store that stands in": func(t *testing.T) { t.Setenv("PATH", "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prepare(t)
+			d := serve(t)
+			power := func(on bool) {
+				status, _ := call(t, d, http.MethodPost, "/api/redis", fields{"on": on})
+				require.Equal(t, http.StatusOK, status)
+				require.Equal(t, on, d.box.state().Up)
+			}
+			ask := func(lane string, n int) (passed int) {
+				p := &player{demo: d, stage: d.stage("lose")}
+				for range n {
+					if p.ask(t.Context(), "", lane).status == http.StatusOK {
+						passed++
+					}
+				}
+				return passed
+			}
+			require.NoError(t, d.box.turn(t.Context(), true))
+			require.Equal(t, 2, ask("local A", 2))
+			shared, _ := levels(t, d)
+			require.EqualValues(t, 8, shared["local A"])
+			require.EqualValues(t, 8, shared["local B"], "one bucket for both")
+			require.EqualValues(t, 10, shared["open A"], "each policy has its own")
+			power(false)
+			require.Zero(t, ask("closed A", 3), "fail closed: nobody passes")
+			require.Equal(t, 30, ask("open A", 30), "fail open: everybody passes")
+			together := ask("local A", 15) + ask("local B", 15)
+			require.GreaterOrEqual(t, together, 20, "two half-buckets")
+			require.LessOrEqual(t, together, 22, "together they admit twice the limit, and what refills meanwhile")
+			_, alone := levels(t, d)
+			require.True(t, alone)
+			power(true)
+			require.Eventually(t, func() bool {
+				shared, alone := levels(t, d)
+				return !alone && shared["local A"] == shared["local B"] && math.Abs(float64(shared["local A"]-9)) <= 1
+			}, time.Minute, 20*time.Millisecond, "both are back on Redis, at the level that it has kept")
+		})
+	}
+	d := serve(t)
+	for _, body := range []any{"", fields{}, 7} {
+		status, _ := call(t, d, http.MethodPost, "/api/redis", body)
+		require.Equal(t, http.StatusUnprocessableEntity, status, "%v", body)
+	}
+}
+
+// The chapter tells of the three policies side by side, at a rate that denies.
+func TestTheOutageIsPlayed(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	text := playedOut(t, d, "lose", "play", order{})
+	require.Contains(t, text, "together they may admit up to 20, not 10")
+	counts := counted(t, d, "lose")
+	require.Positive(t, counts["closed A"][503])
+	require.Zero(t, counts["open A"][503]+counts["local A"][503])
+	require.Positive(t, counts["local A"][429], "denied, also without Redis")
+	require.True(t, d.box.state().Up, "Redis is back")
+}
+
+func TestUsersHaveBucketsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	require.Contains(t, playedOut(t, d, "yours", "users", order{}), "Bob, 1 a second: 5 passed, 0 refused.")
+}
+
+func TestSlotsAndPlansAndSettlement(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	preset := func(id string) {
+		for _, p := range presets {
+			if p.ID == id {
+				set(t, d, "yours", map[string]any{})
+				status, text := call(t, d, http.MethodPost, "/api/settings/yours", p.Settings)
+				require.Equal(t, http.StatusOK, status, text)
+			}
+		}
+	}
+	preset("slots")
+	require.Equal(t, "10 at once: 3 passed, 7 refused.", playedOut(t, d, "yours", "burst", order{N: 10}))
+	preset("plans")
+	set(t, d, "yours", fields{"interval_ms": hour})
+	require.Equal(t, "25 at once: 10 passed, 15 refused.", playedOut(t, d, "yours", "burst", order{N: 25, User: "ann"}))
+	require.Equal(t, "25 at once: 20 passed, 5 refused.", playedOut(t, d, "yours", "burst", order{N: 25, User: "bob"}))
+	preset("model")
+	set(t, d, "yours", fields{"second": fields{"interval_ms": hour, "rate": 1}})
+	for i, f := range frameworks {
+		playedOut(t, d, "yours", "one", order{Framework: f.name})
+		require.Eventually(t, func() bool {
+			for _, b := range d.look(t.Context()) {
+				if b.Stage == "yours" && b.User == "ann" {
+					return len(b.Limits) == 2 && b.Limits[1].Unit == "tokens" && b.Limits[1].Tokens == 20_000-800*int64(i+1)
+				}
+			}
+			return false
+		}, 10*time.Second, 10*time.Millisecond, "%s: 1,200 are charged and 400 come back", f.name)
+	}
+}
