@@ -15,7 +15,7 @@ function buildYours() {
     const fields = list.map(([name, text, options]) => {
       const id = `s-${name.replace(".", "-")}`, error = make("p", { class: "message", id: `e-${id}` });
       const input = options ? make("select", { id }, ...Object.entries(options).map(([value, shown]) => make("option", { value }, shown)))
-        : name === "second.on" ? make("input", { id, type: "checkbox" }) : make("input", { id, inputmode: words.has(name) ? "text" : "decimal", spellcheck: "false" });
+        : name === "second.on" ? make("input", { id, type: "checkbox" }) : make("input", { id, inputmode: words.has(name) || name.endsWith("interval_ms") ? "text" : "decimal", placeholder: name === "second.unit" ? "requests" : undefined, spellcheck: "false" });
       set(input, "name", name);
       set(input, "aria-describedby", error.id);
       return make("div", { class: name.startsWith("second.") && name !== "second.on" ? "second" : "" }, make("label", { for: id }, text), input, error);
