@@ -28,7 +28,7 @@ func Left(t testing.TB, l *core.Limiter, key string) int64 {
 	return res.Remaining
 }
 
-// ComesBack waits until key has n tokens or slots: they come back without a round trip that anybody waits for.
+// ComesBack waits until key has n tokens or slots: they come without a round trip that anybody waits for.
 func ComesBack(t testing.TB, l *core.Limiter, key string, n int64, rule string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); Left(t, l, key) != n; time.Sleep(time.Millisecond) {
