@@ -65,6 +65,7 @@ func TestEachClientAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server.Close() // wrk does not wait for the last answers
 	if m.Requests < 50 || len(seen) != 50 || seen[Client(49)] == 0 {
 		t.Errorf("%d requests of %d clients, must be of 50: %v", m.Requests, len(seen), seen)
 	}
