@@ -86,7 +86,7 @@ function noteDecision(d) {
     aloud.list = [];
     aloud.timer = 0;
     if (list.length > 1) return tellAloud(`${list.length} requests: ${passed} passed, ${list.length - passed} refused.`);
-    tellAloud(d.allowed ? `${d.status}: passed, ${plural(d.remaining, "token")} left.` : d.status === 429 ? `429: refused, ${d.remaining} left, retry in ${wait(d.retry_ms)}.` : `${d.status}: failed.`);
+    tellAloud(d.allowed ? `${d.status}: passed, ${plural(d.remaining, "token")} left.` : d.status === 429 ? `429: refused, ${d.remaining} left, ${again(d.retry_ms)}.` : `${d.status}: failed.`);
   }, delay);
 }
 
