@@ -206,6 +206,9 @@ func outage(ctx context.Context, p *player) string {
 		return []string{"closed" + by, "open" + by, "local" + by}
 	}
 	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
+	if ctx.Err() != nil {
+		return ""
+	}
 	p.demo.turnRedis(ctx, false)
 	list := p.steadily(ctx, 8, 4*time.Second, "", lanes)
 	p.demo.turnRedis(context.WithoutCancel(ctx), true)

@@ -19,6 +19,7 @@ func TestDrainIt(t *testing.T) {
 		page.Save("drain-it-" + in.Name)
 		page.Load()
 		page.Wait("the words are still there", `/^Passed: continuous/.test(document.querySelector("#v-modes").textContent)`)
+		page.Wait("the picture counts what the words say", `JSON.stringify(document.querySelector("#v-modes").textContent.match(/\d+/g).slice(0, 3)) === JSON.stringify([...document.querySelectorAll("#f-modes .end")].map(e => e.textContent.match(/^\d+/)[0]))`)
 	})
 }
 
