@@ -13,7 +13,7 @@ const now = () => clock.frozen || performance.now() + clock.offset - delay;
 function heardAt(at) { clock.offset += Math.max(0, at - delay - now()); }
 
 function stageOf(id) {
-  if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), keys: new Set(), last: {}, answer: null });
+  if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), keys: new Set(), last: {} });
   return stages.get(id);
 }
 
