@@ -89,7 +89,7 @@ func (b *box) turn(ctx context.Context, on bool) error {
 		}
 	}
 	switch {
-	case on == b.power.Up:
+	case on == b.power.Up && (!on || b.dir == "" || b.clients[0].Ping(ctx).Err() == nil):
 		return nil
 	case b.dir == "":
 		for _, p := range b.plugs {
@@ -98,6 +98,9 @@ func (b *box) turn(ctx context.Context, on bool) error {
 			}
 		}
 	case on:
+		if b.power.Up { // it has died, or hangs
+			b.kill()
+		}
 		if err := b.start(ctx); err != nil {
 			return err
 		}

@@ -268,4 +268,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v) // a client that has gone needs no answer
 }
 
-func millis(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
+var started = time.Now()
+
+// millis is t in ms since 1970, on a clock that nobody sets: pages draw by it, and the machine's may step.
+func millis(t time.Time) float64 { return float64(started.Add(t.Sub(started)).UnixMicro()) / 1000 }

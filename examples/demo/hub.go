@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // hub tells all open pages what happens, in order, as server-sent events.
@@ -86,7 +88,7 @@ func (d *demo) tick(ctx context.Context) {
 
 const (
 	toldAtOnce = 60  // decisions of a tick that pages are told of one by one; in a flood the rest is only counted
-	kept       = 150 // decisions of a stage that a page gets when it is opened
+	kept       = 250 // decisions of a stage that a page gets when it is opened: all of a chapter
 	pastKept   = 400 // states of buckets
 )
 
@@ -130,6 +132,27 @@ func (d *demo) tell() {
 		d.log[id] = slices.Clone(log[max(0, len(log)-kept):])
 	}
 	d.hub.send("decisions", map[string]any{"list": list, "skipped": skipped})
+}
+
+// forget has the log of a stage begin anew: its chapter counts what is there.
+func (d *demo) forget(st *stage) {
+	d.tell()
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	delete(d.log, st.id)
+}
+
+// alone is how many decisions of a stage's log its replicas made without Redis.
+func (d *demo) alone(st *stage) (n int) {
+	d.tell()
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	for _, m := range d.log[st.id] {
+		if m.Source == core.FromFallback.String() {
+			n++
+		}
+	}
+	return n
 }
 
 // tellBuckets tells the pages of those buckets that are not as they know them.

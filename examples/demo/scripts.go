@@ -186,8 +186,11 @@ func threeModes(ctx context.Context, p *player) string {
 
 func sharedFlood(ctx context.Context, p *player) string {
 	list := p.steadily(ctx, 25, 4200*time.Millisecond, "", inTurn("A", "B"))
-	return fmt.Sprintf("%d of %d passed, %d by A and %d by B. One bucket for both: 10 + 1 a second lets at most %d pass in %.1f s.",
-		list.of(200, ""), len(list), list.of(200, "A"), list.of(200, "B"), p.stage.most(list.took()), list.took().Seconds())
+	text := fmt.Sprintf("%d of %d passed, %d by A and %d by B. ", list.of(200, ""), len(list), list.of(200, "A"), list.of(200, "B"))
+	if n := p.demo.alone(p.stage); n > 0 {
+		return text + fmt.Sprintf("Redis was away for %d of them: each replica had a bucket of its own, and together they may admit twice the limit.", n)
+	}
+	return text + fmt.Sprintf("One bucket for both: 10 + 1 a second lets at most %d pass in %.1f s.", p.stage.most(list.took()), list.took().Seconds())
 }
 
 // most is how many the first limit lets pass in d.
@@ -203,13 +206,20 @@ func outage(ctx context.Context, p *player) string {
 		return []string{"closed" + by, "open" + by, "local" + by}
 	}
 	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
+	if ctx.Err() != nil {
+		return ""
+	}
 	p.demo.turnRedis(ctx, false)
 	list := p.steadily(ctx, 8, 4*time.Second, "", lanes)
 	p.demo.turnRedis(context.WithoutCancel(ctx), true)
 	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
 	count := func(status int, mode string) int { return list.of(status, mode+" A") + list.of(status, mode+" B") }
-	return fmt.Sprintf("%d requests each while Redis was off. Closed: %d failed with 503. Open: %d passed. Local: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
-		len(list)/3, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
+	known := "."
+	if n := count(429, "closed"); n > 0 {
+		known = fmt.Sprintf("; the first %d were refused, as the replicas still knew that the bucket was empty.", n)
+	}
+	return fmt.Sprintf("%d requests each while Redis was off%s Closed: %d failed with 503. Open: %d passed. Local: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
+		len(list)/3, known, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
 }
 
 func bothUsers(ctx context.Context, p *player) string {
@@ -220,6 +230,9 @@ func bothUsers(ctx context.Context, p *player) string {
 	wg.Wait()
 	return fmt.Sprintf("Ann, 10 a second: %s. Bob, 1 a second: %s.", ann.text(""), bob.text(""))
 }
+
+// onBox reports whether a stage has the Redis that can be turned off.
+func (d *demo) onBox(st *stage) bool { return st.specs[0].store == core.Store(d.box.plugs[0]) }
 
 // begin takes the stage for a script. It reports whether nothing else plays, and whether the stage is as the script needs it.
 func (p *player) begin(cancel context.CancelFunc) bool {
@@ -236,9 +249,17 @@ func (p *player) begin(cancel context.CancelFunc) bool {
 // play plays a script to its end. A chapter begins with full buckets, and with Redis.
 func (p *player) play(ctx context.Context, script func(context.Context, *player) string) {
 	st, text := p.stage, ""
+	if p.name == "play" {
+		p.demo.forget(st)
+	}
 	p.demo.tellRun(st, played{Stage: st.id, Script: p.name, Running: true})
 	if p.name == "play" || p.name == "fill" {
-		if st.specs[0].store == core.Store(p.demo.box.plugs[0]) {
+		if p.demo.onBox(st) {
+			for _, other := range p.demo.stages { // two chapters would turn one Redis
+				if other != st && p.demo.onBox(other) {
+					other.stop()
+				}
+			}
 			p.demo.turnRedis(ctx, true)
 		}
 		text = p.fill(ctx)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ func TestAllModesSeeTheSameTraffic(t *testing.T) {
 	require.Contains(t, text, "they differ in when")
 	counts := counted(t, d, "modes")
 	require.Len(t, counts, 3)
+	require.Len(t, logOf(t, d, "modes"), 3*(15+3*14), "a page that comes later gets all that the words count")
 	limit := d.stage("modes").settings.limit()
 	for mode, n := range counts {
 		require.GreaterOrEqual(t, n[200], 10, mode)
@@ -133,6 +135,48 @@ func TestTheOutageIsPlayed(t *testing.T) {
 	require.Zero(t, counts["open A"][503]+counts["local A"][503])
 	require.Positive(t, counts["local A"][429], "denied, also without Redis")
 	require.True(t, d.box.state().Up, "Redis is back")
+	require.Len(t, logOf(t, d, "lose"), 3*(20+32+20), "a page that comes later gets all that the words count")
+}
+
+// What is said of a chapter is true whatever else is pressed while it plays.
+func TestChaptersOnOneRedisDontSpoilEachOther(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	said := func(stage string) string {
+		st := d.stage(stage)
+		st.mu.Lock()
+		defer st.mu.Unlock()
+		return st.run.Text
+	}
+	status, _ := call(t, d, http.MethodPost, "/api/run/lose/play", order{})
+	require.Equal(t, http.StatusAccepted, status)
+	require.Eventually(t, func() bool { return !d.box.state().Up }, time.Minute, 20*time.Millisecond, "Redis is lost")
+	text := playedOut(t, d, "share", "play", order{})
+	require.Equal(t, "Stopped.", said("lose"), "it would turn off the Redis of the one that plays")
+	require.Contains(t, text, "of 105 passed")
+	require.NotEqual(t, d.alone(d.stage("share")) > 0, strings.Contains(text, "One bucket for both"), text)
+
+	status, _ = call(t, d, http.MethodPost, "/api/run/share/play", order{})
+	require.Equal(t, http.StatusAccepted, status)
+	require.Eventually(t, func() bool { return len(logOf(t, d, "share")) > 5 }, time.Minute, 20*time.Millisecond)
+	status, _ = call(t, d, http.MethodPost, "/api/redis", map[string]bool{"on": false})
+	require.Equal(t, http.StatusOK, status)
+	d.playing.Wait()
+	require.Contains(t, said("share"), "Redis was away for", "turned off by hand")
+}
+
+// A redis-server that was killed by somebody else is started again when a chapter needs it.
+func TestAKilledRedisIsStartedAgain(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("needs redis-server on the PATH")
+	}
+	t.Parallel()
+	d := serve(t)
+	require.NoError(t, d.box.turn(t.Context(), true))
+	d.box.clients[1].ShutdownNoSave(t.Context())
+	require.Error(t, d.box.clients[0].Ping(t.Context()).Err(), "it is dead")
+	require.NoError(t, d.box.turn(t.Context(), true))
+	require.NoError(t, d.box.clients[0].Ping(t.Context()).Err(), "a Redis that is on answers")
 }
 
 func TestUsersHaveBucketsOfTheirOwn(t *testing.T) {

@@ -80,7 +80,7 @@ func (s settings) with(body []byte) (settings, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := fields.Decode(&s); {
 	case errors.As(err, &wrong):
-		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): "must be a " + kind(wrong.Type.String()) + ": got a " + wrong.Value}
+		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): "must be a " + kind(wrong.Type.String()) + ": got " + clip(wrong.Value)}
 	case err != nil:
 		return s, fieldErrors{"": "the settings must be a JSON object: " + clip(err.Error())}
 	}
@@ -105,8 +105,10 @@ func kind(t string) string {
 		return "number"
 	case "bool":
 		return "true or false"
+	case "string":
+		return "word"
 	}
-	return "word"
+	return "JSON object"
 }
 
 // mistakes are what is wrong with values that could be read.

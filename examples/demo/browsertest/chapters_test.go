@@ -19,6 +19,7 @@ func TestDrainIt(t *testing.T) {
 		page.Save("drain-it-" + in.Name)
 		page.Load()
 		page.Wait("the words are still there", `/^Passed: continuous/.test(document.querySelector("#v-modes").textContent)`)
+		page.Wait("the picture counts what the words say", `JSON.stringify(document.querySelector("#v-modes").textContent.match(/\d+/g).slice(0, 3)) === JSON.stringify([...document.querySelectorAll("#f-modes .end")].map(e => e.textContent.match(/^\d+/)[0]))`)
 	})
 }
 
@@ -71,6 +72,9 @@ func TestMakeItYours(t *testing.T) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
 		page.Click("button", "Send as Ann and Bob")
+		page.Wait("it plays", `document.querySelector("#yours .primary").textContent === "Stop"`)
+		page.Click("button", "Send them")
+		page.Wait("another script does not play meanwhile, and the page says so", `/plays already/.test(document.querySelector("#v-yours").textContent)`)
 		page.Wait("Ann is refused, Bob is not", `/^Ann, 10 a second: \d+ passed, [1-9]\d* refused\. Bob, 1 a second: 5 passed, 0 refused\.$/.test(document.querySelector("#v-yours").textContent)`)
 		page.Click("button", "Model tokens")
 		page.Wait("two buckets each, one of them water", `document.querySelectorAll("#f-yours .bucket").length === 4 && /20,000/.test(document.querySelector("#f-yours").textContent)`)

@@ -104,6 +104,15 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Key("6")
 		page.Key("0")
 		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && Number(document.querySelector("#picture .water").getAttribute("height")) > 0`)
+		page.Focus("slider", "Time in which")
+		page.Key("End")
+		for name, keys := range map[string]string{"Tokens that come back": ".001", "Capacity": "1000000"} {
+			page.Focus("slider", name)
+			for _, key := range strings.Split(keys, "") {
+				page.Key(key)
+			}
+		}
+		page.Wait("what the limiter refuses is turned back, and it says why", `/too slow/.test(document.querySelector("#v-drain").textContent) && Number(document.querySelector("#rim").getAttribute("aria-valuenow")) < 1000000`)
 	})
 }
 

@@ -104,7 +104,7 @@ function pills(layer, decisions, t, route, text) {
     const el = layer.children[n++] ?? layer.appendChild(pill(text));
     set(el, "class", `pill ${d.show > t ? "asks" : d.allowed ? "ok" : d.status === 429 ? "no" : "failed"}`);
     set(el, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
-    set(el, "opacity", d.show > t ? bound((1 - p) * 6).toFixed(2) : bound((1 - p) * 4).toFixed(2));
+    set(el, "opacity", bound((1 - p) * (d.show > t ? 6 : 4)).toFixed(2));
     if (text) say(el.lastChild, d.show > t ? "GET /" : String(d.status));
   }
   while (layer.children.length > n) layer.lastChild.remove();

@@ -12,7 +12,9 @@ function buildChapters() {
     button.addEventListener("click", () => {
       const stage = stageOf(id);
       if (stage.run.running && stage.run.script === script) return ask("DELETE", `/api/run/${id}`);
-      ask("POST", `/api/run/${id}/${script}`, { n: Number($("n").value), rate: Number($("per").value), seconds: 10, user: $("user").value, framework: $("framework").value });
+      const typed = { burst: "n", steady: "per" }[script];
+      if (typed && !$(typed).reportValidity()) return;
+      play(id, script, { n: Number($("n").value), rate: Number($("per").value), seconds: 10, user: $("user").value, framework: $("framework").value });
     });
     button.dataset.name = button.textContent;
   }

@@ -47,6 +47,8 @@ function wait(ms) {
   return ms < 7200e3 ? `${short(Math.ceil(ms / 6e3) / 10)} min` : `${short(Math.ceil(ms / 360e3) / 10)} h`;
 }
 
+const again = (ms) => (ms < 0 ? "never: it costs more" : `retry in ${wait(ms)}`);
+
 const clockTime = (ms) => new Date(ms).toLocaleTimeString("en-GB");
 const nameOf = (framework) => (framework === "http" ? "net/http" : framework);
 

@@ -10,7 +10,7 @@ function buildHero() {
   hero.pills = draw("g", { class: "pills" });
   hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { width: 168, height: 48, rx: 8 }), draw("text", { x: 14, y: 20, class: "strong" }), draw("text", { x: 14, y: 38 }));
   const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 426, y: -4, width: 210, height: 34, class: "touch" }),
-    draw("path", { class: "pipe", d: "M740 12H444Q436 12 436 18V24" }), draw("circle", { class: "wheel", cx: 520, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M513 12h14M520 5v14" }));
+    draw("path", { class: "pipe", d: "M716 12H444Q436 12 436 18V24" }), draw("circle", { class: "wheel", cx: 520, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M513 12h14M520 5v14" }));
   hero.tapSays = label(716, 38, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
@@ -35,12 +35,18 @@ function buildHero() {
   frames.push(drawHero);
 }
 
-const send = (script, order) => ask("POST", `/api/run/drain/${script}`, { framework: $("framework").value, ...order });
+const send = (script, order) => play("drain", script, { framework: $("framework").value, ...order });
+
+// play has the demo play a script. If it doesn't, the words say why.
+async function play(id, script, order) {
+  const got = await ask("POST", `/api/run/${id}/${script}`, order);
+  if (got && !got.ok) say($(`v-${id}`), capital(got.data[""] ?? "the demo refused to play this"));
+}
 
 // showSentence writes the settings as a sentence: its numbers are sliders.
 function showSentence() {
-  const s = stageOf("drain").settings;
-  if (!s) return;
+  if (!stageOf("drain").settings) return;
+  const s = { ...stageOf("drain").settings, ...turned.sent, ...turned.fields };
   say($("k-capacity"), capital(inWords(s.capacity)));
   say($("k-cost"), inWords(s.cost));
   say($("k-rate"), capital(inWords(s.rate)));
@@ -58,7 +64,7 @@ function drawHero(t) {
   say(hero.of, `of ${plural(l.capacity, "token")} left${l.moment.source === "fallback" ? ", by this process alone" : ""}`);
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.lastChild, short(l.capacity));
-  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], refused: [b.x - b.half - 76, b.floor - 12] }), true);
+  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [690, lane], refused: [b.x - b.half - 76, b.floor - 12] }), true);
   const d = latest(stage.decisions, t);
   showTag(d, t, lane);
   if (d !== hero.drawn) showDecision(d);
@@ -75,7 +81,7 @@ function showTag(d, t, lane) {
   if (!on) return;
   set(hero.tag, "transform", `translate(0 ${lane + 76})`);
   say(hero.tag.children[1], d.status === 429 ? `refused: ${d.remaining} left,` : `failed: status ${d.status}`);
-  say(hero.tag.children[2], d.status === 429 ? `retry in ${wait(d.retry_ms < 0 ? -1 : Math.max(100, d.retry_ms - (d.show - d.at)))}` : "");
+  say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : Math.max(100, d.retry_ms - (d.show - d.at))) : "");
 }
 
 // The strip: tokens left, and requests, over 30 seconds.
@@ -84,13 +90,13 @@ const span = 30e3;
 function stripIn(svg, width, height) {
   const s = { width, height };
   for (const [name, kind] of [["area", "area"], ["line", "left"], ["ok", "ok dots"], ["no", "no crosses"]]) s[name] = draw("path", { class: kind });
-  s.top = label(2, 12, "", "of");
+  s.top = label(0, 0, "", "of hanging");
   svg.append(draw("path", { class: "base", d: `M0 ${height - 26.5}H${width}` }), s.area, s.line, s.ok, s.no, s.top);
   return s;
 }
 
 function drawStrip(s, moments, decisions, t) {
-  const from = t - span, x = (at) => s.width * (at - from) / span, low = s.height - 28, y = (part) => low - (low - 6) * part;
+  const from = t - span, x = (at) => s.width * (at - from) / span, low = s.height - 28, y = (part) => low - (low - 20) * part;
   const line = stairs(moments, 0, from, t, x, y);
   set(s.line, "d", line);
   set(s.area, "d", line.split("M").slice(1).map((part) => `M${part}V${low}H${parseFloat(part)}Z`).join(""));

@@ -1,30 +1,32 @@
 // Numbers that are turned: by dragging, with the arrow keys, or by typing. Each is a slider for a screen reader.
 
-const turned = { fields: {}, timer: 0 };
+const turned = { fields: {}, sent: {}, timer: 0 };
 
-// change sends a setting of the first picture. While something is dragged only the latest value counts.
+// change sends a setting of the first picture. While something is dragged only the latest value counts. What the demo refuses is
+// turned back, and it says why.
 function change(field, value) {
   turned.fields[field] = value;
-  const stage = stageOf("drain");
-  stage.settings = { ...stage.settings, [field]: value };
   showSentence();
-  turned.timer ||= setTimeout(() => {
-    const fields = turned.fields;
+  turned.timer ||= setTimeout(async () => {
+    const fields = turned.sent = turned.fields;
     turned.fields = {};
     turned.timer = 0;
-    ask("POST", "/api/settings/drain", fields);
+    const got = await ask("POST", "/api/settings/drain", fields);
+    if (turned.sent === fields) turned.sent = {};
+    if (got) stageOf("drain").settings = got.ok ? got.data : stageOf("drain").settings;
+    if (got && !got.ok) say($("v-drain"), Object.entries(got.data).map(([name, text]) => `${knobs[name]?.name ?? name} ${text}.`).join(" "));
+    showSentence();
   }, 120);
 }
 
-const steps = (...list) => list;
 const knobs = {
   capacity: { name: "Capacity", list: [...Array.from({ length: 30 }, (_, i) => i + 1), 40, 50, 60, 80, 100, 200, 500, 1000], text: (v) => plural(v, "token"), typed: (v) => Math.round(Math.min(1e6, Math.max(1, v))) },
-  cost: { name: "Cost of a request", list: steps(1, 2, 3, 4, 5, 6, 7, 8, 9, 10), text: (v) => plural(v, "token"), typed: (v) => Math.round(Math.min(1e6, Math.max(0, v))) },
-  rate: { name: "Tokens that come back", list: steps(0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 50, 100), text: (v) => plural(v, "token"), typed: (v) => Math.min(1e6, Math.max(0.001, v)) },
-  interval_ms: { name: "Time in which they come back", list: steps(500, 1000, 2000, 5000, 10e3, 30e3, 60e3, 3600e3), text: (v) => duration(v), typed: (v) => Math.min(3600, Math.max(0.01, v)) * 1000 },
+  cost: { name: "Cost of a request", list: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], text: (v) => plural(v, "token"), typed: (v) => Math.round(Math.min(1e6, Math.max(0, v))) },
+  rate: { name: "Tokens that come back", list: [0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 50, 100], text: (v) => plural(v, "token"), typed: (v) => Math.min(1e6, Math.max(0.001, v)) },
+  interval_ms: { name: "Time in which they come back", list: [500, 1000, 2000, 5000, 10e3, 30e3, 60e3, 3600e3], text: (v) => duration(v), typed: (v) => Math.min(3600, Math.max(0.01, v)) * 1000 },
 };
 
-const valueOf = (field) => stageOf("drain").settings?.[field] ?? { capacity: 10, cost: 1, rate: 1, interval_ms: 1000 }[field];
+const valueOf = (field) => turned.fields[field] ?? turned.sent[field] ?? stageOf("drain").settings?.[field] ?? { capacity: 10, cost: 1, rate: 1, interval_ms: 1000 }[field];
 
 // step is the value so many places further in the list.
 function step(field, from, by) {

@@ -46,9 +46,7 @@ function greet(g) {
   for (const d of g.log) addRow(d);
   const isNow = (p) => g.buckets.some((b) => b.stage === p.stage && b.at === p.at && bucketId(b) === bucketId(p));
   for (const m of [...g.log, ...(g.past ?? []).filter((p) => !isNow(p))].sort((a, b) => a.at - b.at)) (m.id ? hearDecision : hearBucket)(m, true);
-  for (const b of g.buckets) { // nobody knows what a bucket was like while nobody looked
-    const list = momentsOf(b), last = list.at(-1);
-    if (last?.at < b.at - 1000) list.push({ ...last, show: last.show + 1, limits: [] });
+  for (const b of g.buckets) {
     hearBucket(b, true);
     stageOf(b.stage).keys.add(bucketId(b));
   }
@@ -86,7 +84,7 @@ function noteDecision(d) {
     aloud.list = [];
     aloud.timer = 0;
     if (list.length > 1) return tellAloud(`${list.length} requests: ${passed} passed, ${list.length - passed} refused.`);
-    tellAloud(d.allowed ? `${d.status}: passed, ${plural(d.remaining, "token")} left.` : d.status === 429 ? `429: refused, ${d.remaining} left, retry in ${wait(d.retry_ms)}.` : `${d.status}: failed.`);
+    tellAloud(d.allowed ? `${d.status}: passed, ${plural(d.remaining, "token")} left.` : d.status === 429 ? `429: refused, ${d.remaining} left, ${again(d.retry_ms)}.` : `${d.status}: failed.`);
   }, delay);
 }
 

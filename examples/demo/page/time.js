@@ -13,7 +13,7 @@ const now = () => clock.frozen || performance.now() + clock.offset - delay;
 function heardAt(at) { clock.offset += Math.max(0, at - delay - now()); }
 
 function stageOf(id) {
-  if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), keys: new Set(), last: {}, answer: null });
+  if (!stages.has(id)) stages.set(id, { id, settings: null, run: {}, decisions: [], buckets: new Map(), keys: new Set(), last: {} });
   return stages.get(id);
 }
 
@@ -44,7 +44,9 @@ function hearBucket(b, past) {
     heardAt(b.at);
     stage.keys.add(bucketId(b));
   }
-  if (past && list.length > 0 && list.at(-1).show > moment.show) return;
+  const last = list.at(-1), due = last?.show + last?.limits[0]?.next_ms;
+  if (past && last?.show > moment.show) return;
+  if (past && last?.limits[0]?.next_ms > 0 && due < moment.show - 1000) list.push({ ...last, show: due, limits: [] }); // nobody looked
   list.push(moment);
   if (list.length > 1500) list.shift();
 }
