@@ -485,16 +485,8 @@ func (pl *slotPlayer) hold(p *slotProcess, t *slotTaking) error {
 	}
 	lost := pl.lost(p, t)
 	pl.note("p%d.Hold of %v (lost %v): %v; before: %v", p.id, t.each, lost, err, t.oracle)
-	if lost && (err == nil || errors.Is(err, core.ErrUnavailable)) || errors.Is(err, core.ErrSettled) && !errors.Is(err, core.ErrExpired) && t.released {
-		if !lost && !t.ended && t.joint == nil && pl.took(t, isEstimate) {
-			return broken("Hold", "%v, but an estimate is out", err)
-		}
-		if t.joint == nil || lost {
-			return nil
-		}
-	}
-	if err != nil && !errors.Is(err, core.ErrExpired) && !errors.Is(err, core.ErrSettled) {
-		return broken("an error", "Hold: %v", err)
+	if over, bad := pl.holdIsOver(t, lost, err); over || bad != nil {
+		return bad
 	}
 	expired := errors.Is(err, core.ErrExpired)
 	mayFail := false
@@ -520,6 +512,22 @@ func (pl *slotPlayer) hold(p *slotProcess, t *slotTaking) error {
 		return broken("a hold that is lost", "Hold: %v, but what was lost is free", err)
 	}
 	return nil
+}
+
+// holdIsOver reports whether a Hold that returned err has nothing more to check. bad is the rule that err breaks.
+func (pl *slotPlayer) holdIsOver(t *slotTaking, lost bool, err error) (over bool, bad error) {
+	if lost && (err == nil || errors.Is(err, core.ErrUnavailable)) || errors.Is(err, core.ErrSettled) && !errors.Is(err, core.ErrExpired) && t.released {
+		if !lost && !t.ended && t.joint == nil && pl.took(t, isEstimate) {
+			return false, broken("Hold", "%v, but an estimate is out", err)
+		}
+		if t.joint == nil || lost {
+			return true, nil
+		}
+	}
+	if err != nil && !errors.Is(err, core.ErrExpired) && !errors.Is(err, core.ErrSettled) {
+		return false, broken("an error", "Hold: %v", err)
+	}
+	return false, nil
 }
 
 // recover waits until all holds are over. Then everything is there but what was used.

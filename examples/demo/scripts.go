@@ -156,21 +156,21 @@ func one(ctx context.Context, p *player) string {
 
 func burst(ctx context.Context, p *player) string {
 	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
-	return fmt.Sprintf("%d at once: %s.", len(list), list.text(""))
+	return fmt.Sprintf("%d at once: %s.", len(list), list.text())
 }
 
 func steady(ctx context.Context, p *player) string {
 	perSecond, seconds := min(max(p.order.Rate, 0.1), 500), min(max(p.order.Seconds, 1), 60)
 	list := p.steadily(ctx, perSecond, time.Duration(seconds*float64(time.Second)), p.order.User, to(""))
-	return fmt.Sprintf("%g a second for %g s: %s.", perSecond, seconds, list.text(""))
+	return fmt.Sprintf("%g a second for %g s: %s.", perSecond, seconds, list.text())
 }
 
 func fill(context.Context, *player) string { return "" } // every script but one, burst, steady and users begins with full buckets
 
-// text is what became of the replies of a lane or a user.
-func (l replies) text(who string) string {
-	text := fmt.Sprintf("%d passed, %d refused", l.of(200, who), l.of(429, who))
-	if other := l.of(503, who) + l.of(0, who); other > 0 {
+// text is what became of the replies.
+func (l replies) text() string {
+	text := fmt.Sprintf("%d passed, %d refused", l.of(200, ""), l.of(429, ""))
+	if other := l.of(503, "") + l.of(0, ""); other > 0 {
 		text += fmt.Sprintf(", %d failed", other)
 	}
 	return text
@@ -228,7 +228,7 @@ func bothUsers(ctx context.Context, p *player) string {
 	wg.Go(func() { ann = p.steadily(ctx, 10, 5*time.Second, users[0], to("")) })
 	wg.Go(func() { bob = p.steadily(ctx, 1, 5*time.Second, users[1], to("")) })
 	wg.Wait()
-	return fmt.Sprintf("Ann, 10 a second: %s. Bob, 1 a second: %s.", ann.text(""), bob.text(""))
+	return fmt.Sprintf("Ann, 10 a second: %s. Bob, 1 a second: %s.", ann.text(), bob.text())
 }
 
 // onBox reports whether a stage has the Redis that can be turned off.

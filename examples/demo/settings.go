@@ -178,13 +178,12 @@ const (
 
 // configErrors are the mistakes that err joins.
 func configErrors(err error) (list []*core.ConfigError) {
-	var one *core.ConfigError
 	var many interface{ Unwrap() []error }
 	if errors.As(err, &many) {
 		for _, e := range many.Unwrap() {
 			list = append(list, configErrors(e)...)
 		}
-	} else if errors.As(err, &one) {
+	} else if one, ok := errors.AsType[*core.ConfigError](err); ok {
 		list = append(list, one)
 	}
 	return list
