@@ -108,7 +108,7 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Key("End")
 		for name, keys := range map[string]string{"Tokens that come back": ".001", "Capacity": "1000000"} {
 			page.Focus("slider", name)
-			for _, key := range strings.Split(keys, "") {
+			for key := range strings.SplitSeq(keys, "") {
 				page.Key(key)
 			}
 		}

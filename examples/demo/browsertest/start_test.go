@@ -90,7 +90,7 @@ func TestNothingIsLeftOfADemoThatIsKilled(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("needs redis-server on the PATH")
 	}
-	dir, err := os.MkdirTemp("", "left") // short, as the path of a socket must be
+	dir, err := os.MkdirTemp("", "left") //nolint:usetesting // short, as the path of a socket must be
 	if err != nil {
 		t.Fatal(err)
 	}
