@@ -71,6 +71,10 @@ func TestTheAnswerIsExplained(t *testing.T) {
 		page.MoveAway()
 		page.Focus("button", "Retry-After")
 		page.Wait("the focus marks it too", `document.querySelector("#picture").dataset.about === "ring"`)
+		p.set(map[string]any{"cost": 20})
+		page.Click("button", "Send 1")
+		page.Wait("what costs more than the bucket holds is never let in", `/never: it costs more/.test(document.querySelector("#picture .tag:not([visibility])")?.textContent)`)
+		page.Wait("no meaning has a gap", `document.querySelector("#fields").textContent.includes("0 left") && !/undefined/.test(document.querySelector("#fields").textContent)`)
 	})
 }
 
