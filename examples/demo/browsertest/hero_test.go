@@ -110,9 +110,9 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && Number(document.querySelector("#picture .water").getAttribute("height")) > 0`)
 		page.Focus("slider", "Time in which")
 		page.Key("End")
-		for name, keys := range map[string]string{"Tokens that come back": ".001", "Capacity": "1000000"} {
-			page.Focus("slider", name)
-			for _, key := range strings.Split(keys, "") {
+		for _, typed := range [][2]string{{"Tokens that come back", ".001"}, {"Capacity", "1000000"}} {
+			page.Focus("slider", typed[0])
+			for _, key := range strings.Split(typed[1], "") {
 				page.Key(key)
 			}
 		}

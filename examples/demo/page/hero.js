@@ -64,7 +64,7 @@ function drawHero(t) {
   say(hero.of, `of ${plural(l.capacity, "token")} left${l.moment.source === "fallback" ? ", by this process alone" : ""}`);
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.lastChild, short(l.capacity));
-  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [690, lane], refused: [b.x - b.half - 76, b.floor - 12] }), true);
+  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 76, b.floor - 12] }), true);
   const d = latest(stage.decisions, t);
   showTag(d, t, lane);
   if (d !== hero.drawn) showDecision(d);
