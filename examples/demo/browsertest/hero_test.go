@@ -71,6 +71,10 @@ func TestTheAnswerIsExplained(t *testing.T) {
 		page.MoveAway()
 		page.Focus("button", "Retry-After")
 		page.Wait("the focus marks it too", `document.querySelector("#picture").dataset.about === "ring"`)
+		p.set(map[string]any{"cost": 20})
+		page.Click("button", "Send 1")
+		page.Wait("what costs more than the bucket holds is never let in", `/never: it costs more/.test(document.querySelector("#picture .tag:not([visibility])")?.textContent)`)
+		page.Wait("no meaning has a gap", `document.querySelector("#fields").textContent.includes("0 left") && !/undefined/.test(document.querySelector("#fields").textContent)`)
 	})
 }
 
@@ -106,9 +110,9 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && Number(document.querySelector("#picture .water").getAttribute("height")) > 0`)
 		page.Focus("slider", "Time in which")
 		page.Key("End")
-		for name, keys := range map[string]string{"Tokens that come back": ".001", "Capacity": "1000000"} {
-			page.Focus("slider", name)
-			for key := range strings.SplitSeq(keys, "") {
+		for _, typed := range [][2]string{{"Tokens that come back", ".001"}, {"Capacity", "1000000"}} {
+			page.Focus("slider", typed[0])
+			for key := range strings.SplitSeq(typed[1], "") {
 				page.Key(key)
 			}
 		}

@@ -87,7 +87,7 @@ function showBucket(b, moments, nth, t, cost = 1) {
 }
 
 // pills draws requests on their way: to a place, where they are decided, and away from it. route tells from where, to where, and
-// where those that passed and those that were refused go.
+// where those that passed and those that were refused go; gone is which part of that way they are seen.
 function pills(layer, decisions, t, route, text) {
   let n = 0;
   for (const d of around(decisions, t, leave, calm.matches ? 0 : travel)) {
@@ -104,7 +104,7 @@ function pills(layer, decisions, t, route, text) {
     const el = layer.children[n++] ?? layer.appendChild(pill(text));
     set(el, "class", `pill ${d.show > t ? "asks" : d.allowed ? "ok" : d.status === 429 ? "no" : "failed"}`);
     set(el, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
-    set(el, "opacity", bound((1 - p) * (d.show > t ? 6 : 4)).toFixed(2));
+    set(el, "opacity", bound(d.show > t ? (1 - p) * 6 : ((way.gone ?? 1) - p) * 4).toFixed(2));
     if (text) say(el.lastChild, d.show > t ? "GET /" : String(d.status));
   }
   while (layer.children.length > n) layer.lastChild.remove();

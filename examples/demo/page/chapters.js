@@ -38,7 +38,7 @@ function hearRun(run, past) {
     if (stage.run === run && el && (run.text || run.running)) say(el, run.text);
     if (run.text && !past && run.script !== "fill") tellAloud(run.text);
   };
-  if (past) show(); else setTimeout(show, delay + (run.running ? 0 : Math.max(0, Math.max(0, ...Object.values(stage.last)) - now() - delay)));
+  if (past || run.running) show(); else setTimeout(show, Math.max(delay, Math.max(0, ...Object.values(stage.last)) - now()));
 }
 
 // A box of a picture, with a name.

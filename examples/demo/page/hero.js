@@ -64,7 +64,7 @@ function drawHero(t) {
   say(hero.of, `of ${plural(l.capacity, "token")} left${l.moment.source === "fallback" ? ", by this process alone" : ""}`);
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.lastChild, short(l.capacity));
-  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [690, lane], refused: [b.x - b.half - 76, b.floor - 12] }), true);
+  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 76, b.floor - 12] }), true);
   const d = latest(stage.decisions, t);
   showTag(d, t, lane);
   if (d !== hero.drawn) showDecision(d);
@@ -114,7 +114,7 @@ const meanings = {
   "X-Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "X-Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
   "X-Ratelimit-Reset": ["tap", (v) => `full again at ${clockTime(Number(v) * 1000)}`],
-  Ratelimit: ["tokens", (v, d) => d.allowed ? `${part(v, "r")} left for the next ${part(v, "t")} s` : `${part(v, "r")} left, ask in ${part(v, "t")} s`],
+  Ratelimit: ["tokens", (v, d) => `${part(v, "r")} left${part(v, "t") ? `${d.allowed ? " for the next" : ", ask in"} ${part(v, "t")} s` : ""}`],
   "Ratelimit-Policy": ["tap", (v) => `${part(v, "q")} tokens in ${part(v, "w")} s`],
   "Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
