@@ -7,6 +7,7 @@ function buildHero() {
   hero.bucket = bucketIn(svg, hero.x, hero.floor, hero.pitch, 30);
   hero.number = label(616, 272, "", "number middle");
   hero.of = label(616, 300, "", "of middle");
+  hero.by = label(616, 317, "", "of middle");
   hero.pills = draw("g", { class: "pills" });
   hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { width: 168, height: 48, rx: 8 }), draw("text", { x: 14, y: 20, class: "strong" }), draw("text", { x: 14, y: 38 }));
   const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 426, y: -4, width: 210, height: 34, class: "touch" }),
@@ -14,7 +15,7 @@ function buildHero() {
   hero.tapSays = label(716, 38, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
-  svg.append(hero.number, hero.of, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
+  svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
   const perPixel = () => 720 / svg.getBoundingClientRect().width;
   knob(hero.grip, "capacity", "Rim: the bucket’s capacity", (start, dx, dy) => {
     const up = -dy * perPixel();
@@ -61,7 +62,8 @@ function drawHero(t) {
   const l = showBucket(hero.bucket, moments, 0, t, cost), b = hero.bucket, lane = b.rim - 36;
   if (!l) return 1000;
   say(hero.number, short(l.tokens));
-  say(hero.of, `of ${plural(l.capacity, "token")} left${l.moment.source === "fallback" ? ", by this process alone" : ""}`);
+  say(hero.of, `of ${plural(l.capacity, "token")} left`);
+  say(hero.by, l.moment.source === "fallback" ? "by this process alone" : "");
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.lastChild, short(l.capacity));
   pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 76, b.floor - 12] }), true);
