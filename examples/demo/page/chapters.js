@@ -23,7 +23,8 @@ function buildChapters() {
 
 // hearRun shows what became of a script. The words come when the picture has shown it.
 function hearRun(run, past) {
-  const stage = stageOf(run.stage), before = stage.run;
+  const stage = stageOf(run.stage);
+  if (stage.run?.at === run.at && stage.run.running === run.running) return; // a page that comes back has said it, and perhaps something since
   stage.run = run;
   if (run.running && run.script === "play") {
     stage.began = run.at;
@@ -33,7 +34,6 @@ function hearRun(run, past) {
     const mine = run.running && run.script === (button.dataset.script ?? "play") && run.script !== "one" && run.script !== "burst";
     say(button, mine ? "Stop" : button.dataset.name);
   }
-  if (before?.at === run.at && before.running === run.running) return; // a page that comes back has said it, and perhaps something since
   const show = () => {
     const el = $(`v-${run.stage}`);
     if (stage.run === run && el && (run.text || run.running)) say(el, run.text);
