@@ -112,14 +112,16 @@ func TestNumbersAreTurned(t *testing.T) {
 
 // What the limiter refuses is turned back.
 func TestARefusedNumberIsTurnedBack(t *testing.T) {
-	page := start(t).full(browser.Chromium, browser.Look{Width: 1366, Height: 650})
-	page.Focus("slider", "Time in which")
-	page.Key("End")
-	for _, typed := range [][2]string{{"Tokens that come back", ".001"}, {"Capacity", "1000000"}} {
-		page.Focus("slider", typed[0])
-		page.Key(strings.Split(typed[1], "")...) // in one go: what is typed slowly is several numbers
-	}
-	page.Wait("what the limiter refuses is turned back, and it says why", `/too slow/.test(document.querySelector("#v-drain").textContent) && Number(document.querySelector("#rim").getAttribute("aria-valuenow")) < 1000000`)
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		page := start(t).full(in, browser.Look{Width: 1366, Height: 650})
+		page.Focus("slider", "Time in which")
+		page.Key("End")
+		for _, typed := range [][2]string{{"Tokens that come back", ".001"}, {"Capacity", "1000000"}} {
+			page.Focus("slider", typed[0])
+			page.Key(strings.Split(typed[1], "")...) // in one go: what is typed slowly is several numbers
+		}
+		page.Wait("what the limiter refuses is turned back, and it says why", `/too slow/.test(document.querySelector("#v-drain").textContent) && Number(document.querySelector("#rim").getAttribute("aria-valuenow")) < 1000000`)
+	})
 }
 
 // A framework is chosen, for the requests and for the code, and a whole program is copied.

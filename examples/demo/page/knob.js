@@ -2,21 +2,24 @@
 
 const turned = { fields: {}, sent: {}, timer: 0 };
 
-// change sends a setting of the first picture. While something is dragged only the latest value counts. What the demo refuses is
-// turned back, and it says why.
+// change sends a setting of the first picture. While something is dragged, or the demo has not answered, only the latest value counts: two
+// requests under way could arrive in another order. What the demo refuses is turned back, and it says why.
 function change(field, value) {
   turned.fields[field] = value;
   showSentence();
-  turned.timer ||= setTimeout(async () => {
-    const fields = turned.sent = turned.fields;
-    turned.fields = {};
-    turned.timer = 0;
-    const got = await ask("POST", "/api/settings/drain", fields);
-    if (turned.sent === fields) turned.sent = {};
-    if (got) stageOf("drain").settings = got.ok ? got.data : stageOf("drain").settings;
-    if (got && !got.ok) say($("v-drain"), Object.entries(got.data).map(([name, text]) => `${knobs[name]?.name ?? name} ${text}.`).join(" "));
-    showSentence();
-  }, 120);
+  turned.timer ||= setTimeout(sendTurned, 120);
+}
+
+async function sendTurned() {
+  const stage = stageOf("drain");
+  turned.sent = turned.fields;
+  turned.fields = {};
+  const got = await ask("POST", "/api/settings/drain", turned.sent);
+  turned.sent = {};
+  turned.timer = Object.keys(turned.fields).length > 0 ? setTimeout(sendTurned, 0) : 0;
+  if (got?.ok) stage.settings = got.data;
+  else if (got) say($("v-drain"), Object.entries(got.data).map(([name, text]) => `${knobs[name]?.name ?? name} ${text}.`).join(" "));
+  showSentence();
 }
 
 const knobs = {
