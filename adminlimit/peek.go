@@ -42,8 +42,8 @@ type level struct {
 func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *bucket, res core.Result, reset func() error, err error) {
 	key := h.meant(l, given)
 	p, stored := l.Policy(), oncall.StoredKey(key)
-	byStored := l.WithStoredKeys()
-	if res, err = byStored.PeekUnits(ctx, stored, oncall.Request(l, stored)); err != nil {
+	byStored, rules := l.WithStoredKeys(), oncall.RulesOf(l)
+	if res, err = byStored.PeekUnits(ctx, stored, rules.Request(stored)); err != nil {
 		return nil, res, nil, err
 	}
 	unused := false
@@ -53,16 +53,14 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	}
 	b = &bucket{
 		Policy: p.Name, Key: key, Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
-		Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
+		Override: rules.Owner(stored) != "", Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
 	}
-	if by := oncall.Blocker(l, stored); by != "" {
+	if by := rules.Blocker(stored); by != "" {
 		b.Blocked, b.Says, b.Passes = true, oncall.Blocked(by), p.Shadow
 	}
 	if stored != key || !strings.HasPrefix(key, "sha256:") {
 		b.LogKey = l.LogKey(key)
 	}
-	_, by := oncall.Limits(l, stored)
-	b.Override = by != ""
 	for _, limit := range res.Limits() {
 		name := limit.Limit.Name
 		limit.Limit.Name = ""

@@ -90,7 +90,8 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 		return err
 	}
 	before := "it could not be read"
-	switch b, err := state.Of(ctx, limiter, key, (&asked{}).of(limiter, key)); {
+	rules := oncall.RulesOf(limiter)
+	switch b, err := state.Of(ctx, rules, key, rules.Request(key)); {
 	case err == nil:
 		before = b.Says
 	case !errors.As(err, new(*store.StateError)):

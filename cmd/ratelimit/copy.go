@@ -133,16 +133,20 @@ func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.
 		if err != nil {
 			return err
 		}
-		has := make(map[string]bool)
+		type kind struct {
+			key    string
+			blocks bool
+		}
+		has := make(map[kind]bool)
 		there, err := to.Exceptions(ctx, name)
 		if err != nil {
 			return err
 		}
 		for _, e := range there {
-			has[fmt.Sprint(len(e.Limits) == 0, e.Key)] = true
+			has[kind{e.Key, e.Blocks()}] = true
 		}
 		for _, e := range list {
-			if !c.replace && has[fmt.Sprint(len(e.Limits) == 0, e.Key)] {
+			if !c.replace && has[kind{e.Key, e.Blocks()}] {
 				n.kept++
 				continue
 			}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // following is how long processes may decide by the exceptions of before.
@@ -116,16 +116,11 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 	}
 	defer d.Close()
 	err = e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock)
-	_, overridden := limiter.Exceptions().Overrides[key]
-	if (err == nil || errors.Is(err, cli.ErrFound)) && !overridden && policyBlocks(limiter.Policy(), key) {
+	rules := oncall.RulesOf(limiter)
+	if (err == nil || errors.Is(err, cli.ErrFound)) && rules.Listed(key) && rules.Owner(key) != oncall.Operator {
 		_, _ = fmt.Fprintf(s.Out, "  %s blocks it: remove it there.\n", d.live.file)
 	}
 	return err
-}
-
-// policyBlocks reports whether a policy blocks a key, which is as stores have it.
-func policyBlocks(p core.Policy, key string) bool {
-	return slices.ContainsFunc(p.Blocked, func(blocked string) bool { return core.StoredKey(blocked) == key })
 }
 
 // end ends an exception of a key.
@@ -142,7 +137,7 @@ func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, key, p
 	var known []string
 	list, _ := d.Store.Exceptions(ctx, policy)
 	for _, e := range list {
-		if (len(e.Limits) == 0) == (kind == "block") {
+		if e.Blocks() == (kind == "block") {
 			known = append(known, e.Key)
 		}
 	}
@@ -198,7 +193,7 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 	}
 	rows := make([]row, len(list))
 	for i, x := range list {
-		rows[i] = row{d.text(x.Key), len(x.Limits) == 0, x.Limits, x.For.Seconds()}
+		rows[i] = row{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds()}
 	}
 	if e.asJSON {
 		if err := writeJSON(s.Out, rows); err != nil {
@@ -209,7 +204,7 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for i, x := range list {
 		what := "blocked"
-		if !rows[i].Blocked {
+		if !x.Blocks() {
 			var texts []string
 			for _, l := range x.Limits {
 				texts = append(texts, l.String())

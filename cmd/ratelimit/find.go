@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
@@ -174,7 +175,7 @@ func (d *desk) findExceptions(ctx context.Context, customers []string, found *fi
 		}
 		for _, e := range list {
 			kind := "override"
-			if len(e.Limits) == 0 {
+			if e.Blocks() {
 				kind = "block"
 			}
 			if slices.ContainsFunc(customers, func(c string) bool { return d.names(c, e.Key) }) {
@@ -210,15 +211,22 @@ func (d *desk) names(customer, key string) bool {
 
 // look adds the states of keys whose policies are known.
 func (d *desk) look(ctx context.Context, list []foundKey) {
+	byPolicy := make(map[string]*oncall.Rules)
 	for i := range list {
 		k := &list[i]
 		if _, ok := d.policies[k.Policy]; !ok {
 			continue
 		}
-		limiter, err := d.limiterOf(ctx, k.Policy)
+		rules, err := byPolicy[k.Policy], error(nil)
+		if rules == nil {
+			var limiter *core.Limiter
+			if limiter, err = d.limiterOf(ctx, k.Policy); err == nil {
+				rules = oncall.RulesOf(limiter)
+				byPolicy[k.Policy] = rules
+			}
+		}
 		if err == nil {
-			none := asked{}
-			k.State, err = state.Of(ctx, limiter, k.bucket.Key, none.of(limiter, k.bucket.Key))
+			k.State, err = state.Of(ctx, rules, k.bucket.Key, rules.Request(k.bucket.Key))
 		}
 		if err != nil {
 			k.Error = err.Error()

@@ -66,12 +66,12 @@ func (a *asked) define(flags *flag.FlagSet) {
 	})
 }
 
-// of returns what a request takes of a limiter: one of each unit that the limits of a key count, unless flags say otherwise.
-func (a *asked) of(limiter *core.Limiter, key string) core.Units {
+// of returns what a request takes: one of each unit that the limits of a key count, unless flags say otherwise.
+func (a *asked) of(rules *oncall.Rules, key string) core.Units {
 	if len(a.units) > 0 {
 		return a.units
 	}
-	return oncall.Request(limiter, key)
+	return rules.Request(key)
 }
 
 func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -108,7 +108,8 @@ func arg(args []string, i int) string {
 
 // show prints the state of a bucket once. It reports whether the request would pass.
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
-	b, err := state.Of(ctx, limiter, key, g.asked.of(limiter, key))
+	rules := oncall.RulesOf(limiter)
+	b, err := state.Of(ctx, rules, key, g.asked.of(rules, key))
 	if err != nil {
 		return false, d.Explain(err)
 	}

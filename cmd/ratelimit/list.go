@@ -16,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var listCommand = cli.Command{
@@ -70,12 +71,13 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		return err
 	}
 	defer d.Close()
+	rules := oncall.RulesOf(limiter)
 	found := listing{Policy: args[0], Page: l.page}
 	p := progress{w: s.Err, on: s.Terminal}
 	defer p.clear()
 	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
 	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
-		return state.Sketch(ctx, limiter, b.Key, l.asked.of(limiter, b.Key))
+		return state.Sketch(ctx, rules, b.Key, l.asked.of(rules, b.Key))
 	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
 		if seen[bucket.Key] {
 			return nil

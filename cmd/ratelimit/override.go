@@ -5,13 +5,13 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var overrideCommand = cli.Command{
@@ -47,7 +47,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	}
 	limits, changes, err := replaced(ctx, limiter, key, texts)
 	if err != nil {
-		return d.explainOrMisuse(err)
+		return d.Explain(err)
 	}
 	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts}); err != nil {
 		return d.Explain(err)
@@ -56,10 +56,10 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	for _, change := range changes {
 		_, _ = fmt.Fprintln(s.Out, "  "+change)
 	}
-	switch {
-	case slices.Contains(limiter.Exceptions().Blocked, key):
+	switch rules := oncall.RulesOf(limiter); {
+	case rules.Blocker(key) == oncall.Operator:
 		_, _ = fmt.Fprintln(s.Out, "  It is blocked in Redis, and stays so: ratelimit unblock ends that.")
-	case policyBlocks(limiter.Policy(), key):
+	case rules.Listed(key):
 		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and the override comes before that: it is allowed again. To deny it, use ratelimit block.\n", d.live.file)
 	}
 	e.after(ctx, s, d, args[0], key)
@@ -133,17 +133,5 @@ func counterpart(l core.Limit, limits []core.Limit) (int, error) {
 	case l.Name == "":
 		return 0, cli.Misuse("which limit does %s replace? Name it, such as '%s name %s' (there are %s)", l, l, names[0], strings.Join(names, ", "))
 	}
-	hint := " (it has " + strings.Join(names, ", ") + ")"
-	if nearest := cli.Nearest(l.Name, names); nearest != "" {
-		hint = ": did you mean " + nearest + "?"
-	}
-	return 0, cli.Misuse("the client has no limit %s%s", show.Text(l.Name), hint)
-}
-
-// explainOrMisuse returns a mistake in the command line as it is, and another error as Explain does.
-func (d *desk) explainOrMisuse(err error) error {
-	if cli.IsMisuse(err) {
-		return err
-	}
-	return d.Explain(err)
+	return 0, cli.Misuse("the client has no limit %s%s", show.Text(l.Name), nearest(l.Name, names))
 }

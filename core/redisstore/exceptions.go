@@ -35,19 +35,18 @@ type Exception struct {
 	For    time.Duration // how long it still holds, in milliseconds and by the clock of Redis; 0: until it is removed
 }
 
-// blocks reports whether e is a block.
-func (e *Exception) blocks() bool { return len(e.Limits) == 0 }
+// Blocks reports whether e is a block, and no override.
+func (e *Exception) Blocks() bool { return len(e.Limits) == 0 }
 
-// field names e in the hash. A key can have a block and an override. One that is too long for a store stands for what stores have.
-func (e *Exception) field() string {
-	key := e.Key
+// Fields of the hash. A key can have a block and an override.
+const blockField, overrideField = "block", "override"
+
+// exceptionField names an exception in the hash. A key that is too long for a store stands for what stores have.
+func exceptionField(kind, key string) string {
 	if stored := core.StoredKey(key); len(stored) < len(key) {
 		key = stored
 	}
-	if e.blocks() {
-		return "block:" + key
-	}
-	return "override:" + key
+	return kind + ":" + key
 }
 
 // SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
@@ -57,26 +56,26 @@ func (s *Store) SetException(ctx context.Context, policy string, e Exception) er
 	if err := e.refusal(policy); err != nil {
 		return err
 	}
-	value := "blocked"
-	if !e.blocks() {
+	kind, value := blockField, "blocked"
+	if !e.Blocks() {
 		text, err := json.Marshal(e.Limits)
 		if err != nil {
 			return err
 		}
-		value = string(text)
+		kind, value = overrideField, string(text)
 	}
-	_, err := s.writeException(ctx, policy, e.field(), value, e.For)
+	_, err := s.writeException(ctx, policy, exceptionField(kind, e.Key), value, e.For)
 	return err
 }
 
 // Unblock removes the block of a key. It reports whether there was one.
 func (s *Store) Unblock(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.writeException(ctx, policy, (&Exception{Key: key}).field(), "", 0)
+	return s.writeException(ctx, policy, exceptionField(blockField, key), "", 0)
 }
 
 // EndOverride removes the override of a key. It reports whether there was one.
 func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.writeException(ctx, policy, (&Exception{Key: key, Limits: make([]core.Limit, 1)}).field(), "", 0)
+	return s.writeException(ctx, policy, exceptionField(overrideField, key), "", 0)
 }
 
 // Exceptions returns the exceptions of a policy that are in Redis, sorted by key. Those that can't be read, such as those of a later
@@ -104,7 +103,7 @@ func (e *Exception) refusal(policy string) error {
 		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
 	}
 	limits := e.Limits
-	if e.blocks() {
+	if e.Blocks() {
 		limits = []core.Limit{core.PerHour(1)}
 	}
 	errs = append(errs, core.Policy{Name: policy, Limits: limits}.Validate())
@@ -220,8 +219,8 @@ func readException(policy, field, value string, now time.Time) (e Exception, ok 
 			e.For = -1
 		}
 	}
-	if kind == "override" {
+	if kind == overrideField {
 		return e, json.Unmarshal([]byte(text), &e.Limits) == nil && (core.Policy{Name: policy, Limits: e.Limits}).Validate() == nil
 	}
-	return e, kind == "block" && text == "blocked"
+	return e, kind == blockField && text == "blocked"
 }

@@ -125,13 +125,14 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 		return err
 	}
 	list, err := readExceptions(f.limiter.Name(), fields, now)
-	if err != nil && err.Error() != f.unreadable {
+	unreadable := ""
+	if err != nil {
+		unreadable = err.Error()
+	}
+	if unreadable != "" && unreadable != f.unreadable {
 		f.warn(err)
 	}
-	f.unreadable = ""
-	if err != nil {
-		f.unreadable = err.Error()
-	}
+	f.unreadable = unreadable
 	f.polls++
 	f.version = fields[""]
 	f.follow(list, time.Now())
@@ -204,7 +205,7 @@ func (f *follower) hold(now time.Time) core.Exceptions {
 				f.end = end
 			}
 		}
-		if e.blocks() {
+		if e.Blocks() {
 			hold.Blocked = append(hold.Blocked, e.Key)
 		} else {
 			hold.Overrides[e.Key] = e.Limits

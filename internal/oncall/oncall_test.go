@@ -33,7 +33,7 @@ func TestSentences(t *testing.T) {
 		require.NoError(t, err)
 		return oncall.Says(res, false)
 	}
-	one := oncall.Request(l, "k")
+	one := oncall.RulesOf(l).Request("k")
 	assert.Equal(t, core.Units{core.Requests: 1, "tokens": 1}, one, "a request takes one of each unit")
 	assert.Equal(t, "allowed: full", says(one))
 	_, err := l.AllowUnits(t.Context(), "k", core.Units{core.Requests: 2, "tokens": 1})

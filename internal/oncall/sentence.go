@@ -6,7 +6,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Blocked is what is said of a key that somebody blocks: see [Blocker].
+// Blocked is what is said of a key that somebody blocks: see [Rules.Blocker].
 func Blocked(by string) string { return "denied: " + by + " blocks this key" }
 
 // Says is the state of a bucket in a sentence. res is what [core.Limiter.PeekUnits] returned, and unused whether the store has no bucket.

@@ -51,38 +51,37 @@ type Bucket struct {
 	retry, expires time.Duration
 }
 
-// Of asks the store for the state of key's bucket, and whether units would pass. limiter takes keys as the store has them.
-func Of(ctx context.Context, limiter *core.Limiter, key string, units core.Units) (*Bucket, error) {
-	stored, err := limiter.Inspect(ctx, key)
+// Of asks the store for the state of key's bucket, and whether units would pass. The limiter of rules takes keys as the store has them.
+func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
+	stored, err := rules.Limiter.Inspect(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	res, err := limiter.PeekUnits(ctx, key, units)
+	res, err := rules.Limiter.PeekUnits(ctx, key, units)
 	if err != nil {
 		return nil, err
 	}
 	b := of(res, stored)
-	b.name(limiter, key)
+	b.name(rules, key)
 	return b, nil
 }
 
 // Sketch is Of without what only the store's own state tells. It costs one call that others share.
-func Sketch(ctx context.Context, limiter *core.Limiter, key string, units core.Units) (*Bucket, error) {
-	res, err := limiter.PeekUnits(ctx, key, units)
+func Sketch(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
+	res, err := rules.Limiter.PeekUnits(ctx, key, units)
 	if err != nil {
 		return nil, err
 	}
 	b := of(res, core.Inspection{Others: -1})
 	b.Others = 0
-	b.name(limiter, key)
+	b.name(rules, key)
 	return b, nil
 }
 
 // name says whose bucket it is, and whether the policy blocks it.
-func (b *Bucket) name(limiter *core.Limiter, key string) {
-	b.Policy, b.Key = limiter.Name(), key
-	_, b.Override = oncall.Limits(limiter, key)
-	if by := oncall.Blocker(limiter, key); by != "" {
+func (b *Bucket) name(rules *oncall.Rules, key string) {
+	b.Policy, b.Key, b.Override = rules.Limiter.Name(), key, rules.Owner(key)
+	if by := rules.Blocker(key); by != "" {
 		b.Blocked, b.Says = true, oncall.Blocked(by)
 	}
 }
