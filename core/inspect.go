@@ -30,7 +30,7 @@ type Inspection struct {
 type StoredLimit struct {
 	Limit    Limit     // as configured, with its name
 	Written  time.Time // when tokens were last taken or returned, on the store's clock
-	Capacity int64     // of the definition that wrote it; above 16,777,216 rounded up in the seventh digit
+	Capacity int64     // of the definition that wrote it
 	Changed  bool      // another definition than Limit wrote it, such as one before a change, or in another service
 
 	Reserved int64 // tokens that [Limiter.Reserve] and Wait have promised and that are not due yet
@@ -65,20 +65,15 @@ func (l *Limiter) Inspect(ctx context.Context, key string) (Inspection, error) {
 func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
 	found := Inspection{Expires: state.Expires}
 	at, seen := state.Now.UnixMicro(), make(map[uint32]*StoredLimit, len(records))
-	for i := range records { // of one limit an older one may follow, which has the holds then
+	for i := range records {
 		r := &records[i]
-		if _, ok := seen[r.Tag]; !ok {
-			seen[r.Tag] = nil
-			if j := p.IndexOf(r.Tag); j >= 0 {
-				rate := &p.Rates[j]
-				seen[r.Tag] = &StoredLimit{
-					Limit: p.limits[j], Written: time.UnixMicro(r.At), Capacity: int64(r.Fill.Capacity),
-					Changed: r.StepsHash != rate.StepsHash || r.Fill != rate.Fill,
-				}
+		seen[r.Tag()] = nil
+		if j := p.IndexOf(r.Tag()); j >= 0 {
+			uses := r.Holds.Uses(at)
+			seen[r.Tag()] = &StoredLimit{
+				Limit: p.limits[j], Written: time.UnixMicro(r.At), Capacity: r.Rate.Capacity, Changed: !r.Rate.Same(&p.Rates[j]),
+				Reserved: uses.Reserved, Leased: uses.Leased, Held: uses.Returning,
 			}
-		}
-		if s, uses := seen[r.Tag], r.Holds.Uses(at); s != nil {
-			s.Reserved, s.Leased, s.Held = s.Reserved+uses.Reserved, s.Leased+uses.Leased, s.Held+uses.Returning
 		}
 	}
 	for i := range p.Rates {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"strings"
@@ -132,18 +133,22 @@ func retagged(records string, tags map[string]string) (string, error) {
 		if len(records) < size {
 			return "", &store.StateError{Reason: bucket.ErrUnreadable.Error()}
 		}
-		tag := records[:4]
-		if other := tags[tag]; other != "" {
-			tag = other
+		before := records[:4]
+		tag := cmp.Or(tags[before], before)
+		b.WriteString(tag + records[4:size])
+		if records = records[size:]; strings.HasPrefix(records, before) && len(records) >= bucket.CutSize {
+			b.WriteString(tag + records[4:bucket.CutSize])
+			records = records[bucket.CutSize:]
 		}
-		if holds := records[size:]; strings.HasPrefix(holds, "\x00\x00\x00\x00") && len(holds) >= bucket.HoldsSize {
-			front, blocks := short(holds[bucket.HoldsSize-11:]), short(holds[bucket.HoldsSize-9:])
-			size += bucket.HoldsSize + front*bucket.HoldSize + blocks*(2+bucket.BlockHead)
+		size = 0
+		if strings.HasPrefix(records, "\x00\x00\x00\x00") && len(records) >= bucket.HoldsSize {
+			front, blocks := short(records[bucket.HoldsSize-11:]), short(records[bucket.HoldsSize-9:])
+			size = bucket.HoldsSize + front*bucket.HoldSize + blocks*(2+bucket.BlockHead)
 		}
 		if len(records) < size {
 			return "", &store.StateError{Reason: bucket.ErrUnreadable.Error()}
 		}
-		b.WriteString(tag + records[4:size])
+		b.WriteString(records[:size])
 		records = records[size:]
 	}
 	return b.String(), nil

@@ -159,7 +159,7 @@ func wantRoom(t *rapid.T, r store.Request, answer store.Answer, state []byte, no
 // roomIn returns how many units a limit's level may have beside its holds in records.
 func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 	for _, s := range records {
-		if s.Tag == rate.Tag && s.Holds != nil {
+		if s.Tag() == rate.Tag && s.Holds != nil {
 			return rate.Full - s.Holds.Held(now)*rate.Unit
 		}
 	}

@@ -19,13 +19,13 @@ var (
 	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
 )
 
-// readReply reads the script's reply to calls. If all are alike and allowed, the reply is the records that were written. Otherwise it
+// readReply reads the script's reply to calls. If all are alike and allowed, the reply is the levels that were written. Otherwise it
 // is the instant of the decision, and then the answer to each run of alike calls.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
-	if len(text) == bucket.RecordSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) && calls[0].others == nil {
+	if len(text) == bucket.LevelSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) && calls[0].others == nil {
 		outcomes := make([]outcome, len(calls))
-		return outcomes, readRecords(text, calls, len(calls), nil, outcomes)
+		return outcomes, readLevels(text, calls, len(calls), nil, outcomes)
 	}
 	if len(text) < 8 {
 		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
@@ -92,44 +92,42 @@ func readJoint(text string, c *call, now int64, o *outcome) (rest string, err er
 }
 
 // readTimes reads one answer to all of calls, which are alike, and returns its size. The answer is timesSign, how many calls are
-// allowed, which are the first ones, and the records after the last of these.
+// allowed, which are the first ones, and the levels after the last of these.
 func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	r := &calls[0].request
-	if size = 3 + bucket.RecordSize*len(r.Plan.Rates); len(text) < size {
+	if size = 3 + bucket.LevelSize*len(r.Plan.Rates); len(text) < size {
 		return 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
 	}
 	allowed := int(bigEndian(text[1:3]))
 	if allowed > len(calls) {
 		return 0, fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
 	}
-	return size, readRecords(text[3:size], calls, allowed, &now, outcomes)
+	return size, readLevels(text[3:size], calls, allowed, &now, outcomes)
 }
 
-// readRecords sets the outcomes of calls that are alike. The first of them were allowed, and text has the records after the last of
-// these. now is the instant of the decision; nil: that of the records.
+// readLevels sets the outcomes of calls that are alike. The first of them were allowed, and text has the levels after the last of
+// these. now is the instant of the decision; nil: that of the levels.
 //
-// Each call's answer has the level right after that call. Example: three calls take 2 tokens each, and the records say 4 left.
+// Each call's answer has the level right after that call. Example: three calls take 2 tokens each, and the levels say 4 left.
 // Their answers say 8, 6 and 4 left.
-func readRecords(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
+func readLevels(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
 	r := &calls[0].request
-	var space [4]bucket.Record // more limits are rare, and allocate
-	levels, err := bucket.ParseRecords(space[:0], text)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errReply, err)
-	}
-	if now == nil {
-		now = &levels[0].At
-	}
 	for i := range calls {
-		a := &outcomes[i].answer
-		a.Allowed, a.Now = i < allowed, *now
-		a.Levels.Grow(len(levels))
-		later := int64(max(0, allowed-1-i)) // how many calls were allowed after this one
-		for j := range levels {
-			rate := &r.Plan.Rates[j]
-			level := rate.Level(&levels[j])
-			level.Units += later * r.N * rate.Unit
-			*a.Levels.At(j) = level
+		outcomes[i].answer.Levels.Grow(len(r.Plan.Rates))
+	}
+	for j := range r.Plan.Rates {
+		rate := &r.Plan.Rates[j]
+		level, at, err := rate.ParseLevel(text[bucket.LevelSize*j : bucket.LevelSize*(j+1)])
+		if err != nil {
+			return fmt.Errorf("%w: %w", errReply, err)
+		}
+		if now == nil {
+			now = &at
+		}
+		for i := range calls {
+			a, later := &outcomes[i].answer, int64(max(0, allowed-1-i)) // how many calls were allowed after this one
+			a.Allowed, a.Now = i < allowed, *now
+			*a.Levels.At(j) = bucket.Level{Units: level.Units + later*r.N*rate.Unit, At: level.At}
 		}
 	}
 	return nil
@@ -148,7 +146,7 @@ const (
 // readAnswer reads the answer to r at the beginning of text, and returns its size. An answer has, in this order
 //
 //   - a sign
-//   - a record for each limit
+//   - a level for each limit
 //   - if the action is Reserve or higher, a number: when the tokens are due, or how many tokens were taken beyond N
 //   - with the signs of waits, two numbers for each limit: see bucket.Waits
 //
@@ -163,8 +161,8 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 		return outcome{err: errPeriods}, 1, nil
 	}
 	n := len(r.Plan.Rates)
-	records := 1 + bucket.RecordSize*n
-	size = records
+	levels := 1 + bucket.LevelSize*n
+	size = levels
 	if r.Action >= bucket.Reserve {
 		size += 8
 	}
@@ -181,17 +179,17 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 	o.answer.Now = now
 	o.answer.Levels.Grow(n)
 	for i := range n {
-		level, err := bucket.ParseLevel(text[1+bucket.RecordSize*i : 1+bucket.RecordSize*(i+1)])
+		level, _, err := r.Plan.Rates[i].ParseLevel(text[1+bucket.LevelSize*i : 1+bucket.LevelSize*(i+1)])
 		if err != nil {
 			return o, 0, fmt.Errorf("%w: %w", errReply, err)
 		}
-		*o.answer.Levels.At(i) = r.Plan.Rates[i].Level(&level)
+		*o.answer.Levels.At(i) = level
 	}
 	switch {
 	case r.Action == bucket.Lease, r.Action == bucket.AtMost, r.Action == bucket.Acquire:
-		o.answer.Lent = double(text[records:waitsAt])
+		o.answer.Lent = double(text[levels:waitsAt])
 	case r.Action >= bucket.Reserve:
-		o.answer.Due = max(now, micros(text[records:waitsAt]))
+		o.answer.Due = max(now, micros(text[levels:waitsAt]))
 	}
 	if tellsWaits {
 		list := make([]bucket.Waits, n)

@@ -95,8 +95,9 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"ERROR":   -1, "NUMBER": -1, "PAIR": -1, "COUNT": -1, // formats, below
 		"ITS_ID": -1, "ITS_COUNT": -1, "ITS_TOKENS": -1, "ITS_END": -1, "ITS_TICKET": -1, "ITS_DUE": -1, "ITS_DEFICIT": -1, // places
 		"HEAD":   -1,
-		"RECORD": -1, "LIMIT": -1, "REQUEST": -1,
-		"LIMIT_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
+		"RECORD": -1, "DEFINITION": -1, "LEVEL": -1, "CUT": -1, "REQUEST": -1,
+		"DEFINITION_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "LEVEL_SIZE": bucket.LevelSize, "CUT_SIZE": bucket.CutSize,
+		"ZERO_UNITS": bucket.ZeroUnits, "MAX_FULL": 1 << 50, "ALIGNED": 1, "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
 		"ROUNDING_ERROR": -1,
 	} {
 		text, declared := lua[name]
@@ -108,7 +109,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	assert.Empty(t, lua, "constants of the script that this test does not know")
 	assert.Equal(t, "2 ^ -52", constants(t)["ROUNDING_ERROR"])
 	assert.InDelta(t, 1.0/(1<<52), bucket.RoundingError, 0)
-	for _, format := range []string{"RECORD", "LIMIT", "REQUEST", "PAIR", "HOLDS", "HOLD", "BLOCK", "ENDING"} {
+	for _, format := range []string{"RECORD", "DEFINITION", "LEVEL", "CUT", "REQUEST", "PAIR", "HOLDS", "HOLD", "BLOCK", "ENDING"} {
 		assert.Equal(t, constants(t)[format+"_SIZE"], fmt.Sprint(sizeOf(constants(t)[format])), "the size of %s", format)
 	}
 	for _, err := range []error{bucket.ErrUnreadable, bucket.ErrLater, bucket.ErrCrowded} {

@@ -76,7 +76,7 @@ func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 		}
 		reply, err := b.store.batches.server.eval(t.Context(), scriptArgs(calls, "", false))
 		require.NoError(t, err)
-		assert.Equal(t, 8, len(reply.(string))%bucket.RecordSize, "%d times", times)
+		assert.Equal(t, 8, len(reply.(string))%bucket.LevelSize, "%d times", times)
 		outcomes, err := readReply(reply, calls)
 		require.NoError(t, err)
 		for _, o := range outcomes {

@@ -72,6 +72,9 @@ func joined(fields map[string]string) (state []byte, err error) {
 	for rest != "" && enough {
 		record := take(bucket.RecordSize)
 		state = append(state, record...)
+		if strings.HasPrefix(rest, record[:4]) {
+			state = append(state, take(bucket.CutSize)...)
+		}
 		if !strings.HasPrefix(rest, "\x00\x00\x00\x00") {
 			continue
 		}

@@ -32,43 +32,53 @@ var statePolicies = [][]core.Limit{
 	{core.PerSecond(1), core.PerMinute(2), core.PerHour(3), core.PerDay(4), core.PerSecond(5).WithName("five"), core.PerHour(6).WithName("six")},
 }
 
-// recordSize is what a record takes as bytes, in the form '>I4I2dI7I7ff'.
-const recordSize = 36
+// recordSize is what a record takes as bytes, without what is cut from it.
+const recordSize = bucket.RecordSize
 
-// record is a limit's level, or a hold on its tokens, as stored. Unlike bucket.Record it can have any instant that fits
-// seven bytes.
+// record is a limit's level as stored, and what is cut from it if tokens is not 0. Unlike bucket.Record it can have any numbers that fit.
 type record struct {
-	tag            uint32
-	steps          uint16
-	tokens         float64
-	at, keep       uint64
-	capacity, pace float32
+	tag                        uint32
+	steps                      uint16
+	mode                       byte
+	capacity, unit, gain, step uint64
+	units                      int64
+	at, keep                   uint64
+	tokens                     float64
+	base                       uint64
 }
 
 // bytes returns r as it is stored.
 func (r record) bytes() []byte {
 	b := binary.BigEndian.AppendUint32(nil, r.tag)
-	b = binary.BigEndian.AppendUint16(b, r.steps)
-	b = binary.BigEndian.AppendUint64(b, math.Float64bits(r.tokens))
-	for _, n := range []uint64{r.at, r.keep} {
-		b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
+	b = append(binary.BigEndian.AppendUint16(b, r.steps), r.mode)
+	seven := func(numbers ...uint64) {
+		for _, n := range numbers {
+			b = append(b, binary.BigEndian.AppendUint64(nil, n)[1:]...)
+		}
 	}
-	b = binary.BigEndian.AppendUint32(b, math.Float32bits(r.capacity))
-	return binary.BigEndian.AppendUint32(b, math.Float32bits(r.pace))
+	seven(r.capacity, r.unit, r.gain, r.step, uint64(r.units+bucket.ZeroUnits), r.at, r.keep)
+	if r.tokens != 0 {
+		b = binary.BigEndian.AppendUint32(b, r.tag)
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(r.tokens))
+		seven(r.base)
+	}
+	return b
 }
 
-// readRecords returns the records in a state that a store wrote.
+// readRecords returns the records in a state that a store wrote, from which nothing is cut.
 func readRecords(t testing.TB, state []byte) (list []record) {
 	t.Helper()
 	if len(state)%recordSize != 0 {
 		t.Fatalf("premise: a record takes %d bytes, and state has %d", recordSize, len(state))
 	}
-	seven := func(b []byte) uint64 { return binary.BigEndian.Uint64(append([]byte{0}, b[:7]...)) }
 	for ; len(state) > 0; state = state[recordSize:] {
+		var numbers [7]uint64
+		for i := range numbers {
+			numbers[i] = binary.BigEndian.Uint64(append([]byte{0}, state[7+7*i:14+7*i]...))
+		}
 		list = append(list, record{
-			tag: binary.BigEndian.Uint32(state), steps: binary.BigEndian.Uint16(state[4:]),
-			tokens: math.Float64frombits(binary.BigEndian.Uint64(state[6:])), at: seven(state[14:]), keep: seven(state[21:]),
-			capacity: math.Float32frombits(binary.BigEndian.Uint32(state[28:])), pace: math.Float32frombits(binary.BigEndian.Uint32(state[32:])),
+			tag: binary.BigEndian.Uint32(state), steps: binary.BigEndian.Uint16(state[4:]), mode: state[6], capacity: numbers[0], unit: numbers[1],
+			gain: numbers[2], step: numbers[3], units: int64(numbers[4]) - bucket.ZeroUnits, at: numbers[5], keep: numbers[6],
 		})
 		if b := list[len(list)-1].bytes(); string(b) != string(state[:recordSize]) {
 			t.Fatalf("premise: the test reads records as they are stored: %x became %x", state[:recordSize], b)
@@ -95,18 +105,13 @@ func writtenState(t testing.TB, now time.Time, limits []core.Limit) []byte {
 	return s.States[core.JoinKey("api", "user")]
 }
 
-const (
-	forever    = 1 << 53 // no instant or ticket is as large
-	firstLease = 1 << 52 // the smallest ticket of a lease
-	atOnce     = 1 << 51 // added to the ticket of a reservation that was due when it was made
-)
+const forever = 1 << 53 // no instant is as large
 
 var (
 	nan, inf    = math.NaN(), math.Inf(1)
-	nastyTokens = []float64{0, math.Copysign(0, -1), 0.5, -0.5, 1, -1, 3, 1e15, -1e15, 1 << 50, -(1 << 50), 1 << 53, -(1 << 53),
-		1<<53 + 2, -(1<<53 + 2), 1e300, -1e300, math.MaxFloat64, math.SmallestNonzeroFloat64, inf, -inf, nan, 1.0 / 3}
-	nastyFills = []float32{0, float32(math.Copysign(0, -1)), 1, -1, 0.5, math.MaxFloat32, -math.MaxFloat32, 1 << 53, -(1 << 53), 1 << 54, -(1 << 54),
-		math.SmallestNonzeroFloat32, float32(inf), float32(-inf), float32(nan)}
+	nastyTokens = []float64{0.5, -0.5, 1, -1, 3, 1e15, -1e15, 1 << 50, 1 << 53, 1<<53 + 2, 1e300, -1e300, math.SmallestNonzeroFloat64, inf, -inf, nan, 1.0 / 3}
+	nastyUnits  = []int64{0, 1, -1, 1 << 30, 1 << 50, -(1 << 50), 1<<51 - 1, 1 << 51, -(1 << 51), 1<<52 - 1, 1 << 52, -(1 << 52), 1 << 53}
+	nastySizes  = []uint64{0, 1, 2, 1 << 30, 1 << 50, 1<<50 + 1, 1 << 52, 1<<53 - 1, 1 << 53, 1<<56 - 1}
 )
 
 // nastyInstants are instants around now and at the ends of what seven bytes hold and of what the store accepts.
@@ -140,7 +145,6 @@ func nastyStates(t testing.TB, now time.Time) [][]byte {
 		add(slices.Concat(levels, []record{{}})...)
 
 		states = append(states, nastyLevels(now, levels)...)
-		states = append(states, nastyHolds(now, levels)...)
 		states = append(states, nastyOthers(now, levels)...)
 	}
 	return states
@@ -164,11 +168,11 @@ func nastyLevels(now time.Time, levels []record) (states [][]byte) {
 	for _, steps := range []uint16{0, 1, first.steps + 1, math.MaxUint16} {
 		change(func(r *record) { r.steps = steps })
 	}
-	for _, tokens := range nastyTokens {
-		change(func(r *record) { r.tokens = tokens })
+	for _, units := range nastyUnits {
+		change(func(r *record) { r.units = units })
 		for _, at := range nastyInstants(now) {
 			r := first
-			r.tokens, r.at = tokens, at
+			r.units, r.at = units, at
 			add(slices.Concat([]record{r}, rest)...)
 		}
 	}
@@ -180,102 +184,49 @@ func nastyLevels(now time.Time, levels []record) (states [][]byte) {
 			add(slices.Concat([]record{r}, rest)...)
 		}
 	}
-	for _, fill := range nastyFills {
-		change(func(r *record) { r.capacity = fill })
-		change(func(r *record) { r.pace = fill })
-		change(func(r *record) { r.capacity, r.pace, r.tokens = fill, fill, -1e9 })
+	for mode := range byte(5) {
+		change(func(r *record) { r.mode = mode })
 	}
-	return states
-}
-
-// nastyHolds are states in which the holds behind the first of levels are unusual or wrong.
-func nastyHolds(now time.Time, levels []record) (states [][]byte) {
-	first, rest, n := levels[0], levels[1:], uint64(now.UnixMicro())
-	held := func(holds ...record) {
-		for i := range holds {
-			holds[i].tag = first.tag
-		}
-		states = append(states, concat(slices.Concat([]record{first}, holds, rest)...), concat(slices.Concat(rest, []record{first}, holds)...))
-	}
-	good := record{tokens: 2, at: n + 60e6, keep: 7}
-	change := func(f func(*record)) {
-		h := good
-		f(&h)
-		held(h)
-		held(good, h)
-		held(h, good)
+	for _, size := range nastySizes {
+		change(func(r *record) { r.capacity = size })
+		change(func(r *record) { r.unit = size })
+		change(func(r *record) { r.gain = size })
+		change(func(r *record) { r.step = size })
+		change(func(r *record) { r.tokens, r.base = 3, size })
+		change(func(r *record) { r.capacity, r.units = size, -1e9 })
 	}
 	for _, tokens := range nastyTokens {
-		change(func(h *record) { h.tokens = tokens })
+		change(func(r *record) { r.tokens = tokens })
+		change(func(r *record) { r.tokens, r.units, r.base = tokens, 0, 7 })
+		change(func(r *record) { r.tokens, r.capacity = tokens, 3 })
 	}
-	for _, at := range nastyInstants(now) {
-		change(func(h *record) { h.at = at })
-		for _, ticket := range []uint64{7, atOnce + 7, firstLease + 7} {
-			change(func(h *record) { h.at, h.keep = at, ticket })
-		}
-	}
-	for _, ticket := range []uint64{0, 1, atOnce - 1, atOnce, atOnce + 1, firstLease - 1, firstLease, firstLease + 1, forever - 1, forever, 1<<56 - 1} {
-		change(func(h *record) { h.keep = ticket })
-	}
-	for _, fill := range nastyFills {
-		if fill == 0 && math.Signbit(float64(fill)) {
-			continue // the script keeps the bytes of a hold, so it stores -0 again, and the reference implementation 0
-		}
-		change(func(h *record) { h.capacity = fill })
-		change(func(h *record) { h.pace = fill })
-	}
-	change(func(h *record) { h.steps = 1 })
-	change(func(h *record) { h.steps = first.steps })
-	at := func(ends ...int64) (holds []record) {
-		for i, end := range ends {
-			holds = append(holds, record{tokens: 1, at: uint64(int64(n) + end), keep: uint64(i + 1)})
-		}
-		return holds
-	}
-	held(at(1, 2, 3)...)
-	held(at(3, 2, 1)...) // not in the order of their ends
-	held(at(-2, -1, 0, 1)...)
-	held(at(1, 1, 1)...)
-	held(at(1e9, 1)...)
-	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1 << 52, at: n + 2, keep: 2})   // as many as a sum may be
-	held(record{tokens: 1 << 52, at: n + 1, keep: 1}, record{tokens: 1<<52 + 1, at: n + 2, keep: 2}) // and one more
-	held(record{tokens: 1 << 53, at: n - 1, keep: 1})                                                // more than any bucket, until a moment ago
-	held(slices.Repeat([]record{good}, 4095)...)                                                     // room for one hold more
-	held(slices.Repeat([]record{good}, bucket.MaxHolds)...)                                          // no room
-	held(slices.Repeat([]record{good}, 4097)...)                                                     // more than the library stores
-	return append(states, orphans(now, levels)...)
-}
-
-// orphans are states with a hold that is not behind its level.
-func orphans(now time.Time, levels []record) (states [][]byte) {
-	first, rest := levels[0], levels[1:]
-	orphan := record{tag: first.tag, tokens: 2, at: uint64(now.UnixMicro()) + 60e6, keep: 7}          // a hold without a level
-	states = append(states, concat(orphan), concat(slices.Concat([]record{orphan}, levels)...))       // is read as a level
-	states = append(states, concat(slices.Concat(levels, []record{orphan})...))                       // of a limit in between, if there is one
-	states = append(states, concat(slices.Concat([]record{first, {tag: 77}, orphan}, levels[1:])...)) // of another limit
-	states = append(states, concat(slices.Concat([]record{first, orphan, first}, rest)...))           // a level among its holds
 	return states
 }
 
 // nastyOthers are states with records of limits that no policy has.
 func nastyOthers(now time.Time, levels []record) (states [][]byte) {
 	n := uint64(now.UnixMicro())
+	other := record{tag: 5, capacity: 9, unit: 1 << 20, gain: 1, step: 1, at: n, keep: n + 60e6}
 	others := func(count int, keep uint64) (list []record) {
 		for i := range count {
-			list = append(list, record{tag: uint32(1000 + i), tokens: 1, at: n, keep: keep, capacity: 9, pace: 1e6})
+			r := other
+			r.tag, r.keep = uint32(1000+i), keep
+			list = append(list, r)
 		}
 		return list
 	}
-	hold := func(r record) []record { return []record{r, {tag: r.tag, tokens: 3, at: n + 1e6, keep: 5}} }
+	change := func(f func(*record)) []record {
+		r := other
+		f(&r)
+		return []record{r}
+	}
 	for _, list := range [][]record{
 		others(1, n), others(1, n+1), others(1, forever-1), others(1, forever), others(1, 0),
 		others(256, n+60e6), others(257, n+60e6), others(257, n), others(1000, n-1),
-		slices.Concat(others(256, n+60e6), []record{{tag: 5, tokens: 1, at: n, keep: n - 1, capacity: 9, pace: 1e6}}),
+		slices.Concat(others(256, n+60e6), change(func(r *record) { r.keep = n - 1 })),
 		slices.Concat(others(2, n+60e6), others(1, n+60e6)), // one of them twice
-		hold(others(1, n+60e6)[0]), hold(others(1, n-60e6)[0]),
-		{{tag: 5, tokens: nan, at: n, keep: n + 60e6}}, {{tag: 5, tokens: nan, at: n, keep: 0}},
-		{{tag: 5, tokens: 1, at: 1<<56 - 1, keep: 0}}, {{tag: 0, tokens: 1, at: n, keep: 0}},
-		{{tag: 5, tokens: 1, at: n, keep: n + 60e6, capacity: -1}}, {{tag: 5, tokens: 1, at: n, keep: n + 60e6, pace: float32(nan)}},
+		change(func(r *record) { r.tokens = 3 }), change(func(r *record) { r.tokens = nan }), change(func(r *record) { r.capacity = 0 }),
+		change(func(r *record) { r.at, r.keep = 1<<56-1, 0 }), change(func(r *record) { r.tag = 0 }),
 	} {
 		states = append(states, concat(list...), concat(slices.Concat(levels, list)...), concat(slices.Concat(list, levels)...))
 	}
@@ -380,11 +331,22 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 	if write {
 		var state []byte
 		for _, each := range records {
-			state = append(state, record{each.Tag, each.StepsHash, each.Tokens, uint64(each.At), uint64(each.Keep), each.Fill.Capacity, each.Fill.Pace}.bytes()...)
+			one := readLevel(each)
+			state = append(state, one.bytes()...)
 		}
 		s.States[address] = state
 	}
 	return a, nil
+}
+
+// readLevel is a record from which nothing is cut.
+func readLevel(r bucket.Record) record {
+	packed := bucket.NewPlan([]bucket.Rate{*r.Rate}).Packed
+	var numbers [4]uint64
+	for i := range numbers {
+		numbers[i] = binary.BigEndian.Uint64([]byte("\x00" + packed[7+7*i:14+7*i]))
+	}
+	return record{r.Rate.Tag, r.Rate.StepsHash, packed[6], numbers[0], numbers[1], numbers[2], numbers[3], r.Units, uint64(r.At), uint64(r.Keep), 0, 0}
 }
 
 // inRange reports whether the script takes records for usual ones. It leaves the rest to the general branch, which clamps
@@ -392,7 +354,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 func inRange(rates []bucket.Rate, records []bucket.Record) bool {
 	const maxDebt = 1<<51 - 1
 	for i, r := range records {
-		if r.Tokens > float64(rates[i].Capacity) || r.Tokens < -maxDebt/float64(rates[i].Unit) || rates[i].Gain > rates[i].Full {
+		if r.Units > rates[i].Full || r.Units < -maxDebt || rates[i].Gain > rates[i].Full {
 			return false
 		}
 	}
@@ -473,8 +435,8 @@ func TestScriptAndReferenceReadTheSameState(t *testing.T) {
 // 2^53+1 is the first number that a double, all that Lua has, can't tell from its neighbour.
 func TestScriptAndReferenceRefuseTheSameInstants(t *testing.T) {
 	check := readsAlike(t)
-	check(t.Errorf, record{tag: 1, tokens: 5, at: forever + 1, keep: 1}.bytes(), 1)
-	check(t.Errorf, record{tag: 1, tokens: 5, at: 1, keep: forever + 1}.bytes(), 1)
+	check(t.Errorf, record{tag: 1, capacity: 5, unit: 1, gain: 1, step: 1, at: forever + 1, keep: 1}.bytes(), 1)
+	check(t.Errorf, record{tag: 1, capacity: 5, unit: 1, gain: 1, step: 1, at: 1, keep: forever + 1}.bytes(), 1)
 }
 
 func TestScriptAndReferenceReadTheSameRandomState(t *testing.T) {
@@ -486,38 +448,38 @@ func TestScriptAndReferenceReadTheSameRandomState(t *testing.T) {
 	}
 	instant := rapid.OneOf(rapid.Uint64Range(uint64(now.UnixMicro())-7200e6, uint64(now.UnixMicro())+7200e6),
 		rapid.SampledFrom(nastyInstants(now)), rapid.Uint64Range(0, 1<<56-1))
-	tokens := rapid.OneOf(rapid.Float64Range(-20, 200), rapid.Float64Range(-1e15, 1e15), rapid.SampledFrom(nastyTokens), rapid.Float64())
+	tokens := rapid.OneOf(rapid.Float64Range(0, 200), rapid.SampledFrom(nastyTokens), rapid.Float64())
+	units := rapid.OneOf(rapid.Int64Range(-1<<51, 1<<50), rapid.Int64Range(-1e8, 1e8), rapid.SampledFrom(nastyUnits))
+	size := rapid.OneOf(rapid.Uint64Range(1, 1e6), rapid.SampledFrom(nastySizes))
 	rapid.Check(t, func(t *rapid.T) {
 		var records []record
 		for _, level := range rapid.Permutation(levels).Draw(t, "levels")[:rapid.IntRange(1, 6).Draw(t, "limits")] {
 			// Most fields stay real, so that the others are not read in vain.
-			for _, field := range rapid.SliceOfN(rapid.IntRange(0, 9), 0, 2).Draw(t, "fields") {
+			for _, field := range rapid.SliceOfN(rapid.IntRange(0, 13), 0, 2).Draw(t, "fields") {
 				switch field {
 				case 0:
 					level.steps = rapid.Uint16().Draw(t, "steps")
-				case 1, 2, 3:
-					level.tokens = tokens.Draw(t, "tokens")
-				case 4, 5:
+				case 1, 2:
+					level.units = units.Draw(t, "units")
+				case 3, 4:
 					level.at = instant.Draw(t, "at")
-				case 6, 7:
+				case 5, 6:
 					level.keep = instant.Draw(t, "keep")
+				case 7:
+					level.capacity = size.Draw(t, "capacity")
 				case 8:
-					level.capacity = rapid.OneOf(rapid.Float32Range(0, 2000), rapid.SampledFrom(nastyFills)).Draw(t, "capacity")
+					level.unit = size.Draw(t, "unit")
 				case 9:
-					level.pace = rapid.OneOf(rapid.Float32Range(-1e7, 1e7), rapid.SampledFrom(nastyFills)).Draw(t, "pace")
+					level.gain = size.Draw(t, "gain")
+				case 10:
+					level.step = size.Draw(t, "step")
+				case 11:
+					level.mode = rapid.ByteRange(0, 3).Draw(t, "mode")
+				default:
+					level.tokens, level.base = tokens.Draw(t, "cut"), size.Draw(t, "base")
 				}
 			}
 			records = append(records, level)
-			ends := uint64(now.UnixMicro()) - 2e6
-			for range max(0, rapid.IntRange(-2, 3).Draw(t, "holds")) {
-				ends += rapid.Uint64Range(0, 3e6).Draw(t, "ends")
-				hold := record{tag: level.tag, tokens: float64(rapid.IntRange(1, 20).Draw(t, "held")), at: ends,
-					keep: rapid.SampledFrom([]uint64{1, 7, atOnce + 1, firstLease, firstLease + 7}).Draw(t, "ticket")}
-				if rapid.IntRange(0, 19).Draw(t, "spoilt") == 0 {
-					hold.tokens, hold.at = tokens.Draw(t, "held"), instant.Draw(t, "ends")
-				}
-				records = append(records, hold)
-			}
 		}
 		check(func(format string, args ...any) { t.Fatal(fmt.Sprintf(format, args...)) }, concat(records...), rapid.Int64Range(0, 20).Draw(t, "cost"))
 	})

@@ -39,6 +39,9 @@ func StoredState(t interface {
 	for rest != "" {
 		record := take(bucket.RecordSize)
 		state = append(state, record...)
+		if len(rest) >= 4 && rest[:4] == record[:4] {
+			state = append(state, take(bucket.CutSize)...)
+		}
 		if len(rest) < 4 || rest[:4] != "\x00\x00\x00\x00" {
 			continue
 		}

@@ -29,7 +29,7 @@ func TestEntriesShareTheirClass(t *testing.T) {
 		t.Error("a long key is not in its entry's class")
 	}
 	// Under two definitions of a limit the record's Fill stands for both, as long as both matter.
-	if c := use(tier, "a"); c == shared || c.SameFill(shared) {
+	if c := use(tier, "a"); c == shared || c.SameRate(shared) {
 		t.Error("a key that two definitions of its limit wrote has the class of one")
 	}
 	if err := one.Reset(t.Context(), "a"); err != nil {

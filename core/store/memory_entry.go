@@ -11,7 +11,7 @@ import (
 // cache line, of 64 bytes, and what all keys of a policy have in common is in their class.
 type entry struct {
 	class  *Class
-	tokens float64  // Tokens of the only record; its Keep is rank[full]
+	units  int64    // Units of the only record; its Keep is rank[full]
 	at     int64    // At of the only record
 	rank   [2]int64 // [use]: the number of the decision that used it last; [full]: when every limit is full, in µs since 1970
 	length uint8    // of the key
@@ -57,28 +57,25 @@ func (e *entry) hash() uint64 {
 // read sets r to the only record of e. It writes each field once, because a processor has to wait when it reads a word that was just
 // written in parts.
 func (e *entry) read(r *bucket.Record) {
-	form := &e.class.form
-	r.Tag, r.StepsHash, r.Fill.Capacity, r.Fill.Pace = form.Tag, form.StepsHash, form.Fill.Capacity, form.Fill.Pace
-	r.Tokens, r.At, r.Keep = e.tokens, e.at, e.rank[full]
+	r.Rate, r.Units, r.At, r.Keep = e.class.rate, e.units, e.at, e.rank[full]
 }
 
 // put stores records, which a plan of the class c wrote and which matter until an instant. It returns what rank[full] must become. If
-// there are several records or holds, e keeps the slice records in a class of its own. Otherwise e gets the class c if that has
+// there are several records, holds or a cut, e keeps the slice records in a class of its own. Otherwise e gets the class c if that has
 // everything but the numbers of the only record.
 func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
-	if len(records) > 1 || records[0].Holds != nil {
+	if len(records) > 1 || records[0].Holds != nil || records[0].Cut != nil {
 		e.class = &Class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
 		return until
 	}
-	form := records[0]
-	form.Tokens, form.At, form.Keep = 0, 0, 0
-	e.tokens, e.at = records[0].Tokens, records[0].At
+	rate := records[0].Rate
+	e.units, e.at = records[0].Units, records[0].At
 	switch {
-	case e.class.writes(form):
-	case e.class.key == "" && c.writes(form):
+	case e.class.writes(rate):
+	case e.class.key == "" && c.writes(rate):
 		e.class = c
 	default:
-		e.class = &Class{policy: c.policy, hash: c.hash, form: form, key: e.class.key}
+		e.class = &Class{policy: c.policy, hash: c.hash, rate: rate, key: e.class.key}
 	}
 	return records[0].Keep
 }

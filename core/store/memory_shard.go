@@ -69,7 +69,7 @@ func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) 
 	e.read(&one[0])
 	_, write, ok := r.Usual(a, one[:], now)
 	if write {
-		e.tokens, e.at = one[0].Tokens, one[0].At
+		e.units, e.at = one[0].Units, one[0].At
 		sh.setFull(i, one[0].Keep)
 	}
 	return ok

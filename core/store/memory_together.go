@@ -37,6 +37,7 @@ func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswe
 		answers, all = make([]JointAnswer, len(requests)), true
 		for i := range requests {
 			r, a := requests[i], &answers[i]
+			r.Probe = dry && !r.Dry
 			r.Dry = dry
 			a.Err = s.decideAt(s.shard(hashes[i]), hashes[i], &r, &a.Answer, now)
 			all = all && a.Err == nil && a.Allowed

@@ -5,25 +5,25 @@ import "slices"
 // This file refills levels and computes waits while tokens are held.
 
 // refillAround is refill of a bucket with holds. h and the level l were written at the instant written. As holds end, the bucket
-// has more room.
-func (r *Rate) refillAround(h *Holds, l Level, written, now int64) Level {
+// has more room. c is what is cut from l.
+func (r *Rate) refillAround(h *Holds, l Level, written, now int64, c *Cut) Level {
 	held := heldAt(h.front, written) + tokensIn(h.blocks)
 	for _, f := range h.front {
 		if f.at < now && f.holdsAt(written) {
-			l, held = r.end(f, r.refill(l, held, f.at), held)
+			l, held = r.end(f, r.refillCut(l, held, f.at, c), held, c)
 		}
 	}
 	for i := range h.blocks {
 		b := &h.blocks[i]
 		if b.last().at >= now {
 			ended, _ := slices.BinarySearchFunc(b.holds, hold{at: now}, hold.compare)
-			l = r.refillThrough(b.holds[:ended], l, held)
+			l = r.refillThrough(b.holds[:ended], l, held, c)
 			break
 		}
-		l = r.refillThroughBlock(h.stepping, b, l, held)
+		l = r.refillThroughBlock(h.stepping, b, l, held, c)
 		held -= b.tokens
 	}
-	return r.refill(l, h.Held(now), now)
+	return r.refillCut(l, h.Held(now), now, c)
 }
 
 // prune returns the holds that have not ended before now, with blocks for the stepping of the level l. h does not change.
@@ -55,7 +55,7 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 	return rest
 }
 
-// waitAround is wait in a bucket with the holds that prune returned. The level rises no higher than they leave room, so the wait
+// waitAround is wait in a bucket with the holds that prune returned, and from which nothing is cut. The level rises no higher than they leave room, so the wait
 // may last until some of them end.
 //
 // Example: Capacity 10, 1 token a second, the level is 2 and 8 are held until second 60. 5 tokens are there at second 63: the
@@ -66,13 +66,13 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 	}
 	held := tokensIn(h.blocks)
 	for _, f := range h.front { // which end now
-		if l, _ = r.end(f, l, held+f.tokens); l.Units >= need {
+		if l, _ = r.end(f, l, held+f.tokens, nil); l.Units >= need {
 			return 1
 		}
 	}
 	for i := range h.blocks {
 		b := &h.blocks[i]
-		passed := r.refillThroughBlock(h.stepping, b, l, held)
+		passed := r.refillThroughBlock(h.stepping, b, l, held, nil)
 		if passed.Units < need {
 			l = passed
 			held -= b.tokens
@@ -84,7 +84,7 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 					return min(Forever, micros)
 				}
 			}
-			if l, held = r.end(hold, r.refill(l, held, hold.at), held); l.Units >= need {
+			if l, held = r.end(hold, r.refill(l, held, hold.at), held, nil); l.Units >= need {
 				return min(Forever, hold.at+1-now)
 			}
 		}

@@ -97,11 +97,10 @@ func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 //
 // Example: the block is that of deficit, the Capacity is 100, and no other tokens are held. A level of 50 at 40 s is
 // min(50 + 24, 100 - 16) = 74 at 64 s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room, from 45 to 60 s.
-func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64) Level {
+func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64, c *Cut) Level {
 	last := b.last().at
-	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever { // the room ends at the deepest debt, or other steps
-		l = r.refillThrough(b.holds, l, held)
-		return l
+	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever || c != nil && c.Tokens > 0 {
+		return r.refillThrough(b.holds, l, held, c) // the room ends at the deepest debt, the steps are others, or something is cut
 	}
 	steps := r.stepNumber(f, last) - r.stepNumber(f, l.At)
 	back := int64(0)

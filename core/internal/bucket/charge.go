@@ -24,15 +24,10 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	return ended
 }
 
-// credit puts n tokens back into the i-th limit, as far as there is room. Tokens without room are counted, because the record of
-// an earlier definition, whose Capacity may be larger, gets all of them: see nextOlder.
+// credit puts n tokens back into the i-th limit, as far as there is room.
 func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
-	before := l.Units
-	l.Units = max(l.Units, min(l.Units+rate.units(n), rate.room(s.holdsOf(i).Held(a.Now))))
-	if s.older != nil {
-		s.older[i].uncredited += float64(n) - float64(float64(l.Units-before)/float64(rate.Unit))
-	}
+	l.Units = rate.give(l.Units, rate.units(n), rate.room(s.holdsOf(i).Held(a.Now)), s.cutOf(i))
 }
 
 // grants reports whether every limit has r's tokens now. Of a reservation it reports whether every limit will have them within More
@@ -53,7 +48,7 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 	for i := range r.Plan.Rates {
 		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
 		need := r.Of(i) * rate.Unit
-		a.Due = max(a.Due, min(Forever, a.Now+rate.waitAround(holds, l, need, a.Now)), holds.lastReservation())
+		a.Due = max(a.Due, min(Forever, a.Now+s.wait(i, rate, l, need, a.Now)), holds.lastReservation())
 		granted = granted && l.Units-need >= -rate.maxDebt && holds.count() < MaxHolds
 	}
 	return granted && a.Due-a.Now <= r.More

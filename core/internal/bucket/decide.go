@@ -6,8 +6,9 @@ import "slices"
 // changes the state, Decide returns the records to store, and keep, until when they matter. Otherwise next is nil. It returns an
 // error if it can't use the records.
 //
-// A denied request changes nothing, with one exception. If the clock stepped back, the new instant must be stored: otherwise
-// nothing would refill until the clock reaches the old one again.
+// A denied request changes nothing, with two exceptions. If the clock stepped back, the new instant must be stored: otherwise
+// nothing would refill until the clock reaches the old one again. And the first denial under another definition stores the level
+// as one of that definition, so that its rate counts from then on.
 func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
 	s := stored{}
 	if records != nil {
@@ -37,28 +38,29 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 	}
 	next = make([]byte, 0, RecordSize*len(records))
 	for _, record := range records {
-		next = record.appendTo(next)
-		next = record.Holds.appendTo(next)
+		next = record.Holds.appendTo(record.appendTo(next))
 	}
 	return next, keep, nil
 }
 
 // decide decides r, sets a and changes s. It reports whether s must be stored. It refills, ends holds, and then does the action.
 func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
-	rates := r.Plan.Rates
+	rates, changed := r.Plan.Rates, false
 	a.Now, a.Allowed = now, true
 	a.Levels.Grow(len(rates))
 	// Refill. A limit that was not used yet starts full, and its steps begin here.
 	for i := range rates {
 		rate, l := &rates[i], a.Levels.At(i)
-		if s.last == nil || s.last[i].Tag == 0 {
+		if s.last == nil || s.last[i].Rate == nil {
 			*l = Level{rate.Full, now}
 			continue
 		}
 		if s.last[i].At > now {
 			write = s.stepBack(i, rate, now) || write
 		}
-		*l = s.refill(i, rate, now)
+		same := true
+		*l, same = s.refill(i, rate, now)
+		changed = changed || !same
 	}
 	if r.Ends.Ticket != 0 && !r.extends() && s.end(a, r) {
 		write = true
@@ -88,16 +90,39 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		if r.promises() {
 			a.Due = now
 		}
-		if a.Allowed = s.grants(a, r); a.Allowed && !r.Dry && r.Moves() {
+		switch a.Allowed = s.grants(a, r); {
+		case !r.Moves() || r.Dry && !r.Probe:
+		case a.Allowed && !r.Dry:
 			s.charge(a, r)
 			write = true
+		case !a.Allowed:
+			write = write || changed
 		}
 	case End:
 	}
-	if r.Takes() && s.held() || !write && s.fullEarlier(a, r) { // callers of the others need no waits
+	if r.Takes() && s.held() || !write && changed { // callers of the others need no waits
 		s.setWaits(a, r, write)
 	}
 	return write
+}
+
+// refill returns the level of the i-th limit at now, and reports whether its definition wrote the record. It drops the holds that ended
+// before.
+func (s *stored) refill(i int, rate *Rate, now int64) (l Level, same bool) {
+	holds := s.holdsOf(i)
+	if rate.Slots { // all that is not held is there, whatever the definition
+		l = Level{rate.room(holds.Held(now)), now}
+		if holds != nil {
+			s.holds[i] = rate.prune(holds, l, now).orNil()
+		}
+		return l, true
+	}
+	l, c, same := rate.levelAt(&s.last[i], now)
+	s.setCut(i, c)
+	if holds != nil {
+		s.holds[i] = rate.prune(holds, l, now)
+	}
+	return l, same
 }
 
 // stepBack moves the stored instants of the i-th limit back to now, to which the clock has stepped back. Nothing refills for the
@@ -110,22 +135,23 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 // to the clock, its next step is at 60 s. Otherwise the step at 120 s moves to 40 s, and the next one is at 100 s.
 func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	own, holds := &s.last[i], s.holdsOf(i)
+	rate = rate.writer(own)
 	by, steps := own.At-now, int64(0)
-	if last := rate.steppedAt(rate.Level(own)); last > now {
+	if last := rate.steppedAt(rate.Level(own)); last > now && !rate.foreign {
 		steps = last - rate.steppedAt(Level{At: now})
 	} else if holds == nil {
 		return false
 	}
 	c, periods := rate.Calendar, int64(0)
 	if c != nil && steps > 0 {
-		periods, steps = c.Number(own.At)-c.Number(now), 0
-		if (own.Keep-own.At)/rate.Step < MaxPeriods { // further away only if another definition wrote it: it may stay
-			steps = own.Keep - c.Earlier(own.Keep, periods)
-		}
+		periods, steps = c.Number(own.At)-c.Number(now), own.Keep-c.Earlier(own.Keep, c.Number(own.At)-c.Number(now))
 	}
 	own.Keep -= min(steps, by)
 	own.At = now
-	if rate.Aligned {
+	switch {
+	case rate.foreign:
+		steps = by
+	case rate.Aligned:
 		steps = by - by%rate.Step
 	}
 	if holds == nil {
@@ -143,24 +169,27 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 			h.at -= steps
 		}
 	}
-	s.holds[i] = holdsOf(moved, now)
-	s.holds[i].moved = true
+	holds = holdsOf(moved, now)
+	holds.moved = true
+	own.Holds, s.holds[i] = holds, holds
 	return true
 }
 
-// fullEarlier reports whether the delays of r's limits don't follow from their levels, because another definition wrote the
-// records: under that definition the bucket is full earlier, or it has other steps.
-func (s *stored) fullEarlier(a *Answer, r *Request) bool {
-	for i := range s.last {
-		rate, l := &r.Plan.Rates[i], *a.Levels.At(i)
-		if first := s.earliest(i, a.Now); first > a.Now && first < rate.storable(s.fullAt(i, rate, l, a.Now), l) || len(s.boundsOf(i)) > 0 {
-			return true
-		}
+// wait is how many µs after a decision the i-th limit has need units, if nothing is taken until then.
+func (s *stored) wait(i int, rate *Rate, l Level, need, now int64) int64 {
+	holds, cut := s.holdsOf(i), s.cutOf(i)
+	if holds == nil || cut == nil {
+		return rate.waitAround(holds, l, need, now)
 	}
-	return false
+	a := Answer{Now: now}
+	a.Levels.Grow(i + 1)
+	*a.Levels.At(i) = l
+	r := s.record(i, rate, &a)
+	return rate.waitFor(&r, need, now)
 }
 
-// setWaits sets a.Waits. write is whether the decision is stored, which makes the definition of r's limits the last one.
+// setWaits sets a.Waits. write is whether the decision is stored. If it is not, the stored records tell what happens: until the next
+// decision is stored, their definitions refill them.
 func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 	list := make([]Waits, len(r.Plan.Rates))
 	for i := range r.Plan.Rates {
@@ -168,26 +197,20 @@ func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 		if a.Allowed {
 			need = 1
 		}
-		rate, l, holds, until := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i), int64(Forever)
-		if !write && s.last != nil && s.until(i) > a.Now {
-			until = s.until(i) - a.Now // by then the bucket is full and its state expires
-		}
-		levels := []Level{l}
-		if !write {
-			levels = append(levels, s.boundsOf(i)...)
-		}
-		first := int64(0)
-		if s.crowded(i, r) { // one must end, even if there are tokens
-			first = holds.firstEnd() + 1 - a.Now
-		}
-		for _, l := range levels {
-			list[i].Full = max(list[i].Full, min(until, rate.waitAround(holds, l, rate.Full, a.Now)))
-			if need <= rate.Capacity && !rate.spares(need) {
-				list[i].Retry = max(list[i].Retry, min(until, max(first, rate.waitAround(holds, l, need*rate.Unit, a.Now))))
+		rate, l, until := &r.Plan.Rates[i], *a.Levels.At(i), int64(Forever)
+		wait := func(need int64) int64 { return s.wait(i, rate, l, need, a.Now) }
+		if !write && s.last != nil && s.last[i].Rate != nil && s.last[i].Keep > a.Now {
+			until = s.last[i].Keep - a.Now // by then the bucket is full and its state expires
+			if !rate.Slots && !rate.Same(s.last[i].Rate) {
+				wait = func(need int64) int64 { return rate.waitFor(&s.last[i], need, a.Now) }
 			}
 		}
-		if !write && holds == nil {
-			list[i].shorten(s, i, rate, need, a.Now)
+		list[i].Full = min(until, wait(rate.Full))
+		if need <= rate.Capacity && !rate.spares(need) {
+			list[i].Retry = min(until, wait(need*rate.Unit))
+			if s.crowded(i, r) { // one must end, even if there are tokens
+				list[i].Retry = max(list[i].Retry, s.holdsOf(i).firstEnd()+1-a.Now)
+			}
 		}
 	}
 	a.Waits = &list

@@ -19,16 +19,16 @@ func stepped(capacity int64, rate float64, every time.Duration) Rate {
 func TestExamplesInComments(t *testing.T) {
 	t.Run("block", func(t *testing.T) {
 		r := stepped(100, 1, time.Second)
-		f := r.stepping(Level{0, 40 * second})
+		f := r.stepping(Level{At: 40 * second})
 		b := r.blockOf(f, []hold{{60 * second, 1, 10}, {64 * second, 2, 10}})
-		assert.EqualValues(t, 16, b.deficit, "block: the deficit")
+		assert.EqualValues(t, 16, b.deficit/r.Unit, "block: the deficit")
 		for from, to := range map[int64]int64{50: 74, 75: 84} {
-			assert.Equal(t, Level{to, 64 * second}, r.refillThroughBlock(f, &b, Level{from, 40 * second}, 20), "refillThroughBlock: from %d", from)
+			assert.Equal(t, Level{to * r.Unit, 64 * second}, r.refillThroughBlock(f, &b, Level{from * r.Unit, 40 * second}, 20, nil), "refillThroughBlock: from %d", from)
 		}
 	})
 	t.Run("level", func(t *testing.T) {
 		r := stepped(10, 25, time.Minute)
-		assert.EqualValues(t, -20, r.refill(Level{-30, 0}, 0, 60*second).Units, "gainTo: the debt after a minute")
+		assert.EqualValues(t, -20, r.refill(Level{-30 * r.Unit, 0}, 0, 60*second).Units/r.Unit, "gainTo: the debt after a minute")
 	})
 	t.Run("keep", func(t *testing.T) {
 		r := stepped(10, 1, 10*time.Second)
@@ -36,34 +36,42 @@ func TestExamplesInComments(t *testing.T) {
 	})
 	t.Run("holds", func(t *testing.T) {
 		r := stepped(10, 1, time.Second)
-		h := &Holds{stepping: r.stepping(Level{2, 0})}
+		l := Level{2 * r.Unit, 0}
+		h := &Holds{stepping: r.stepping(l)}
 		h.add(&r, hold{60 * second, 1, 8}, 0)
-		assert.EqualValues(t, 63*second, r.waitAround(h, Level{2, 0}, 5, 0), "waitAround: 5 tokens")
+		assert.EqualValues(t, 63*second, r.waitAround(h, l, 5*r.Unit, 0), "waitAround: 5 tokens")
 	})
 	t.Run("record", func(t *testing.T) {
 		r := stepped(100, 10, time.Minute)
-		s := Record{StepsHash: r.StepsHash, Fill: r.Fill, At: 130 * second, Keep: 280 * second}
+		s := Record{Rate: &r, At: 130 * second, Keep: 280 * second}
 		assert.EqualValues(t, 100*second, r.Level(&s).At, "Level: the last step up to the write")
-		high, low := stepped(200, 10, time.Minute), stepped(20, 10, time.Minute)
-		s.Tokens = 30
-		assert.EqualValues(t, 130, high.left(&s), "left: of 200")
-		assert.EqualValues(t, -50, low.left(&s), "left: of 20")
+	})
+	t.Run("change", func(t *testing.T) {
+		const day = 24 * 3600 * second
+		high, low := NewRate(Spec{Capacity: 100, RefillRate: 100, RefillInterval: 24 * time.Hour}, 1), NewRate(Spec{Capacity: 20, RefillRate: 20, RefillInterval: 24 * time.Hour}, 1)
+		s := Record{Rate: &high, Units: 30 * high.Unit, Keep: day}
+		l, c, same := low.levelAt(&s, 0)
+		assert.False(t, same)
+		assert.Equal(t, []int64{0, 50}, []int64{l.Units / low.Unit, int64(c.Tokens)}, "lowered: the level and what is cut")
+		s = Record{Rate: &low, Units: l.Units, Keep: 4 * day, Cut: &c}
+		l, c, _ = low.levelAt(&s, day/2)
+		assert.Equal(t, []int64{10, 50}, []int64{l.Units / low.Unit, int64(c.Tokens)}, "half a day on")
+		s = Record{Rate: &low, Units: l.Units - low.Unit, At: day / 2, Keep: 4 * day, Cut: &c}
+		l, c, _ = high.levelAt(&s, day/2)
+		assert.Equal(t, []int64{39, 0}, []int64{l.Units / high.Unit, int64(c.Tokens)}, "raised again")
 	})
 	t.Run("rate", func(t *testing.T) {
 		r := NewRate(Spec{Capacity: 17, RefillRate: 17, RefillInterval: 30 * time.Second}, 1)
 		assert.Equal(t, []int64{17, 30_000_000, 1}, []int64{r.Gain, r.Unit, r.Step}, "Rate: gain, unit and step")
-		r = NewRate(Spec{Capacity: 100, RefillRate: 10, RefillInterval: time.Second}, 1)
-		s := Record{Fill: r.Fill, Tokens: 30}
-		assert.InDelta(t, 7*second, s.until(), 10, "Fill: full within 7 s")
 	})
 	t.Run("stepBack", func(t *testing.T) {
 		for mode, next := range map[Mode]int64{Stepped: 100 * second, Aligned: 60 * second} {
 			r := NewRate(Spec{Capacity: 10, RefillRate: 1, RefillInterval: time.Minute, Mode: mode}, 1)
-			s := &stored{last: []Record{{Tag: 1, StepsHash: r.StepsHash, Fill: r.Fill, Tokens: 5, At: 130 * second, Keep: 420 * second}}}
+			s := &stored{last: []Record{{Rate: &r, Units: 5 * r.Unit, At: 130 * second, Keep: 420 * second}}}
 			s.stepBack(0, &r, 40*second)
 			l := r.Level(&s.last[0])
-			assert.EqualValues(t, 5, r.refill(l, 0, next-1).Units, "mode %d: no step before %d s", mode, next/second)
-			assert.EqualValues(t, 6, r.refill(l, 0, next).Units, "mode %d: a step at %d s", mode, next/second)
+			assert.EqualValues(t, 5, r.refill(l, 0, next-1).Units/r.Unit, "mode %d: no step before %d s", mode, next/second)
+			assert.EqualValues(t, 6, r.refill(l, 0, next).Units/r.Unit, "mode %d: a step at %d s", mode, next/second)
 		}
 	})
 }

@@ -59,18 +59,18 @@ func heldAt(holds []hold, now int64) (tokens int64) {
 
 // refillThrough refills l until the last of holds ends. holds are in the order of their ends. held tokens are held at first, those
 // of holds among them.
-func (r *Rate) refillThrough(holds []hold, l Level, held int64) Level {
+func (r *Rate) refillThrough(holds []hold, l Level, held int64, c *Cut) Level {
 	for _, h := range holds {
-		l, held = r.end(h, r.refill(l, held, h.at), held)
+		l, held = r.end(h, r.refillCut(l, held, h.at, c), held, c)
 	}
 	return l
 }
 
 // end ends h at the level l, which is that of h's end, while held tokens are held, h's among them. It returns the level after it,
 // and what is held then.
-func (r *Rate) end(h hold, l Level, held int64) (_ Level, rest int64) {
+func (r *Rate) end(h hold, l Level, held int64, c *Cut) (_ Level, rest int64) {
 	if rest = held - h.tokens; h.returns() {
-		l.Units = max(l.Units, min(l.Units+r.units(h.tokens), r.room(rest)))
+		l.Units = r.give(l.Units, r.units(h.tokens), r.room(rest), c)
 	}
 	return l, rest
 }

@@ -75,7 +75,7 @@ func TestBlocksDoWhatTheirHoldsDo(t *testing.T) {
 		now := written + rapid.Int64Range(0, (at-written)*5/4).Draw(t, "now")
 
 		h := holdsOf(list, written)
-		got := r.refillAround(h, l, written, now)
+		got := r.refillAround(h, l, written, now, nil)
 		rest := r.prune(h, got, now)
 		want, plain := plainRefill(&r, list, l, written, now)
 		if got != want || rest.Held(now) != heldAt(plain, now) {

@@ -3,16 +3,24 @@ package bucket
 // This file has what a decision stores, and until when that matters. A record matters until its bucket is full and nothing is
 // held: from then on the bucket is the same as one that was never used.
 
-// fullAt is the instant of the first step at which the i-th limit, whose level is l at now, is full, if nothing is taken from it.
+// fullAt is the instant of the first step at which the i-th limit, whose level is l at now, is full and nothing is cut any more, if
+// nothing is taken from it. With holds it may be later than that.
 func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
-	if l.Units >= rate.Full {
-		return rate.steppedAt(l)
-	}
-	if s.holds == nil {
+	stepped, holds, cut := rate.steppedAt(l), s.holdsOf(i), s.cutOf(i)
+	switch {
+	case cut != nil:
+		full := now + rate.wait(l, rate.Full+int64(min(Latest, rate.cutUnits(*cut))), 0, now)
+		if holds.end() > 0 { // while tokens are held, what refills may have no room
+			full = rate.outlast(stepped, holds.end()+1) + full - stepped
+		}
+		return min(Forever, full)
+	case l.Units >= rate.Full:
+		return stepped
+	case holds == nil:
 		return now + rate.wait(l, rate.Full, 0, now)
 	}
 	// Tokens of a hold may come back between two steps.
-	return rate.outlast(rate.steppedAt(l), min(Forever, now+rate.waitAround(s.holds[i], l, rate.Full, now)))
+	return rate.outlast(stepped, min(Forever, now+rate.waitAround(holds, l, rate.Full, now)))
 }
 
 // record is the record to store of the i-th limit.
@@ -22,7 +30,12 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	if end := s.holdsOf(i).end(); end > 0 {
 		keep = rate.outlast(keep, end+1)
 	}
-	return Record{rate.Tag, rate.StepsHash, rate.Fill, float64(l.Units) / float64(rate.Unit), a.Now, keep, nil}
+	r := Record{rate, l.Units, a.Now, keep, nil, s.holdsOf(i).orNil()}
+	if c := s.cutOf(i); c != nil {
+		own := *c
+		r.Cut = &own
+	}
+	return r
 }
 
 // storable returns keep, a step of l, or the nearest step that a record can hold: its instants are from 0 to 2^53. It must be a
@@ -60,17 +73,10 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 	list = make([]Record, 0, len(p.Rates)+len(s.others))
 	for i := range p.Rates {
 		list = append(list, s.record(i, &p.Rates[i], a))
-		keep = max(keep, list[len(list)-1].Keep)
-		if before := s.nextOlder(i, &p.Rates[i], a); before.Tag != 0 {
-			list = append(list, before)
-			keep = max(keep, before.until())
-		}
-		list[len(list)-1].Holds = s.holdsOf(i).orNil()
 	}
-	for _, other := range s.others {
-		if list = append(list, other); other.Fill != (Fill{}) { // otherwise a hold of the former layout: its limit's Keep outlasts it
-			keep = max(keep, other.Keep, other.until())
-		}
+	list = append(list, s.others...)
+	for i := range list {
+		keep = max(keep, list[i].Keep)
 	}
 	return list, keep
 }

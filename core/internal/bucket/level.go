@@ -26,6 +26,8 @@ func (r *Rate) steppedAt(l Level) int64 {
 // stepsSince is how many steps a level at the instant at, which is not after now, gains until now, and last is its At after them.
 func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 	switch {
+	case r.foreign:
+		return 0, now
 	case !r.Aligned:
 		steps = now - at
 		if r.Step > 1 { // usually it is 1, and the division costs as much as the rest of refill

@@ -3,14 +3,14 @@ package bucket
 import (
 	"encoding/binary"
 	"hash/fnv"
-	"math"
+	"math/bits"
 	"sync/atomic"
 )
 
 // Plan is the limits by which a request is decided. It never changes. When a policy's limits change, a new plan is its successor.
 type Plan struct {
 	Rates  []Rate
-	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2Bddddff' each
+	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2BI7I7I7I7' each
 	Simple bool   // all limits count requests, and none has a calendar or holds what is taken
 	Holds  bool   // some limits hold what is taken: see [Rate.Hold]
 
@@ -130,25 +130,54 @@ func (p *Plan) IndexOf(tag uint32) int {
 	return -1
 }
 
-// appendTo appends r in the format '>I4I2Bddddff'.
+// DefinitionSize is the size of a definition as bytes, in the format '>I4I2BI7I7I7I7' of Lua's struct library.
+const DefinitionSize = 35
+
+// The modes in a definition.
+const (
+	plainMode byte = iota
+	alignedMode
+	calendarMode
+	slotsMode
+)
+
+// appendTo appends r as bytes.
 func (r *Rate) appendTo(packed []byte) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.Tag)
 	packed = binary.BigEndian.AppendUint16(packed, r.StepsHash)
-	aligned := byte(0)
+	mode := plainMode
 	switch {
-	case r.Calendar != nil:
-		aligned = 2
+	case r.Calendar != nil || r.foreign:
+		mode = calendarMode
 	case r.Aligned:
-		aligned = 1
+		mode = alignedMode
 	case r.Slots:
-		aligned = 3
+		mode = slotsMode
 	}
-	packed = append(packed, aligned)
-	for _, n := range [...]int64{r.Capacity, r.Unit, r.Gain, r.Step} {
-		packed = binary.BigEndian.AppendUint64(packed, math.Float64bits(float64(n)))
+	return append7(append(packed, mode), r.Capacity, r.Unit, r.Gain, r.Step)
+}
+
+// parseRate reads a definition. ok is false if this package can't have written it.
+func parseRate(packed string) (rate *Rate, ok bool) {
+	r := reader{packed, true}
+	rate = &Rate{Tag: uint32(r.number(4)), StepsHash: uint16(r.number(2))}
+	mode := byte(r.number(1))
+	rate.Capacity, rate.Unit, rate.Gain, rate.Step = r.number(7), r.number(7), r.number(7), r.number(7)
+	rate.Aligned, rate.foreign, rate.Slots = mode == alignedMode || mode == calendarMode, mode == calendarMode, mode == slotsMode
+	high, full := bits.Mul64(uint64(rate.Capacity), uint64(rate.Unit))
+	if !r.ok || mode > slotsMode || min(rate.Capacity, rate.Unit, rate.Gain, rate.Step) < 1 || high != 0 || full > maxUnits ||
+		rate.Gain > int64(full)+MaxDebt || rate.Step > Latest {
+		return nil, false
 	}
-	packed = binary.BigEndian.AppendUint32(packed, math.Float32bits(r.Fill.Capacity))
-	return binary.BigEndian.AppendUint32(packed, math.Float32bits(r.Fill.Pace))
+	rate.Full, rate.maxSteps, rate.maxDebt = int64(full), Forever/rate.Step, MaxDebt
+	return rate, true
+}
+
+// Same reports whether two rates are one definition.
+func (r *Rate) Same(other *Rate) bool {
+	return r == other || r.Tag == other.Tag && r.StepsHash == other.StepsHash && r.Capacity == other.Capacity && r.Unit == other.Unit &&
+		r.Gain == other.Gain && r.Step == other.Step && r.Aligned == other.Aligned && r.Slots == other.Slots &&
+		(r.Calendar != nil || r.foreign) == (other.Calendar != nil || other.foreign)
 }
 
 // Of returns a plan of those limits of p that include selects; nil if there are none.

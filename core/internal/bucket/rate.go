@@ -3,7 +3,6 @@ package bucket
 import (
 	"encoding/binary"
 	"hash/fnv"
-	"math"
 	"math/big"
 	"math/bits"
 	"time"
@@ -18,31 +17,34 @@ import (
 // a token, so nothing is ever rounded.
 //
 // A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum stays below 2^53, the last integer up to
-// which doubles are exact, and Level/Unit×Unit rounds back to the same level.
+// which doubles are exact.
 type Rate struct {
 	Tag uint32 // a hash of the limit's name, by which stored state of a key is the limit's
 	// StepsHash is a hash of Step, Aligned and the calendar. Definitions with different steps have different ones, but for chance.
+	// With Capacity, Unit, Gain and Step it identifies a definition.
 	StepsHash uint16
-	Aligned   bool  // steps are multiples of Step on the Unix clock, or periods of the calendar
-	Other     bool  // the limit counts another unit than requests, so a request's N is not for it
-	Slots     bool  // tokens are slots: they come back as soon as nothing holds them
-	Hold      int64 // µs for which what Acquire takes is held, before it comes back; 0: it is used at once
-	Capacity  int64 // tokens
-	Unit      int64 // units in a token
-	Full      int64 // units in a full bucket: Capacity × Unit
-	Gain      int64 // units gained every step, at most what fills the bucket from the deepest debt
-	Step      int64 // µs
-	Fill      Fill
+	Aligned   bool               // steps are multiples of Step on the Unix clock, or periods of the calendar
+	Other     bool               // the limit counts another unit than requests, so a request's N is not for it
+	Slots     bool               // tokens are slots: they come back as soon as nothing holds them
+	Hold      int64              // µs for which what Acquire takes is held, before it comes back; 0: it is used at once
+	Capacity  int64              // tokens
+	Unit      int64              // units in a token
+	Full      int64              // units in a full bucket: Capacity × Unit
+	Gain      int64              // units gained every step, at most what fills the bucket from the deepest debt
+	Step      int64              // µs
 	Calendar  *calendar.Calendar // its periods are the steps, and Step is their mean length; nil: all steps are Step long
 
+	foreign  bool  // a definition on a calendar that other definitions look at: see Rate.writer
 	maxSteps int64 // the most steps that a delay may have
 	maxDebt  int64 // the most units that a debt may have
 }
 
 const (
 	maxUnits = 1<<50 - 1
-	// MaxDebt is the largest debt in units: twice the largest bucket, and for all but extreme limits billions of times the
-	// Capacity. Below 2^51 the two roundings of Level/Unit×Unit, each at most 2^-53 of it, add up to less than half a unit.
+	// fineUnit is how many units a token has at least, if the Capacity allows: what one definition leaves to another is rounded down to
+	// a unit, which must not cost tokens.
+	fineUnit = 1 << 18
+	// MaxDebt is the largest debt in units: twice the largest bucket, and for all but extreme limits thousands of times the Capacity.
 	MaxDebt = 1<<51 - 1
 	// RoundingError is the relative error of one division and one multiplication of doubles.
 	RoundingError = 1.0 / (1 << 52)
@@ -67,10 +69,13 @@ func NewRate(s Spec, tag uint32) Rate {
 	}
 	largest := unitLimit(s.Capacity)
 	unit, gain := perStep.Denom(), perStep.Num()
-	if unit.Cmp(largest) > 0 {
+	switch finer := new(big.Int).Quo(minBig(largest, big.NewInt(fineUnit)), unit); {
+	case unit.Cmp(largest) > 0:
 		// There are not enough units to be exact. Round the rate down, by less than one unit a step.
 		gain = new(big.Int).Quo(new(big.Int).Mul(gain, largest), unit)
 		unit = largest
+	case finer.Sign() > 0 && !r.Slots: // a slot is one unit
+		gain, unit = new(big.Int).Mul(gain, finer), new(big.Int).Mul(unit, finer)
 	}
 	r.Unit = unit.Int64()
 	r.Full = r.Unit * r.Capacity
@@ -83,7 +88,6 @@ func NewRate(s Spec, tag uint32) Rate {
 		r.maxSteps = 2 * s.mostPeriods()
 		r.maxDebt = min(MaxDebt, mulDiv(min(r.Gain, r.Full), s.mostPeriods(), 1)) // a period pays no more than fills the bucket
 	}
-	r.Fill = r.ownFill()
 	h := fnv.New32a()
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Step)))
 	if r.Aligned {
@@ -95,6 +99,13 @@ func NewRate(s Spec, tag uint32) Rate {
 	}
 	r.StepsHash = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
 	return r
+}
+
+func minBig(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
 }
 
 // unitLimit is the most units that a token can have in a bucket of this capacity.
@@ -122,39 +133,6 @@ func (s Spec) continuousStep() (step int64, perStep *big.Rat) {
 // precise reports whether perStep loses less than a millionth if it is rounded down to a multiple of 1/largest token.
 func precise(perStep *big.Rat, largest *big.Int) bool {
 	return perStep.Denom().Cmp(largest) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), largest)) >= 0
-}
-
-// Fill bounds how long a bucket of a definition takes to be full: Pace µs for each token that it lacks of Capacity. A negative
-// Pace means steps of more than 1 µs: then it is -Pace µs for each token, and up to Capacity × -Pace µs more. Both numbers are
-// rounded up. StepsHash and Fill together identify a definition of a limit.
-//
-// Example: of 100 tokens, 10 every second, 30 are left. Capacity is 100 and Pace 100,000 µs, so the bucket is full within 7 s.
-type Fill struct{ Capacity, Pace float32 }
-
-// pace is the µs for each token.
-func (f Fill) pace() float64 { return math.Abs(float64(f.Pace)) }
-
-// ownFill computes the Fill of r.
-func (r *Rate) ownFill() Fill {
-	const up = 1 + 1e-9 // more than the rounding errors of the products
-	pace := float64(r.Step) * float64(r.Unit) / float64(r.Gain)
-	if !r.Aligned && r.Step == 1 {
-		return Fill{upTo32(float64(r.Capacity)), upTo32(pace * up)}
-	}
-	pace = max(pace, float64(r.Step)/float64(r.Capacity))
-	if r.Calendar != nil { // its periods may be longer than the mean
-		pace *= float64(r.Calendar.Longest()) / float64(r.Step)
-	}
-	return Fill{upTo32(float64(r.Capacity)), -upTo32(pace * up)}
-}
-
-// upTo32 is the smallest float32 that is not below x.
-func upTo32(x float64) float32 {
-	f := float32(x)
-	if float64(f) < x {
-		f = math.Nextafter32(f, float32(math.Inf(1)))
-	}
-	return f
 }
 
 // units is n tokens in units. It does not overflow: of more tokens than fill the bucket from the deepest debt it counts so many.

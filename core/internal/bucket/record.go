@@ -6,20 +6,27 @@ import (
 	"math"
 )
 
-// Record is a limit's level as it is stored. A limit has one record, or two: behind the last one the record of an earlier
-// definition (see older.go).
+// Record is a limit's level as it is stored, with the definition that wrote it.
 type Record struct {
-	Tag       uint32  // the limit's: a hash of its name
-	StepsHash uint16  // Rate.StepsHash of the definition that wrote it
-	Fill      Fill    // of the definition that wrote it
-	Tokens    float64 // left at the instant At; below 0: a debt
-	At        int64   // µs since 1970: when it was written
-	Keep      int64   // µs since 1970: a step, until which the record matters
-	Holds     *Holds  // on the limit's tokens, in the last of its records; nil: none
+	Rate  *Rate  // the definition that wrote it; nil: the limit was not used yet
+	Units int64  // the level at the instant At, in units of Rate; below 0: a debt
+	At    int64  // µs since 1970: when it was written
+	Keep  int64  // µs since 1970: a step of Rate, until which the record matters
+	Cut   *Cut   // what a lower Capacity has cut from the level; nil: nothing
+	Holds *Holds // on the limit's tokens; nil: none
 }
 
-// RecordSize is the size of a record as bytes, in the format '>I4I2dI7I7ff' of Lua's struct library. Its holds follow.
-const RecordSize = 36
+// RecordSize is the size of a record as bytes: the definition and the level. Its Cut and its Holds follow.
+const RecordSize = DefinitionSize + LevelSize
+
+// LevelSize is the size of a level as bytes, in the format '>I7I7I7': units plus ZeroUnits, at and keep.
+const LevelSize = 21
+
+// ZeroUnits is how a level of 0 is stored: numbers below it are debts.
+const ZeroUnits = 1 << 52
+
+// CutSize is the size of a Cut as bytes, in the format '>I4dI7': the limit's tag again, and the numbers.
+const CutSize = 19
 
 var (
 	// ErrUnreadable is the error of state that is not a list of records.
@@ -30,18 +37,24 @@ var (
 	ErrCrowded = errors.New("is in use under more than 256 limits")
 )
 
-// appendTo appends s as bytes.
-func (s *Record) appendTo(state []byte) []byte {
-	state = binary.BigEndian.AppendUint32(state, s.Tag)
-	state = binary.BigEndian.AppendUint16(state, s.StepsHash)
-	state = binary.BigEndian.AppendUint64(state, math.Float64bits(s.Tokens))
-	for _, n := range [...]int64{s.At, s.Keep} {
-		var eight [8]byte
-		binary.BigEndian.PutUint64(eight[:], uint64(n))
-		state = append(state, eight[1:]...)
+// Tag is the tag of the record's limit; 0: the limit was not used yet.
+func (s *Record) Tag() uint32 {
+	if s.Rate == nil {
+		return 0
 	}
-	state = binary.BigEndian.AppendUint32(state, math.Float32bits(s.Fill.Capacity))
-	return binary.BigEndian.AppendUint32(state, math.Float32bits(s.Fill.Pace))
+	return s.Rate.Tag
+}
+
+// appendTo appends s as bytes, without its holds.
+func (s *Record) appendTo(state []byte) []byte {
+	state = s.Rate.appendTo(state)
+	state = append7(state, s.Units+ZeroUnits, s.At, s.Keep)
+	if s.Cut != nil {
+		state = binary.BigEndian.AppendUint32(state, s.Rate.Tag)
+		state = binary.BigEndian.AppendUint64(state, math.Float64bits(s.Cut.Tokens))
+		state = append7(state, s.Cut.Base)
+	}
+	return state
 }
 
 // ParseRecords appends the records in state to records. It returns ErrUnreadable or ErrLater for bytes that this package did
@@ -57,23 +70,24 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 		if len(state) < RecordSize {
 			return nil, ErrUnreadable
 		}
-		var b [2 + RecordSize]byte // with a zero byte before each instant, which has 7 bytes, to read it as a uint64
-		copy(b[:14], state)
-		copy(b[15:22], state[14:21])
-		copy(b[23:], state[21:RecordSize])
-		s := Record{
-			Tag:       binary.BigEndian.Uint32(b[0:]),
-			StepsHash: binary.BigEndian.Uint16(b[4:]),
-			Tokens:    math.Float64frombits(binary.BigEndian.Uint64(b[6:])),
-			At:        int64(binary.BigEndian.Uint64(b[14:])),
-			Keep:      int64(binary.BigEndian.Uint64(b[22:])),
-			Fill:      Fill{math.Float32frombits(binary.BigEndian.Uint32(b[30:])), math.Float32frombits(binary.BigEndian.Uint32(b[34:]))},
-		}
-		if !s.valid() {
+		rate, ok := parseRate(string(state[:DefinitionSize]))
+		if !ok {
 			return nil, ErrUnreadable
 		}
-		if state = state[RecordSize:]; untagged(state) {
-			var ok bool
+		s := Record{Rate: rate}
+		if !s.parseLevel(string(state[DefinitionSize:RecordSize])) {
+			return nil, ErrUnreadable
+		}
+		state = state[RecordSize:]
+		if len(state) >= CutSize && binary.BigEndian.Uint32([]byte(state[:4])) == rate.Tag {
+			numbers := reader{string(state[4:CutSize]), true}
+			s.Cut = &Cut{math.Float64frombits(uint64(numbers.number(8))), numbers.number(7)}
+			if !(s.Cut.Tokens > 0 && s.Cut.Tokens <= Forever && s.Cut.Base <= maxUnits) {
+				return nil, ErrUnreadable
+			}
+			state = state[CutSize:]
+		}
+		if untagged(state) {
 			if s.Holds, state, ok = parseHolds(state); !ok {
 				return nil, ErrUnreadable
 			}
@@ -83,75 +97,60 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 	return records, nil
 }
 
-// ParseLevel reads a record that says what a level is at an instant. Unlike a stored one, it may have an instant before 1970: that of
-// the last step.
-func ParseLevel(text string) (Record, error) {
-	if len(text) != RecordSize || text[recordAt] < 0x80 {
-		var space [1]Record
-		records, err := ParseRecords(space[:0], text)
-		if err != nil || len(records) != 1 {
-			return Record{}, ErrUnreadable
-		}
-		return records[0], nil
-	}
-	// The first of the seven bytes is that of a negative number.
-	at := int64(binary.BigEndian.Uint64([]byte(text[recordAt-1:]))) << 8 >> 8
-	s, err := ParseLevel(text[:recordAt] + string(make([]byte, 14)) + text[recordAt+14:])
-	s.At, s.Keep = at, at
-	return s, err
+// parseLevel reads the units, At and Keep of s from LevelSize bytes. It reports whether they are in their ranges.
+func (s *Record) parseLevel(text string) bool {
+	var b [24]byte // with a zero byte before each number, which has 7 bytes, to read it as a uint64
+	copy(b[1:8], text)
+	copy(b[9:16], text[7:])
+	copy(b[17:], text[14:])
+	s.Units = int64(binary.BigEndian.Uint64(b[:])) - ZeroUnits
+	s.At, s.Keep = int64(binary.BigEndian.Uint64(b[8:])), int64(binary.BigEndian.Uint64(b[16:]))
+	return s.Units < ZeroUnits && s.At < Forever && s.Keep < Forever
 }
 
-// recordAt is where the instant is in a record.
-const recordAt = 14
-
-// valid reports whether the numbers of s are in their ranges. NaN never is.
-func (s *Record) valid() bool {
-	return s.Tokens >= -Forever && s.Tokens <= Forever && s.At < Forever && s.Keep < Forever &&
-		s.Fill.Capacity >= 0 && s.Fill.Capacity <= Forever && s.Fill.Pace >= -Forever && s.Fill.Pace <= Forever
+// ParseLevel reads a level of r from LevelSize bytes. Unlike those of a stored record, its instants may be before 1970: the last step.
+func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
+	var s Record
+	if len(text) == LevelSize && text[7] >= 0x80 { // the first of the seven bytes is that of a negative number
+		at := int64(binary.BigEndian.Uint64([]byte(text[6:]))) << 8 >> 8
+		l, _, err := r.ParseLevel(text[:7] + string(make([]byte, 14)))
+		l.At = at
+		return l, at, err
+	}
+	if len(text) != LevelSize || !s.parseLevel(text) {
+		return Level{}, 0, ErrUnreadable
+	}
+	return r.Level(&s), s.At, nil
 }
 
-// wrote reports whether r is the definition that wrote s.
-func (r *Rate) wrote(s *Record) bool { return s.StepsHash == r.StepsHash && s.Fill == r.Fill }
-
-// left is how many tokens a bucket of r has left if as many are used as s says. Example: s has 30 of 100 left, so 70 are used. A
-// Capacity of 200 has 130 left, and one of 20 has -50.
-func (r *Rate) left(s *Record) float64 {
-	if s.Fill.Capacity == r.Fill.Capacity {
-		return s.Tokens
+// writer returns the definition that wrote s, as r sees it: r itself if r wrote s. Of another one's calendar r does not know when its
+// periods begin, so nothing refills by it until s.Keep, when the bucket is full.
+func (r *Rate) writer(s *Record) *Rate {
+	switch {
+	case r.Same(s.Rate):
+		return r
+	case s.Rate.Calendar == nil:
+		return s.Rate
 	}
-	return float64(r.Capacity) - float64(float64(s.Fill.Capacity)-s.Tokens)
+	foreign := *s.Rate
+	foreign.Calendar, foreign.foreign, foreign.maxSteps, foreign.maxDebt = nil, true, Forever/foreign.Step, MaxDebt
+	return &foreign
 }
 
-// until is when the bucket of s is full under the definition that wrote s, at the latest.
-func (s *Record) until() int64 {
-	capacity, pace := float64(s.Fill.Capacity), s.Fill.pace()
-	micros := float64((capacity - s.Tokens) * pace)
-	if s.Fill.Pace < 0 {
-		micros += float64(capacity * pace)
+// Level is the level of s, which r wrote, bounded by the Capacity and the deepest debt. Its instant is the last step up to the write.
+//
+// Example: steps are 60 s, s was written at 130 s and has Keep 280 s. The steps are at …, 100, 160, 220, 280 s, and the
+// level's instant is 100 s.
+func (r *Rate) Level(s *Record) Level {
+	l := Level{max(-r.maxDebt, min(s.Units, r.Full)), s.At}
+	if r.Step > 1 && !r.Aligned {
+		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
 	}
-	return min(Forever-1, s.At+int64(math.Ceil(max(0, min(Forever, micros)))))
+	return l
 }
 
 // floorUnits rounds units, a product of tokens and Unit, down. First it adds what the division and the multiplication may have
 // lost by rounding, so that a whole number of units stays the same.
 func floorUnits(units float64) float64 {
 	return math.Floor(float64(units) + float64(math.Abs(units)*RoundingError))
-}
-
-// Level is s in this rate's units, bounded by its Capacity and the deepest debt. A level that was stored in these units comes
-// back exactly; one that another definition stored is rounded down to a whole unit.
-//
-// The level's instant is the last step up to the write. If s was written in the same steps, they go on: Keep is one of them.
-// Otherwise new steps begin with the write, so that no time counts twice.
-//
-// Example: steps are 60 s, s was written at 130 s and has Keep 280 s. The steps are at …, 100, 160, 220, 280 s, and the
-// level's instant is 100 s.
-func (r *Rate) Level(s *Record) Level {
-	tokens := max(r.left(s), min(s.Tokens, 0)) // a lower Capacity makes no debt
-	units := floorUnits(tokens * float64(r.Unit))
-	l := Level{int64(max(-float64(r.maxDebt), min(units, float64(r.Full)))), s.At}
-	if r.Step > 1 && !r.Aligned && s.StepsHash == r.StepsHash {
-		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
-	}
-	return l
 }

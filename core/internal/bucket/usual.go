@@ -16,7 +16,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 	allowed, simple := true, r.Each == nil && r.Plan.Simple
 	for i := range rates {
 		rate, s := &rates[i], &records[i]
-		if s.Tag != rate.Tag || s.StepsHash != rate.StepsHash || s.Fill != rate.Fill || s.At > now || s.Holds != nil {
+		if s.Rate != rate && (s.Rate == nil || !rate.Same(s.Rate)) || s.At > now || s.Holds != nil || s.Cut != nil {
 			return 0, false, false
 		}
 		l := Level{rate.Full, now}
@@ -43,7 +43,7 @@ func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, wri
 			n = r.Of(i)
 		}
 		l.Units -= n * rate.Unit
-		s.Tokens, s.At = float64(l.Units)/float64(rate.Unit), now
+		s.Units, s.At = l.Units, now
 		if l.Units < rate.Full {
 			s.Keep = rate.storable(now+rate.wait(*l, rate.Full, 0, now), *l)
 		} else { // still full: r takes nothing from this limit

@@ -36,21 +36,21 @@ local function returning(ticket)
 end
 
 -- Ends the hold that begins at the i-th number of a list, at a level that is that of its end, while `held` tokens are held, its own
--- among them. Returns the level after it, and what is held then.
-local function end_hold(limit, list, i, level, held)
+-- among them. `cut` is what is cut from the level. Returns the level after it, and what is held then.
+local function end_hold(limit, list, i, level, held, cut)
   local tokens = list[i + 2]
   if returning(list[i + 1]) then
-    level = math.max(level, math.min(level + tokens * limit.unit, room(limit, held - tokens)))
+    level = give(limit, level, tokens * limit.unit, room(limit, held - tokens), cut)
   end
   return level, held - tokens
 end
 
 -- Refills a level past the ends of holds, from the i-th number of a list on, that end before `to`. `held` tokens are held at first.
 -- Returns the level, its instant, and what is held then.
-local function refill_through(limit, list, i, level, at, to, held)
+local function refill_through(limit, list, i, level, at, to, held, cut)
   while list[i] and list[i] < to do
-    level, at = refill(limit, level, at, list[i], room(limit, held), held)
-    level, held = end_hold(limit, list, i, level, held)
+    level, at = refill_cut(limit, level, at, list[i], room(limit, held), held, cut)
+    level, held = end_hold(limit, list, i, level, held, cut)
     i = i + 3
   end
   return level, at, held
@@ -59,7 +59,7 @@ end
 -- Refills a level through the blocks from b on that end before `to`, as long as it stays below `need` at their ends. `held`
 -- tokens are held at first, theirs among them. Returns the level, its instant, what is held then, and the first block left.
 -- Without a loop over the holds: see refillThroughBlock in block.go.
-local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
+local function refill_through_blocks(limit, holds, b, level, at, held, to, need, cut)
   local heads, full, unit, step, starts = holds.heads, limit.full, limit.unit, limit.step, limit.starts
   local aligned, gain, phase, most_held = limit.aligned, holds.gain, holds.phase, limit.full + limit.max_debt
   local steps_at -- the number of the step at `at`, if the deficits are right for this level
@@ -68,7 +68,7 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
     if last >= to then
       return level, at, held, b
     end
-    if not steps_at and fits(limit, holds, at) then
+    if not steps_at and fits(limit, holds, at) and not (cut and cut.tokens > 0) then
       steps_at = step_number(limit, phase, at)
     end
     local next_level, next_at, next_steps, next_held = nil, nil, nil, held - heads[b + ITS_TOKENS]
@@ -88,8 +88,8 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need)
       if next_level > most then
         next_level = most
       end
-    else -- the room ends at the deepest debt, or the deficit is of other steps
-      next_level, next_at = refill_through(limit, list_of(holds, b), 1, level, at, FOREVER, held)
+    else -- the room ends at the deepest debt, the deficit is of other steps, or something is cut
+      next_level, next_at = refill_through(limit, list_of(holds, b), 1, level, at, FOREVER, held, cut)
     end
     if next_level >= need then
       return level, at, held, b

@@ -1,11 +1,10 @@
 -- Takes and returns tokens (in Go: decide.go).
 
--- Puts n tokens back, as far as there is room. Tokens without room are counted, because the older record, whose Capacity may be
--- larger, gets all of them.
+-- Puts n tokens back, as far as there is room.
 local function credit(limit, n)
-  local level = limit.level
-  limit.level = math.max(level, math.min(level + n * limit.unit, room(limit, limit.holds and limit.holds.held or 0)))
-  limit.uncredited = limit.uncredited + (n - (limit.level - level) / limit.unit)
+  local cut = { tokens = limit.cut, base = limit.base }
+  limit.level = give(limit, limit.level, n * limit.unit, room(limit, limit.holds and limit.holds.held or 0), cut)
+  limit.cut = cut.tokens
 end
 
 -- Returns tokens, or charges those that were used already. Returns whether anything must be stored.
@@ -55,7 +54,7 @@ local function grants(s, r)
   if there or not waits then
     return true, now
   end
-  local due, granted = holds_lib().promise(r.limits)
+  local due, granted = holds_lib().promise(r.limits, wait_for)
   return granted and due - now <= r.more, due
 end
 

@@ -1,9 +1,12 @@
 -- Constants of the script. Its text has their values in place of their names, so a run spends nothing on them. The same
 -- constants of the Go side are compared by TestScriptAndGoShareTheirConstants. Formats are those of struct.pack.
 
--- A limit's record is its level: tag, steps_hash, tokens, the instant of the write, the step until which it matters, and the
--- definition's capacity and pace. The record of an earlier definition may follow, in the same form, and then the limit's holds.
-local RECORD, RECORD_SIZE = '>I4I2dI7I7ff', 36
+-- A limit's record is the definition that wrote it (tag, steps_hash, mode, capacity, unit, gain, step) and its level: units, the instant of
+-- the write, and the step until which it matters. What is cut from it may follow (tag, tokens, base), and then the limit's holds.
+local RECORD, RECORD_SIZE = '>I4I2BI7I7I7I7I7I7I7', 56
+local DEFINITION, DEFINITION_SIZE, LEVEL, LEVEL_SIZE = '>I4I2BI7I7I7I7', 35, '>I7I7I7', 21
+local CUT, CUT_SIZE = '>I4dI7', 19
+local ZERO_UNITS = 2 ^ 52 -- how a level of 0 is stored: numbers below it are debts
 -- While tokens are held the key is a hash. One with a limit of slots stays a hash. Its field '' has the records, and behind that of a limit with holds:
 -- 0; the stepping (steps_hash, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
 -- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
@@ -15,7 +18,6 @@ local TICKET_AT, TICKET_SIZE = 10, 5 -- where the last bytes of a ticket are in 
 local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
 local FIELD = '>I4I2' -- the name of a block's field: tag, id
 local NO_TAG = '\0\0\0\0'
-local LIMIT, LIMIT_SIZE = '>I4I2Bddddff', 47
 local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
 local NUMBER, NUMBER_SIZE, ERROR, COUNT = '>d', 8, '>I2c0', '>I2'
@@ -24,7 +26,7 @@ local ENDING, ENDING_SIZE = '>ddd', 24
 -- Actions, and flags that are added to them
 local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST, ACQUIRE = 0, 1, 2, 3, 4, 5, 6, 7
 local DRY, HELD, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
-local CALENDAR, SLOTS = 2, 3 -- what `aligned` is then
+local ALIGNED, CALENDAR, SLOTS = 1, 2, 3 -- the modes in a definition; 0: neither
 -- Requests with flags that usual.lua decides: EACH; EACH and HELD; the same of ACQUIRE, without and with ENDS; and of END
 local TAKE_EACH, TAKE_HELD, ACQUIRE_HELD, EXTEND_HELD, END_HELD = 64, 80, 87, 215, 210
 
@@ -34,6 +36,7 @@ local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_DEFICIT, 
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
 local FIRST_RETURNING = 9002801208229888 -- tokens of holds from this ticket on come back when they end
 local MAX_DEBT = 2 ^ 51 - 1
+local MAX_FULL = 2 ^ 50 -- units: more than any bucket
 local MAX_HELD = 2 ^ 52 -- tokens: more than any bucket's Capacity and deepest debt together
 local FOREVER = 2 ^ 53
 local LATEST = 2 ^ 52 -- the last instant of a clock, in 2112: later ones plus a wait may exceed 2^53

@@ -1,77 +1,35 @@
 -- Decides a request: refill, end holds, then the action (in Go: decide.go).
 
--- Returns the records of limits as they are now, for a decision that stores nothing. waits is true if the waits do not follow
--- from them: another definition wrote the state, and its bucket is full earlier or has other steps.
+-- Returns the levels of limits as they are now, for a decision that stores nothing, and whether waits do not follow from them, because
+-- another definition wrote the state.
 local function levels_text(limits)
   local answer, waits = {}, false
   for i = 1, #limits do
     local limit = limits[i]
-    local full = full_at(limit)
-    local first = earliest(limit)
-    waits = waits or first > now and first < full or limit.bounds
-    answer[i] = pack(RECORD, limit.tag, limit.steps_hash, limit.level / limit.unit, limit.at, limit.at, limit.fill_capacity, limit.pace)
+    limit.fills = nil
+    waits = waits or limit.writer
+    answer[i] = pack(LEVEL, limit.level + ZERO_UNITS, limit.at, limit.at)
   end
   return table.concat(answer), waits
 end
 
 -- µs until a limit has n tokens; if these were allowed, until it has one more; 0 if it can't have so many
-local function retry_of(r, limit, allowed)
+local function retry_of(r, limit, allowed, stored)
   local need = allowed and 1 or limit.n
   if need > limit.capacity or limit.slots and need == 0 then
     return 0
   end
   local first = crowded(r, limit) and holds_lib().first_end(limit.holds) + 1 - now or 0 -- then one must end, even if there are tokens
-  return math.max(first, wait_for(limit, need * limit.unit))
-end
-
--- Shortens the waits of a limit whose level rises before, because one of its records no longer matters. older.go has an example.
-local function shorten(r, limit, allowed, retry, full)
-  if not limit.older or limit.holds or limit.starts then
-    return retry, full
-  end
-  local moment = now
-  for _, at in ipairs({ limit.last.keep, until_full(limit.older) }) do
-    if at > moment and at < limit.matters then
-      local later = {}
-      for name, value in pairs(limit) do
-        later[name] = value
-      end
-      later.bounds, now = nil, at
-      refill_stored(later)
-      local bounds, longest, fills = later.bounds or {}, 0, 0
-      bounds[#bounds + 1] = { later.level, later.at }
-      for _, bound in ipairs(bounds) do
-        later.level, later.at = bound[1], bound[2]
-        longest, fills = math.max(longest, retry_of(r, later, allowed)), math.max(fills, wait_for(later, later.full))
-      end
-      now = moment
-      retry, full = math.min(retry, at - now + longest), math.min(full, at - now + fills)
-    end
-  end
-  return retry, full
+  return math.max(first, wait_for(limit, need * limit.unit, stored))
 end
 
 -- The two waits of each limit, in µs: that of retry_of, and until it is full
-local function waits_of(r, allowed, write)
+local function waits_of(r, allowed, stored)
   local answer, limits = {}, r.limits
   for i = 1, #limits do
     local limit = limits[i]
-    local level, at, most, bounds = limit.level, limit.at, FOREVER, {}
-    if not write then
-      bounds = limit.bounds or bounds
-      if limit.matters > now then
-        most = limit.matters - now -- by then the bucket is full and its state expires
-      end
-    end
-    local retry, full = limit.retry or retry_of(r, limit, allowed), limit.fills
-    for _, bound in ipairs(bounds) do
-      limit.level, limit.at = bound[1], bound[2]
-      retry, full = math.max(retry, retry_of(r, limit, allowed)), math.max(full, wait_for(limit, limit.full))
-    end
-    limit.level, limit.at = level, at
-    if not write then
-      retry, full = shorten(r, limit, allowed, retry, full)
-    end
+    local most = not stored and limit.matters > now and limit.matters - now or FOREVER -- by then it is full and its state expires
+    local retry, full = limit.retry or retry_of(r, limit, allowed, stored), limit.fills or wait_for(limit, limit.full, stored)
     answer[i] = pack(PAIR, math.min(most, retry), math.min(most, full))
   end
   return table.concat(answer)
@@ -87,9 +45,10 @@ local function decide(r, state, dry)
   if not s then
     return '!', err, refused
   end
-  local write, moves = false, false
+  local write, moves, changed = false, false, false
   for i = 1, #limits do
     write, moves = refill_stored(limits[i]) or write, moves or limits[i].n > 0
+    changed = changed or limits[i].writer
   end
   local extends = action == ACQUIRE and r.endings[1] and r.endings[1].ticket == r.ticket
   if s.held and r.endings[1] and not extends and finish_all(limits, r.endings) then
@@ -106,12 +65,14 @@ local function decide(r, state, dry)
     allowed, due = grants(s, r)
     if allowed and moves and not dry then
       extra, write = charge(s, r, due), true
+    elseif not allowed and moves and not r.dry and changed then -- the rate counts from now on
+      write = true
     end
   end
   local answer, waits
   local has_waits = s.held and action ~= REFUND and action ~= END and not extends -- the callers of these need no waits
   for i = 1, has_waits and #limits or 0 do
-    limits[i].retry = retry_of(r, limits[i], allowed) -- now: wait_around finds the longer wait until it is full from there on
+    limits[i].retry = retry_of(r, limits[i], allowed, write) -- now: wait_around finds the longer wait until it is full from there on
   end
   if write then
     answer, err = keep(s, limits)

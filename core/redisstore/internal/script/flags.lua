@@ -14,7 +14,9 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
   local held_at = action % JOINT >= HELD and n_at + limits * NUMBER_SIZE -- where the hold of each limit is
   local granted, moves, write, place, list = true, false, false, 1, type(state) ~= 'table' and {} or nil
   for j = 1, list and limits or 0 do
-    local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, at_limits + (j - 1) * LIMIT_SIZE)
+    local at_limit = at_limits + (j - 1) * DEFINITION_SIZE
+    local definition = sub(requests, at_limit, at_limit + DEFINITION_SIZE - 1)
+    local tag, _, aligned, capacity, unit, gain, step = unpack(DEFINITION, definition)
     local n, hold = unpack(NUMBER, requests, n_at + (j - 1) * NUMBER_SIZE), held_at and unpack(NUMBER, requests, held_at + (j - 1) * NUMBER_SIZE)
     local level, at, slots, held, matters = capacity * unit, now, nil, nil, nil -- matters: the stored state, until then
     moves = moves or n > 0
@@ -45,9 +47,9 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
         list = nil
         break
       end
-      local tag_, steps_hash_, tokens, written, keep, fill_capacity_, pace_ = unpack(RECORD, state, place)
-      if tag_ ~= tag or steps_hash_ ~= steps_hash or fill_capacity_ ~= fill_capacity or pace_ ~= pace or written > now
-        or not (tokens <= capacity and tokens >= -MAX_DEBT / unit and keep < FOREVER) then
+      local units, written, keep = unpack(LEVEL, state, place + DEFINITION_SIZE)
+      if sub(state, place, place + DEFINITION_SIZE - 1) ~= definition or written > now
+        or units > level + ZERO_UNITS or units < ZERO_UNITS - MAX_DEBT or keep >= FOREVER then
         list = nil
         break
       end
@@ -56,14 +58,9 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
       if keep > now then
         local full = level
         matters = keep
-        level = tokens * unit
-        if level % 1 ~= 0 then
-          level = level + (level < 0 and -level or level) * ROUNDING_ERROR
-          level = level - level % 1
-        end
         at = written - (aligned == 1 and written or written - keep) % step
         local steps = (now - at) / step
-        level = level + (steps - steps % 1) * gain
+        level = units - ZERO_UNITS + (steps - steps % 1) * gain
         at = aligned == 1 and now or at + (steps - steps % 1) * step
         if level >= full then
           level, at = full, now
@@ -73,15 +70,15 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
     if level < n * unit and not (extends and (held or n == 0) or slots and n == 0) and action ~= END_HELD then
       granted = false
     end
-    list[j] = { tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters }
+    list[j] = { definition, aligned, capacity, unit, gain, step, level, at, n, slots, held, hold, matters }
   end
   -- A key that is a string becomes a hash in keep.lua.
   if list and (not state or place == #state + 1) and not (action == TAKE_HELD and moves) and not (state and held_at and not hashed) then
     local takes = action ~= END_HELD and granted and moves
     write = write or takes
-    local records, text, waits, busy, last, fields, removed = '', '', '', false, now, { '', '' }, {}
+    local levels, text, waits, busy, last, fields, removed = '', '', '', false, now, { '', '' }, {}
     for j = 1, limits do
-      local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace, level, at, n, slots, held, hold, matters = values(list[j], 1, 16)
+      local definition, aligned, capacity, unit, gain, step, level, at, n, slots, held, hold, matters = values(list[j], 1, 13)
       local ask, retry, fills = granted and 1 or n, 0, 0
       if slots then
         if n > 0 and (takes or extends and (held or level >= n)) then
@@ -96,11 +93,11 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
         end
         if write then
           local holds, heads = slots_lib.text(slots, fields, removed)
-          text = text .. pack(RECORD, tag, steps_hash, level, now, now + fills, fill_capacity, pace) .. holds .. heads
+          text = text .. definition .. pack(LEVEL, level + ZERO_UNITS, now, now + fills) .. holds .. heads
           last = math.max(last, now + fills)
         end
         broken = broken or slots.broken
-        records = records .. pack(RECORD, tag, steps_hash, level, now, now, fill_capacity, pace)
+        levels = levels .. pack(LEVEL, level + ZERO_UNITS, now, now)
       else
         if takes then
           level = level - n * unit
@@ -119,9 +116,9 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
           keep = FOREVER - 1 - (FOREVER - 1 - stepped) % step
         end
         if write then
-          text, last = text .. pack(RECORD, tag, steps_hash, level / unit, now, keep, fill_capacity, pace), math.max(last, keep)
+          text, last = text .. definition .. pack(LEVEL, level + ZERO_UNITS, now, keep), math.max(last, keep)
         end
-        records = records .. pack(RECORD, tag, steps_hash, level / unit, write and now or at, write and keep or at, fill_capacity, pace)
+        levels = levels .. pack(LEVEL, level + ZERO_UNITS, write and now or at, write and keep or at)
       end
       local most = matters and not write and matters - now or FOREVER
       waits = waits .. pack(PAIR, math.min(most, retry), math.min(most, fills))
@@ -154,7 +151,7 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
     end
     if not broken and (type(set) ~= 'table' or set.ok) then
       busy = busy and action ~= END_HELD and not extends
-      reply = (granted and (busy and 'a' or action <= TAKE_HELD and not (state or moves) and 'n' or '+') or busy and 'd' or '-') .. records
+      reply = (granted and (busy and 'a' or action <= TAKE_HELD and not (state or moves) and 'n' or '+') or busy and 'd' or '-') .. levels
       if action % DRY == ACQUIRE then
         reply = reply .. pack(NUMBER, 0)
       end

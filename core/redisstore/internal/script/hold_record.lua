@@ -109,27 +109,6 @@ function lib.holds_of(key, tag, list, at)
   return holds
 end
 
--- Reads holds in the layout of earlier versions: records behind that of the limit, in the order of their ends, with the tag, 0,
--- tokens, end, ticket, 0, 0. The limit's record was written at `written`. Returns the holds, nil if there are none, and where they
--- end; only nil if this script did not write them.
-function lib.former_holds(key, tag, state, from, written)
-  local list, all, before = {}, 0, 0
-  while from + RECORD_SIZE - 1 <= #state do
-    local same, nothing, tokens, at, ticket, none, zero = unpack(RECORD, state, from)
-    if same ~= tag then
-      break
-    end
-    all = all + tokens
-    if not (tokens >= 1 and all <= MAX_HELD and at < FOREVER and ticket < FOREVER) or tokens % 1 ~= 0 or at < before
-      or ticket == 0 or nothing ~= 0 or none ~= 0 or zero ~= 0 then
-      return nil
-    end
-    list[#list + 1], list[#list + 2], list[#list + 3] = at, ticket, tokens
-    before, from = at, from + RECORD_SIZE
-  end
-  return list[1] and lib.holds_of(key, tag, list, written), from
-end
-
 -- The holds of the block at b as they are stored
 local function bytes_of(holds, b)
   local id, count = holds.heads[b], holds.heads[b + ITS_COUNT]

@@ -24,27 +24,29 @@ local function held_now(holds)
   return held
 end
 
+lib.held_now = held_now
+
 -- How high the level can be now
 function lib.room(limit)
   return room(limit, held_now(limit.holds))
 end
 
--- refill of a bucket with holds. These and the level were written at the instant `written`.
-function lib.refill_around(limit, level, at, written)
+-- refill of a bucket with holds. These and the level were written at the instant `written`; `cut` is what is cut from the level.
+function lib.refill_around(limit, level, at, written, cut)
   local holds = limit.holds
   local front, held, b = holds.front, held_at(holds.front, written) + holds.in_blocks, nil
   for i = 1, #front, 3 do
     if front[i] < now and holds_at(written, front[i], front[i + 1]) then
-      level, at = refill(limit, level, at, front[i], room(limit, held), held)
-      level, held = end_hold(limit, front, i, level, held)
+      level, at = refill_cut(limit, level, at, front[i], room(limit, held), held, cut)
+      level, held = end_hold(limit, front, i, level, held, cut)
     end
   end
-  level, at, held, b = refill_through_blocks(limit, holds, 1, level, at, held, now, math.huge)
+  level, at, held, b = refill_through_blocks(limit, holds, 1, level, at, held, now, math.huge, cut)
   if holds.heads[b] and (b > 1 or first_end(holds) < now) then -- some of its holds may have ended
-    level, at = refill_through(limit, list_of(holds, b), 1, level, at, now, held)
+    level, at = refill_through(limit, list_of(holds, b), 1, level, at, now, held, cut)
   end
   held = held_now(holds)
-  return refill(limit, level, at, now, room(limit, held), held)
+  return refill_cut(limit, level, at, now, room(limit, held), held, cut)
 end
 
 -- Drops the holds that ended before now. The others get blocks for the stepping of the limit's level.

@@ -34,11 +34,11 @@ end
 
 -- When a reservation is due: every limit has n tokens then, and earlier reservations are not due later. Returns also whether it may
 -- be made: no debt gets too deep, and no limit has too many holds.
-function lib.promise(limits)
+function lib.promise(limits, wait_for)
   local due, granted = now, true
   for _, limit in ipairs(limits) do
     local need, holds = limit.n * limit.unit, limit.holds
-    due = math.max(due, math.min(FOREVER, now + lib.wait_around(limit, need)))
+    due = math.max(due, math.min(FOREVER, now + wait_for(limit, need, true)))
     granted = granted and limit.level - need >= -limit.max_debt
     if holds then
       local heads = holds.heads

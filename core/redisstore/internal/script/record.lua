@@ -1,33 +1,29 @@
 -- Reads records, and computes what follows from one (in Go: record.go, with examples).
 
--- The record at a place of the state; nil if this script did not write it
+-- The record at a place of the state, and where it ends; nil if this script did not write it. What is cut from its level is
+-- in cut, in tokens, and base; cut is 0 if there is none.
 local function read_record(state, from)
   if from + RECORD_SIZE - 1 > #state then
     return nil
   end
-  local tag, steps_hash, tokens, at, keep, fill_capacity, pace = unpack(RECORD, state, from)
-  if tokens >= -FOREVER and tokens <= FOREVER and at < FOREVER and keep < FOREVER
-    and fill_capacity >= 0 and fill_capacity <= FOREVER and pace >= -FOREVER and pace <= FOREVER then -- NaN fails it
-    return { tag = tag, steps_hash = steps_hash, tokens = tokens, at = at, keep = keep, fill_capacity = fill_capacity, pace = pace }
+  local tag, _, mode, capacity, unit, gain, step, level, at, keep = unpack(RECORD, state, from)
+  local to = from + RECORD_SIZE
+  local record = { tag = tag, definition = sub(state, from, from + DEFINITION_SIZE - 1), level = level - ZERO_UNITS, at = at, keep = keep, cut = 0, base = 0 }
+  if level >= 2 * ZERO_UNITS or at >= FOREVER or keep >= FOREVER or mode > SLOTS or math.min(capacity, unit, gain, step) < 1
+    or capacity * unit >= MAX_FULL or gain > capacity * unit + MAX_DEBT or step > LATEST then
+    return nil
   end
-end
-
--- When the bucket of a record is full under the definition that wrote it, at the latest
-local function until_full(record)
-  local pace = math.abs(record.pace)
-  local micros = (record.fill_capacity - record.tokens) * pace
-  if record.pace < 0 then
-    micros = micros + record.fill_capacity * pace
+  if sub(state, to, to + 3) == sub(state, from, from + 3) then
+    if to + CUT_SIZE - 1 > #state then
+      return nil
+    end
+    local _, cut, base = unpack(CUT, state, to)
+    if not (cut > 0 and cut <= FOREVER and base < MAX_FULL) then -- NaN fails it
+      return nil
+    end
+    record.cut, record.base, to = cut, base, to + CUT_SIZE
   end
-  return math.min(FOREVER - 1, record.at + math.ceil(math.max(0, math.min(FOREVER, micros))))
-end
-
--- How many tokens a limit has left if as many are used as a record says
-local function left(limit, record)
-  if record.fill_capacity == limit.fill_capacity then
-    return record.tokens
-  end
-  return limit.capacity - (record.fill_capacity - record.tokens)
+  return record, to
 end
 
 -- Rounds a product of tokens and unit down, after adding what the division and the multiplication may have lost by rounding.
@@ -36,13 +32,20 @@ local function floor_units(units)
   return units - units % 1
 end
 
--- The level of a record, and its instant: the last step up to the write. A lower Capacity makes no debt. If the record was written
--- in the limit's steps, they go on; otherwise new steps begin with the write.
+-- A limit by its bytes. On another definition's calendar nothing refills, because its periods are not known: foreign.
+local function limit_of(definition)
+  local tag, steps_hash, mode, capacity, unit, gain, step = unpack(DEFINITION, definition)
+  return {
+    tag = tag, definition = definition, steps_hash = steps_hash, aligned = mode == ALIGNED or mode == CALENDAR, capacity = capacity, unit = unit,
+    gain = gain, step = step, full = capacity * unit, max_debt = MAX_DEBT, is_slots = mode == SLOTS, foreign = mode == CALENDAR,
+  }
+end
+
+-- The level of a record, which the limit's definition wrote, and its instant: the last step up to the write
 local function level_of(limit, record)
-  local level, at = floor_units(math.max(left(limit, record), math.min(record.tokens, 0)) * limit.unit), record.at
-  level = math.max(-limit.max_debt, math.min(level, limit.full))
-  if not limit.aligned and record.steps_hash == limit.steps_hash then
+  local at = record.at
+  if not limit.aligned then
     at = at - (at - record.keep) % limit.step
   end
-  return level, at
+  return math.max(-limit.max_debt, math.min(record.level, limit.full)), at
 end

@@ -3,12 +3,11 @@
 -- A limit is a table with the fields of Rate in rate.go. For the key that is decided it also has:
 --   n                    what the request takes of it
 --   hold                 for how long it holds that, in µs; 0: not at all
---   last, older, holds   its records and holds as stored; last is nil if it was not used yet (stored_of sets these)
+--   last, holds          its record and holds as stored; last is nil if it was not used yet (stored_of sets these)
 --   slots                those in use, as slots.lua has them, if it is a limit of slots (stored_of)
---   level, at, matters   its level, the instant of that, and until when its records matter (refill_stored)
---   bounds               levels whose steps begin at other instants than this one's: a wait is the longest of any (lower)
---   next_older, before   the older record if the decision is stored, and the level before tokens are taken or returned (refill_stored)
---   uncredited           tokens that came back and had no room in it (credit)
+--   level, at, matters   its level, the instant of that, and until when its record matters (refill_stored)
+--   cut, base            what is cut from the level: see cut.lua (refill_stored)
+--   writer               another definition that wrote the record, with its own level (refill_stored)
 --   retry, fills         µs until it has n tokens (decide), and until it is full (full_at)
 
 -- Returns the limits of a request. They are parsed once and shared, because most requests of a script call have the same limits.
@@ -20,12 +19,11 @@ local function limits_of(r)
   end
   limits = {}
   for j = 1, r.limits do
-    local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, r.at_limits + (j - 1) * LIMIT_SIZE)
-    local limit = {
-      tag = tag, steps_hash = steps_hash, aligned = aligned == 1 or aligned == CALENDAR, capacity = capacity, unit = unit, gain = gain, step = step,
-      full = capacity * unit, fill_capacity = fill_capacity, pace = pace, level = 0, at = 0, max_debt = MAX_DEBT, is_slots = aligned == SLOTS,
-    }
-    if aligned == CALENDAR then
+    local at = r.at_limits + (j - 1) * DEFINITION_SIZE
+    local limit = limit_of(sub(requests, at, at + DEFINITION_SIZE - 1))
+    limit.level, limit.at, limit.cut, limit.base = 0, 0, 0, 0
+    if limit.foreign then -- its own calendar it knows
+      limit.foreign = false
       local periods
       limit.max_debt, periods = unpack(PAIR, ARGV[3], calendar_at)
       calendar_at = calendar_at + PAIR_SIZE
@@ -88,7 +86,7 @@ local function answer_to(r, state, dry)
   if sign == '!' then
     answer = answer:gsub('^@user_script: %d+: ', ''):match('^%-?(.-)%s*$') -- without the frame of servers before Redis 7
     refused = refused and answer
-    answer = answer .. (' '):rep(-(3 + #answer) % RECORD_SIZE) -- no reply with an error may be as long as records alone
+    answer = answer .. (' '):rep(-(3 + #answer) % LEVEL_SIZE) -- no reply with an error may be as long as levels alone
     return sign .. pack(ERROR, #answer, answer), refused
   end
   return sign .. answer

@@ -83,7 +83,7 @@ slots_lib = slots_lib or (function()
     if place + RECORD_SIZE - 1 > #state then
       return nil
     end
-    local tag, _, level, written, matters, capacity = unpack(RECORD, state, place)
+    local tag, _, _, capacity, _, _, _, level, written, matters = unpack(RECORD, state, place)
     local s, at = lib.none(key, tag), place + RECORD_SIZE
     if state:sub(at, at + 3) ~= NO_TAG then
       return s, at, written, matters
@@ -96,7 +96,7 @@ slots_lib = slots_lib or (function()
     if front > 0 or blocks == 0 or behind - 1 > #state then
       return nil
     end
-    s.used, s.blocks, s.heads, s.at, s.first = capacity - level, blocks, state, at, first
+    s.used, s.blocks, s.heads, s.at, s.first = capacity - level + ZERO_UNITS, blocks, state, at, first
     while written <= now and s.blocks > 0 and s.first < now do -- a clock that stepped back ends none
       local id, _, tokens, ends = head(s, 1)
       if ends < now then

@@ -1,32 +1,6 @@
 -- Reads the state of a key (in Go: stored.go).
 
--- Reads what follows the record of a limit, which begins at a place of the state. Returns the older record, the holds, whether these
--- are in blocks, and where the next limit begins; nil if this script did not write it.
-local function read_behind(s, state, from, last)
-  local name, older, holds = state:sub(from, from + 3), nil, nil
-  from = from + RECORD_SIZE
-  local following = state:sub(from, from + 3)
-  if following == name then
-    older = read_record(state, from)
-    if not older then
-      return nil
-    elseif older.pace == 0 then
-      older = nil -- a hold of the former layout
-    else
-      from = from + RECORD_SIZE
-      following = state:sub(from, from + 3)
-    end
-  end
-  local blocks = following == NO_TAG
-  if blocks then
-    holds, from = holds_lib().read(s.key, last.tag, state, from)
-  elseif following == name then
-    holds, from = holds_lib().former_holds(s.key, last.tag, state, from, last.at)
-  end
-  return older, holds, blocks, from
-end
-
--- Sets limit.last, limit.older and limit.holds, or limit.slots, of each limit; `last` is nil if the limit was not used yet. Returns an error if
+-- Sets limit.last and limit.holds, or limit.slots, of each limit; `last` is nil if the limit was not used yet. Returns an error if
 -- this script did not write the state.
 --
 -- s gets the records of other limits as long as they matter: two versions of a policy may be in use at once, and each must find
@@ -39,34 +13,33 @@ local function arrange(s, limits, state)
   end
   local from, size = 1, #state
   while from <= size do
-    local last, first = read_record(state, from), from
+    local first, last, behind = from, read_record(state, from)
     if not last or seen[last.tag] or last.tag == 0 then
       return 'is not a rate limit state'
     end
-    local tag, limit, older, holds, blocks = last.tag, own[last.tag], nil, nil, false
+    local tag, limit, holds, blocks = last.tag, own[last.tag], nil, false
     seen[tag] = true
     if limit and limit.is_slots then
       limit.slots, from = slots_lib.read(state, from, s.key)
       blocks = from and limit.slots.blocks > 0
       s.held = s.held or blocks
     else
-      older, holds, blocks, from = read_behind(s, state, from, last)
+      from, blocks = behind, sub(state, behind, behind + 3) == NO_TAG
+      if blocks then
+        holds, from = holds_lib().read(s.key, tag, state, from)
+      end
     end
     if not from or blocks and not s.hashed then
       return 'is not a rate limit state'
     end
-    local matters = last.keep
-    if older then
-      matters = math.max(matters, until_full(older))
-    end
     if limit then
-      limit.last, limit.older, limit.holds = last, older, holds or nil
+      limit.last, limit.holds = last, holds
       if holds then
         s.held, holds.removed = true, s.removed
       end
-    elseif matters > now then
+    elseif last.keep > now then
       n = n + 1
-      s.keeps = math.max(s.keeps, matters)
+      s.keeps = math.max(s.keeps, last.keep)
       others[n] = state:sub(first, from - 1)
       s.fields = s.fields or blocks
     else
@@ -98,7 +71,7 @@ local function stored_of(key, state, limits)
   s.new = not state
   for i = 1, #limits do
     local limit = limits[i]
-    limit.last, limit.older, limit.holds, limit.next_older, limit.uncredited, limit.bounds, limit.retry = nil, nil, nil, nil, 0, nil, nil
+    limit.last, limit.holds, limit.retry = nil, nil, nil
     limit.slots = limit.is_slots and slots_lib.none(key, limit.tag)
   end
   if not state then

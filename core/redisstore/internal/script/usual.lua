@@ -13,7 +13,7 @@
 -- Calling or making a function costs more than the arithmetic. So x - x % 1 stands for floor(x), x + -x % 1 for ceil(x), and
 -- comparisons for min and max.
 local values = unpack -- of a table
-local pack, unpack, format = struct.pack, struct.unpack, string.format
+local pack, unpack, format, sub = struct.pack, struct.unpack, string.format, string.sub
 local protect = pcall -- Lua's own
 local pcall = redis.pcall -- errors are answers
 
@@ -32,7 +32,7 @@ local unusual -- the requests that are not usual
 local from, at_limits = 1 -- where the next request and the current limits begin in ARGV[1]
 local same, limits, action, n, times = 0 -- the current request; `same` more keys share it
 -- Its only limit, or the last one read
-local tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace
+local definition, tag, steps_hash, aligned, capacity, unit, gain, step -- definition: the limit as bytes
 local parsed, levels, ats -- of each limit, if there are several
 local slots_lib -- what slots.lua has, if it was needed
 for i = 1, #keys do
@@ -46,14 +46,16 @@ for i = 1, #keys do
     if follow > 0 then
       limits, at_limits = follow, from
       if limits == 1 then
-        tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = unpack(LIMIT, requests, from)
+        definition = sub(requests, from, from + DEFINITION_SIZE - 1)
+        tag, steps_hash, aligned, capacity, unit, gain, step = unpack(DEFINITION, requests, from)
       else
         parsed, levels, ats = {}, {}, {}
         for j = 1, limits do
-          parsed[j] = { unpack(LIMIT, requests, from + (j - 1) * LIMIT_SIZE) }
+          local at_limit = from + (j - 1) * DEFINITION_SIZE
+          parsed[j] = { sub(requests, at_limit, at_limit + DEFINITION_SIZE - 1), unpack(DEFINITION, requests, at_limit) }
         end
       end
-      from = from + limits * LIMIT_SIZE
+      from = from + limits * DEFINITION_SIZE
     end
   end
 
@@ -83,14 +85,15 @@ for i = 1, #keys do
   else
     for j = 1, limits do
       if limits > 1 then
-        tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = values(parsed[j])
+        definition, tag, steps_hash, aligned, capacity, unit, gain, step = values(parsed[j])
       end
       local full = capacity * unit
       level, at = full, now -- a limit that was not used yet starts full, and its steps begin here
       if state then
-        local tag_, steps_hash_, tokens, written, keep, fill_capacity_, pace_ = unpack(RECORD, state, (j - 1) * RECORD_SIZE + 1)
-        if tag_ ~= tag or steps_hash_ ~= steps_hash or fill_capacity_ ~= fill_capacity or pace_ ~= pace or written > now
-          or not (tokens <= capacity and tokens >= -MAX_DEBT / unit and keep < FOREVER) or gain > full then
+        local at_record = (j - 1) * RECORD_SIZE
+        local units, written, keep = unpack(LEVEL, state, at_record + DEFINITION_SIZE + 1)
+        if sub(state, at_record + 1, at_record + DEFINITION_SIZE) ~= definition or written > now
+          or units > full + ZERO_UNITS or units < ZERO_UNITS - MAX_DEBT or keep >= FOREVER or gain > full then
           sign = nil
           break
         end
@@ -101,16 +104,10 @@ for i = 1, #keys do
           written_at = written
         end
         if keep > now then -- otherwise it is full, as if it was not used yet
-          -- Refill. The tokens become the same whole number of units as before, whatever the division has rounded.
-          level = tokens * unit
-          if level % 1 ~= 0 then
-            level = level + (level < 0 and -level or level) * ROUNDING_ERROR
-            level = level - level % 1
-          end
           at = written - (aligned == 1 and written or written - keep) % step -- keep is one of its steps
           local steps = (now - at) / step
           steps = steps - steps % 1
-          level = level + steps * gain
+          level = units - ZERO_UNITS + steps * gain
           at = aligned == 1 and now or at + steps * step
           if level >= full then -- the steps of a full bucket begin with its next use
             level, at = full, now
@@ -137,14 +134,13 @@ for i = 1, #keys do
   end
 
   if sign then
-    local answer
+    local answer, text
     local write, last = allowed > 0 and n > 0, now
     for j = 1, limits do
       if limits > 1 then
-        tag, steps_hash, aligned, capacity, unit, gain, step, fill_capacity, pace = values(parsed[j])
+        definition, tag, steps_hash, aligned, capacity, unit, gain, step = values(parsed[j])
         level, at = levels[j], ats[j]
       end
-      local record
       if write then
         -- Take, and find the step with which the limit is full again.
         level = level - n * unit * allowed
@@ -157,11 +153,15 @@ for i = 1, #keys do
         if keep > last then
           last = keep
         end
-        record = pack(RECORD, tag, steps_hash, level / unit, now, keep, fill_capacity, pace)
+        local packed = pack(LEVEL, level + ZERO_UNITS, now, keep)
+        if limits > 1 then
+          text = text and text .. definition .. packed or definition .. packed
+        end
+        answer = answer and answer .. packed or packed
       else
-        record = pack(RECORD, tag, steps_hash, level / unit, at, at, fill_capacity, pace)
+        local packed = pack(LEVEL, level + ZERO_UNITS, at, at)
+        answer = answer and answer .. packed or packed
       end
-      answer = answer and answer .. record or record
     end
     -- Store the records. The TTL is rounded up to a grain, so most writes of a busy key can leave it as it is.
     if write then
@@ -175,16 +175,17 @@ for i = 1, #keys do
       end
       last = last - last % grain + grain
       if state and last <= kept_until - kept_until % before + before then
-        set = pcall('SETRANGE', key, '0', answer) -- as SET with KEEPTTL, but faster; the old state has the same length
+        -- as SET with KEEPTTL, but faster; the old state has the same length
+        set = text and pcall('SETRANGE', key, '0', text) or not text and pcall('SETRANGE', key, '35', answer)
       else
         local ttl = (last - now) / 1000
         ttl = ttl + -ttl % 1 + MARGIN
         if ttl < MAX_INT then
           ttl = format('%d', ttl)
         end
-        set = pcall('SET', key, answer, 'PX', ttl)
+        set = pcall('SET', key, text or definition .. answer, 'PX', ttl)
       end
-      if set ~= #answer and set.err then
+      if set ~= limits * RECORD_SIZE and set.err then
         sign = nil
       end
     end

@@ -1,0 +1,59 @@
+package bucket
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Cut is what a lower Capacity has cut: tokens that were used, and that the level does not count.
+type Cut struct {
+	Tokens float64 // above 0
+	Base   int64   // units: what the level would be if nothing had been taken since. What comes back fills the level up to it first
+}
+
+// cutUnits is what is cut in units, to the nearest. It may be more than a bucket has.
+func (r *Rate) cutUnits(c Cut) float64 { return math.Floor(float64(c.Tokens*float64(r.Unit)) + 0.5) }
+
+// pay pays so many units of what is cut.
+func (c *Cut) pay(r *Rate, units float64) {
+	if c.Tokens = float64(r.cutUnits(*c)-units) / float64(r.Unit); c.Tokens < 0 {
+		c.Tokens = 0
+	}
+}
+
+// give adds units that come back to a level, at most up to room. What was cut is paid first, but not what came to the level since.
+func (r *Rate) give(level, units, room int64, c *Cut) int64 {
+	if c == nil || c.Tokens <= 0 {
+		return max(level, min(level+units, room))
+	}
+	first := min(units, max(0, min(c.Base, room)-level))
+	paid := int64(min(float64(units-first), r.cutUnits(*c)))
+	c.pay(r, float64(paid))
+	rest := level + units - paid
+	if rest > room { // there is no room for the rest
+		c.pay(r, float64(rest-room))
+	}
+	return max(level, min(rest, room))
+}
+
+// refillCut is refill of a level from which something is cut. What refills beyond the room pays that.
+func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
+	if c == nil || c.Tokens <= 0 {
+		return r.refill(l, held, now)
+	}
+	steps, at := r.stepsSince(l.At, now)
+	high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, held)))
+	if high != 0 || gained > Forever {
+		gained = Forever
+	}
+	room := r.room(held)
+	c.Base = min(c.Base+int64(gained), r.Full)
+	l.At = at
+	if l.Units += int64(gained); l.Units > room {
+		c.pay(r, float64(l.Units-room))
+		if l.Units = room; room == r.Full {
+			l.At = now
+		}
+	}
+	return l
+}
