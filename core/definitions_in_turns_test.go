@@ -291,9 +291,7 @@ func playTurns(t *testing.T, defs [2]core.Limit, ops []turnOp) string {
 			}
 			fmt.Fprintf(&log, "%d takes %d: %v, %d left\n", op.which, n, res.Allowed, res.Remaining)
 			if !res.Allowed {
-				if len(u.backs) > 0 { // which a denial stores
-					u.touch(op.which)
-				}
+				u.wrote(op.which) // the first denial under a definition stores it
 				continue
 			}
 			u.wrote(op.which)
@@ -310,6 +308,7 @@ func playTurns(t *testing.T, defs [2]core.Limit, ops []turnOp) string {
 				}
 				fmt.Fprintf(&log, "%d reserves %d: %v, %v, at %v\n", op.which, n, hold.OK(), hold.Delay(), clock.Now().Add(hold.Delay()).UTC())
 				if !hold.OK() {
+					u.wrote(op.which)
 					continue
 				}
 				g := turn{u.now + hold.Delay().Microseconds(), n, op.which, hold}

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"encoding/binary"
 	"maps"
 	"runtime"
 	"slices"
@@ -169,20 +170,26 @@ var quotaMistakes = map[string]mistake{
 			if len(before) != bucket.RecordSize {
 				return before
 			}
-			const fill = bucket.RecordSize - 8 // as if the same definition had written it
-			return append(before[:fill:fill], r.Plan.Packed[len(r.Plan.Packed)-8:]...)
+			records, err := bucket.ParseRecords(nil, before)
+			if err != nil { // as if the same definition had written it
+				return before
+			}
+			own := &r.Plan.Rates[0]
+			units := records[0].Units / records[0].Rate.Unit * own.Unit
+			level := binary.BigEndian.AppendUint64(nil, uint64(units+bucket.ZeroUnits))[1:]
+			return slices.Concat([]byte(r.Plan.Packed), level, before[bucket.DefinitionSize+7:])
 		})},
 	"a lower capacity cuts for all": {rule: "what_a_lower_capacity_cut_is_there_again",
 		store: changingState(func(_ *store.Request, before []byte) []byte {
 			records, err := bucket.ParseRecords(nil, before)
-			if err != nil || len(records) != 2 || records[0].Tag != records[1].Tag || records[1].Fill.Pace == 0 {
+			if err != nil || len(records) != 1 || records[0].Cut == nil {
 				return before
 			}
 			return before[:bucket.RecordSize]
 		})},
 	"what was used is forgotten": {rule: "a_definition_does_not_give_another_one_its_tokens",
 		store: changingState(func(r *store.Request, before []byte) []byte {
-			if len(before) != bucket.RecordSize || string(before[bucket.RecordSize-8:]) == r.Plan.Packed[len(r.Plan.Packed)-8:] {
+			if len(before) != bucket.RecordSize || string(before[:bucket.DefinitionSize]) == r.Plan.Packed {
 				return before
 			}
 			return nil

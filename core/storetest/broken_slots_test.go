@@ -75,7 +75,7 @@ var slotMistakes = map[string]mistake{
 				return before
 			}
 			for _, record := range records {
-				if record.Tag != 0 && r.Plan.IndexOf(record.Tag) < 0 {
+				if r.Plan.IndexOf(record.Tag()) < 0 {
 					return nil
 				}
 			}

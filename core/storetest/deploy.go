@@ -13,6 +13,9 @@ var deployRules = []storeRule{
 	{"what a lower capacity cut is there again", capacityLoweredAndRaised},
 	{"a lower capacity remembers no more than its own time", loweredForDays},
 	{"a definition does not give another one its tokens", tiersInTurns},
+	{"a change alters nothing that is there, and its rate counts from then on", rateChanged},
+	{"a change counts for a key that is denied", rateChangedWhileDenied},
+	{"what is undone under a lower capacity comes back", undoneAfterCut},
 	{"after a change the delays are what happens", delaysAfterChange},
 	{"an added limit starts full, the others keep their tokens", limitAdded},
 	{"a removed limit leaves the others alone", limitRemoved},
@@ -78,8 +81,9 @@ func capacityLoweredAndRaised(s *subject) {
 	slow := core.PerMinute(1).WithBurst(100_000)
 	right, lowered := s.limiterOf("slow", slow), s.limiterOf("slow", slow.WithBurst(100))
 	s.grants(right, 60_000, 40_000, "before")
+	s.denies(lowered, 1, 0, time.Minute, "nothing is left under a lower capacity")
 	s.clock.move(time.Minute)
-	s.grants(lowered, 1, 0, "one has come back since, under a lower capacity")
+	s.grants(lowered, 1, 0, "one has come back since")
 	s.holds(right, 40_000, "what is taken under a lower capacity leaves the rest as it was")
 }
 
@@ -107,6 +111,65 @@ func tiersInTurns(s *subject) {
 	s.denies(large, 1, 0, 36*time.Second, "and no more")
 }
 
+// rateChanged: from one rate to another, in any mode, the tokens that are there stay, and come back at the new rate from then on.
+func rateChanged(s *subject) {
+	for name, c := range map[string]struct {
+		before, after core.Limit
+		next          time.Duration // until one more is there after the change, at the least
+	}{
+		"slower":             {core.PerSecond(1).WithBurst(10), core.Per(1, 10*time.Second).WithBurst(10), 10 * time.Second},
+		"faster":             {core.PerSecond(1).WithBurst(10), core.PerSecond(5).WithBurst(10), 200 * time.Millisecond},
+		"stepped":            {core.PerSecond(1).WithBurst(10), core.Per(1, 10*time.Second).WithBurst(10).WithMode(core.Stepped), 10 * time.Second},
+		"no longer stepped":  {core.Per(1, 2*time.Second).WithBurst(10).WithMode(core.Stepped), core.PerSecond(4).WithBurst(10), 250 * time.Millisecond},
+		"slower, and raised": {core.PerSecond(1).WithBurst(10), core.Per(1, 10*time.Second).WithBurst(12), 10 * time.Second},
+	} {
+		l, after := s.limiterOf(name, c.before), s.limiterOf(name, c.after)
+		if !s.take(l, 8).Allowed {
+			s.Errorf("premise: %s: 8 tokens are there", name)
+		}
+		s.clock.move(4 * time.Second)
+		left := s.take(l, 0).Remaining + c.after.Capacity - c.before.Capacity
+		s.holds(after, left, name+": as many as before the change")
+		s.grants(after, 1, left-1, name+": and they can be taken")
+		s.clock.move(c.next - time.Microsecond)
+		s.holds(after, left-1, name+": nothing comes before the new rate brings it")
+		s.clock.move(time.Microsecond)
+		s.holds(after, left, name+": the new rate counts from the change")
+		s.holds(l, left+c.before.Capacity-c.after.Capacity, name+": and going back alters nothing either")
+	}
+}
+
+// rateChangedWhileDenied: a denial takes nothing, but from the first one on the new rate counts.
+func rateChangedWhileDenied(s *subject) {
+	fast, slow := s.limiter(core.PerSecond(1).WithBurst(10)), s.limiter(core.Per(1, 10*time.Second).WithBurst(10))
+	s.grants(fast, 10, 0, "before")
+	s.denies(slow, 1, 0, 10*time.Second, "a token takes as long as the new rate says")
+	for i := range 3 {
+		s.clock.move(3 * time.Second)
+		s.denies(slow, 1, 0, time.Duration(7-3*i)*time.Second, "and denials make it no longer")
+	}
+	s.clock.move(time.Second)
+	s.grants(slow, 1, 0, "then it is there")
+	s.denies(fast, 1, 0, time.Second, "back to the old rate")
+	s.clock.move(time.Second)
+	s.grants(fast, 1, 0, "which counts from then on")
+}
+
+// undoneAfterCut: what came back after a lower Capacity cut the level, and was taken and undone, is there again.
+func undoneAfterCut(s *subject) {
+	high, low := s.limiter(core.PerHour(100)), s.limiter(core.PerHour(10))
+	s.grants(high, 70, 30, "before")
+	s.denies(low, 1, 0, 6*time.Minute, "nothing is left of 10")
+	s.clock.move(30 * time.Minute)
+	res := s.take(low, 3)
+	if res.Remaining != 2 {
+		s.Errorf("5 have come back at 10 an hour, and 3 are taken: %d left, want 2", res.Remaining)
+	}
+	s.no(res.Undo(s.Context()))
+	s.holds(low, 5, "what was undone is there again")
+	s.holds(high, 35, "under a higher capacity all that was used counts, and what came back")
+}
+
 // delaysAfterChange: what a Peek and a denial promise after changes is neither too early nor too late, by a microsecond.
 func delaysAfterChange(s *subject) {
 	type use struct {
@@ -119,9 +182,9 @@ func delaysAfterChange(s *subject) {
 		"lowered":                {{core.PerSecond(1).WithBurst(100), 95}, {core.PerSecond(2).WithBurst(10), 0}},
 		"raised":                 {{core.PerSecond(1).WithBurst(10), 9}, {core.PerMinute(100), 0}},
 		"a fast one between":     {{core.PerMinute(1).WithBurst(100), 83}, {core.PerSecond(10).WithBurst(20), 17}, {core.PerMinute(1).WithBurst(10), 0}},
-		"a small one between":    {{core.PerMinute(100), 62}, {core.PerSecond(10), 10}, {core.PerSecond(1).WithBurst(5), 0}},
-		"lowered twice":          {{core.PerSecond(1).WithBurst(100), 92}, {core.PerSecond(10).WithBurst(50), 3}, {core.Per(1, 10*time.Second).WithBurst(5), 0}},
-		"lowered, and set back":  {{core.PerMinute(100), 43}, {core.PerSecond(10).WithBurst(20), 9}, {core.PerMinute(100).WithBurst(10), 0}},
+		"a small one between":    {{core.PerMinute(100), 62}, {core.PerSecond(5).WithBurst(10), 10}, {core.PerSecond(1).WithBurst(5), 0}},
+		"lowered twice":          {{core.PerSecond(1).WithBurst(100), 92}, {core.PerSecond(5).WithBurst(50), 10}, {core.Per(1, 10*time.Second).WithBurst(5), 0}},
+		"lowered, and set back":  {{core.PerMinute(100), 93}, {core.PerSecond(10).WithBurst(20), 19}, {core.PerMinute(100).WithBurst(10), 0}},
 		"raised, and lowered":    {{core.Per(1, 10*time.Second).WithBurst(20), 19}, {core.PerSecond(10).WithBurst(100), 49}, {core.PerMinute(100).WithBurst(10), 0}},
 		"a slow one in the past": {{core.Per(2, 10*time.Second).WithBurst(100), 100}, {core.PerSecond(2).WithBurst(20), 2}, {core.PerMinute(2).WithBurst(10), 0}},
 	} {
@@ -130,6 +193,9 @@ func delaysAfterChange(s *subject) {
 			s.Helper()
 			for i, u := range uses {
 				if i == 1 && u.take > 0 {
+					if l := s.limiterOf(name, u.limit); s.take(l, 0).Remaining < u.take {
+						s.take(l, u.take) // is denied, and from now on the new rate counts
+					}
 					s.clock.move(2200 * time.Millisecond)
 				}
 				if !s.take(s.limiterOf(name, u.limit), u.take).Allowed {
@@ -258,7 +324,7 @@ func overrideRaises(s *subject) {
 	s.no(l.SetPolicy(policy(core.PerHour(1000))))
 	s.grants(l, 1, 985, "a higher one adds what is more")
 	s.no(l.SetPolicy(policy(core.PerHour(3))))
-	s.denies(l, 1, 0, 54*time.Second, "15 are used, so nothing is left under a lower one until they have refilled")
+	s.denies(l, 1, 0, 20*time.Minute, "15 are used, so nothing is left under a lower one, and its own rate counts")
 }
 
 func overrideBesideOld(s *subject) {

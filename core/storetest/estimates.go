@@ -17,6 +17,7 @@ var estimateRules = []storeRule{
 	{"an estimate comes back to a bucket that refills, and no further than its capacity", estimateRefills},
 	{"a clock that steps back leaves estimates their remaining time", estimateBackwards},
 	{"an estimate is found under another definition of its limit", estimateRedefined},
+	{"at rest every definition has its capacity less what was used", usedAtRest},
 	{"concurrent requests can't pass an estimate by", estimateUnderConcurrency},
 }
 
@@ -205,4 +206,46 @@ func estimateUnderConcurrency(s *subject) {
 	if admitted.Load() < capacity/each {
 		s.Errorf("premise: %d requests were admitted, want at least %d", admitted.Load(), capacity/each)
 	}
+}
+
+// usedAtRest: whoever held what under which definition, when nothing is held each definition has its Capacity less what was used.
+func usedAtRest(s *subject) {
+	month := func(policy string, n int) *core.Limiter { return s.limiterOf(policy, estimated(n)) }
+	a, b := month("short", 26), month("short", 20)
+	s.estimate(a, 8, "8 of 26, whose holder dies")
+	s.clock.move(2 * time.Minute)
+	s.estimate(b, 8, "8 of 20, whose holder dies too")
+	s.clock.move(2 * time.Minute)
+	s.have(a, "nothing was used", 26)
+	s.have(b, "nothing was used, under either definition", 20)
+
+	policy, override, low := month("budget", 20_000), month("budget", 26_000), month("budget", 3000)
+	settled := func(l *core.Limiter, estimate int64, used int64) {
+		s.Helper()
+		s.no(s.estimate(l, estimate, "a call").Settle(s.Context(), core.Units{tokens: used}))
+	}
+	settled(policy, 3000, 1000)
+	s.estimate(policy, 9000, "a call that dies")
+	s.estimate(policy, 9000, "another one")
+	s.clock.move(2 * time.Minute)
+	s.have(policy, "what dead calls held is back: 1,000 are used", 19_000)
+	settled(override, 4000, 1000)
+	s.have(override, "2,000 are used, of 26,000", 24_000)
+	s.have(policy, "and of 20,000 when the override ends", 18_000)
+
+	late := s.estimate(override, 9000, "a call that settles late")
+	s.estimate(override, 5000, "one that dies")
+	s.have(low, "nothing is left of 3,000 while 14,000 are held", 0)
+	s.clock.move(30 * time.Second)
+	s.no(late.Settle(s.Context(), core.Units{tokens: 500}))
+	s.clock.move(2 * time.Minute)
+	s.have(low, "2,500 are used, by whom and under which definition ever", 500)
+	s.have(policy, "2,500 are used of 20,000", 17_500)
+	settled(policy, 12_000, 12_000)
+	if res := s.units(low, core.Units{core.Requests: 0, tokens: 100}); res.Allowed {
+		s.Errorf("14,500 are used, and 100 of 3,000 are allowed")
+	}
+	s.no(low.RefundUnits(s.Context(), key, core.Units{tokens: 12_000}))
+	s.have(low, "what was used before is given back under a lower capacity: 2,500 are used", 500)
+	s.have(override, "and under a higher one", 23_500)
 }

@@ -1,10 +1,5 @@
 package bucket
 
-import (
-	"encoding/binary"
-	"math"
-)
-
 // calendars are periods of the calendars of a plan's limits, for stores that decide elsewhere. Lua knows no time zones, so the
 // script gets the beginnings of the periods that it may need.
 type calendars struct {
@@ -91,8 +86,4 @@ func (p *Plan) packCalendars(at, reach int64) *calendars {
 	}
 	result.packed = string(packed)
 	return result
-}
-
-func appendDouble(b []byte, n int64) []byte {
-	return binary.BigEndian.AppendUint64(b, math.Float64bits(float64(n)))
 }

@@ -175,19 +175,6 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	return true
 }
 
-// wait is how many µs after a decision the i-th limit has need units, if nothing is taken until then.
-func (s *stored) wait(i int, rate *Rate, l Level, need, now int64) int64 {
-	holds, cut := s.holdsOf(i), s.cutOf(i)
-	if holds == nil || cut == nil {
-		return rate.waitAround(holds, l, need, now)
-	}
-	a := Answer{Now: now}
-	a.Levels.Grow(i + 1)
-	*a.Levels.At(i) = l
-	r := s.record(i, rate, &a)
-	return rate.waitFor(&r, need, now)
-}
-
 // setWaits sets a.Waits. write is whether the decision is stored. If it is not, the stored records tell what happens: until the next
 // decision is stored, their definitions refill them.
 func (s *stored) setWaits(a *Answer, r *Request, write bool) {

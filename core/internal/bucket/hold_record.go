@@ -65,34 +65,6 @@ func (h *Holds) appendTo(state []byte) []byte {
 	return state
 }
 
-// append7 appends whole numbers, each in seven bytes.
-func append7(state []byte, numbers ...int64) []byte {
-	for _, n := range numbers {
-		var eight [8]byte
-		binary.BigEndian.PutUint64(eight[:], uint64(n))
-		state = append(state, eight[1:]...)
-	}
-	return state
-}
-
-// reader reads numbers from state. If state is too short, ok becomes false and all further numbers are 0.
-type reader struct {
-	state string
-	ok    bool
-}
-
-// number reads a number of size bytes.
-func (r *reader) number(size int) (n int64) {
-	if r.ok = r.ok && len(r.state) >= size; !r.ok {
-		return 0
-	}
-	for i := range size {
-		n = n<<8 | int64(r.state[i])
-	}
-	r.state = r.state[size:]
-	return n
-}
-
 // hold reads a hold.
 func (r *reader) hold() hold { return hold{r.number(7), r.number(7), r.number(7)} }
 

@@ -80,3 +80,16 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 	}
 	return list, keep
 }
+
+// wait is how many µs after a decision the i-th limit has need units, if nothing is taken until then.
+func (s *stored) wait(i int, rate *Rate, l Level, need, now int64) int64 {
+	holds, cut := s.holdsOf(i), s.cutOf(i)
+	if holds == nil || cut == nil {
+		return rate.waitAround(holds, l, need, now)
+	}
+	a := Answer{Now: now}
+	a.Levels.Grow(i + 1)
+	*a.Levels.At(i) = l
+	r := s.record(i, rate, &a)
+	return rate.waitFor(&r, need, now)
+}

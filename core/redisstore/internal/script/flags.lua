@@ -16,7 +16,7 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
   for j = 1, list and limits or 0 do
     local at_limit = at_limits + (j - 1) * DEFINITION_SIZE
     local definition = sub(requests, at_limit, at_limit + DEFINITION_SIZE - 1)
-    local tag, _, aligned, capacity, unit, gain, step = unpack(DEFINITION, definition)
+    local tag, _, aligned, capacity, unit, gain, step = unpack(DEFINITION, definition, 1)
     local n, hold = unpack(NUMBER, requests, n_at + (j - 1) * NUMBER_SIZE), held_at and unpack(NUMBER, requests, held_at + (j - 1) * NUMBER_SIZE)
     local level, at, slots, held, matters = capacity * unit, now, nil, nil, nil -- matters: the stored state, until then
     moves = moves or n > 0

@@ -34,7 +34,7 @@ end
 
 -- A limit by its bytes. On another definition's calendar nothing refills, because its periods are not known: foreign.
 local function limit_of(definition)
-  local tag, steps_hash, mode, capacity, unit, gain, step = unpack(DEFINITION, definition)
+  local tag, steps_hash, mode, capacity, unit, gain, step = unpack(DEFINITION, definition, 1)
   return {
     tag = tag, definition = definition, steps_hash = steps_hash, aligned = mode == ALIGNED or mode == CALENDAR, capacity = capacity, unit = unit,
     gain = gain, step = step, full = capacity * unit, max_debt = MAX_DEBT, is_slots = mode == SLOTS, foreign = mode == CALENDAR,
