@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -50,11 +51,11 @@ func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 // grant answers a script call for n decisions on one limit. It allows all.
 func grant(cmd redis.Cmder, n int) {
 	now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
-	packed := binary.BigEndian.AppendUint32(nil, 1) // a record: tag 1, 5 tokens, at 1e15, until then
-	packed = binary.BigEndian.AppendUint64(append(packed, 0, 0), math.Float64bits(5))
-	at := binary.BigEndian.AppendUint64(nil, 1e15)[1:]
-	packed = append(append(append(packed, at...), at...), make([]byte, 8)...)
-	cmd.(sentOnce).SetVal(string(now) + strings.Repeat("+"+string(packed), n))
+	var level []byte // 2^30 units, at 1e15, until then
+	for _, n := range []uint64{bucket.ZeroUnits + 1<<30, 1e15, 1e15} {
+		level = append(level, binary.BigEndian.AppendUint64(nil, n)[1:]...)
+	}
+	cmd.(sentOnce).SetVal(string(now) + strings.Repeat("+"+string(level), n))
 }
 
 // callBench is a limiter that sends one call at a time, in a synctest bubble.

@@ -80,7 +80,7 @@ func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	client.Set(ctx, prefix+"api:text", "of another program", time.Minute)
 	client.Set(ctx, prefix+"api:empty", "", time.Minute)
 	client.HSet(ctx, prefix+"api:hash", "a", "b")
-	client.HSet(ctx, prefix+"api:cut", "", strings.Repeat("x", 36)+"\x00\x00\x00\x00")
+	client.HSet(ctx, prefix+"api:cut", "", strings.Repeat("x", 56)+"\x00\x00\x00\x00")
 	client.LPush(ctx, prefix+"api:list", "a")
 	for _, key := range []string{"text", "empty", "hash", "cut", "list"} {
 		_, err := l.Inspect(ctx, key)

@@ -323,7 +323,7 @@ func TestAlignedLimitsOfTheSamePaceAreToldApart(t *testing.T) {
 		res, err := l.AllowN(t.Context(), "k", 20)
 		require.NoError(t, err)
 		require.False(t, res.Allowed)
-		assert.Equal(t, 30*time.Second, res.RetryAfter, "the bucket of the limit that took is full at 10:22")
+		assert.Equal(t, 90*time.Second, res.RetryAfter, "10 come at 10:22, and 10 at 10:23")
 		clock.Move(res.RetryAfter)
 		res, err = l.AllowN(t.Context(), "k", 20)
 		require.NoError(t, err)

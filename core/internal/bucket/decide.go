@@ -7,8 +7,8 @@ import "slices"
 // error if it can't use the records.
 //
 // A denied request changes nothing, with two exceptions. If the clock stepped back, the new instant must be stored: otherwise
-// nothing would refill until the clock reaches the old one again. And the first denial under another definition stores the level
-// as one of that definition, so that its rate counts from then on.
+// nothing would refill until the clock reaches the old one again. And the first request under another definition, even if it takes
+// nothing, stores the level as one of that definition, so that its rate counts from then on.
 func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
 	s := stored{}
 	if records != nil {
@@ -90,12 +90,12 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		if r.promises() {
 			a.Due = now
 		}
-		switch a.Allowed = s.grants(a, r); {
-		case !r.Moves() || r.Dry && !r.Probe:
-		case a.Allowed && !r.Dry:
+		a.Allowed = s.grants(a, r)
+		switch takes := a.Allowed && r.Moves(); {
+		case takes && !r.Dry:
 			s.charge(a, r)
 			write = true
-		case !a.Allowed:
+		case !takes && (!r.Dry || r.Probe):
 			write = write || changed
 		}
 	case End:

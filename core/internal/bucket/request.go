@@ -41,7 +41,7 @@ type Request struct {
 	Plan    *Plan
 	Action  Action
 	Dry     bool      // Take: take nothing, only find out whether there are tokens
-	Probe   bool      // Dry as the first step of a decision of several keys, and no peek: a denial may store a changed definition
+	Probe   bool      // Dry as the first step of a decision of several keys: if it takes nothing, a changed definition is stored as without Dry
 	N       int64     // tokens, of each limit that counts requests
 	Each    *[]int64  // Take, Refund: the tokens of each limit, in place of N
 	More    int64     // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N

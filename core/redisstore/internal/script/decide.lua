@@ -45,7 +45,7 @@ local function decide(r, state, dry)
   if not s then
     return '!', err, refused
   end
-  local write, moves, changed = false, false, false
+  local write, moves, changed, unasked = false, false, false, false -- unasked: if the server does not write, nothing is lost
   for i = 1, #limits do
     write, moves = refill_stored(limits[i]) or write, moves or limits[i].n > 0
     changed = changed or limits[i].writer
@@ -63,10 +63,11 @@ local function decide(r, state, dry)
     write = refund(s, limits) or write
   elseif action ~= END then
     allowed, due = grants(s, r)
-    if allowed and moves and not dry then
+    local takes = allowed and moves
+    if takes and not dry then
       extra, write = charge(s, r, due), true
-    elseif not allowed and moves and not r.dry and changed then -- the rate counts from now on
-      write = true
+    elseif changed and not write and not takes and not r.dry then -- the rate counts from now on
+      write, unasked = true, true
     end
   end
   local answer, waits
@@ -76,7 +77,14 @@ local function decide(r, state, dry)
   end
   if write then
     answer, err = keep(s, limits)
-  else
+    if err and unasked then
+      write, err = false, nil
+      for i = 1, #limits do
+        limits[i].retry = nil
+      end
+    end
+  end
+  if not write then
     answer, waits = levels_text(limits)
   end
   if missing then

@@ -25,7 +25,9 @@ end
 
 -- How many steps a level at an instant gains until another one, not before it; and its instant after them
 local function steps_since(limit, at, to)
-  if limit.starts then
+  if limit.foreign then
+    return 0, to
+  elseif limit.starts then
     return period(limit, to) - period(limit, at), to
   end
   at = stepped_at(limit, at)
