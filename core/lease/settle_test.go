@@ -355,6 +355,9 @@ func TestTokensOfALeaseComeBackWhileItIsSettled(t *testing.T) {
 					time.Sleep(300 * time.Millisecond)
 					synctest.Wait()
 					require.Nil(t, s.below.next.Load(), "premise: a call that settles the lease is under way")
+					if name == "by a Peek" { // the next lease must not come before the last one is settled
+						s.allow()
+					}
 					require.NoError(t, s.l.Refund(t.Context(), "k", 40))
 					close(held.release)
 					<-done
@@ -385,6 +388,30 @@ func TestLeaseIsSettledAgainIfTheCallFails(t *testing.T) {
 			})
 		})
 	}
+}
+
+// apart answers requests together with an error of one of them. A store may execute none of them then.
+type apart struct{ *gated }
+
+func (s apart) DoTogether(_ context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+	answers := make([]store.JointAnswer, len(requests))
+	answers[1].Err = &store.StateError{Reason: "is not a rate limit state"}
+	return answers, nil
+}
+
+func TestLeaseIsSettledAgainIfAJointDecisionFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSettling(t)
+		s.leases = lease.New(apart{s.below}, 64, time.Minute)
+		policy := s.l.Policy()
+		policy.OnFailure = core.FailClosed
+		s.l = core.Must(core.NewLimiter(s.leases, policy))
+		s.lead()
+		_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: s.l, Key: "k"}, core.Charge{Limiter: s.l, Key: "other"})
+		require.ErrorIs(t, err, core.ErrUnavailable)
+		synctest.Wait()
+		assert.Equal(t, settlingCapacity-s.used, s.left(), "the lease is settled all the same")
+	})
 }
 
 // failingOnce fails the next call.

@@ -202,13 +202,14 @@ func simulate(t *testing.T, seed uint64, resets bool) (leased int64) {
 		policy := core.Policy{Name: "api", Limits: []core.Limit{limit}}
 		l, plain := core.Must(core.NewLimiter(s, policy)), core.Must(core.NewLimiter(below, policy))
 		tier := core.Must(l.WithLimits(limit, core.PerSecond(1_000_000).WithName("b")))
-		pause, rare := time.Duration(1+random.IntN(3_000_000)), 1+random.IntN(40)
+		pause := time.Duration(1 + random.IntN(3_000_000))
+		mix := mix{rare: 1 + random.IntN(40), undone: random.IntN(11), resets: resets}
 		var wait sync.WaitGroup
 		for range 1 + random.IntN(12) {
 			random := rand.New(rand.NewPCG(random.Uint64(), 0))
 			wait.Go(func() {
 				for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Duration(random.Int64N(int64(pause)))) {
-					if !assert.NoError(t, use(t, l, tier, random, rare, resets)) {
+					if !assert.NoError(t, mix.use(t, l, tier, random)) {
 						return
 					}
 				}
@@ -225,13 +226,20 @@ func simulate(t *testing.T, seed uint64, resets bool) (leased int64) {
 	return leased
 }
 
-// use makes a call, in one of so many cases another one than Allow.
-func use(t *testing.T, l, tier *core.Limiter, random *rand.Rand, rare int, resets bool) error {
+// mix is what calls there are.
+type mix struct {
+	rare   int  // one of so many is another one than Allow
+	undone int  // how many of ten Allows are undone: if all are, no bucket has room for a token too much
+	resets bool // and nothing is given back
+}
+
+// use makes a call.
+func (m mix) use(t *testing.T, l, tier *core.Limiter, random *rand.Rand) error {
 	ctx, n := t.Context(), 1+random.Int64N(20)
 	var err error
 	var res core.Result
-	if random.IntN(rare) > 0 {
-		if res, err = l.Allow(ctx, "k"); err == nil && !resets && random.IntN(10) == 0 {
+	if random.IntN(m.rare) > 0 {
+		if res, err = l.Allow(ctx, "k"); err == nil && !m.resets && random.IntN(10) < m.undone {
 			time.Sleep(time.Duration(random.Int64N(20_000_000)))
 			err = res.Undo(ctx)
 		}
@@ -249,7 +257,7 @@ func use(t *testing.T, l, tier *core.Limiter, random *rand.Rand, rare int, reset
 	case 4:
 		_, err = l.Reserve(ctx, "k", n)
 	case 5, 6:
-		if err = l.Debit(ctx, "k", n); err == nil && resets {
+		if err = l.Debit(ctx, "k", n); err == nil && m.resets {
 			err = l.Reset(ctx, "k")
 		}
 	case 7:
@@ -261,7 +269,7 @@ func use(t *testing.T, l, tier *core.Limiter, random *rand.Rand, rare int, reset
 			return nil
 		}
 	default:
-		if resets {
+		if m.resets {
 			return nil
 		}
 		of := [...]*core.Limiter{l, l, tier}[random.IntN(3)]

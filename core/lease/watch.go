@@ -32,12 +32,12 @@ func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) 
 	return r.Ends.Ticket == 0 && k.lease.use(-r.N, a, r.Plan, now)
 }
 
-// await waits until the current renewal of r's key is done, if there is one.
+// await waits until the current renewal of r's bucket is done, if there is one.
 func (s *Store) await(ctx context.Context, r *store.Request) error {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	var done <-chan struct{}
-	if k := sh.keyOf(r); k != nil && k.renewal != nil {
+	if k := sh.bucketOf(r); k != nil && k.renewal != nil {
 		done = k.renewal.done
 	}
 	sh.mu.Unlock()
