@@ -26,6 +26,10 @@ import (
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
 // Source core.FromLease, and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
+//
+// Every request that a lease does not decide settles the lease that it meets: unused tokens come back with its call, or with one
+// before it, and nothing more is taken from the lease. After the answer of a debit or a Reset, no lease that was asked for before is
+// used, not even one whose answer comes later.
 type Store struct {
 	layer.Layer
 
