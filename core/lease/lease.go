@@ -7,6 +7,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,10 @@ import (
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
 // the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
 // Source core.FromLease, and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
+//
+// Every request that a lease does not decide settles the lease that it meets: unused tokens come back with its call, or with one
+// before it, and nothing more is taken from the lease. After the answer of a debit or a Reset, no lease that was asked for before is
+// used, not even one whose answer comes later.
 type Store struct {
 	layer.Layer
 
@@ -50,8 +55,8 @@ func New(next store.Store, most int64, timeout time.Duration) *Store {
 	return s
 }
 
-// Do decides r on the lease of its key, if that has enough tokens. Otherwise next decides. If the key is busy, the call to next
-// also renews the lease, and other requests for the key wait for it.
+// Do decides r on the lease of its key, if that has enough tokens. Otherwise next decides, and the lease is settled with that call,
+// or before it. If the key is busy, the call to next also renews the lease, and other requests for the key wait for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
@@ -60,34 +65,33 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 		return a, nil
 	}
 	if !r.Takes() {
-		return s.Next.Do(ctx, r)
+		if charges(&r) {
+			s.block(&r)
+			defer s.unblock(&r)
+		}
+		return s.ask(ctx, r, s.meet(&r))
 	}
 	arrived := time.Now()
 	for first := true; ; first = false {
-		step, n, done := s.choose(&r)
-		switch step {
-		case ask:
-			a, err = s.Next.Do(ctx, r)
-			if err != nil {
-				s.settleAgain([]store.Request{r})
-			}
-			return a, err
-		case lead:
-			return n.wait(ctx)
-		case join:
-			if first { // the timeout is for all rounds of this loop together
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout)) //nolint:fatcontext // in the first round alone
-				defer cancel()
-			}
-			select {
-			case <-done:
-			case <-ctx.Done():
-				return a, ctx.Err()
-			}
-			if s.use(&r, &a, s.Now()) {
-				return a, nil
-			}
+		before, led, done := s.choose(&r)
+		switch {
+		case led != nil:
+			return led.wait(ctx)
+		case done == nil:
+			return s.ask(ctx, r, before)
+		}
+		if first { // the timeout is for all rounds of this loop together
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout)) //nolint:fatcontext // in the first round alone
+			defer cancel()
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return a, ctx.Err()
+		}
+		if s.use(&r, &a, s.Now()) {
+			return a, nil
 		}
 	}
 }
@@ -101,49 +105,71 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	if err := s.Config().ClockError(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout) // for the waits in settle and the decision together
+	ctx, cancel := context.WithTimeout(ctx, s.timeout) // for the waits for renewals and the decision together
 	defer cancel()
-	if err := s.settle(ctx, requests); err != nil {
-		return nil, err
+	for i := range requests {
+		if err := s.await(ctx, &requests[i]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range requests {
+		s.sendBefore(ctx, s.meet(&requests[i]))
 	}
 	answers, err := s.Layer.DoTogether(ctx, requests)
-	if err != nil {
-		if errors.Is(err, store.ErrApart) {
-			s.apart.Store(true)
-		}
-		s.settleAgain(requests)
+	if errors.Is(err, store.ErrApart) {
+		s.apart.Store(true)
+	}
+	written := err
+	for i := range answers {
+		written = errors.Join(written, answers[i].Err) // next may have written none of them then
+	}
+	for i := range requests {
+		s.settled(&requests[i], written)
 	}
 	return answers, err
 }
 
-// Reset has next forget a bucket, and drops its lease.
+// Reset has next forget a bucket, and with it the lease.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	r := store.NewRequest(policy, key, bucket.Request{})
-	back := s.forget(&r) // the reset drops the lease in next too, so it is not given back unless the reset fails
+	s.block(&r)
+	defer s.unblock(&r)
+	lost := s.meet(&r)
 	err := s.Next.Reset(ctx, policy, key)
-	if err != nil && back != nil {
-		go s.giveBack(*back)
+	if lost != nil { // it is not given back unless the reset fails
+		s.settled(lost, err)
 	}
-	s.forget(&r) // again, because a lease may have been renewed before next forgot the bucket
 	return err
+}
+
+// Around settles the lease of a bucket and calls do, which reads or writes the bucket past the Store. Until do returns, the Store leases
+// nothing of it. The error is that of do, or of ctx if that ends before a lease under way comes.
+func (s *Store) Around(ctx context.Context, policy, key string, do func() error) error {
+	r := store.NewRequest(policy, key, bucket.Request{Action: bucket.End})
+	s.block(&r)
+	defer s.unblock(&r)
+	if err := s.await(ctx, &r); err != nil {
+		return err
+	}
+	s.sendBefore(ctx, s.meet(&r))
+	return do()
 }
 
 // GiveBack ends all leases and returns when next has their tokens. Call it at the end of a process.
 func (s *Store) GiveBack() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	var wait sync.WaitGroup
 	for i := range s.shards {
-		sh := &s.shards[i]
-		var ended []store.Request
-		sh.mu.Lock()
-		for _, k := range sh.keys {
-			back := k.refund
-			back.Ends = k.end()
-			ended = append(ended, back)
-		}
-		sh.mu.Unlock()
-		for _, back := range ended {
-			s.giveBack(back)
-		}
+		wait.Go(func() {
+			for _, r := range s.shards[i].leased() {
+				_ = s.await(ctx, &r)
+				s.meet(&r)
+				s.giveBack(r)
+			}
+		})
 	}
+	wait.Wait()
 }
 
 // Used returns how many decisions were made on leases.

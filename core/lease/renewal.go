@@ -2,45 +2,11 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-// giveBack sends r, a refund, with the lease that it settles. It tries once: without it the lease ends by itself and the tokens
-// refill.
-func (s *Store) giveBack(r store.Request) {
-	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil || r.N == 0 && r.Ends.Ticket == 0 {
-		return
-	}
-	_, _ = s.inBackground(r)
-}
-
-// inBackground has next decide r in a goroutine that no caller waits in, where a panic would end the process: it is an error.
-func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the store panicked: %v", p)
-		}
-	}()
-	return s.Next.Do(context.Background(), r)
-}
-
-// settleAgain settles, in the background, the leases of requests whose call failed. It is right whether or not the call was
-// executed: settling a lease a second time changes nothing.
-func (s *Store) settleAgain(requests []store.Request) {
-	for i := range requests {
-		r := &requests[i]
-		if r.Ends.Back == 0 {
-			continue
-		}
-		back := r.Clone() // the caller may reuse the key's memory once it has the error
-		back.Request = bucket.Request{Plan: r.Plan, Action: bucket.Refund, Ends: r.Ends}
-		go s.giveBack(back)
-	}
-}
 
 // renewal is a call to next that decides one request and takes a lease for the requests that follow. All others for the key wait
 // until it is done.
@@ -58,6 +24,7 @@ type renewal struct {
 	// Guarded by the shard's mu:
 	over       bool // it is done
 	callerDone bool // its caller stopped waiting before that
+	dropped    bool // the level has been changed meanwhile, so its lease is settled as soon as it comes
 }
 
 // wait returns the decision. A caller whose ctx ends before gets an error, and run returns its tokens.
@@ -77,7 +44,7 @@ func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 }
 
 // run calls next and keeps the lease. It gives back what is not wanted any more: the request's tokens if its caller stopped
-// waiting, and the lease if the key was reset meanwhile.
+// waiting, and the lease if the renewal was dropped meanwhile.
 func (n *renewal) run() {
 	n.answer, n.err = n.store.inBackground(n.request)
 	back := n.key.refund
@@ -86,14 +53,13 @@ func (n *renewal) run() {
 	if n.callerDone && n.err == nil && n.answer.Allowed {
 		back.N = n.request.N
 	}
-	if n.key != n.shard.keys[n.request.Hash()] {
-		back.Ends = n.key.end()
+	if n.dropped && n.err == nil {
+		n.key.end()
+		back.Ends = n.key.ending
 	}
 	n.shard.mu.Unlock()
 	close(n.done)
-	if n.err != nil {
-		n.store.settleAgain([]store.Request{n.request})
-	}
+	n.store.settled(&n.request, n.err)
 	n.store.giveBack(back)
 }
 
@@ -115,7 +81,11 @@ func (n *renewal) complete() {
 	default:
 		k.rest = now.Add(crowdRest)
 	}
-	if n.err != nil || n.answer.Lent == 0 {
+	if n.err != nil {
+		return
+	}
+	k.ending = bucket.Ending{} // the renewal has settled it
+	if n.answer.Lent == 0 {
 		return
 	}
 	h := &lease{brought: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
@@ -135,8 +105,9 @@ func (n *renewal) check(h *lease) {
 		h.used = false
 		h.timer.Reset(n.store.Idle)
 	default:
+		n.key.end()
 		back := n.key.refund
-		back.Ends = n.key.end()
+		back.Ends = n.key.ending
 		go n.store.giveBack(back)
 	}
 }

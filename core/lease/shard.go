@@ -29,18 +29,21 @@ type shard struct {
 	mu   sync.Mutex             // guards all below, and the keys and leases in it; never held across I/O
 	keys map[uint64]*watchedKey // by Request.Hash: of two buckets with the same hash, one is watched
 	used int64                  // decisions on leases
-	_    [48]byte               // keeps two locks off one cache line
+	// blocked counts, by the same hash, the calls under way that change a level without asking.
+	blocked map[uint64]int
+	_       [40]byte // keeps two locks off one cache line
 }
 
 // watchedKey is a key that may be busy. All its leases are of one plan, that of the first request.
 type watchedKey struct {
-	refund  store.Request   // a refund of 0 tokens: with Ends set it settles a lease
-	asked   time.Time       // when next was last asked for a decision
-	size    int64           // of the next lease
-	rest    time.Time       // no leases until then: the bucket has too few tokens, or callers want too many at once
-	lease   *lease          // nil: none
-	renewal <-chan struct{} // closed when the current renewal is done; nil: none
-	waiting int64           // tokens that callers want who wait for it
+	refund  store.Request // a refund of 0 tokens: with Ends set it settles a lease
+	asked   time.Time     // when next was last asked for a decision
+	size    int64         // of the next lease
+	rest    time.Time     // no leases until then: the bucket has too few tokens, or callers want too many at once
+	lease   *lease        // nil: none
+	ending  bucket.Ending // settles the last lease in next; Ticket 0: it is settled
+	renewal *renewal      // the current one; nil: none
+	waiting int64         // tokens that callers want who wait for it
 }
 
 // lease is tokens that this process has taken ahead.
@@ -74,12 +77,48 @@ func (h *lease) over(now time.Time) bool {
 	return now.Before(h.asked) || now.Sub(h.asked) >= bucket.LeaseLife*time.Microsecond
 }
 
+// bucketOf returns the watched key of r's bucket, and otherwise nil. mu is held.
+func (sh *shard) bucketOf(r *store.Request) *watchedKey {
+	if k := sh.keys[r.Hash()]; k != nil && k.refund.SameBucket(r) {
+		return k
+	}
+	return nil
+}
+
 // keyOf returns the watched key of r if its leases can decide r, and otherwise nil. mu is held.
 func (sh *shard) keyOf(r *store.Request) *watchedKey {
 	if k := sh.keys[r.Hash()]; k != nil && k.isOf(r) {
 		return k
 	}
 	return nil
+}
+
+// meet is [Store.meet]. A request that takes tokens carries the Ending of the lease that it ended itself, and no other: those of a
+// crowd are to share a record. mu is held.
+func (sh *shard) meet(r *store.Request) (before *store.Request) {
+	k := sh.bucketOf(r)
+	if k == nil || !k.end() && r.Takes() || k.ending.Ticket == 0 {
+		return nil
+	}
+	if k.refund.Plan == r.Plan && r.Ends.Ticket == 0 {
+		r.Ends = k.ending
+		return nil
+	}
+	back := k.refund
+	back.Ends = k.ending
+	return &back
+}
+
+// leased returns a refund of 0 tokens for each key with a lease, or with one that comes or goes.
+func (sh *shard) leased() (list []store.Request) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, k := range sh.keys {
+		if k.leases() {
+			list = append(list, k.refund)
+		}
+	}
+	return list
 }
 
 // isOf reports whether r is for k, under the plan of k's leases.
@@ -120,21 +159,25 @@ func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 	return k
 }
 
-// busy reports whether k must stay watched under its plan: it has a lease, a renewal, or a recent request. The shard's mu is
-// held.
-func (k *watchedKey) busy(now time.Time) bool {
-	return k.renewal != nil || k.lease != nil || now.Sub(k.asked) <= idle
+// leases reports whether k has a lease, or one comes or goes. The shard's mu is held.
+func (k *watchedKey) leases() bool {
+	return k.renewal != nil || k.lease != nil || k.ending.Ticket != 0
 }
 
-// end drops the lease, if there is one, and returns what settles it in next. The shard's mu is held.
-func (k *watchedKey) end() (settles bucket.Ending) {
+// busy reports whether k must stay watched under its plan: for its lease, or for a recent request. The shard's mu is held.
+func (k *watchedKey) busy(now time.Time) bool { return k.leases() || now.Sub(k.asked) <= idle }
+
+// end drops the lease, and sets ending to what settles it in next. It reports whether there was one. There is none while the one
+// before is not settled, because its renewal settles that. The shard's mu is held.
+func (k *watchedKey) end() bool {
 	h := k.lease
 	if h == nil {
-		return bucket.Ending{}
+		return false
 	}
 	k.lease = nil
 	h.timer.Stop()
-	return bucket.Ending{Ticket: h.ticket, At: h.brought.Now + bucket.LeaseLife, Back: h.left}
+	k.ending = bucket.Ending{Ticket: h.ticket, At: h.brought.Now + bucket.LeaseLife, Back: h.left}
+	return true
 }
 
 // nextSize returns how many tokens a decision should lease beyond its cost: about what the key uses in the time idle. 0 means no

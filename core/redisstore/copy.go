@@ -17,8 +17,8 @@ import (
 // another server or another policy's name. limits has the names of limits that change with the policy's name, by the old ones: those of
 // limits that were given none. CopyTo reports whether it copied: b must exist, and as must not, unless replace is set.
 //
-// What requests take from b between the read and the write is not copied. It costs two round trips to each store. Errors are those of
-// [Store.State].
+// What requests take from b between the read and the write is not copied. Leases of the two stores are settled before, but not those of
+// other processes. It costs two round trips to each store, and one more for a lease. Errors are those of [Store.State].
 func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limits map[string]string, replace bool) (copied bool, err error) {
 	if err := s.mistaken(); err != nil {
 		return false, err
@@ -28,17 +28,32 @@ func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limi
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout()+to.batches.server.ConnectTimeout())
 	defer cancel()
-	found, err := s.batches.load(ctx, b)
+	var found kept
+	err = s.around(ctx, b, func() (err error) {
+		found, err = s.batches.load(ctx, b)
+		return err
+	})
 	if err == nil && found.exists {
 		if err = found.rename(limits); err != nil {
 			return false, &failure{inPolicy(b.Policy), err}
 		}
-		copied, err = to.batches.save(ctx, as, found, replace)
+		err = to.around(ctx, as, func() (err error) {
+			copied, err = to.batches.save(ctx, as, found, replace)
+			return err
+		})
 	}
 	if err != nil {
 		return false, &failure{inPolicy(b.Policy), withoutArguments(err)}
 	}
 	return copied, nil
+}
+
+// around calls do, which reads or writes a bucket, while s has no lease of it.
+func (s *Store) around(ctx context.Context, b Bucket, do func() error) error {
+	if s.leases == nil {
+		return do()
+	}
+	return s.leases.Around(ctx, b.Policy, b.Key, do)
 }
 
 // kept is what Redis keeps under a key.

@@ -148,6 +148,38 @@ func TestLeasesBesideCallsThatFail(t *testing.T) {
 	})
 }
 
+func TestCopyHasNoLeases(t *testing.T) {
+	b, l := busyLease(t)
+	b.take(l, 10)
+	require.Less(t, b.remaining(), int64(790), "premise: some are on lease")
+	from, to := redisstore.Bucket{Policy: "api", Key: "k"}, redisstore.Bucket{Policy: "api", Key: "copy"}
+	s := b.stores[1]
+	copied, err := s.CopyTo(t.Context(), from, s, to, nil, false)
+	require.NoError(t, err)
+	require.True(t, copied)
+	res, err := b.plain.Peek(t.Context(), "copy")
+	require.NoError(t, err)
+	assert.Equal(t, int64(790), res.Remaining, "the source's lease is settled before")
+	b.take(l, 100)
+	require.Less(t, b.remaining(), int64(690), "premise: some are on lease")
+	copied, err = s.CopyTo(t.Context(), to, s, from, nil, true)
+	require.NoError(t, err)
+	require.True(t, copied)
+	res, err = l.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	assert.Equal(t, core.FromStore, res.Source, "a lease does not outlast the bucket that it was taken from")
+	b.giveBack()
+	assert.Equal(t, int64(789), b.remaining())
+}
+
+func TestCloseGivesLeasesBack(t *testing.T) {
+	b, l := busyLease(t)
+	b.take(l, 10)
+	require.Less(t, b.remaining(), int64(790), "premise: some are on lease")
+	require.NoError(t, b.stores[1].Close())
+	assert.Equal(t, int64(790), b.remaining())
+}
+
 func TestLeasesOverTime(t *testing.T) {
 	ctx := context.Background()
 	t.Run("a new day", func(t *testing.T) {
@@ -196,13 +228,12 @@ func TestLeasesOverTime(t *testing.T) {
 func TestLeasesUnderSeveralLimits(t *testing.T) {
 	ctx := context.Background()
 	t.Run("other limits", func(t *testing.T) {
-		_, l := busyLease(t)
+		b, l := busyLease(t)
+		b.take(l, 10)
+		require.Less(t, b.remaining(), int64(790), "premise: some are on lease")
 		tier, err := l.WithLimits(noRefill(2000))
 		require.NoError(t, err)
-		res, err := tier.Peek(ctx, "k")
-		require.NoError(t, err)
-		assert.Equal(t, int64(1800), res.Remaining)
-		res, err = tier.AllowN(ctx, "k", 1800)
+		res, err := tier.AllowN(ctx, "k", 1790)
 		require.NoError(t, err)
 		assert.True(t, res.Allowed, "a lease under other limits is given back first")
 	})

@@ -53,7 +53,7 @@ func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
 	b.client.AddHook(&redistest.Keeper{})
 	l := b.process(redisstore.WithLease(100))
 	parked := b.lead(l, 40)
-	tier, err := l.WithLimits(x, y)
+	tier, err := b.plain.WithLimits(x, y)
 	require.NoError(t, err)
 	limits := peek(t, tier).Limits()
 	assert.Equal(t, []int64{960 - parked, 5}, []int64{limits[0].Remaining, limits[1].Remaining}, "a lease must not hold tokens of other limits")

@@ -121,16 +121,16 @@ func WithDenyCache(horizon time.Duration) Option {
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until the lease has
 // ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after its last request, or for
-// 2 s if it dies. RetryAfter includes the end of leases. Tokens are lost, until they refill, if a process ends with a lease, or if
-// the call that takes or gives back a lease gets no answer.
+// 2 s if it dies. RetryAfter includes the end of leases. Tokens are lost, until they refill, if a process ends with a lease and without
+// [Store.Close], or if the call that takes or gives back a lease gets no answer.
 //
-// Only Allow and AllowN use leases, and only under one list of limits for each key. Under other limits Redis decides, as if another
-// process held the lease. Peek, Reserve, Wait, AllowTogether, and requests that cost more than is left of a lease give it back with
-// their call. The store watches up to 65,536 keys for being busy.
+// Only Allow and AllowN use leases, and only under one list of limits for each key; Refund and Undo return tokens to the lease that they
+// were used of. All other calls of the process for the key give the lease back with their call, or before it if they are under other
+// limits. After the answer of a Debit or a Reset no lease from before it is used. The store watches up to 65,536 keys for being busy.
 //
 // Decisions on a lease have the Source [core.FromLease], and cost no round trip and no allocation. Their Remaining is what the bucket
-// had when the lease was taken, refilled since, less what this process has used since. What others use shows with the next lease. A
-// Reset does not end the leases of other processes.
+// had when the lease was taken, refilled since, less what this process has used since. What others use shows with the next lease. No
+// call ends the leases of other processes.
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *store.Config) {
 		if n < 0 {

@@ -30,7 +30,8 @@ import (
 // Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its bucket is full, and
 // one to three seconds more. If that time is over two minutes, it is up to an eighth of it and a second more.
 //
-// A Store starts no goroutine that outlives its work. If [New] returned it, it needs no closing: close the client.
+// A Store starts no goroutine that outlives its work. If [New] returned it, it needs no closing: close the client. [Store.Close] before
+// that gives leases back.
 //
 // A Store needs few connections, because concurrent decisions share script calls. To each server it has at most 4 calls in flight,
 // and more only if the round trip is longer: 10 at 1 ms, 12 at 1.2 ms, 25 at 50 ms, 32 from 64 ms on. It uses at most three quarters
@@ -99,8 +100,12 @@ func clientOf(o *redis.Options) (client *redis.Client, err error) {
 	return redis.NewClient(o), nil
 }
 
-// Close closes the client that [Open] made. From then on decisions fail. After [New] it does nothing.
+// Close gives leases back, for which it waits as decisions do, and closes the client that [Open] made. From then on decisions fail.
+// After [New] it closes nothing: only with [WithLease] there is a reason to call it, before the client is closed.
 func (s *Store) Close() error {
+	if s.leases != nil {
+		s.leases.GiveBack()
+	}
 	if s.own == nil {
 		return nil
 	}
