@@ -141,16 +141,9 @@ func (o *oracle) settled(lists [][]limitRule) {
 	}
 }
 
-// seen records that the store answered under rules without taking tokens.
-func (o *oracle) seen(rules []limitRule) {
-	if len(o.stepsBack) > 0 || o.leases { // which the store stores, as it does the end of a lease that went with the request
-		o.touch(rules)
-		return
-	}
-	for _, x := range rules {
-		o.line(x.name)
-	}
-}
+// seen records that the store answered under rules without taking tokens. It may have stored that: a step back of the clock, the end of
+// a lease that went with the request, or that these limits are in force from now on.
+func (o *oracle) seen(rules []limitRule) { o.touch(rules) }
 
 // admit adds n tokens, requested now and due at an instant, to the timelines. It checks every window that holds them. sure
 // means that the store certainly wrote them now.
