@@ -73,14 +73,14 @@ func TestRaisedLimitHoldsBesideSeveralDefinitions(t *testing.T) {
 		limittest.Use(t, middle, "bob", 5)
 		require.EqualValues(t, 75, limittest.Left(t, middle, "bob"))
 		require.EqualValues(t, 0, limittest.Left(t, low, "bob"))
-		require.NoError(t, low.Refund(t.Context(), "bob", 3))
+		require.NoError(t, low.Refund(t.Context(), "bob", 18)) // 7 are used
 		limittest.Use(t, low, "bob", 1)
 		limittest.Use(t, low, "bob", 1)
 		require.EqualValues(t, 1, limittest.Left(t, low, "bob"))
-		require.EqualValues(t, 1000-24, limittest.Left(t, high, "bob"))
+		require.EqualValues(t, 1000-9, limittest.Left(t, high, "bob"))
 		limittest.Use(t, middle, "bob", 3)
-		require.EqualValues(t, 1000-27, limittest.Left(t, high, "bob"))
-		limittest.Use(t, high, "bob", 1000-27)
+		require.EqualValues(t, 1000-12, limittest.Left(t, high, "bob"))
+		limittest.Use(t, high, "bob", 1000-12)
 		for _, l := range []*core.Limiter{low, middle, high} {
 			require.EqualValues(t, 0, limittest.Left(t, l, "bob"))
 		}
@@ -203,7 +203,7 @@ func TestMoreThanTheCapacityComesBack(t *testing.T) {
 		require.NoError(t, after.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 		require.NoError(t, after.Debit(ctx, "bob", 1))
 		require.NoError(t, r.Cancel(ctx))
-		require.EqualValues(t, 9, limittest.Left(t, after, "bob"), "19 are left of 100, and 10 of them are cut")
+		require.EqualValues(t, 0, limittest.Left(t, after, "bob"), "81 are used, and a Capacity of 10 has nothing left")
 		require.NoError(t, after.SetPolicy(override))
 		require.EqualValues(t, 19, limittest.Left(t, after, "bob"))
 		for range 50 {

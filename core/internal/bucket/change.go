@@ -42,11 +42,11 @@ func (r *Rate) takeOver(w *Rate, l Level, c Cut, held, ended, now int64) (Level,
 		units = max(r.unitsOf(tokens+by, rest), min(r.unitsOf(tokens, rest), r.room(r.Capacity+held))) // no debt but what is held
 		c.Tokens, base = float64(-(tokens+by))+float64(units-rest)/float64(r.Unit), 0
 	}
-	if c.Base = base; !(c.Tokens > 0) {
+	if c.Tokens, c.Base = min(c.Tokens, Forever), base; !(c.Tokens > 0) {
 		c = Cut{}
 	}
 	at := now
-	if units < r.Full && !r.Aligned {
+	if (units < r.Full || c.Tokens > 0) && !r.Aligned {
 		at = max(ended, now-r.Step+1)
 	}
 	return Level{units, at}, c

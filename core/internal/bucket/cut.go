@@ -36,7 +36,8 @@ func (r *Rate) give(level, units, room int64, c *Cut) int64 {
 	return max(level, min(rest, room))
 }
 
-// refillCut is refill of a level from which something is cut. What refills beyond the room pays that.
+// refillCut is refill of a level from which something is cut. What refills beyond the room pays that. The steps of a full bucket go on
+// until all is paid.
 func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 	if c == nil || c.Tokens <= 0 {
 		return r.refill(l, held, now)
@@ -51,7 +52,7 @@ func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 	l.At = at
 	if l.Units += int64(gained); l.Units > room {
 		c.pay(r, float64(l.Units-room))
-		if l.Units = room; room == r.Full {
+		if l.Units = room; room == r.Full && c.Tokens <= 0 {
 			l.At = now
 		}
 	}

@@ -29,9 +29,9 @@ local function take_over(limit, w, level, cut, held, ended)
     level = math.max(units_of(limit, tokens + by, rest), math.min(units_of(limit, tokens, rest), room(limit, limit.capacity + held)))
     gone, base = -(tokens + by) + (level - rest) / limit.unit, 0
   end
-  cut.tokens, cut.base = math.max(0, gone), base
+  cut.tokens, cut.base = math.max(0, math.min(gone, FOREVER)), base
   local at = now
-  if level < limit.full and not limit.aligned then
+  if (level < limit.full or gone > 0) and not limit.aligned then
     at = math.max(ended, now - limit.step + 1)
   end
   return level, at

@@ -25,7 +25,7 @@ local function give(limit, level, units, most, cut)
   return math.max(level, math.min(rest, most))
 end
 
--- refill of a level from which something is cut. What refills beyond the room pays that.
+-- refill of a level from which something is cut. What refills beyond the room pays that. The steps of a full bucket go on until all is paid.
 local function refill_cut(limit, level, at, to, most, held, cut)
   if not cut or cut.tokens <= 0 then
     return refill(limit, level, at, to, most, held)
@@ -37,7 +37,7 @@ local function refill_cut(limit, level, at, to, most, held, cut)
   level = level + gained
   if level > most then
     pay(limit, cut, level - most)
-    return most, most == limit.full and to or at
+    return most, most == limit.full and cut.tokens <= 0 and to or at
   end
   return level, at
 end
