@@ -34,7 +34,7 @@ type Rate struct {
 	Step      int64              // µs
 	Calendar  *calendar.Calendar // its periods are the steps, and Step is their mean length; nil: all steps are Step long
 
-	foreign  bool  // a definition on a calendar that other definitions look at: see Rate.writer
+	foreign  bool  // it is on a calendar whose periods are not known: see Rate.writer
 	maxSteps int64 // the most steps that a delay may have
 	maxDebt  int64 // the most units that a debt may have
 }

@@ -123,18 +123,21 @@ func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
 	return r.Level(&s), s.At, nil
 }
 
-// writer returns the definition that wrote s, as r sees it: r itself if r wrote s. Of another one's calendar r does not know when its
-// periods begin, so nothing refills by it until s.Keep, when the bucket is full.
+// writer returns the definition that wrote s, as r sees it: r itself if r wrote s. Of a calendar that r does not have it is not known when
+// its periods begin, so nothing refills by it until s.Keep, when the bucket is full.
 func (r *Rate) writer(s *Record) *Rate {
 	switch {
 	case r.Same(s.Rate):
 		return r
-	case s.Rate.Calendar == nil:
+	case s.Rate.Calendar == nil && !s.Rate.foreign:
 		return s.Rate
 	}
-	foreign := *s.Rate
-	foreign.Calendar, foreign.foreign, foreign.maxSteps, foreign.maxDebt = nil, true, Forever/foreign.Step, MaxDebt
-	return &foreign
+	w := *s.Rate
+	w.Calendar, w.foreign, w.maxSteps, w.maxDebt = nil, true, Forever/w.Step, MaxDebt
+	if r.Calendar != nil && r.StepsHash == w.StepsHash {
+		w.Calendar, w.foreign, w.maxSteps = r.Calendar, false, r.maxSteps
+	}
+	return &w
 }
 
 // Level is the level of s, which r wrote, bounded by the Capacity and the deepest debt. Its instant is the last step up to the write.

@@ -126,6 +126,9 @@ local function refill_stored(limit)
   if record.definition ~= limit.definition then
     w = limit_of(record.definition)
     limit.writer, w.hold = w, limit.hold
+    if w.foreign and limit.starts and w.steps_hash == limit.steps_hash then -- it is the same calendar
+      w.foreign, w.starts = false, limit.starts
+    end
   end
   local write = record.at > now and step_back(limit, record, w)
   limit.matters, w.holds = record.keep, limit.holds
