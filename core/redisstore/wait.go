@@ -2,10 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -14,7 +16,7 @@ import (
 // decide makes a call of r, whose key in Redis is key, and of others, which are decided together with r. It returns the outcome. It
 // chooses who sends the call:
 //
-//   - While the breaker is open, the call is refused at once, or sent alone as the breaker's trial.
+//   - While the breaker is open, the call is refused at once, or sent alone as the breaker's trial. What it returns is kept.
 //   - If the call may be sent at once and mayInline, this goroutine sends it.
 //   - If the queue returns any other task, a new goroutine performs it.
 //   - Otherwise the call waits in the queue, and the goroutine of a batch in flight sends it after that batch.
@@ -24,12 +26,23 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 		// If the breaker has just closed, Enter admits calls that are no trial. They are sent like one.
 		report, err := n.breaker.Enter()
 		if err != nil {
+			n.keep(&member{key: key, request: r}, err, true)
 			return outcome{}, err
 		}
-		c := n.calls.get(key, r)
-		c.others, c.trial = others, true
+		if !n.kept.Some() {
+			c := n.calls.get(key, r)
+			c.others, c.trial = others, true
+			go n.trial(c, report)
+			return n.await(ctx, c)
+		}
+		// What is kept goes first, so the trial only asks for the state of the bucket. r follows in the queue.
+		c := n.calls.get(key, circuit.Probe(r))
+		c.trial = true
 		go n.trial(c, report)
-		return n.await(ctx, c)
+		if o, err := n.await(ctx, c); err != nil {
+			n.keep(&member{key: key, request: r}, err, true)
+			return o, err
+		}
 	}
 	c := n.calls.get(key, r)
 	c.others = others
@@ -41,6 +54,12 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 		go n.perform(next, nil)
 	}
 	return n.await(ctx, c)
+}
+
+// tryFor reports whether the server of a request answers.
+func (n *node) tryFor(m member) bool {
+	_, err := n.nodeOf(m.key).decide(context.Background(), m.key, circuit.Probe(m.request), nil)
+	return !lost(err) && !errors.Is(err, core.ErrBreakerOpen)
 }
 
 // sendInline sends c, the batch of a task, in this goroutine, that of c's caller. It saves a switch of goroutines, the largest cost
@@ -91,7 +110,7 @@ func (n *node) undo(c *call, taken []member) {
 		return // nothing was taken
 	}
 	for i, m := range taken {
-		m.request.Request = m.request.Undo(&answers[i].Answer)
+		m.request.Request, m.request.Later = m.request.Undo(&answers[i].Answer), true
 		_, _ = n.decide(context.Background(), m.key, m.request, nil)
 	}
 }

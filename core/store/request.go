@@ -13,6 +13,10 @@ import (
 type Request struct {
 	bucket.Request
 
+	// Later says that whoever asks does not ask again, so a store that has not executed r may do so later. It is for requests that
+	// return tokens.
+	Later bool
+
 	class *Class // of the policy's keys
 	key   string
 	hash  uint64 // what Hash returned; 0: it was not called
