@@ -26,7 +26,7 @@ func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source S
 
 // returnOnce is returnTo for what no caller asks again: if the store can't be asked now, it may execute r later.
 func (l *Limiter) returnOnce(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
-	return l.sendReturn(ctx, now, key, source, store.Request{Request: r, Later: true})
+	return l.sendReturn(ctx, now, key, source, store.Request{Request: r}.Later())
 }
 
 // sendReturn sends r for returnTo and returnOnce.

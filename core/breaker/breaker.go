@@ -37,7 +37,7 @@ type Store struct {
 	timeout time.Duration
 	group   circuit.Group
 	breaker *circuit.Breaker
-	kept    *circuit.Kept[store.Request]
+	kept    *circuit.Kept
 }
 
 // New returns a Store around next. A call fails after the timeout, so next must return when its context ends. The breaker opens after
@@ -133,37 +133,31 @@ func (s *Store) call(ctx context.Context, next func(context.Context) error, requ
 // keep keeps what should be sent later of requests that failed with err. unsent means that next was not asked.
 func (s *Store) keep(requests []store.Request, err error, unsent bool) {
 	for _, r := range requests {
-		if later, life, some := circuit.Later(r, err, unsent); some {
-			s.kept.Add(later.Clone(), life)
+		if later, some := circuit.Later(r, err, unsent); some {
+			s.kept.Add(circuit.Returned{Request: later.Clone()})
 		}
 	}
 }
 
 // sendKept has next decide requests, some at a time.
-func (s *Store) sendKept(requests []store.Request) {
+func (s *Store) sendKept(requests []circuit.Returned) {
 	go func() {
 		for some := range slices.Chunk(requests, 64) {
 			var all sync.WaitGroup
 			for _, r := range some {
-				all.Go(func() { _ = s.decide(r) })
+				all.Go(func() { s.tryFor(r) })
 			}
 			all.Wait()
 		}
 	}()
 }
 
-// tryFor reports whether next answers.
-func (s *Store) tryFor(r store.Request) bool { return s.decide(circuit.Probe(r)) == nil }
-
-// decide has next decide r, which nobody waits for. If next panics, that is an error, because nobody could recover from it.
-func (s *Store) decide(r store.Request) (err error) {
-	defer func() {
-		if recover() != nil {
-			err = errPanic
-		}
-	}()
-	_, err = s.Do(context.Background(), r)
-	return err
+// tryFor has next decide a request that nobody waits for, and reports whether it did. If next panics, it did not: nobody else could
+// recover from that.
+func (s *Store) tryFor(r circuit.Returned) (decided bool) {
+	defer func() { _ = recover() }()
+	_, err := s.Do(context.Background(), r.Request)
+	return err == nil
 }
 
 // describe returns what is wrong with the store if a call has this error. It is [circuit.Group.Describe].

@@ -154,7 +154,7 @@ func (s *Store) endReturn(r *store.Request, err error) {
 // certain reports whether err proves that r was executed, or never will be.
 func certain(r *store.Request, err error) bool {
 	var e interface{ Certain() bool }
-	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || !r.Later && errors.As(err, &e) && e.Certain()
+	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || r.Until == 0 && errors.As(err, &e) && e.Certain()
 }
 
 // invalidate drops the denial of a key from which tokens were taken: its RetryAfter would be too short now.

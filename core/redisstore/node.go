@@ -26,7 +26,7 @@ type node struct {
 	router  router        // of a Cluster or a Ring; nil: one server has all keys
 	client  *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
 	breaker *circuit.Breaker
-	kept    *circuit.Kept[member] // what callers have returned while the server was away
+	kept    *circuit.Kept // what callers have returned while the server was away
 	queue   queue
 }
 
@@ -272,16 +272,16 @@ func (n *node) keep(m *member, err error, unsent bool) {
 	if errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
 		return
 	}
-	unsent = unsent || errors.Is(err, core.ErrBreakerOpen) || notExecuted(err)
-	if later, life, some := circuit.Later(m.request, err, unsent); some {
-		n.kept.Add(member{key: m.key, request: later}, life)
+	unsent = unsent || errors.Is(err, core.ErrBreakerOpen) || notExecuted(err) || wroteNothing(err)
+	if later, some := circuit.Later(m.request, err, unsent); some {
+		n.kept.Add(circuit.Returned{Key: m.key, Request: later})
 	}
 }
 
 // sendKept enqueues requests, in front of all that come later. Nobody waits for them. Some may be for another server by now.
-func (n *node) sendKept(requests []member) {
-	for _, m := range requests {
-		n.nodeOf(m.key).requeue(n.calls.get(m.key, m.request))
+func (n *node) sendKept(requests []circuit.Returned) {
+	for _, r := range requests {
+		n.nodeOf(r.Key).requeue(n.calls.get(r.Key, r.Request))
 	}
 }
 

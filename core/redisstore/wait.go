@@ -2,12 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -29,19 +27,22 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 			n.keep(&member{key: key, request: r}, err, true)
 			return outcome{}, err
 		}
-		if !n.kept.Some() {
-			c := n.calls.get(key, r)
-			c.others, c.trial = others, true
-			go n.trial(c, report)
-			return n.await(ctx, c)
+		c := n.calls.get(key, r)
+		probe, some := n.kept.Probe()
+		if some { // what is kept goes first: r follows it in the queue
+			c.key, c.request = probe.Key, probe.Request
+		} else {
+			c.others = others
 		}
-		// What is kept goes first, so the trial only asks for the state of the bucket. r follows in the queue.
-		c := n.calls.get(key, circuit.Probe(r))
 		c.trial = true
 		go n.trial(c, report)
-		if o, err := n.await(ctx, c); err != nil {
-			n.keep(&member{key: key, request: r}, err, true)
+		o, err := n.await(ctx, c)
+		if !some {
 			return o, err
+		}
+		if err != nil && (n.breaker.Open() || ctx.Err() != nil) {
+			n.keep(&member{key: key, request: r}, err, true)
+			return outcome{}, err
 		}
 	}
 	c := n.calls.get(key, r)
@@ -56,10 +57,10 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	return n.await(ctx, c)
 }
 
-// tryFor reports whether the server of a request answers.
-func (n *node) tryFor(m member) bool {
-	_, err := n.nodeOf(m.key).decide(context.Background(), m.key, circuit.Probe(m.request), nil)
-	return !lost(err) && !errors.Is(err, core.ErrBreakerOpen)
+// tryFor sends a request that nobody waits for, and reports whether its server decided it.
+func (n *node) tryFor(r circuit.Returned) (decided bool) {
+	_, err := n.nodeOf(r.Key).decide(context.Background(), r.Key, r.Request, nil)
+	return err == nil
 }
 
 // sendInline sends c, the batch of a task, in this goroutine, that of c's caller. It saves a switch of goroutines, the largest cost
@@ -110,7 +111,8 @@ func (n *node) undo(c *call, taken []member) {
 		return // nothing was taken
 	}
 	for i, m := range taken {
-		m.request.Request, m.request.Later = m.request.Undo(&answers[i].Answer), true
+		m.request.Request = m.request.Undo(&answers[i].Answer)
+		m.request = m.request.Later()
 		_, _ = n.decide(context.Background(), m.key, m.request, nil)
 	}
 }
