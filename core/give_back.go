@@ -54,7 +54,7 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 // are those of [Limiter.Refund], and [ErrNoDecision] for a Result that no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also if the tokens did not come back, because a store
-// that did not answer may have returned them. Only if ctx has ended already, Undo can be called again. All copies of a result
+// that did not answer may have returned them. What an open circuit breaker kept from being sent is sent when it closes. Only if ctx has ended already, Undo can be called again. All copies of a result
 // of [AllowTogether], of a [Reservation], or of a middleware's FromContext count as one. Copies that you make of any other
 // Result can't know of each other: undo one of them.
 func (r *Result) Undo(ctx context.Context) error {
@@ -106,7 +106,7 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 //
 // Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit]. Nothing has changed then, and after these two
 // Settle can be called again. Settle costs one round trip to Redis, and is sent at most once: if there is no answer, it may or
-// may not have been settled. Observers receive a failure as [OutcomeUnsettled].
+// may not have been settled. What an open circuit breaker kept from being sent is sent when it closes. Observers receive a failure as [OutcomeUnsettled].
 func (r *Result) Settle(ctx context.Context, units Units) error {
 	l := r.limiter
 	if l == nil {
