@@ -13,7 +13,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -65,12 +64,8 @@ func serverText(err error) string {
 // follows MOVED and ASK itself, but only three times, which is not enough while slots move.
 var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"}
 
-// notExecuted reports whether err proves that the command was not executed and another attempt makes sense. A [cause.Unconnected] does
-// not: the connection that it names may be another one than the command's.
+// notExecuted reports whether err proves that the command was not executed and another attempt makes sense.
 func notExecuted(err error) bool {
-	if errors.As(err, new(*cause.Unconnected)) {
-		return false
-	}
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
 		return true
 	}
