@@ -54,7 +54,7 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 // are those of [Limiter.Refund], and [ErrNoDecision] for a Result that no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also if the tokens did not come back, because a store
-// that did not answer may have returned them. Only if ctx has ended already, Undo can be called again. All copies of a result
+// that did not answer may have returned them. What an open circuit breaker kept from being sent is sent when it closes. Only if ctx has ended already, Undo can be called again. All copies of a result
 // of [AllowTogether], of a [Reservation], or of a middleware's FromContext count as one. Copies that you make of any other
 // Result can't know of each other: undo one of them.
 func (r *Result) Undo(ctx context.Context) error {
@@ -89,10 +89,10 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 		for i := range back {
 			back[i] = r.costOf(i)
 		}
-		return l.giveBack(ctx, now, r.key, r.Source, r.plan, back)
+		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.plan, back))
 	}
 	refund := bucket.Request{Plan: p.Common(r.plan.Plan), Action: bucket.Refund, N: r.Cost}
-	return l.returnTo(ctx, now, r.key, r.Source, refund)
+	return l.returnOnce(ctx, now, r.key, r.Source, refund)
 }
 
 // Settle corrects what the decision took to what the request really took, once that is known: {"tokens": 840} where an
@@ -106,7 +106,7 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 //
 // Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit]. Nothing has changed then, and after these two
 // Settle can be called again. Settle costs one round trip to Redis, and is sent at most once: if there is no answer, it may or
-// may not have been settled. Observers receive a failure as [OutcomeUnsettled].
+// may not have been settled. What an open circuit breaker kept from being sent is sent when it closes. Observers receive a failure as [OutcomeUnsettled].
 func (r *Result) Settle(ctx context.Context, units Units) error {
 	l := r.limiter
 	if l == nil {
@@ -133,15 +133,12 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 			back[i] = r.costOf(i) - actual
 		}
 	}
-	return l.settle(ctx, now, r.key, r.Source, r.plan, back)
+	return l.settling(ctx, now, r.key, r.Source, func() error {
+		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.plan, back))
+	})
 }
 
-// settle gives back tokens as giveBack does, and reports a failure to the observers, unless the caller's context has ended.
-func (l *Limiter) settle(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
-	return l.settling(ctx, now, key, source, func() error { return l.giveBack(ctx, now, key, source, p, back) })
-}
-
-// settling calls do, which settles a decision, and reports its failure as settle does.
+// settling calls do, which settles a decision. It reports a failure to the observers, unless the caller's context has ended.
 func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
 	began := time.Now()
 	err := do()
@@ -187,7 +184,9 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	for i, unit := range p.units {
 		back[i] = -units[unit]
 	}
-	return l.settle(ctx, now, key, FromStore, p, back)
+	return l.settling(ctx, now, key, FromStore, func() error {
+		return l.returnTo(ctx, now, key, FromStore, now.giving(key, FromStore, p, back))
+	})
 }
 
 // endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
@@ -201,15 +200,15 @@ func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan,
 	if more := holds[1:]; len(more) > 0 {
 		r.EndsToo = &more
 	}
-	return l.returnTo(ctx, now, key, source, r)
+	return l.returnOnce(ctx, now, key, source, r)
 }
 
-// giveBack returns tokens to key, so many to each limit of p; of a negative number it takes them. They go to the store that
-// a decision came from: source says which.
-func (l *Limiter) giveBack(ctx context.Context, now *rules, key string, source Source, p *plan, back []int64) error {
-	r := bucket.Request{Action: bucket.Refund}
-	r.Plan, r.Each = now.refundPlan(key, p, source).Refunding(p.Plan, back)
-	return l.returnTo(ctx, now, key, source, r)
+// giving returns the request that returns tokens to key, so many to each limit of p; of a negative number it takes them. source says
+// which store the tokens came from. The request has no Plan if there is nothing to return.
+func (r *rules) giving(key string, source Source, p *plan, back []int64) bucket.Request {
+	gives := bucket.Request{Action: bucket.Refund}
+	gives.Plan, gives.Each = r.refundPlan(key, p, source).Refunding(p.Plan, back)
+	return gives
 }
 
 // Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of
@@ -283,5 +282,5 @@ func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *
 		return nil
 	}
 	each, _ := p.EachOf(r.plan.Plan, back)
-	return l.returnTo(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
+	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
 }

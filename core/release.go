@@ -12,8 +12,9 @@ import (
 // over. It never takes a slot from another request.
 //
 // Middleware releases by itself. Without it, defer Release where you have checked Allowed. ctx may have ended already. Release
-// costs one round trip to Redis and is sent at most once. If the store does not answer, it returns [ErrUnavailable], and the slots
-// come back after MaxHold. [ErrNoDecision] means that no limiter returned this Result.
+// costs one round trip to Redis. If the store does not answer, it returns [ErrUnavailable]. Don't call it again: a store with a circuit
+// breaker, such as that on Redis, releases the slots when it is back, and otherwise they come back after MaxHold. [ErrNoDecision] means
+// that no limiter returned this Result.
 func (r *Result) Release(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -115,6 +116,6 @@ func (r *Result) startRelease() {
 	p := r.releasePlan(now)
 	l.releases.calls.Add(releasesOf{r.plan.slots, key}, r.held.ending(), func(holds []bucket.Ending) error {
 		_ = l.release(context.Background(), now, p, source, key, holds)
-		return nil // it is not sent again: the store may have ended them, or MaxHold does
+		return nil // it is not sent again: a store that was away does that itself, or MaxHold ends them
 	})
 }

@@ -70,7 +70,7 @@ func (r *Reservation) Result() Result { return r.result }
 // Cancel returns the tokens to the bucket, if the act won't happen. It does nothing once the reservation is due or
 // canceled. Later reservations keep their due times: tokens returned while they wait are for other requests, as far as
 // the bucket has room for them. Cancel is not safe for concurrent use. It costs one round trip to Redis. Its errors are
-// those of [Limiter.Refund].
+// those of [Limiter.Refund]; but a store with a circuit breaker that was away cancels r when it is back, unless r is due by then.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil

@@ -2,6 +2,7 @@ package grpclimit_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/breaker"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
@@ -137,4 +140,60 @@ func TestAMessageWhoseClientLeavesTakesNothing(t *testing.T) {
 	}
 	c.Move(time.Hour)
 	assert.EqualValues(t, 1, limittest.Left(t, limiter, "all"))
+}
+
+// sometimesAway is a store that can be away.
+type sometimesAway struct {
+	*core.MemoryStore
+	away atomic.Bool
+}
+
+func (s *sometimesAway) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.away.Load() {
+		return store.Answer{}, errAway
+	}
+	return s.MemoryStore.Do(ctx, r)
+}
+
+// A policy that fails closed refuses messages while the store is away. The slot that a message had must not keep others waiting after
+// that: its MaxHold is longer than any call.
+func TestMessagesPassWhenTheStoreIsBack(t *testing.T) {
+	s := &sometimesAway{MemoryStore: core.NewMemoryStore()}
+	limiter := core.Must(core.NewLimiter(breaker.New(s, time.Minute, 3, 10*time.Millisecond), core.Policy{
+		Name: "slots", Limits: []core.Limit{core.InFlight(1).WithMaxHold(time.Hour)}, OnFailure: core.FailClosed,
+	}))
+	atWork, goOn := make(chan struct{}), make(chan struct{})
+	h := handlers{talk: func(ss grpc.ServerStream) error {
+		if err := ss.RecvMsg(new(text)); err != nil {
+			return ended(err)
+		}
+		atWork <- struct{}{}
+		<-goOn
+		return ss.SendMsg(hello())
+	}}
+	conn := streams(t, h, grpclimit.Stream(limiter, all, grpclimit.PerMessageWait()))
+	first := open(within(t), t, conn)
+	require.NoError(t, first.SendMsg(hello()))
+	<-atWork
+	s.away.Store(true)
+	require.Eventually(t, func() bool {
+		err := say(open(within(t), t, conn))
+		assert.Equal(t, codes.Unavailable, status.Code(err), "a policy that fails closed refuses: %v", err)
+		_, err = limiter.Peek(t.Context(), "all")
+		return errors.Is(err, core.ErrBreakerOpen)
+	}, time.Minute, time.Millisecond)
+	goOn <- struct{}{}
+	require.NoError(t, first.RecvMsg(new(text)))
+	require.Error(t, first.RecvMsg(new(text)), "the stream is over, and its slot is released while the breaker is open")
+
+	s.away.Store(false)
+	require.Eventually(t, func() bool {
+		res, err := limiter.Peek(t.Context(), "all")
+		return err == nil && res.Remaining == 1
+	}, time.Minute, time.Millisecond, "the slot is free once the store is back")
+	next := open(within(t), t, conn)
+	require.NoError(t, next.SendMsg(hello()))
+	<-atWork
+	goOn <- struct{}{}
+	require.NoError(t, next.RecvMsg(new(text)), "a message passes after the outage")
 }

@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
@@ -24,6 +26,10 @@ import (
 // caller's context says nothing about next, and does not count. A Store logs the beginning and the end of outages, as the store on
 // Redis does. It is safe for concurrent use.
 //
+// What callers return while next is not asked is kept, and sent when the breaker closes: releases of slots, cancels, undos and
+// settlements. If no other call tries next, the Store does. The end of a hold is also sent again if next has failed, since it has an
+// effect only once. Up to 10,000 requests are kept, each until its hold ends by itself or its bucket is full, and for a day at most.
+//
 // [core.ErrBreakerOpen]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#ErrBreakerOpen
 type Store struct {
 	layer.Layer
@@ -31,6 +37,7 @@ type Store struct {
 	timeout time.Duration
 	group   circuit.Group
 	breaker *circuit.Breaker
+	kept    *circuit.Kept
 }
 
 // New returns a Store around next. A call fails after the timeout, so next must return when its context ends. The breaker opens after
@@ -50,6 +57,7 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 	}
 	s.group.Name, s.group.Describe = "the store", describe
 	s.breaker = s.group.New("", failures, pause, s.Config().Log)
+	s.kept = circuit.Keep(s.breaker, pause, s.sendKept, s.tryFor)
 	return s
 }
 
@@ -58,7 +66,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	err = s.call(ctx, func(ctx context.Context) error {
 		a, err = s.Next.Do(ctx, r)
 		return err
-	})
+	}, r)
 	return a, err
 }
 
@@ -67,7 +75,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) (answe
 	err = s.call(ctx, func(ctx context.Context) error {
 		answers, err = s.Layer.DoTogether(ctx, requests)
 		return err
-	})
+	}, requests...)
 	return answers, err
 }
 
@@ -86,10 +94,12 @@ func (s *Store) Stats() storestats.Stats {
 // errPanic is the result of a call that panicked.
 var errPanic = errors.New("the store panicked")
 
-// call calls next, with a context that ends after the timeout, if the breaker admits the call. It reports the result.
-func (s *Store) call(ctx context.Context, next func(context.Context) error) error {
+// call calls next, with a context that ends after the timeout, if the breaker admits the call. It reports the result. If next fails to
+// decide requests, call keeps what should be sent later.
+func (s *Store) call(ctx context.Context, next func(context.Context) error, requests ...store.Request) error {
 	report, err := s.breaker.Enter()
 	if err != nil {
+		s.keep(requests, err, true)
 		return err
 	}
 	result := errPanic // until next returns: a call that panics must be reported too
@@ -100,6 +110,9 @@ func (s *Store) call(ctx context.Context, next func(context.Context) error) erro
 			outcome = circuit.Unanswered
 		}
 		s.breaker.Count(1, outcome, result)
+		if result != nil {
+			s.keep(requests, result, false)
+		}
 	}()
 	own, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -115,6 +128,36 @@ func (s *Store) call(ctx context.Context, next func(context.Context) error) erro
 		result = err
 	}
 	return err
+}
+
+// keep keeps what should be sent later of requests that failed with err. unsent means that next was not asked.
+func (s *Store) keep(requests []store.Request, err error, unsent bool) {
+	for _, r := range requests {
+		if later, some := circuit.Later(r, err, unsent); some {
+			s.kept.Add(circuit.Returned{Request: later.Clone()})
+		}
+	}
+}
+
+// sendKept has next decide requests, some at a time.
+func (s *Store) sendKept(requests []circuit.Returned) {
+	go func() {
+		for some := range slices.Chunk(requests, 64) {
+			var all sync.WaitGroup
+			for _, r := range some {
+				all.Go(func() { s.tryFor(r) })
+			}
+			all.Wait()
+		}
+	}()
+}
+
+// tryFor has next decide a request that nobody waits for, and reports whether it did. If next panics, it did not: nobody else could
+// recover from that.
+func (s *Store) tryFor(r circuit.Returned) (decided bool) {
+	defer func() { _ = recover() }()
+	_, err := s.Do(context.Background(), r.Request)
+	return err == nil
 }
 
 // describe returns what is wrong with the store if a call has this error. It is [circuit.Group.Describe].

@@ -146,15 +146,15 @@ func (s *Store) endReturn(r *store.Request, err error) {
 	if sh.returning[hash]--; sh.returning[hash] == 0 {
 		delete(sh.returning, hash)
 	}
-	if err != nil && clockErr == nil && !certain(err) {
+	if err != nil && clockErr == nil && !certain(r, err) {
 		sh.uncertainUntil[slot] = max(sh.uncertainUntil[slot], now+instant(uncertain))
 	}
 }
 
-// certain reports whether err proves that the request was executed, or never will be.
-func certain(err error) bool {
+// certain reports whether err proves that r was executed, or never will be.
+func certain(r *store.Request, err error) bool {
 	var e interface{ Certain() bool }
-	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || errors.As(err, &e) && e.Certain()
+	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || r.Until == 0 && errors.As(err, &e) && e.Certain()
 }
 
 // invalidate drops the denial of a key from which tokens were taken: its RetryAfter would be too short now.

@@ -43,6 +43,7 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 		if clientOf != nil {
 			n.router = &s.nodes
 		}
+		n.kept = circuit.Keep(n.breaker, set.pause, n.sendKept, n.tryFor)
 		q := &n.queue
 		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
 		q.expire, q.hasIdle = n.expire, s.server.hasIdle

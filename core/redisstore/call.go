@@ -115,17 +115,6 @@ type outcome struct {
 	err    error               // why there is no answer
 }
 
-// finish gives each call its outcome, or err if outcomes is nil, and wakes its caller.
-func finish(calls []*call, outcomes []outcome, err error) {
-	for i, c := range calls {
-		o := outcomeOf(i, outcomes, err)
-		c.outcome = o
-		if !c.inline {
-			c.done <- struct{}{}
-		}
-	}
-}
-
 // outcomeOf returns the outcome of the i-th call, if outcomes and err are the results of several.
 func outcomeOf(i int, outcomes []outcome, err error) outcome {
 	if outcomes == nil {

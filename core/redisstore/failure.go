@@ -72,6 +72,11 @@ func notExecuted(err error) bool {
 	return slices.ContainsFunc(refusals, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
 }
 
+// wroteNothing reports whether err says that the server takes no writes. The script then leaves the key as it was.
+func wroteNothing(err error) bool {
+	return slices.ContainsFunc([]string{"OOM", "MISCONF", "NOREPLICAS"}, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
+}
+
 // crossSlot reports whether err says that the keys of a script call are in different slots. The server has executed nothing then.
 // Alibaba Cloud's proxies have the second text.
 func crossSlot(err error) bool {

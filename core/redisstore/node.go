@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -25,6 +26,7 @@ type node struct {
 	router  router        // of a Cluster or a Ring; nil: one server has all keys
 	client  *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
 	breaker *circuit.Breaker
+	kept    *circuit.Kept // what callers have returned while the server was away
 	queue   queue
 }
 
@@ -34,6 +36,8 @@ type router interface {
 	connected(n *node)
 	// reroute moves those of n's calls that are for the keys of other nodes to their queues, and returns the rest.
 	reroute(n *node, calls []*call) (own []*call)
+	// find returns the node of key.
+	find(key string) *node
 	// isUnassigned reports whether n is the node of unassigned slots: those that a server has refused.
 	isUnassigned(n *node) bool
 	// refused notes that a server has refused the slot of c, and enqueues c at the node of unassigned slots if requeue is set.
@@ -104,7 +108,7 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	if report == nil {
 		var err error
 		if report, err = n.breaker.Enter(); err != nil {
-			finish(calls, nil, err)
+			n.finish(calls, nil, err)
 			return true
 		}
 	}
@@ -162,7 +166,7 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 		}
 		n.breaker.Count(refused, result, last)
 	}
-	finish(calls, outcomes, err)
+	n.finish(calls, outcomes, err)
 }
 
 // isUnassigned reports whether n is the node of unassigned slots.
@@ -239,5 +243,52 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 // fail answers calls, which the caller has claimed, with an error, and counts them for the log of outages.
 func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 	n.breaker.Count(len(calls), result, err)
-	finish(calls, nil, err)
+	n.finish(calls, nil, err)
+}
+
+// finish gives each call its outcome, or err if outcomes is nil, and wakes its caller. Of calls that failed, it keeps what should be
+// sent later.
+func (n *node) finish(calls []*call, outcomes []outcome, err error) {
+	for i, c := range calls {
+		o := outcomeOf(i, outcomes, err)
+		if o.err != nil {
+			unsent := c.state.Load() == abandoned
+			n.keep(&c.member, o.err, unsent)
+			for j := range c.others {
+				n.keep(&c.others[j], o.err, unsent)
+			}
+		}
+		c.outcome = o
+		if !c.inline {
+			c.done <- struct{}{}
+		}
+	}
+}
+
+// keep keeps what should be sent later of a request that failed with err. unsent means that it was not sent. Of m only the key in
+// Redis and the request are kept: the goroutine that sends m may be writing its calendars. The request's own key may be a view of memory
+// that its caller has reused by now, and nothing below reads it.
+func (n *node) keep(m *member, err error, unsent bool) {
+	if errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
+		return
+	}
+	unsent = unsent || errors.Is(err, core.ErrBreakerOpen) || notExecuted(err) || wroteNothing(err)
+	if later, some := circuit.Later(m.request, err, unsent); some {
+		n.kept.Add(circuit.Returned{Key: m.key, Request: later})
+	}
+}
+
+// sendKept enqueues requests, in front of all that come later. Nobody waits for them. Some may be for another server by now.
+func (n *node) sendKept(requests []circuit.Returned) {
+	for _, r := range requests {
+		n.nodeOf(r.Key).requeue(n.calls.get(r.Key, r.Request))
+	}
+}
+
+// nodeOf returns the node of key.
+func (n *node) nodeOf(key string) *node {
+	if n.router == nil {
+		return n
+	}
+	return n.router.find(key)
 }

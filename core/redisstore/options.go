@@ -77,7 +77,7 @@ func WithTimeout(d time.Duration) Option {
 
 // WithBreaker sets after how many failed calls in a row the store stops asking Redis, and for how long: by default 5 calls,
 // and 500 ms. In that time the policy's OnFailure decides at once. Then one call tries Redis again, and if it succeeds, all
-// decisions go to Redis again.
+// decisions go to Redis again, after what callers have returned meanwhile, such as slots.
 //
 // If calls that were in flight at the same time fail, one of them counts. A decision that waited in the queue for too long, while
 // Redis answered others, is no failure of Redis. Each server of a Cluster or a Ring has a breaker of its own, and errors about a

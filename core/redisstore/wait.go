@@ -14,7 +14,7 @@ import (
 // decide makes a call of r, whose key in Redis is key, and of others, which are decided together with r. It returns the outcome. It
 // chooses who sends the call:
 //
-//   - While the breaker is open, the call is refused at once, or sent alone as the breaker's trial.
+//   - While the breaker is open, the call is refused at once, or sent alone as the breaker's trial. What it returns is kept.
 //   - If the call may be sent at once and mayInline, this goroutine sends it.
 //   - If the queue returns any other task, a new goroutine performs it.
 //   - Otherwise the call waits in the queue, and the goroutine of a batch in flight sends it after that batch.
@@ -24,12 +24,26 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 		// If the breaker has just closed, Enter admits calls that are no trial. They are sent like one.
 		report, err := n.breaker.Enter()
 		if err != nil {
+			n.keep(&member{key: key, request: r}, err, true)
 			return outcome{}, err
 		}
 		c := n.calls.get(key, r)
-		c.others, c.trial = others, true
+		probe, some := n.kept.Probe()
+		if some { // what is kept goes first: r follows it in the queue
+			c.key, c.request = probe.Key, probe.Request
+		} else {
+			c.others = others
+		}
+		c.trial = true
 		go n.trial(c, report)
-		return n.await(ctx, c)
+		o, err := n.await(ctx, c)
+		if !some {
+			return o, err
+		}
+		if err != nil && (n.breaker.Open() || ctx.Err() != nil) {
+			n.keep(&member{key: key, request: r}, err, true)
+			return outcome{}, err
+		}
 	}
 	c := n.calls.get(key, r)
 	c.others = others
@@ -41,6 +55,12 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 		go n.perform(next, nil)
 	}
 	return n.await(ctx, c)
+}
+
+// tryFor sends a request that nobody waits for, and reports whether its server decided it.
+func (n *node) tryFor(r circuit.Returned) (decided bool) {
+	_, err := n.nodeOf(r.Key).decide(context.Background(), r.Key, r.Request, nil)
+	return err == nil
 }
 
 // sendInline sends c, the batch of a task, in this goroutine, that of c's caller. It saves a switch of goroutines, the largest cost
@@ -92,6 +112,7 @@ func (n *node) undo(c *call, taken []member) {
 	}
 	for i, m := range taken {
 		m.request.Request = m.request.Undo(&answers[i].Answer)
+		m.request = m.request.Later()
 		_, _ = n.decide(context.Background(), m.key, m.request, nil)
 	}
 }

@@ -13,6 +13,10 @@ import (
 type Request struct {
 	bucket.Request
 
+	// Until is until when a store that could not execute r may do so, in ns since 1970: whoever asked does not ask again. 0: it may
+	// not. See Later.
+	Until int64
+
 	class *Class // of the policy's keys
 	key   string
 	hash  uint64 // what Hash returned; 0: it was not called
@@ -50,6 +54,28 @@ func (r *Request) Hash() uint64 {
 // SameBucket reports whether r and o have the same policy and key.
 func (r *Request) SameBucket(o *Request) bool {
 	return r.key == o.key && (r.class == o.class || r.class.policy == o.class.policy)
+}
+
+// keptFor bounds how long a store may execute a request later, whatever its limits are.
+const keptFor = 24 * time.Hour
+
+// Later returns r with an Until, for requests that return something: the instant after which it is there without r, because a hold has
+// ended by itself, or a bucket is full.
+func (r Request) Later() Request {
+	if r.Plan == nil {
+		return r
+	}
+	life := 0.0 // in µs
+	for i := range r.Plan.Rates {
+		rate := &r.Plan.Rates[i]
+		life = max(life, float64(rate.Hold), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))
+	}
+	most := float64(keptFor.Microseconds())
+	if r.Ends.Ticket != 0 && r.Ends.Ticket < bucket.FirstReturning { // a reservation may be due much later
+		life = most
+	}
+	r.Until = time.Now().Add(duration(int64(min(life, most)))).UnixNano()
+	return r
 }
 
 // Clone returns a copy of r with a copy of its key, so that a store may keep it: see [Request.Key].

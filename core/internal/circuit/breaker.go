@@ -40,6 +40,7 @@ type Breaker struct {
 	created time.Time
 	failed  atomic.Int64 // when that failure was reported, in ns since created
 	outage  outage
+	closed  func() // called when a trial has closed the breaker; nil: nothing is
 }
 
 // New returns a closed breaker. It opens after so many failures in a row, and admits a trial after the pause. The log shows the
@@ -128,7 +129,10 @@ func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 	return func(err error) {
 		switch {
 		case err == nil || errors.As(err, &CallerDone{}):
-			done(err)
+			wasOpen := b.open.Load()
+			if done(err); wasOpen && !b.open.Load() && b.closed != nil {
+				b.closed()
+			}
 		case began.Sub(b.created) < time.Duration(b.failed.Load()):
 			done(CallerDone{err}) // began before a failure that counted
 		default:

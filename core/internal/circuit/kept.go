@@ -1,0 +1,152 @@
+package circuit
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+// maxKept bounds what one Kept has. It is more than the requests that a process has at work; beyond it, slots come back after MaxHold,
+// and tokens refill.
+const maxKept = 10_000
+
+// Kept has requests that give something back and did not reach a server while it was away. They are sent when the breaker closes. If
+// no other call tries the server, Kept does, once in a pause of the breaker. Each is dropped at its Until: see [store.Request.Later].
+//
+// Kept needs no closing: a timer runs while it has requests, and no goroutine waits.
+type Kept struct {
+	breaker *Breaker
+	pause   time.Duration
+	send    func([]Returned)    // sends all without waiting, and adds again what does not reach the server
+	try     func(Returned) bool // sends one, adds it again if it does not reach the server, and reports whether the server answers
+
+	mu    sync.Mutex // guards all below
+	list  []Returned
+	timer *time.Timer // calls attempt; nil until it is first needed
+	set   bool        // the timer is running, or attempt is
+}
+
+// Returned is a request that gives something back, and the key that its store has for it.
+type Returned struct {
+	Key     string
+	Request store.Request
+}
+
+// Keep returns the Kept of b, which has none yet. pause is that of b.
+func Keep(b *Breaker, pause time.Duration, send func([]Returned), try func(Returned) bool) *Kept {
+	k := &Kept{breaker: b, pause: pause, send: send, try: try}
+	b.closed = k.sendAll
+	return k
+}
+
+// Add keeps a request.
+func (k *Kept) Add(r Returned) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.list) < maxKept {
+		k.list = append(k.list, r)
+		k.setTimer()
+	}
+}
+
+// Probe returns a request for the breaker's trial, if anything is kept: what is kept goes before later decisions. It is the end of a
+// hold, which Probe removes: a server that takes no writes fails it, and it can be sent again. If there is none, it only asks for the
+// state of a bucket.
+func (k *Kept) Probe() (r Returned, some bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.drop(); len(k.list) == 0 {
+		return r, false
+	}
+	first := rand.IntN(len(k.list)) // on a cluster, the servers of some may be back
+	for i := range k.list {
+		i = (first + i) % len(k.list)
+		if r = k.list[i]; r.Request.Action == bucket.End {
+			k.list = slices.Delete(k.list, i, i+1)
+			return r, true
+		}
+	}
+	r.Request.Request, r.Request.Until = bucket.Request{Plan: r.Request.Plan}, 0
+	return r, true
+}
+
+// attempt sends what is kept, if the server answers.
+func (k *Kept) attempt() {
+	if !k.breaker.Open() {
+		k.sendAll()
+	} else if probe, some := k.Probe(); some && k.try(probe) {
+		k.sendAll()
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.set = false
+	k.setTimer()
+}
+
+// sendAll sends what is kept.
+func (k *Kept) sendAll() {
+	k.mu.Lock()
+	k.drop()
+	list := k.list
+	k.list = nil
+	k.mu.Unlock()
+	if len(list) > 0 {
+		k.send(list)
+	}
+}
+
+// drop drops what no longer matters. k.mu is held.
+func (k *Kept) drop() {
+	now := time.Now().UnixNano()
+	k.list = slices.DeleteFunc(k.list, func(r Returned) bool { return r.Request.Until <= now })
+}
+
+// setTimer has attempt called after a pause, if there is anything to send. k.mu is held.
+func (k *Kept) setTimer() {
+	if k.set || len(k.list) == 0 {
+		return
+	}
+	k.set = true
+	if k.timer == nil {
+		k.timer = time.AfterFunc(k.pause, k.attempt)
+		return
+	}
+	k.timer.Reset(k.pause)
+}
+
+// Later returns what a store should send when its server is back, after r has failed with err. some is false if it should send
+// nothing. unsent means that r was not executed and never will be.
+//
+// What was not sent can be sent, if its caller does not ask again: see [store.Request.Later]. What was sent may have been executed, so
+// none of it is sent again, but for the end of a hold by its ticket: a hold ends once, however often it is asked to. So slots and
+// estimates also come back if a request took them whose caller got an error.
+func Later(r store.Request, err error, unsent bool) (later store.Request, some bool) {
+	switch {
+	case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):
+		return r, false
+	case unsent, r.Action == bucket.End:
+		return r, r.Until != 0
+	case r.Holds() && r.Ticket >= bucket.FirstReturning:
+		r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}}
+		return r.Later(), true
+	case r.Until != 0 && r.Ends.Ticket != 0 && !charges(&r):
+		r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: r.Ends}
+		return r, true
+	}
+	return r, false
+}
+
+// charges reports whether r, which returns tokens, takes some too: its hold must not end without that.
+func charges(r *store.Request) bool {
+	for i := range r.Plan.Rates {
+		if r.Of(i) < 0 {
+			return true
+		}
+	}
+	return false
+}
