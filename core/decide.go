@@ -108,7 +108,7 @@ func mistaken(err error) bool {
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
 	p := now.planOf(r.key)
-	r.bindPlan(p)
+	r.bindPlan(now, p)
 	res.limiter, res.key = l.lasting(), r.key
 	if res.Cost = r.N; r.Action == bucket.AtMost {
 		res.Cost += r.More
@@ -155,6 +155,16 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 // peeks reports whether r only asks for the state of its bucket.
 func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 
+// free reports whether r costs nothing, so that a block does not deny it: see [Policy.Blocked].
+func (r *request) free(now *rules) bool {
+	for unit, n := range r.units {
+		if n > 0 && unit != Requests {
+			return false
+		}
+	}
+	return r.peeks() || r.units != nil && (r.units.requests() == 0 || !now.counts(Requests))
+}
+
 // shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
@@ -183,7 +193,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 	}
 	switch now.policy.OnFailure {
 	case FailOpen:
-		if res.Source = FromFailOpen; now.planOf(r.key).beyond != nil && !r.peeks() {
+		if res.Source = FromFailOpen; now.planOf(r.key).beyond != nil && !r.free(now) {
 			res.RetryAfter = Never // a blocked key
 			return nil
 		}
@@ -194,7 +204,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 			break
 		}
 		p := now.localPlanOf(r.key)
-		r.bindPlan(p)
+		r.bindPlan(now, p)
 		r.To(p.class, now.storedKey(r.key))
 		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
 			break
@@ -231,9 +241,9 @@ func (r *request) check(ctx context.Context, now *rules) error {
 }
 
 // bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
-func (r *request) bindPlan(p *plan) {
+func (r *request) bindPlan(now *rules, p *plan) {
 	r.Plan = p.Plan
-	if p.beyond != nil && !r.peeks() {
+	if p.beyond != nil && !r.free(now) {
 		if r.Each = p.beyond; r.Action == bucket.AtMost {
 			r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
 		}

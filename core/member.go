@@ -41,7 +41,7 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 		}
 		request := c.request()
 		r := request
-		r.bindPlan(m.now.planOf(c.Key))
+		r.bindPlan(m.now, m.now.planOf(c.Key))
 		if c.Cost < 0 {
 			r.N = c.Cost
 		}
@@ -142,12 +142,12 @@ func (p *part) result() Result {
 	}
 	own := p.request
 	if r.plan == nil { // nobody decided
-		own.bindPlan(p.now.planOf(p.key))
+		own.bindPlan(p.now, p.now.planOf(p.key))
 		r.Cost = own.N
 		return r
 	}
 	r.keepDelays()
-	own.bindPlan(r.plan)
+	own.bindPlan(p.now, r.plan)
 	r.Cost, r.each = own.N, own.Each
 	return r
 }

@@ -127,7 +127,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 		for i, m := range group {
 			p := m.now.planOf(m.key)
 			requests[i] = m.request
-			requests[i].bindPlan(p)
+			requests[i].bindPlan(m.now, p)
 			requests[i].To(p.class, m.now.storedKey(m.key))
 			asked[i] = requests[i].Request
 		}
