@@ -69,6 +69,10 @@ type request struct {
 	peek  bool   // only find out, by Dry
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
+
+	// Of a joint decision: the charges of one bucket of which this is the sum, and what each of them holds. See divide.
+	parts  []*request
+	shares []bucket.Request
 }
 
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
@@ -93,9 +97,7 @@ func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key strin
 	}
 	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), slots, res, key, time.Since(began), err)
 	if slots > 0 {
-		if res.held.inUse == nil { // another charge of the same decision may have set it
-			res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
-		}
+		res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
 		res.held.inUse.take(slots, hold)
 	}
 }
@@ -136,9 +138,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 		}
 	}
 	var err error
-	if l.memory != nil {
+	switch {
+	case r.shares != nil && !r.Dry:
+		res.answer, err = l.askDivided(ctx, now, r, l.store)
+	case l.memory != nil:
 		err = l.memory.Answer(&r.Request, &res.answer)
-	} else {
+	default:
 		res.answer, err = l.store.Do(ctx, r.Request)
 	}
 	if err != nil {
@@ -206,7 +211,12 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 		p := now.localPlanOf(r.key)
 		r.bindPlan(now, p)
 		r.To(p.class, now.storedKey(r.key))
-		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
+		if r.shares != nil && !r.Dry {
+			res.answer, err = l.askDivided(ctx, now, r, l.fallback())
+		} else {
+			err = l.fallback().Answer(&r.Request, &res.answer)
+		}
+		if err != nil {
 			break
 		}
 		res.fillFrom(p, r)
@@ -242,6 +252,14 @@ func (r *request) check(ctx context.Context, now *rules) error {
 
 // bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
 func (r *request) bindPlan(now *rules, p *plan) {
+	r.bind(now, p)
+	if len(r.parts) > 1 {
+		r.divide(now, p)
+	}
+}
+
+// bind is bindPlan without the shares.
+func (r *request) bind(now *rules, p *plan) {
 	r.Plan = p.Plan
 	if p.beyond != nil && !r.free(now) {
 		if r.Each = p.beyond; r.Action == bucket.AtMost {

@@ -33,7 +33,7 @@ func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
 func (s *Store) settleAgain(requests []store.Request) {
 	for i := range requests {
 		r := &requests[i]
-		if r.Ends.Back == 0 {
+		if r.Ends.Back == 0 || r.Ends.Ticket >= bucket.FirstReturning { // no lease
 			continue
 		}
 		back := r.Clone() // the caller may reuse the key's memory once it has the error

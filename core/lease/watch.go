@@ -50,7 +50,7 @@ func (s *Store) settle(ctx context.Context, requests []store.Request) error {
 }
 
 // look returns the channel that is closed when the current renewal of r's key is done; nil: there is none. In that case, and if
-// settles is set, r settles the lease.
+// settles is set, r settles the lease, unless it ends another hold.
 func (s *Store) look(r *store.Request, settles bool) (done <-chan struct{}) {
 	sh := s.shard(r)
 	sh.mu.Lock()
@@ -59,7 +59,7 @@ func (s *Store) look(r *store.Request, settles bool) (done <-chan struct{}) {
 	if k == nil {
 		return nil
 	}
-	if k.renewal == nil && settles {
+	if k.renewal == nil && settles && r.Ends.Ticket == 0 {
 		r.Ends = k.end()
 	}
 	return k.renewal
