@@ -88,7 +88,9 @@ func (s *Store) choose(r *store.Request) (step leaseStep, led *renewal, done <-c
 		k.waiting += r.N
 		return join, nil, k.renewal
 	}
-	r.Ends = k.end()
+	if r.Ends.Ticket == 0 {
+		r.Ends = k.end()
+	}
 	if r.Action != bucket.Take || !leasable(r) {
 		return ask, nil, nil
 	}
