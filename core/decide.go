@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -59,20 +58,6 @@ func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
 	err = l.take(ctx, l.current(), &res, &request{key: key, all: true})
 	return res, err
-}
-
-// request is what a caller asks of one key.
-type request struct {
-	store.Request
-
-	key   string // as the caller passed it
-	peek  bool   // only find out, by Dry
-	all   bool   // ask for as many tokens as one request can take; under sets N
-	units Units  // ask for these; under sets Each
-
-	// Of a joint decision: the charges of one bucket of which this is the sum, and what each of them holds. See divide.
-	parts  []*request
-	shares []bucket.Request
 }
 
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
@@ -157,19 +142,6 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	return err
 }
 
-// peeks reports whether r only asks for the state of its bucket.
-func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
-
-// free reports whether r costs nothing, so that a block does not deny it: see [Policy.Blocked].
-func (r *request) free(now *rules) bool {
-	for unit, n := range r.units {
-		if n > 0 && unit != Requests {
-			return false
-		}
-	}
-	return r.peeks() || r.units != nil && (r.units.requests() == 0 || !now.counts(Requests))
-}
-
 // shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
@@ -225,61 +197,6 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 	case FailClosed:
 	}
 	return failed
-}
-
-// check returns why r can't be decided, whatever the store says.
-func (r *request) check(ctx context.Context, now *rules) error {
-	if err := checkKey(r.key); err != nil {
-		return err
-	}
-	if r.N < 0 {
-		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
-	}
-	if err := r.units.check(now.counts); err != nil {
-		return err
-	}
-	if r.units == nil && (r.N > 0 || r.all) && !now.plan.limited && !now.counts(Requests) {
-		return fmt.Errorf("%w: %s", ErrUnit, Requests)
-	}
-	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.planOf(r.key).slots != nil {
-		return ErrSlots
-	}
-	if err := ctx.Err(); err != nil {
-		return callerDone{err}
-	}
-	return nil
-}
-
-// bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
-func (r *request) bindPlan(now *rules, p *plan) {
-	r.bind(now, p)
-	if len(r.parts) > 1 {
-		r.divide(now, p)
-	}
-}
-
-// bind is bindPlan without the shares.
-func (r *request) bind(now *rules, p *plan) {
-	r.Plan = p.Plan
-	if p.beyond != nil && !r.free(now) {
-		if r.Each = p.beyond; r.Action == bucket.AtMost {
-			r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
-		}
-		return
-	}
-	switch {
-	case r.all:
-		r.N = p.LeastCapacity()
-	case r.units != nil:
-		r.N, r.Each = r.units.requests(), r.units.each(p)
-	case r.Action == bucket.AtMost && !p.counts(Requests): // no limit of this key has less than all
-		r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
-	}
-	if p.Holds && !r.peeks() && (r.Action == bucket.Take || r.Action == bucket.AtMost) {
-		if r.Ticket = newTicket(); r.Action == bucket.Take {
-			r.Action = bucket.Acquire
-		}
-	}
 }
 
 // fillFrom sets r's fields from its answer to req.

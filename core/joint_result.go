@@ -127,7 +127,8 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 	})
 }
 
-// Release gives back the slots that the request took: it is [Result.Release] of each of Results.
+// Release gives back the slots that the request took: it is [Result.Release] of each of Results. If parts of the request end at
+// different times, release their Results, each of which gives back its own slots.
 func (j JointResult) Release(ctx context.Context) error {
 	return j.each(func(r *Result) error { return r.Release(ctx) })
 }

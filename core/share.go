@@ -7,50 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-// Several charges of one bucket are one request for their sum: see [AllowTogether]. What it holds, each of them ends for itself. So
-// each has a ticket of its own for its share. The request takes the sum by another ticket, and in the same step the first share ends
-// that hold and takes what it needs of it, and then the other shares take the rest.
-
-// divide sets r's shares under p, which r and its parts are bound to. There are none if fewer than two of the parts hold something.
-func (r *request) divide(now *rules, p *plan) {
-	r.shares = nil
-	var last *request
-	for _, part := range r.parts {
-		part.bindPlan(now, p)
-		each := make([]int64, len(p.Rates))
-		for i := range each {
-			if p.Rates[i].Hold > 0 {
-				each[i] = part.Of(i)
-			}
-		}
-		if r.Action == bucket.Acquire && part.Ticket != 0 && slices.Max(each) > 0 {
-			r.shares = append(r.shares, bucket.Request{Plan: p.Plan, Action: bucket.Acquire, Each: &each, Ticket: part.Ticket})
-			last = part
-		}
-	}
-	switch len(r.shares) {
-	case 0:
-	case 1:
-		last.Ticket, r.shares = r.Ticket, nil
-	default:
-		r.shares[0].Ends = bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}
-	}
-}
-
-// divided returns the requests for r's shares. They come after r, and after all else that is decided in the same step: what a store
-// can't write it finds out before them.
-func (r *request) divided() []store.Request {
-	list := make([]store.Request, len(r.shares))
-	for i, share := range r.shares {
-		list[i] = r.Request
-		list[i].Request = share
-	}
-	return list
-}
 
 // askDivided has s decide r, which has shares: in one step, or one after another if s can't.
 func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Store) (store.Answer, error) {
@@ -75,6 +33,17 @@ func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Stor
 	}
 	a := l.whole(ctx, now, r, s, &answers[0], answers[1:])
 	return a.Answer, a.Err
+}
+
+// sharesOf returns the answers to the shares of each of requests that were decided in one step. They follow those to the requests.
+func sharesOf(requests []request, answers []store.JointAnswer) [][]store.JointAnswer {
+	shares, rest := make([][]store.JointAnswer, len(requests)), answers[len(requests):]
+	for i := range requests {
+		n := len(requests[i].shares)
+		shares[i], rest = rest[:n], rest[n:]
+		noteErrors(&answers[i], shares[i])
+	}
+	return shares
 }
 
 // noteErrors gives a request the error of any of its shares that were decided in the same step: then nothing was taken.
@@ -103,6 +72,7 @@ func (l *Limiter) whole(ctx context.Context, now *rules, r *request, s Store, ow
 		_, failed := s.Do(context.WithoutCancel(ctx), back)
 		err = errors.Join(err, failed)
 	}
+	l.waiters.wake(r.key)
 	if err != nil {
 		l.unsettled(ctx, now, r.key, own.Source, began, err)
 	}

@@ -19,7 +19,10 @@ import (
 // request may be denied until the tokens are back. Each bucket then costs a round trip, and one more to give tokens back.
 // Each takes at most its store's timeout. Observers receive tokens that could not be given back as [OutcomeUnsettled].
 //
-// Several charges of one limiter for the same key are one charge of the sum: if the bucket lacks it, all of them are denied.
+// Several charges of one limiter for the same key are one charge of the sum: if the bucket lacks it, all of them are denied. But each
+// of Results has its own share of what they take, to release, hold, settle or undo while the others go on. A store of your own that is
+// no [store.JointStore] takes the sum and then the shares, so the request is denied if others take what it needs in between.
+//
 // Charges of one bucket by several limiters of a policy are taken one after another, each under the limits of its own. A
 // policy in shadow mode denies nothing, takes nothing if another limiter denies, and takes its tokens last.
 //
@@ -131,7 +134,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 			requests[i].To(p.class, m.now.storedKey(m.key))
 			asked[i] = requests[i].Request
 		}
-		for i := range requests { // behind the sums: see divided
+		for i := range requests { // behind all sums: see divided
 			asked = append(asked, requests[i].divided()...)
 		}
 		answers, err := together.DoTogether(ctx, asked)
@@ -144,21 +147,15 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 		if err != nil {
 			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(asked))
 		}
-		shares := make([][]store.JointAnswer, len(group))
-		for i, rest := 0, answers[len(group):]; i < len(group); i++ {
-			n := len(requests[i].shares)
-			shares[i], rest = rest[:n], rest[n:]
-			noteErrors(&answers[i], shares[i])
-		}
-		if group, err = j.read(ctx, group, requests, answers, shares); err != nil {
+		if group, err = j.read(ctx, group, requests, answers, sharesOf(requests, answers)); err != nil {
 			return err
 		}
 	}
 	return j.takeEach(ctx, group)
 }
 
-// read takes in a store's answers to the requests of a group and to their shares. If the store could not answer some of them, their limiters'
-// OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
+// read takes in a store's answers to the requests of a group and to their shares. If the store could not answer some of them, their
+// limiters' OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
 // the request is denied already.
 func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*member, err error) {
 	for i, m := range group {
